@@ -12,9 +12,9 @@ from rookery.governance.intents.leases import Leases
 from rookery.governance.layout import Layout, find_layout, init, nested_roots
 from rookery.governance.scope.command_policy import opinion, read_command_policy
 from rookery.governance.scope.scope_rules import (
-    floating_fault,
-    forbidding,
-    parsed_ignore,
+    ignore_pattern_fault,
+    parse_intent_ignore,
+    protection_lookup,
     read_intent_ignore,
 )
 from support.intent_files import NOW, SPEC_EXAMPLE, laid_out
@@ -24,7 +24,7 @@ KNOWN = ["INT-001", "INT-007"]
 
 
 def ignored(text: str, now: datetime = NOW):
-    return parsed_ignore(text, KNOWN, now)
+    return parse_intent_ignore(text, KNOWN, now)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_an_intent_is_exempt_by_its_line(text: str, exempt: bool):
     assert bool(ignored(text).for_intent("INT-007", NOW)) is exempt
 
 
-def test_what_is_over_is_warned_about():
+def test_an_expired_exemption_is_warned_about():
     found = ignored("INT-007 until=2026-02-19\n")
     assert [(each.code, each.line) for each in found.problems] == [("W310", 1)]
 
@@ -107,14 +107,14 @@ def test_the_file_is_read_fresh_and_exempts_nothing_if_it_cannot_be(tmp_path: Pa
         ("caf\u00e9", "CAFE\u0301/x", True),
     ],
 )
-def test_what_is_protected_floats(pattern: str, path: str, over: bool):
-    assert bool(forbidding([pattern])(path)) is over
+def test_protected_patterns_without_a_slash_match_at_any_depth(pattern: str, path: str, over: bool):
+    assert bool(protection_lookup([pattern])(path)) is over
 
 
 def test_a_pattern_that_says_nothing_is_faulty():
-    assert floating_fault("# x")
-    assert floating_fault("a[")
-    assert not floating_fault("a/**")
+    assert ignore_pattern_fault("# x")
+    assert ignore_pattern_fault("a[")
+    assert not ignore_pattern_fault("a/**")
 
 
 def test_the_nearest_folder_with_intents_governs(tmp_path: Path):
@@ -145,7 +145,7 @@ def test_a_folder_without_the_file_is_noticed_and_governs_nothing(tmp_path: Path
     assert "intents init" in found.notice
 
 
-def test_looking_makes_nothing(tmp_path: Path):
+def test_finding_the_layout_creates_nothing(tmp_path: Path):
     assert find_layout(tmp_path, tmp_path).notice == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -159,20 +159,13 @@ def test_W314_nested_roots_are_ignored(tmp_path: Path):
     ]
 
 
-def test_init_makes_what_is_missing_and_overwrites_nothing(tmp_path: Path):
+def test_init_creates_missing_files_and_overwrites_nothing(tmp_path: Path):
     assert init(tmp_path) == ("active_intents.yaml", ".gitignore")
     folder = tmp_path / ".orchestration"
     assert (folder / ".gitignore").read_text() == ".state/\nagent_trace.jsonl\ntrace/\n"
     (folder / "active_intents.yaml").write_text("mine")
     assert init(tmp_path) == ()
     assert (folder / "active_intents.yaml").read_text() == "mine"
-
-
-def test_init_for_a_tracked_ledger(tmp_path: Path):
-    assert ".gitattributes" in init(tmp_path, vcs="track")
-    folder = tmp_path / ".orchestration"
-    assert (folder / ".gitignore").read_text() == ".state/\n"
-    assert (folder / ".gitattributes").read_text() == "agent_trace.jsonl merge=union\n"
 
 
 def test_init_follows_no_link(tmp_path: Path):
@@ -184,9 +177,9 @@ def test_init_follows_no_link(tmp_path: Path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_leases_show_who_else_is_at_work(tmp_path: Path):
+def test_leases_show_other_running_tasks(tmp_path: Path):
     leases = Leases(laid_out(tmp_path))
-    assert leases.living(now=NOW) == ()
+    assert leases.active(now=NOW) == ()
     leases.take("t-1", "INT-001", ["src/auth/**"], now=NOW)
     leases.take("t-2", "INT-001", ["src/auth/**"], now=NOW)
     leases.take("t-3", "INT-002", ["src/**"], now=NOW)
@@ -198,16 +191,16 @@ def test_leases_show_who_else_is_at_work(tmp_path: Path):
     leases.release("t-3")
     leases.release("../../etc/odd")
     assert not leases.neighbours("t-1", "INT-001", ["src/auth/**"], now=NOW).overlapping
-    assert {each.task for each in leases.living(now=NOW)} == {"t-1", "t-2", "t-4"}
+    assert {each.task for each in leases.active(now=NOW)} == {"t-1", "t-2", "t-4"}
 
 
 def test_a_heartbeat_renews_a_lease(tmp_path: Path):
     leases = Leases(laid_out(tmp_path))
     leases.take("t-1", "INT-001", ["a"], now=NOW)
     later = NOW + timedelta(minutes=6)
-    assert leases.living(now=later) == ()
+    assert leases.active(now=later) == ()
     leases.take("t-1", "INT-001", ["a"], now=later)
-    assert len(leases.living(now=later)) == 1
+    assert len(leases.active(now=later)) == 1
 
 
 def lease_by_another_process(layout: Layout) -> None:
@@ -223,10 +216,12 @@ def lease_by_another_process(layout: Layout) -> None:
     run_program(code, str(layout.root), NOW.isoformat()).check_returncode()
 
 
-def test_what_a_crash_left_is_removed_when_a_later_task_begins(tmp_path: Path):
+def test_the_lease_of_a_crashed_holder_is_ignored_and_removed_by_a_later_task(tmp_path: Path):
     layout = laid_out(tmp_path)
     lease_by_another_process(layout)
     leases = Leases(layout)
+    assert (layout.leases / "gone.json").exists()
+    assert leases.active(now=NOW) == ()
     leases.take("t-1", "INT-001", ["a"], now=NOW)
     assert {each.name for each in layout.leases.iterdir()} == {"gone.json", "t-1.json"}
     later = NOW + timedelta(days=2)
@@ -235,36 +230,28 @@ def test_what_a_crash_left_is_removed_when_a_later_task_begins(tmp_path: Path):
     assert {each.name for each in layout.leases.iterdir()} == {"t-1.json", "t-2.json"}
 
 
-def test_the_lease_of_a_crashed_holder_is_ignored(tmp_path: Path):
-    layout = laid_out(tmp_path)
-    lease_by_another_process(layout)
-    leases = Leases(layout)
-    assert (layout.leases / "gone.json").exists()
-    assert leases.living(now=NOW) == ()
-
-
-def test_a_number_given_again_is_not_the_same_process(tmp_path: Path):
+def test_a_reused_pid_is_not_the_same_process(tmp_path: Path):
     layout = laid_out(tmp_path)
     leases = Leases(layout)
     leases.take("t-1", "INT-001", ["a"], now=NOW)
     path = layout.leases / "t-1.json"
     said = json.loads(path.read_text())
     path.write_text(json.dumps({**said, "started": "1"}))
-    assert leases.living(now=NOW) == ()
+    assert leases.active(now=NOW) == ()
     path.write_text(json.dumps({**said, "started": "1", "host": socket.gethostname() + "x"}))
-    assert len(leases.living(now=NOW)) == 1
+    assert len(leases.active(now=NOW)) == 1
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "[]", "null", "[" * 50_000, '{"task": 1}', '{"task":"t","heartbeat":"x"}', "x" * 300_000],
-)
-def test_what_is_no_lease_is_passed_over(tmp_path: Path, content: str):
+NO_LEASES = ["", "[]", "null", "[" * 50_000, '{"task": 1}', '{"task":"t","heartbeat":"x"}']
+
+
+def test_files_that_are_not_leases_are_skipped(tmp_path: Path):
     layout = laid_out(tmp_path)
     layout.leases.mkdir(parents=True)
-    (layout.leases / "odd.json").write_text(content)
+    for number, content in enumerate([*NO_LEASES, "x" * 300_000]):
+        (layout.leases / f"odd_{number}.json").write_text(content)
     os.mkfifo(layout.leases / "pipe.json")
-    assert Leases(layout).living(now=NOW) == ()
+    assert Leases(layout).active(now=NOW) == ()
 
 
 def test_both_command_policies_are_read(tmp_path: Path):

@@ -1,6 +1,6 @@
 """Intents, their scope and criteria, the ledger, and the user's own hooks.
 
-`Oversight` is what the engine calls. `GovernanceHook` rules on calls, `Recorder` puts them into the
-ledger, `GovernedProject` holds the intents of a workspace. It may deny, ask and record; it does
-not act on files that are not its own.
+The engine calls `Oversight`. `GovernanceHook` rules on calls, `Recorder` writes them to the ledger,
+`GovernedProject` holds the intents of a workspace. Governance denies, asks and records; it changes
+only files of its own.
 """

@@ -1,8 +1,9 @@
-"""Which intent a task works for, as its log says, and whether that still holds.
+"""The active intent of a task, and whether it is still valid.
 
-Before each call that changes something the intent file is looked at again. A narrower scope holds
-at once. A wider one must be selected again, because nobody may be given more by the way. What a
-call of the task itself changed needs a person.
+The active intent is part of the task's log. The intent file is read again before each call that
+changes something. If the scope shrinks, the new scope applies immediately. If it grows, the agent
+must select the intent again. If a call of the task itself changed the file, a person must approve
+the selection.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,82 +30,81 @@ from rookery.governance.intents.intent_changes import (
     change,
     difference,
 )
-from rookery.governance.intents.intent_edits import AddScope, EditOf, SetField
+from rookery.governance.intents.intent_edits import AddScope, IntentEdit, SetField
 from rookery.governance.intents.intent_file import IntentText
 from rookery.governance.intents.selection import fact_of, is_descendant, wanted_id
 from rookery.governance.project import GovernedProject
-from rookery.governance.scope.call_verdict import CallStanding
+from rookery.governance.scope.call_verdict import CallContext
 from rookery.governance.scope.command_policy import CommandPolicy
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.touched_paths import ReachKind, reach
 from rookery.platform.disk import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
-MOST_NAMED = 20
+MAX_LISTED = 20
 LARGEST_RULES = 1 * MIB
-"""None of the files that say what may be done is read if it is larger."""
+"""Maximum bytes of a governance file that is hashed."""
 
 
-class InForce:
+class ActiveIntent:
     def __init__(
-        self,
-        project: GovernedProject,
-        task_id: str,
-        log: TaskLog,
-        note: NoteIntent,
+        self, project: GovernedProject, task_id: str, log: TaskLog, note: NoteIntent
     ) -> None:
         self.project = project
         self.task_id = task_id
         self._log = log
         self._note = note
         self._definitions: dict[str, IntentDefinition] = {}
-        """By their digests: an old wording is needed to tell what a new one changes."""
+        """Definitions by digest: the old one is needed to find out what a new one changes."""
         self.inherited = ""
-        """The intent that a sub-task was begun for."""
-        self.shown = ""
-        """The digest of the wording that a person was asked about, if one had to be."""
+        """The intent that the parent started this sub-task for."""
+        self.reviewed_digest = ""
+        """Digest of the definition that the user was asked to review, if any."""
+
+    @property
+    def intent_id(self) -> str:
+        active = self._log.state.intent
+        return active.intent_id if active else ""
 
     @property
     def definition(self) -> IntentDefinition | None:
         active = self._log.state.intent
         return self._definitions.get(active.digest) if active else None
 
-    async def standing(self, call: ToolCall, action: Action) -> CallStanding | Refusal | None:
-        """What the call is judged by; or why it cannot be; or None if it needs no intent."""
+    async def standing(self, call: ToolCall, action: Action) -> CallContext | Refusal | None:
+        """What the call is judged by, or a refusal; None if the call needs no intent."""
         state = self._log.state
         text = await self.project.intents(state.intent.intent_id if state.intent else "")
         if refusal := _unusable(text):
             return refusal
         if state.intent is None:
-            return None if self._needs_none(action) else self._none_selected(text)
-        definition = await self._settled(state.intent, text)
+            return None if self._needs_no_intent(action) else self._refuse_unselected(text)
+        definition = await self._current_definition(state.intent, text)
         if isinstance(definition, Refusal):
             return definition
         if state.unread_intent and definition.policy.same_turn_writes == "deny":
             return Refusal(
                 code="REQ-003",
-                message=(
-                    "The intent was selected in the same answer, before its "
-                    "context could be read. Make the call again in the next one."
-                ),
+                message="The intent was selected in the same answer, before its "
+                "context could be read. Make the call again in the next one.",
                 intent_id=definition.intent.id,
                 reason="context_not_seen",
                 steps=("read the intent's context, then make the call again",),
             )
         commands, wrong = self.project.commands() if action.command else (CommandPolicy(), "")
-        return CallStanding(
+        return CallContext(
             intent=definition.intent,
             policy=definition.policy,
             digest=digest(definition.intent, definition.policy),
             rules=self.project.rules(definition.intent, definition.policy, text),
             commands=commands,
-            commands_wrong=wrong,
+            commands_error=wrong,
             grants=state.grants,
-            allow=self.project.options.allow,
+            allow=self.project.allow,
         )
 
     async def reading_permissions(self) -> tuple[IntentPermissions, ...] | Refusal:
-        """The rules about reading: as they were selected, and as they are worded now."""
+        """The permissions that apply to reading: those selected, and those in the file now."""
         active = self._log.state.intent
         if active is None:
             return ()
@@ -113,39 +113,39 @@ class InForce:
         refusal = _unusable(text)
         if refusal and selected is None:
             return refusal
-        now = None if refusal else _defined(text.file, active.intent_id)
+        now = None if refusal else _definition_in(text.file, active.intent_id)
         known = [each.intent.permissions for each in (selected, now) if each]
         return tuple(dict.fromkeys(known))
 
-    def _needs_none(self, action: Action) -> bool:
-        if not (self.project.options.read_only_without_intent and action.command):
+    def _needs_no_intent(self, action: Action) -> bool:
+        if not (self.project.settings.commands.read_only_without_intent and action.command):
             return False
         judged = action.judgement
         return judged is not None and reach(judged).kind is ReachKind.READ_ONLY
 
-    def _none_selected(self, text: IntentText) -> Refusal:
+    def _refuse_unselected(self, text: IntentText) -> Refusal:
         ids = [each.id for each in text.file.selectable(self.project.now())]
-        more = len(ids) - MOST_NAMED
-        listed = ", ".join(ids[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+        more = len(ids) - MAX_LISTED
+        listed = ", ".join(ids[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
         message = f"Select an intent before you change anything. Selectable: {listed}."
         if not ids:
             message = "Changes need an intent, and none can be selected."
-        return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MOST_NAMED]),))
+        return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MAX_LISTED]),))
 
-    async def _settled(
+    async def _current_definition(
         self, active: IntentSelected, text: IntentText
     ) -> IntentDefinition | Refusal:
-        """The active intent as it is worded now, if that is still what was selected."""
-        new = _defined(text.file, active.intent_id)
+        """The active intent's current definition, if the selection is still valid."""
+        new = _definition_in(text.file, active.intent_id)
         if new and digest(new.intent, new.policy) == active.digest:
             self._definitions[active.digest] = new
             if not expired(new.intent, self.project.now()):
                 return new
-            return await self._lost(active, "expired", ("budget",), "It has expired.")
+            return await self._invalidate(active, "expired", ("budget",), "It has expired.")
         old = self._definitions.get(active.digest)
         if old is None or new is None:
             fields, reason = ("intent",), "removed" if new is None else "changed"
-            return await self._lost(active, reason, fields, _again(active, new))
+            return await self._invalidate(active, reason, fields, _reselect_hint(active, new))
         found = change(old, new, now=self.project.now())
         if found.effect is ScopeEffect.NARROWED:
             await self.adopt(fact_of(new, by="user"), new)
@@ -154,11 +154,11 @@ class InForce:
                 Reminded(text=f"[automatic] The scope of {active.intent_id} was reduced: {names}.")
             )
             return new
-        return await self._lost(
-            active, found.reason or str(found.effect), found.fields, _again(active, new)
+        return await self._invalidate(
+            active, found.reason or str(found.effect), found.fields, _reselect_hint(active, new)
         )
 
-    async def _lost(
+    async def _invalidate(
         self, active: IntentSelected, reason: str, fields: Sequence[str], what: str
     ) -> Refusal:
         refusal = Refusal(
@@ -184,17 +184,17 @@ class InForce:
             ("max_changed_lines", budget.max_changed_lines, used.lines + 1, used.lines),
             ("max_tool_calls", budget.max_tool_calls, used.calls + 1, used.calls),
         )
-        for name, most, wanted, so_far in limits:
+        for name, most, wanted, used_so_far in limits:
             if most is not None and wanted > most:
                 return Refusal(
                     code="REQ-016",
-                    message=f"{intent.id} has used up its {name}: {so_far} of {most}.",
+                    message=f"{intent.id} has used up its {name}: {used_so_far} of {most}.",
                     intent_id=intent.id,
-                    details=(("limit", {name: most}), ("used", so_far)),
+                    details=(("limit", {name: most}), ("used", used_so_far)),
                 )
         return None
 
-    def granted(self, path: str) -> bool:
+    def is_granted(self, path: str) -> bool:
         """Whether the user has allowed a file outside the scope for the rest of the task."""
         state = self._log.state
         now = state.intent.digest if state.intent else ""
@@ -205,14 +205,14 @@ class InForce:
 
     # ── selecting ───────────────────────────────────────────────────────────────────────
 
-    async def about_selection(self, call: ToolCall) -> Ruling:
-        """Usually nobody need be asked; but if a call has changed what is selected, a person must
-        look at it, and so if a sub-task turns to what its parent does not work for."""
+    async def rule_on_selection(self, call: ToolCall) -> Ruling:
+        """Rule on a selection. A person must approve if a command of this task changed the
+        governance files, or if a sub-task selects an intent that is not part of its parent's."""
         state = self._log.state
         wanted = wanted_id(dict(call.arguments))
         text = await self.project.intents()
-        intent = self._meant(text.file, wanted) if text.there else None
-        self.shown = ""
+        intent = self._resolve(text.file, wanted) if text.exists else None
+        self.reviewed_digest = ""
         if intent is None:
             return Ruling()
         if state.distrusted:
@@ -221,23 +221,23 @@ class InForce:
                 f"{intent.id} before it is selected again."
             )
             new = IntentDefinition(intent, text.file.policy)
-            self.shown = digest(intent, text.file.policy)
-            return _asking(intent, "REQ-012", why, self._difference(new))
+            self.reviewed_digest = digest(intent, text.file.policy)
+            return _ask(intent, "REQ-012", why, self._difference(new))
         parent = self.inherited
         if parent and not is_descendant(text.file, intent, parent):
             why = f"{intent.id} is not part of {parent}, which this sub-task works for."
-            return _asking(intent, "REQ-004", why)
+            return _ask(intent, "REQ-004", why)
         return Ruling()
 
-    def _meant(self, file: IntentFile, wanted: str) -> Intent | None:
-        """What would be selected: no id may stand for the only one there is."""
+    def _resolve(self, file: IntentFile, wanted: str) -> Intent | None:
+        """The intent to select; without an id, the only selectable one if the settings allow it."""
         choices = file.selectable(self.project.now())
-        if not wanted and self.project.options.auto_single and len(choices) == 1:
+        if not wanted and self.project.settings.governance.auto_select_single and len(choices) == 1:
             return choices[0]
         return file.find(wanted)
 
     def _difference(self, new: IntentDefinition) -> tuple[str, ...]:
-        """From the last wording that this process knows."""
+        """What changed since the last definition that this process knows."""
         known = reversed(self._definitions.values())
         old = next((each for each in known if each.intent.id == new.intent.id), None)
         return difference(old, new) if old else ()
@@ -245,7 +245,7 @@ class InForce:
     async def adopt(
         self, fact: IntentSelected, definition: IntentDefinition, call_id: str = ""
     ) -> None:
-        """From now on this holds."""
+        """Make an intent the active one."""
         before = self._log.state.intent
         self._definitions[fact.digest] = definition
         if before and before.intent_id != fact.intent_id:
@@ -255,8 +255,8 @@ class InForce:
         if before is None or before.digest != fact.digest:
             await self._note("intent_selected", call_id, {"by": fact.by})
 
-    async def about_expansion(self, action: Action) -> Ruling:
-        """A request for more scope is always a person's to decide."""
+    async def rule_on_expansion(self, action: Action) -> Ruling:
+        """Rule on a request for more scope. A person always decides."""
         definition = self.definition
         if definition is None:
             refusal = Refusal(code="REQ-003", message="There is no active intent to extend.")
@@ -264,15 +264,8 @@ class InForce:
         intent = definition.intent
         pattern = str(action.payload.get("pattern", ""))
         why = f"This adds {pattern} to the scope of {intent.id}."
-        question = IntentQuestion(
-            intent_id=intent.id,
-            intent_name=intent.name,
-            revision=intent.revision,
-            scope=intent.owned_scope,
-            reasons=(AskedReason(code="REQ-001", error_type="scope_violation", text=why),),
-            pattern=pattern,
-            choices=("halt",),
-        )
+        reason = AskedReason(code="REQ-001", error_type="scope_violation", text=why)
+        question = _question(intent, reason, pattern)
         refusal = Refusal(
             code="REQ-001",
             message=f"The scope of {intent.id} was not changed.",
@@ -283,16 +276,18 @@ class InForce:
         return Ruling(Decision.ASK, (why,), refusals=(refusal,), question=question)
 
     async def expand(self, intent_id: str, pattern: str, call_id: str) -> IntentDefinition:
-        """Raises `RookeryError`; then the file is as it was."""
+        """Add a pattern to the scope. Raises `RookeryError`; then the file is unchanged."""
         seen = await self.project.intents()
         stamp = self.project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-        def decide(file: IntentFile) -> list[EditOf]:
+        def decide(file: IntentFile) -> list[IntentEdit]:
             intent = file.find(intent_id)
             if intent is None:
                 raise RookeryError(f"Intent {intent_id} was removed.")
-            dated = [EditOf(intent_id, SetField("updated_at", stamp))] if intent.updated_at else []
-            return [EditOf(intent_id, AddScope(pattern)), *dated]
+            dated = (
+                [IntentEdit(intent_id, SetField("updated_at", stamp))] if intent.updated_at else []
+            )
+            return [IntentEdit(intent_id, AddScope(pattern)), *dated]
 
         written = await anyio.to_thread.run_sync(
             partial(self.project.writer.change, seen, decide(seen.file), decide)
@@ -309,18 +304,18 @@ class InForce:
         return definition
 
     def take_lease(self) -> None:
-        """Also what shows other tasks that this one is still at work."""
+        """Take or renew the lease, which shows other tasks that this one is working."""
         if active := self._log.state.intent:
             self.project.leases.take(
                 self.task_id, active.intent_id, active.scope, now=self.project.now()
             )
 
     def release(self) -> None:
-        with suppress(NotADirectoryError):  # a command left no folder in which it could be
+        with suppress(NotADirectoryError):  # a command removed the folder
             self.project.leases.release(self.task_id)
 
-    def know(self, definition: IntentDefinition) -> None:
-        """A wording that an earlier run, or the parent, has selected."""
+    def remember(self, definition: IntentDefinition) -> None:
+        """Remember a definition that an earlier run or the parent selected."""
         self._definitions[digest(definition.intent, definition.policy)] = definition
 
     async def clear(self, reason: str, *, own_doing: bool = False) -> None:
@@ -332,7 +327,7 @@ class InForce:
         self._log.append(Noted(text=reason))
         await anyio.to_thread.run_sync(self.release)
 
-    async def lose_to_own_doing(self, what: str) -> None:
+    async def deselect_after_change(self, what: str) -> None:
         lost = f"{what}, so the intent was deselected. Selecting one again needs"
         await self.clear(f"{lost} your approval.", own_doing=True)
         self._log.append(Reminded(text=f"[automatic] CMD-002: {lost} the user's approval."))
@@ -341,39 +336,40 @@ class InForce:
         return await anyio.to_thread.run_sync(self.fingerprint)
 
     def fingerprint(self) -> str:
-        """Of the files that say what may be done."""
+        """Hash of the files that define what is allowed."""
         layout = self.project.layout
-        mark = sha256()
-        for path in (
-            layout.intent_file,
-            layout.ignore_file,
-            layout.hooks_file,
-            layout.command_policy_file,
-        ):
+        hasher = sha256()
+        rules = (layout.intent_file, layout.ignore_file, layout.hooks_file)
+        for path in (*rules, layout.command_policy_file):
             try:
-                mark.update(small_file(path, layout.workspace, largest=LARGEST_RULES))
-            except (FileNotFoundError, Unreadable) as error:  # nobody goes by it either
-                mark.update(type(error).__name__.encode())
-            mark.update(b"\0")
-        return mark.hexdigest()
+                hasher.update(small_file(path, layout.workspace, largest=LARGEST_RULES))
+            except (FileNotFoundError, Unreadable) as error:  # then it does not apply, either
+                hasher.update(type(error).__name__.encode())
+            hasher.update(b"\0")
+        return hasher.hexdigest()
 
 
-def _asking(intent: Intent, code: str, why: str, notes: tuple[str, ...] = ()) -> Ruling:
-    question = IntentQuestion(
-        intent_id=intent.id,
-        intent_name=intent.name,
-        revision=intent.revision,
-        scope=intent.owned_scope,
-        reasons=(AskedReason(code=code, error_type="", text=why),),
-        choices=("halt",),
-    )
+def _ask(intent: Intent, code: str, why: str, notes: tuple[str, ...] = ()) -> Ruling:
+    question = _question(intent, AskedReason(code=code, error_type="", text=why))
     refusal = Refusal(code=code, message=why, intent_id=intent.id)
     note = f"scope: {', '.join(intent.owned_scope)}"
     return Ruling(Decision.ASK, (why,), (note, *notes), (refusal,), question)
 
 
+def _question(intent: Intent, reason: AskedReason, pattern: str = "") -> IntentQuestion:
+    return IntentQuestion(
+        intent_id=intent.id,
+        intent_name=intent.name,
+        revision=intent.revision,
+        scope=intent.owned_scope,
+        reasons=(reason,),
+        pattern=pattern,
+        choices=("halt",),
+    )
+
+
 def _unusable(text: IntentText) -> Refusal | None:
-    if not text.there:
+    if not text.exists:
         return Refusal(
             code="REQ-011",
             message="There is no intent file, and one is required: rookery intents init",
@@ -387,14 +383,14 @@ def _unusable(text: IntentText) -> Refusal | None:
     return None
 
 
-def _defined(file: IntentFile, intent_id: str) -> IntentDefinition | None:
+def _definition_in(file: IntentFile, intent_id: str) -> IntentDefinition | None:
     intent = file.find(intent_id)
     if intent is None or intent.id in file.broken:
         return None
     return IntentDefinition(intent, file.policy)
 
 
-def _again(active: IntentSelected, new: IntentDefinition | None) -> str:
+def _reselect_hint(active: IntentSelected, new: IntentDefinition | None) -> str:
     if new is None:
         return "It was removed, or has errors."
     return f"It was reworded: select {active.intent_id} again to use the new wording."

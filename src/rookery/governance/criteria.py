@@ -1,26 +1,24 @@
-"""How each criterion of an intent stands, and the commands that prove it.
+"""Acceptance criteria: their state, and the commands that check them.
 
-A proof counts for the revision it was made under, and no other. Of several, the newest counts.
+A result counts only for the revision it was obtained under; the newest one wins.
 
-The commands stand in the repository's intent file. The caller has seen to it that they may run: a
-person who closes an intent saw them, and a task runs them with the permission it has.
+The commands come from the repository's intent file. The caller must have made sure that they may
+run: a person who closes an intent has seen them, and a task runs them with its own permissions.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import GitUse
 from rookery.core.facts import CriterionCheck, Ending
 from rookery.core.limits import KIB
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, GitUse, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Shell
 from rookery.errors import ToolError
@@ -33,18 +31,17 @@ from rookery.governance.intents.intent import (
     digest,
 )
 from rookery.governance.layout import Layout
-from rookery.governance.ledger.statistics import CountedRecord
 from rookery.governance.ledger.traced import TracedRecord
 
 CHECK_TOOL = "intent_check"
-"""How the ledger calls the run of a criterion's command."""
+"""Tool name of criterion checks in the ledger."""
 
 State = Literal["passed", "failed", "manual", "not_run", "not_run_again"]
 _OUTCOMES: Mapping[str, State] = {"success": "passed", "failure": "failed"}
 
 
 class CriterionStanding(Struct, frozen=True, kw_only=True):
-    """`not_run_again`: there is a proof, but of an earlier revision."""
+    """State of a criterion. `not_run_again`: there is a result, but for an earlier revision."""
 
     id: str
     criterion: Criterion
@@ -53,25 +50,25 @@ class CriterionStanding(Struct, frozen=True, kw_only=True):
 
 
 def criterion_id(number: int, criterion: Criterion) -> str:
-    """How a criterion is called: as its author did, or by its place, from 1."""
+    """The criterion's own id, or one from its position, from 1."""
     return criterion.id or f"A{number}"
 
 
 def check_call_id(intent_id: str, criterion: str) -> str:
-    """How the ledger names the run of one criterion's command."""
+    """Call id of a criterion's check in the ledger."""
     return f"check-{intent_id}-{criterion}"
 
 
-def is_check(record: CountedRecord) -> bool:
+def is_check(record: TracedRecord) -> bool:
     return record.tool_name == CHECK_TOOL and record.kind == "command"
 
 
 def criteria_standing(
     intent: Intent, policy: Policy, checks: Iterable[TracedRecord]
 ) -> tuple[CriterionStanding, ...]:
-    """`checks` are the runs that the ledger knows of, of this intent or of any, oldest first."""
+    """The state of each criterion. `checks` are recorded runs, of any intent, oldest first."""
     known = {each.id: each for each in checks if each.intent_id == intent.id}
-    # a task works only under what is in progress, so it is compared as if it still were
+    # checks ran while the intent was in progress, so compare with that digest
     worded = digest(replace(intent, status=IntentStatus.IN_PROGRESS), policy)
     runs = {
         each.tool_use_id: each
@@ -92,44 +89,44 @@ def criteria_standing(
     )
 
 
-def to_the_second(time: str) -> str:
-    """In which the intent file and the ledger can be compared."""
+def cut_to_seconds(time: str) -> str:
+    """Cut a time to seconds, the precision that the intent file and the ledger share."""
     return time[:19]
 
 
 def _standing(
     intent: Intent,
-    its_id: str,
+    name: str,
     criterion: Criterion,
     closing: Mapping[str, State] | None,
     runs: Mapping[str, TracedRecord],
     earlier: set[str],
 ) -> CriterionStanding:
-    last, call = intent.last_verification, check_call_id(intent.id, its_id)
+    last, call = intent.last_verification, check_call_id(intent.id, name)
     found: list[tuple[str, int, State, str]] = []
-    if last and closing is not None and (state := _closed_as(its_id, criterion, closing)):
-        found.append((to_the_second(last.at), 0, state, last.at))
+    if last and closing is not None and (state := _closing_state(name, criterion, closing)):
+        found.append((cut_to_seconds(last.at), 0, state, last.at))
     if criterion.verify and (run := runs.get(call)):
-        found.append((to_the_second(run.time), 1, _OUTCOMES[run.outcome], run.time))
+        found.append((cut_to_seconds(run.time), 1, _OUTCOMES[run.outcome], run.time))
     if found:
         _, _, state, at = max(found)
-        return CriterionStanding(id=its_id, criterion=criterion, state=state, at=at)
+        return CriterionStanding(id=name, criterion=criterion, state=state, at=at)
     if criterion.verify is None:
-        return CriterionStanding(id=its_id, criterion=criterion, state="manual")
-    proved = call in earlier or (last is not None and closing is None and its_id in last.criteria)
+        return CriterionStanding(id=name, criterion=criterion, state="manual")
+    proved = call in earlier or (last is not None and closing is None and name in last.criteria)
     state = "not_run_again" if proved and intent.revision > 1 else "not_run"
-    return CriterionStanding(id=its_id, criterion=criterion, state=state)
+    return CriterionStanding(id=name, criterion=criterion, state=state)
 
 
-def _closed_as(its_id: str, criterion: Criterion, closing: Mapping[str, State]) -> State | None:
-    if its_id in closing:
-        return closing[its_id]
+def _closing_state(name: str, criterion: Criterion, closing: Mapping[str, State]) -> State | None:
+    if name in closing:
+        return closing[name]
     return closing.get("") if criterion.verify else None
 
 
 def _last_closing(intent: Intent, known: Mapping[str, TracedRecord]) -> Mapping[str, State] | None:
-    """What the last closing found, by criterion, and under "" of the checks it does not name; None
-    if it was of an earlier revision, or there was none."""
+    """Results of the last closing by criterion id, and under "" for checks it does not name;
+    None if it was for an earlier revision, or there was none."""
     last = intent.last_verification
     if last is None:
         return None
@@ -137,18 +134,18 @@ def _last_closing(intent: Intent, known: Mapping[str, TracedRecord]) -> Mapping[
     if run and run.intent_rev is not None:
         current = run.intent_rev == intent.revision
     else:
-        current = not any(at >= to_the_second(last.at) for at in _reopened(intent))
+        current = not any(at >= cut_to_seconds(last.at) for at in _reopen_times(intent))
     if not current:
         return None
-    held: dict[str, State] = dict.fromkeys(last.criteria, "passed")
-    return held if last.ok else {**held, "": "failed"}
+    results: dict[str, State] = dict.fromkeys(last.criteria, "passed")
+    return results if last.ok else {**results, "": "failed"}
 
 
-def _reopened(intent: Intent) -> list[str]:
-    """When it was taken up again after it had been completed: each time the revision rose."""
+def _reopen_times(intent: Intent) -> list[str]:
+    """The times when the intent was reopened after completion; each raised the revision."""
     changes = intent.status_history
     return [
-        to_the_second(after.at)
+        cut_to_seconds(after.at)
         for before, after in pairwise(changes)
         if before.status == IntentStatus.COMPLETED and after.status == IntentStatus.IN_PROGRESS
     ]
@@ -163,7 +160,7 @@ LAST_LINES = 20
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    """`exit_code` is None if the command never ran; then `tail` says why."""
+    """Result of a check. `exit_code` is None if the command never ran; then `tail` says why."""
 
     ok: bool
     exit_code: int | None
@@ -173,7 +170,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
 
 
 class _LastOutput:
-    """Takes a command's output, and remembers only the end of it."""
+    """Keeps only the end of a command's output."""
 
     id = ""
 
@@ -193,32 +190,32 @@ class _LastOutput:
         return tuple(lines[-LAST_LINES:])
 
 
-async def checked(
+async def check_criteria(
     intent: Intent,
     layout: Layout,
     act: Act,
     context: Callable[[ToolCall], ToolContext],
-    tell: Callable[[str], object],
+    report: Callable[[str], object],
 ) -> tuple[CriterionCheck, ...]:
-    """Each criterion with what is known of it. What may not be run is not taken for true."""
+    """Check each criterion. One whose command may not run does not count as passed."""
     checks: list[CriterionCheck] = []
     for number, criterion in enumerate(intent.acceptance_criteria, start=1):
         name = criterion_id(number, criterion)
         if criterion.verify is None:
             checks.append(CriterionCheck(id=name, text=criterion.text, state="manual"))
             continue
-        tell(f"Checking {name}: {criterion.verify.command}")
+        report(f"Checking {name}: {criterion.verify.command}")
         checks.append(await _check(intent, name, criterion, criterion.verify, layout, act, context))
     return tuple(checks)
 
 
-def told(intent_id: str, checks: Sequence[CriterionCheck]) -> str:
-    """For whoever has to believe it or not."""
+def format_results(intent_id: str, checks: Sequence[CriterionCheck]) -> str:
+    """Format the results for the user."""
     return "\n".join([f"Acceptance criteria of {intent_id}:", *map(_line, checks)])
 
 
-def failures_told(checks: Sequence[CriterionCheck]) -> str:
-    """For the model, which said that it was done."""
+def format_failures(checks: Sequence[CriterionCheck]) -> str:
+    """Format the failed criteria for the model."""
     parts = [
         f"{check.id} ({check.command}) failed:\n{check.output}"
         for check in checks
@@ -233,7 +230,7 @@ def failures_told(checks: Sequence[CriterionCheck]) -> str:
 async def check_criterion(
     verify: Verify, layout: Layout, shell: Shell, *, confined: bool = True
 ) -> CheckResult:
-    """For a person who has seen the command. `shell` is that of the layout's workspace."""
+    """Run a check for a person who has seen the command, in the shell of the layout's workspace."""
     try:
         permit = _permit(verify, layout, confined=confined)
     except ToolError as error:
@@ -242,22 +239,21 @@ async def check_criterion(
 
 
 async def run_check(permit: Permit, shell: Shell, *, seconds: float) -> CheckResult:
-    """The permitted command is stopped with all it started when its time is over, and when whoever
-    waits for it is cancelled."""
-    kept = _LastOutput()
-    began = time.monotonic()
+    """Run a permitted command; a time-out or cancellation ends all its processes."""
+    output = _LastOutput()
+    started = time.monotonic()
     try:
-        async with shell.run(permit, seconds=seconds, keep=kept) as running:
+        async with shell.run(permit, seconds=seconds, keep=output) as running:
             end = await running.end()
     except ToolError as error:
         return CheckResult(
-            ok=False, exit_code=None, seconds=time.monotonic() - began, tail=(str(error),)
+            ok=False, exit_code=None, seconds=time.monotonic() - started, tail=(str(error),)
         )
     return CheckResult(
         ok=end.exit_code == 0 and not (end.timed_out or end.flooded or end.stopped),
         exit_code=end.exit_code,
-        seconds=time.monotonic() - began,
-        tail=kept.last_lines(),
+        seconds=time.monotonic() - started,
+        tail=output.last_lines(),
         timed_out=end.timed_out,
     )
 
@@ -314,11 +310,12 @@ async def _check(
 
 
 def _folder(verify: Verify, layout: Layout) -> str:
-    """Where it runs, as permits name it. One that leads elsewhere is asked about like any other."""
-    at = (layout.root / verify.cwd).resolve()
-    if not at.is_relative_to(layout.workspace):
+    """Folder for the permit. One outside the workspace stays absolute, so that the user is
+    asked."""
+    at, workspace = (layout.root / verify.cwd).resolve(), layout.workspace.resolve()
+    if not at.is_relative_to(workspace):
         return str(at)
-    relative = at.relative_to(layout.workspace).as_posix()
+    relative = at.relative_to(workspace).as_posix()
     return "" if relative == "." else relative
 
 
@@ -349,12 +346,7 @@ def _permit(verify: Verify, layout: Layout, *, confined: bool) -> Permit:
     return Permit(
         sha256(f"{verify.command}\n{folder}".encode()).hexdigest(),
         command=verify.command,
-        cwd=_below(folder, layout.workspace),
+        cwd=_folder(verify, layout),
         confined=confined,
         git=GitUse.NONE,
     )
-
-
-def _below(folder: Path, workspace: Path) -> str:
-    relative = folder.relative_to(workspace.resolve()).as_posix()
-    return "" if relative == "." else relative

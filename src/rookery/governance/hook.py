@@ -1,22 +1,22 @@
-"""One task under governance: what its calls may do, and who is asked.
+"""Governance of one task: rules on its calls and records them.
 
-What is in force is in the task's log, never here and never in a prompt: nothing that is condensed,
-forgotten or restarted can loosen it. Files are read again before each call that changes something.
+The active intent is stored in the task's log, never only in memory or in a prompt, so that
+condensing or restarting cannot loosen it. Files are read again before each call that changes
+something.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, NoReturn
 
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from rookery.core.asks import Decision, Ruling, allow
+from rookery.core.asks import Decision, Ruling, allow, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Answered,
+    CriteriaChecked,
     IntentCleared,
     IntentSelected,
     Noted,
@@ -25,205 +25,151 @@ from rookery.core.facts import (
 )
 from rookery.core.modes import EXPAND, SELECT
 from rookery.core.refusals import KINDS, Refusal
+from rookery.core.replies import sentence_in
 from rookery.core.tool_traits import traits_of
-from rookery.engine.ports.actions import Action, Permit
-from rookery.engine.ports.hooks import TaskLog
+from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.hooks import Governance, StoredJournals, TaskLog, denial_of
+from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import CommandRejected, Denied, RookeryError
-from rookery.governance.active_intent import InForce
+from rookery.governance.active_intent import ActiveIntent
 from rookery.governance.call_effects import CallEffects, Contents, is_outside
+from rookery.governance.call_judge import CallJudge, JudgedCall
+from rookery.governance.criteria import Act, check_criteria, format_failures, format_results
 from rookery.governance.intents.intent import digest, selectable
 from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
+from rookery.governance.intents.leases import HEARTBEAT_SECONDS
 from rookery.governance.intents.selection import Chosen, choose, context_of
-from rookery.governance.ledger.ledger_recording import EventsOf
 from rookery.governance.project import GovernedProject
 from rookery.governance.record_fields import approval_of
 from rookery.governance.recorder import Recorder
-from rookery.governance.scope.call_verdict import CallStanding, CallVerdict, Objection, judge_call
-from rookery.governance.scope.permission_rules import READ
-from rookery.governance.scope.read_rules import strictest_reading, withholding
+from rookery.governance.scope.call_verdict import CallContext, CallVerdict
 from rookery.governance.scope.scope_verdict import writable_prefixes
-from rookery.governance.scope.touched_paths import (
-    displaced,
-    is_destructive,
-    unreadable,
-)
+from rookery.governance.scope.touched_paths import needs_intent, refuse_displaced, refuse_unreadable
 
-FEW_FILES = 10
+_NO_HOOKS = Governance()
 
 
-class GovernanceHook:
+class GovernanceHook(Governance):
+    changes: CallEffects
+
     def __init__(
         self,
         project: GovernedProject,
         task_id: str,
         log: TaskLog,
+        journals: StoredJournals,
         *,
-        confines: Callable[[], bool],
+        confines: Callable[[], bool] = lambda: False,
         contents: Contents | None = None,
-        journal_of: EventsOf = lambda task_id: None,
+        start_soon: Callable[..., None] = lambda *work: None,
     ) -> None:
-        """`confines` if commands can be kept to some folders. Without `contents` nobody knows what
-        commands did."""
+        """`confines` returns whether commands can be confined to some folders. Without
+        `contents`, the effects of commands are unknown."""
         self.project = project
         self.task_id = task_id
         self._log = log
-        self._confines = confines
-        self._records = Recorder(project, task_id, log, journal_of)
-        self.catch_up, self.unwritten = self._records.catch_up, self._records.unwritten
-        self.in_force = InForce(project, task_id, log, self._note)
-        self.effects = CallEffects(self.in_force, self._records, log, contents=contents)
-        self._verdicts: dict[str, tuple[CallVerdict, CallStanding | None]] = {}
-        self._withheld: dict[str, Callable[[str], bool] | None] = {}
-        """What a call that looks through folders leaves out."""
-        self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _to_nobody
-        """Who wants to hear that an intent was selected, or no longer holds."""
-        self.broken = ""
-        """Why the ledger cannot be trusted, if that is to stop the task."""
+        self._start_soon = start_soon
+        self._records = Recorder(project, task_id, log, journals)
+        self.catch_up, self.retry_unwritten = self._records.catch_up, self._records.retry_unwritten
+        self.active = ActiveIntent(project, task_id, log, self._note)
+        self.changes = CallEffects(self.active, self._records, log, contents=contents)
+        self.judge = CallJudge(self.active, self._records, confines)
+        self.hooks = _NO_HOOKS
+        """The user's own hooks."""
+        self.announce: Callable[[str, dict[str, Any]], Awaitable[None]] = _ignore_event
+        """Called when an intent was selected or became invalid."""
+        self._judged: dict[str, JudgedCall] = {}
+        self.own_tools: Mapping[str, Tool[Any]] = {}
+        self._ended = anyio.Event()
 
     # ── before a call ───────────────────────────────────────────────────────────────────
 
+    async def rewrite(self, call: ToolCall) -> ToolCall:
+        if not self._lacks_intent(call):  # it will be refused: run no hooks for it
+            try:
+                call = await self.hooks.rewrite(call)
+            except Denied as error:
+                await self._record_hook_denial(call, error)
+                raise
+        refusal = refuse_unreadable(call, self.active.intent_id)
+        if refusal and not self._records.observes:
+            await self.deny(call, refusal)
+        return call
+
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        await self.effects.look_after_running()
+        ruling = await self._ruling(call, action)
+        return joined([ruling, await self.hooks.before(call, action)])
+
+    async def _ruling(self, call: ToolCall, action: Action) -> Ruling:
+        await self.changes.check_background_commands()
         if call.name == SELECT:
-            return Ruling() if self._records.observes else await self.in_force.about_selection(call)
+            return Ruling() if self._records.observes else await self.active.rule_on_selection(call)
         if call.name == EXPAND:
-            return await self.in_force.about_expansion(action)
-        if not is_destructive(call, action):
-            return await self._about_reading(call, action)
-        verdict, at = await self._judged(call, action)
-        self._verdicts[call.id] = (verdict, at)
-        if at is not None and not self._records.observes:
-            self._withheld[call.id] = await self._kept_back(call, action, at)
+            return await self.active.rule_on_expansion(action)
+        judged = self._judged[call.id] = await self.judge.judge(call, action)
+        verdict, at = judged.verdict, judged.at
         if self._records.observes:
-            return self._as_observed(verdict)
+            return self._note_objections(verdict)
         edits = bool(action.changes) and not (action.command or action.external)
-        if self.project.options.in_scope_unasked and edits and verdict.label == "in_scope":
+        if self.project.settings.approve_in_scope and edits and verdict.label == "in_scope":
             return allow() if verdict.decision is Decision.NONE else verdict.ruling
         if at is not None and at.sandboxed:
             where = ", ".join(writable_prefixes(at.intent.owned_scope)) or "the whole workspace"
             return replace(verdict.ruling, notes=(f"it can write only to: {where}",))
         return verdict.ruling
 
-    async def _about_reading(self, call: ToolCall, action: Action) -> Ruling:
-        """What changes nothing needs no intent, but the rules of the one in force hold for it."""
-        rules = await self.in_force.reading_permissions() if action.reads else ()
-        if isinstance(rules, Refusal):
-            return self._as_observed(_refused(rules))
-        self._withheld[call.id] = withholding(rules, call.name, self.project.layout)
-        look = partial(strictest_reading, rules, call, action, self.project.layout)
-        decision, rule = look() if rules else (Decision.NONE, "")
-        if decision < Decision.ASK:
-            return Ruling()
-        active = self._log.state.intent
-        intent_id = active.intent_id if active else ""
-        message = f"A rule of {intent_id} about reading applies: {rule}."
-        refusal = Refusal(code="CMD-001", message=message, intent_id=intent_id)
-        objection = Objection(decision=decision, refusal=refusal)
-        return self._as_observed(CallVerdict(objections=(objection,), label="none"))
-
-    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
-        """Whether the policy lets files be edited that changed elsewhere since they were read.
-        The model is shown what changed, so the rules about reading hold too."""
-        at = self._verdicts[call.id][1] if call.id in self._verdicts else None
-        if self._records.observes or at is None or at.policy.stale != "context":
-            return False
-        withheld = self._withheld.get(call.id)
-        return withheld is None or not any(withheld(change.path) for change in action.changes)
-
-    async def _kept_back(
-        self, call: ToolCall, action: Action, at: CallStanding
-    ) -> Callable[[str], bool] | None:
-        """Which files a call that changes something must not show. What others make of an edited
-        file is shown as if it were read; what a command reads is looked at before it runs."""
-        if action.command:
-            return withholding((at.intent.permissions,), READ, self.project.layout)
-        rules = await self.in_force.reading_permissions()
-        if isinstance(rules, Refusal) or not rules:
-            return lambda path: True
-        as_read = replace(call, name=READ)
-
-        def is_withheld(path: str) -> bool:
-            reading = replace(action, reads=[path])
-            found = strictest_reading(rules, as_read, reading, self.project.layout)
-            return found[0] >= Decision.ASK
-
-        return is_withheld
-
-    def _as_observed(self, verdict: CallVerdict) -> Ruling:
-        """The verdict's ruling, unless governance only looks on here."""
-        if not self._records.observes:
-            return verdict.ruling
+    def _note_objections(self, verdict: CallVerdict) -> Ruling:
+        """Log the objections without enforcing them (observe mode)."""
         for each in verdict.objections:
             text = f"observed, not refused: {each.refusal.message} ({each.refusal.code})"
-            self._log.append(Noted(text=text))
+            self._notify(text)
         return Ruling()
 
-    async def _judged(
-        self, call: ToolCall, action: Action
-    ) -> tuple[CallVerdict, CallStanding | None]:
-        if self.broken:
-            return _refused(Refusal(code="TRC-002", message=self.broken)), None
-        why = await self._records.unwritten()
-        if why and self.project.options.block_unrecorded:
-            return _refused(Refusal(code="TRC-001", message=why)), None
-        found = await self.in_force.standing(call, action)
-        if isinstance(found, Refusal):
-            return _refused(found), None
-        if found is None:
-            return CallVerdict(label="none"), None
-        at = replace(found, **self._confinement(action, found))
-        judged = partial(judge_call, call, action, at, self.project.layout)
-        # a few looks at the disk are cheaper than a change of thread
-        few = bool(action.changes) and len(action.changes) <= FEW_FILES
-        verdict = judged() if few else await anyio.to_thread.run_sync(judged)
-        if over := await self.in_force.over_budget(at.intent, [f.path for f in verdict.findings]):
-            more = _refused(over)
-            verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
-        return verdict, at
-
-    def _confinement(self, action: Action, at: CallStanding) -> dict[str, Any]:
-        """What the policy's wish for a sandbox comes to for this command."""
-        if not action.command or at.policy.sandbox == "off":
-            return {}
-        if self._confines():
-            leaves = action.judgement is not None and action.judgement.needs_keys
-            return {"sandboxed": not leaves}
-        if at.policy.sandbox == "required":
-            return {
-                "unsandboxable": "The policy requires a sandbox for commands; none is available."
-            }
-        return {}
+    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
+        """Whether a stale file is tolerated. The model sees what changed, so read rules apply."""
+        judged = self._judged.get(call.id, JudgedCall())
+        if self._records.observes or judged.at is None or judged.at.policy.stale != "context":
+            return False
+        withheld = judged.withheld
+        return withheld is None or not any(withheld(change.path) for change in action.changes)
 
     # ── the decision ────────────────────────────────────────────────────────────────────
+
+    async def asked(self, call: ToolCall, question: str) -> None:
+        try:
+            await self.hooks.asked(call, question)
+        except Denied as error:
+            await self._record_hook_denial(call, error)
+            raise
 
     async def refused(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
     ) -> None:
-        self._withheld.pop(call.id, None)
-        _, at = self._verdicts.pop(call.id, (None, None))
-        if is_destructive(call, action) or call.name in (SELECT, EXPAND):
-            await self._records.refused(call, why, at, said, action)
+        judged = self._judged.pop(call.id, JudgedCall())
+        if needs_intent(call, action) or call.name in (SELECT, EXPAND):
+            await self._records.refused(call, why, judged.at, said, action)
 
     async def permitted(
         self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
     ) -> Permit:
         if call.name == EXPAND:
-            await self._decision(call, action, why, said, None)
-        permit = replace(permit, withheld=self._withheld.pop(call.id, None))
-        if not is_destructive(call, action):
+            await self._record_decision(call, action, why, said, None)
+        judged = self._judged.pop(call.id, JudgedCall())
+        permit = replace(permit, withheld=judged.withheld)
+        if not needs_intent(call, action):
             return permit
-        verdict, at = self._verdicts.pop(call.id, (CallVerdict(label="none"), None))
+        verdict, at = judged.verdict, judged.at
         label, approval = self._approval(verdict, said)
         if said is not None:
-            await self._decision(call, action, why, said, at)
-            # a person takes their time, and files are moved meanwhile
+            await self._record_decision(call, action, why, said, at)
+            # files may have been moved while the person decided
             intent_id = at.intent.id if at else ""
-            if moved := displaced(action, self.project.layout, intent_id):
-                await self._deny(call, moved)
+            if moved := refuse_displaced(action, self.project.layout, intent_id):
+                await self.deny(call, moved)
         if said is not None and at is not None and why.question:
-            await self._widen(call, said, why, at)
-        await self.effects.about_to_begin(call, action)
+            await self._grant(call, said, why, at)
+        await self.changes.before_call(call, action)
         await self._records.begin(call, action, verdict, at, approval, label)
         if at is not None and at.sandboxed and permit.confined:
             prefixes = writable_prefixes(at.intent.owned_scope)
@@ -235,7 +181,7 @@ class GovernanceHook:
     ) -> tuple[str, Mapping[str, Any]]:
         codes = [each.refusal.code for each in verdict.objections]
         if self._records.observes:
-            return (_observed(verdict), approval_of(said, codes))
+            return (_observed_label(verdict), approval_of(said, codes))
         if verdict.by_flag:
             return verdict.label, {"answer": "once", "by": "flag", "reasons": list(verdict.by_flag)}
         if not codes or said is None:
@@ -245,23 +191,23 @@ class GovernanceHook:
         scopes = {"task": "approved_task", "expand": "in_scope"}
         return scopes.get(said.choice or "", "approved_once"), approval_of(said, codes)
 
-    async def _decision(
+    async def _record_decision(
         self,
         call: ToolCall,
         action: Action,
         why: Ruling,
         said: Answered | None,
-        at: CallStanding | None,
+        at: CallContext | None,
     ) -> None:
         if said is not None:
             codes = [each.code for each in why.refusals]
             entry = self._records.entry("decision", call, at)
-            about = self._records.about(why.refusals, action)
+            fields = self._records.target_fields(why.refusals, action)
             approval = approval_of(said, codes)
-            await self._records.note(replace(entry, outcome="success", approval=approval, **about))
+            await self._records.note(replace(entry, outcome="success", approval=approval, **fields))
 
-    async def _widen(self, call: ToolCall, said: Answered, why: Ruling, at: CallStanding) -> None:
-        """What the user has allowed beyond this call. Raises `Denied`."""
+    async def _grant(self, call: ToolCall, said: Answered, why: Ruling, at: CallContext) -> None:
+        """Apply what the user allowed beyond this call. Raises `Denied`."""
         assert why.question
         if said.choice == "task":
             asked = why.question
@@ -274,32 +220,32 @@ class GovernanceHook:
             )
         elif said.choice == "expand":
             try:
-                await self.in_force.expand(at.intent.id, why.question.pattern, call.id)
+                await self.active.expand(at.intent.id, why.question.pattern, call.id)
             except RookeryError as error:
                 raise Denied(str(error)) from error
 
     # ── the intent ──────────────────────────────────────────────────────────────────────
 
     async def select(self, intent_id: str) -> None:
-        """By the user. Raises `CommandRejected`."""
+        """Select an intent on behalf of the user. Raises `CommandRejected`."""
         if not intent_id:
-            await self.in_force.clear("The user deselected the intent.")
+            await self.active.clear("The user deselected the intent.")
             return
         found = await choose(self.project, self.task_id, intent_id, by="user")
         if isinstance(found, Refusal):
             raise CommandRejected(found.message)
         await self.adopt(found)
-        self._log.append(Noted(text=f"Selected intent: {found.fact.intent_id}."))
+        self._notify(f"Selected intent: {found.fact.intent_id}.")
         self._log.append(
             Reminded(text=f"[automatic] The user has selected an intent.\n{found.context}")
         )
 
-    async def take_up(self, wanted: str, *, is_new: bool) -> None:
-        """The intent that the task was begun for, or worked for when it was left. `wanted` is what
-        whoever started the run said."""
+    async def restore_intent(self, wanted: str, *, is_new: bool) -> None:
+        """Restore the intent of a resumed or inherited task, or select `wanted`, the one given
+        on the command line, for a new task."""
         active = self._log.state.intent
         facts = (event.fact for event in self._log.events)
-        self.in_force.inherited = next(
+        self.active.inherited = next(
             (f.intent_id for f in facts if isinstance(f, IntentSelected) and f.by == "parent"), ""
         )
         if active is None:
@@ -312,19 +258,22 @@ class GovernanceHook:
         if intent is None or not usable or digest(intent, file.policy) != active.digest:
             reason = f"{active.intent_id} changed since this task selected it. Select it again."
             self._log.append(IntentCleared(reason=reason))
-            self._log.append(Noted(text=reason))
+            self._notify(reason)
             self._log.append(Reminded(text=f"[automatic] {reason}"))
             return
-        self.in_force.know(IntentDefinition(intent, file.policy))
-        await anyio.to_thread.run_sync(self.in_force.take_lease)
+        self.active.remember(IntentDefinition(intent, file.policy))
+        await anyio.to_thread.run_sync(self.active.take_lease)
         if active.by == "parent" and is_new:
             await self.remind()
 
     async def adopt(self, chosen: Chosen, call_id: str = "") -> None:
-        await self.in_force.adopt(chosen.fact, chosen.definition, call_id)
+        await self.active.adopt(chosen.fact, chosen.definition, call_id)
+
+    def tools(self) -> Mapping[str, Tool[Any]]:
+        return self.own_tools
 
     async def remind(self) -> None:
-        definition = self.in_force.definition
+        definition = self.active.definition
         if definition is not None:
             try:
                 text = await context_of(self.project, self.task_id, definition)
@@ -333,11 +282,12 @@ class GovernanceHook:
             self._log.append(Reminded(text=f"[automatic] You still work for this intent.\n{text}"))
 
     async def now(self) -> str:
-        """For the end of each request."""
-        if self._log.state.intent and self.in_force.definition:
-            return reminder(self.in_force.definition.intent)
+        if self.project.keeps_records:
+            self._start_soon(self.project.flush)
+        if self._log.state.intent and self.active.definition:
+            return reminder(self.active.definition.intent)
         text = await self.project.intents()
-        if not text.there or not text.file.usable:
+        if not text.exists or not text.file.usable:
             return "The intent file is missing or has errors: ask the user. Reading is allowed."
         listed = selectable_intents(text.file.selectable(self.project.now()))
         return (
@@ -350,49 +300,84 @@ class GovernanceHook:
         if event := _EVENTS.get(kind):
             await self.announce(event, {"intent_id": entry.intent_id, **(more or {})})
 
-    def is_closed_to(self, call: ToolCall) -> bool:
-        """Whether the call is one that is refused for want of an intent, whatever it says."""
+    def _lacks_intent(self, call: ToolCall) -> bool:
+        """Whether the call is refused because no intent is selected, whatever its arguments."""
         none = self._log.state.intent is None and not self._records.observes
         return none and traits_of(call.name).may_change_files
 
-    async def note_hook(self, call: ToolCall, code: str, why: str) -> None:
-        """A hook refused the call, or failed."""
-        if code in KINDS:
-            await self.note_refusal(call, Refusal(code=code, message=why))
+    async def _record_hook_denial(self, call: ToolCall, error: Denied) -> None:
+        """Record that a hook refused the call or failed."""
+        if error.code in KINDS:
+            message = sentence_in(str(error))
+            await self.note_refusal(call, Refusal(code=error.code, message=message))
 
-    async def refuse_unreadable(self, call: ToolCall) -> None:
-        """Raises `Denied` for a call with a path of which nobody can tell where it leads."""
-        active = self._log.state.intent
-        refusal = unreadable(call, active.intent_id if active else "")
-        if refusal and not self._records.observes:
-            await self._deny(call, refusal)
-
-    async def _deny(self, call: ToolCall, refusal: Refusal) -> NoReturn:
+    async def deny(self, call: ToolCall, refusal: Refusal) -> NoReturn:
         await self.note_refusal(call, refusal)
-        said = replace(refusal, tool=call.name, tool_use_id=call.id)
-        text = json.dumps(said.to_json(), ensure_ascii=False)
-        raise Denied(text, code=refusal.code, retryable=refusal.retryable)
+        raise denial_of(refusal, call)
 
     async def note_refusal(self, call: ToolCall, refusal: Refusal) -> None:
         await self._records.refused(call, Ruling(refusals=(refusal,)), None, None)
 
-    async def settle_rest(self) -> None:
+    # ── the end ─────────────────────────────────────────────────────────────────────────
+
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        written = None
+        if self.hooks is not _NO_HOOKS and outcome is not None:
+            written = await self.changes.written(action)
+            outcome = await self.hooks.ended(call, action, outcome)
+        await self.changes.record(call, action, outcome, written)
+        return outcome
+
+    async def check(self, act: Act, context: Callable[[ToolCall], ToolContext]) -> None:
+        await self.hooks.check(act, context)
+        state, definition = self._log.state, self.active.definition
+        if state.completion is None or state.parent or definition is None:
+            return
+        intent = definition.intent
+        if not intent.acceptance_criteria:
+            return
+        checks = await check_criteria(intent, self.project.layout, act, context, self._notify)
+        now = await anyio.to_thread.run_sync(self.project.ledger_state)
+        self._log.append(CriteriaChecked(intent_id=intent.id, checks=checks, state_id=now))
+        self._notify(format_results(intent.id, checks))
+        if self._log.state.completion is None:
+            self._log.append(Reminded(text=format_failures(checks)))
+
+    def _notify(self, text: str) -> None:
+        self._log.append(Noted(text=text))
+
+    async def renew_lease(self) -> None:
+        """Renew the lease, so that other tasks see that this one still works for its intent."""
+        while not self._ended.is_set():
+            with anyio.move_on_after(HEARTBEAT_SECONDS):
+                await self._ended.wait()
+                return
+            if self.project.keeps_records:
+                await anyio.to_thread.run_sync(self.active.take_lease)
+
+    async def end(self) -> None:
+        self._ended.set()
+        await self.hooks.end()
+        if not self.project.keeps_records:
+            return
         await self._records.settle_rest()
+        try:
+            await anyio.to_thread.run_sync(self.active.release)
+            await anyio.to_thread.run_sync(self.project.recording.close, self.task_id)
+        except RookeryError as error:  # only the next run is affected
+            if not self._log.ended:
+                self._notify(str(error))
 
 
 _EVENTS = {"intent_selected": "IntentSelected", "intent_invalidated": "IntentInvalidated"}
 
 
-async def _to_nobody(event: str, fields: dict[str, Any]) -> None:
+async def _ignore_event(event: str, fields: dict[str, Any]) -> None:
     pass
 
 
-def _refused(refusal: Refusal) -> CallVerdict:
-    return CallVerdict(
-        objections=(Objection(decision=Decision.DENY, refusal=refusal),), label="none"
-    )
-
-
-def _observed(verdict: CallVerdict) -> str:
+def _observed_label(verdict: CallVerdict) -> str:
     outside = any(is_outside(each) for each in verdict.findings)
     return "out_of_scope" if outside else verdict.label

@@ -1,19 +1,18 @@
-"""The user's own programs around a task's calls: part of the composition root.
+"""The user's own hooks around a task's calls.
 
-They are looked for when a task begins, and nothing of this is loaded where there are none.
+They are looked up when a task starts; without any, this module is not loaded.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.asks import CATEGORY, AskCategory, AskKind, Ruling, ask
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
 from rookery.core.facts import (
     HOOK_CHECK,
     Answered,
@@ -28,18 +27,22 @@ from rookery.core.facts import (
     UserSpoke,
 )
 from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.refusals import Refusal
 from rookery.core.replies import STOPPED_BY_HOOK
 from rookery.core.settings import Settings
-from rookery.engine.ports.actions import Outcome
-from rookery.engine.ports.hooks import TaskLog
+from rookery.engine.ports.actions import Action, Judgement, Outcome
+from rookery.engine.ports.hooks import Governance, TaskLog, UserHooks, denial_of
 from rookery.errors import Denied
+from rookery.governance.external_hooks.hook_answers import HookDecision, HookVerdict
+from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
+from rookery.governance.external_hooks.hook_config import HookEvent
+from rookery.governance.external_hooks.hook_files import TranscriptFile, find_hooks, hook_places
+from rookery.governance.external_hooks.hook_runner import HookRunner, HookSet
+from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
+from rookery.governance.external_hooks.hook_trust import HookTrust
+from rookery.governance.layout import hook_trust_file
 from rookery.platform.user_folders import Places
 from rookery.platform.wardens import Wardens
-
-if TYPE_CHECKING:
-    from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
-    from rookery.governance.external_hooks.hook_verdict import HookVerdict
-
 
 TOO_LATE = (
     "A PermissionRequest hook gave a new input. Only PreToolUse hooks may change a call's input, "
@@ -47,12 +50,12 @@ TOO_LATE = (
 )
 
 
-class HookedCalls:
-    """What hooks have to say about the calls of one task."""
+class HookedCalls(Governance, UserHooks):
+    """Runs the hooks of one task and applies their verdicts."""
 
     def __init__(
         self,
-        hooks: "ExternalHooks",
+        hooks: ExternalHooks,
         log: TaskLog,
         problems: Sequence[str],
         judge: Callable[[str, str], Judgement],
@@ -66,7 +69,7 @@ class HookedCalls:
             log.append(Noted(text=f"hooks: {problem}"))
 
     async def rewrite(self, call: ToolCall) -> ToolCall:
-        """Raises `Denied`."""
+        """Run PreToolUse hooks, which may change the call. Raises `Denied`."""
         verdict = await self._hooks.before_tool(call, self._summary(call))
         self._show(verdict)
         if verdict.decision in ("deny", "halt"):
@@ -79,14 +82,12 @@ class HookedCalls:
             return call
         return replace(call, arguments=dict(verdict.updated_input))
 
-    def opinion(self, call: ToolCall) -> Ruling:
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
         reason = self._asks.pop(call.id, "")
         return ask(f"hook: {reason}") if reason else Ruling()
 
-    def _summary(self, call: ToolCall) -> "CallSummary":
-        """What is known of a command, for hooks that want to hear of some only."""
-        from rookery.governance.external_hooks.hook_runs import CallSummary
-
+    def _summary(self, call: ToolCall) -> CallSummary:
+        """Summary of a command, for hooks that match only some commands."""
         line, cwd = call.arguments.get("command"), call.arguments.get("cwd") or ""
         if not isinstance(line, str) or not isinstance(cwd, str):
             return CallSummary()
@@ -94,10 +95,12 @@ class HookedCalls:
         known = not (judged.why_not or judged.too_deep)
         return CallSummary(commands=judged.commands, all_known=known)
 
-    async def after(self, call: ToolCall, outcome: Outcome) -> Outcome:
-        """What the model reads, with what hooks add to it."""
-        from rookery.governance.external_hooks.hook_calls import ToolResponse
-
+    async def ended(
+        self, call: ToolCall, action: Action, outcome: Outcome | None
+    ) -> Outcome | None:
+        """Run PostToolUse hooks and add their output to the result that the model reads."""
+        if outcome is None:
+            return None
         response = ToolResponse(text=outcome.text, failed=outcome.ending is not Ending.DONE)
         verdict = await self._hooks.after_tool(call, response, self._summary(call))
         self._show(verdict)
@@ -107,33 +110,35 @@ class HookedCalls:
         whole = "\n\n".join([text, *filter(None, added)])
         return replace(outcome, text=whole, halts=verdict.decision == "halt")
 
-    async def began(self, *, new: bool) -> None:
+    async def start_session(self, *, new: bool) -> None:
         await self._event("SessionStart", {"source": "startup" if new else "resume"})
 
-    def hears(self, event: str) -> bool:
-        from rookery.governance.external_hooks.hook_config import HookEvent
+    @property
+    def checks_messages(self) -> bool:
+        return self.has_hooks_for("UserPromptSubmit")
 
-        return self._hooks.any_for(HookEvent(event))
+    def has_hooks_for(self, event: str) -> bool:
+        return self._hooks.has_hooks_for(HookEvent(event))
 
-    async def prompted(self, text: str) -> str:
-        """Why the model must not hear the user's words; empty if it may."""
+    async def check_message(self, text: str) -> str:
+        """Why the message must not be sent to the model; empty if it may be."""
         verdict = await self._event("UserPromptSubmit", {"prompt": text})
         if verdict.decision in ("none", "allow"):
             return ""
         return verdict.reason or "The hook gave no reason."
 
     async def notify_of_questions(self) -> None:
-        """Beside the task, which may have ended once the hooks are through."""
+        """Run Notification hooks for questions, beside the task, which may end meanwhile."""
         async for event in self._log.follow(len(self._log.events)):
-            if isinstance(event.fact, Asked) and CATEGORY[event.fact.ask] not in _UNHEARD:
+            if isinstance(event.fact, Asked) and CATEGORY[event.fact.ask] not in _NOT_NOTIFIED:
                 kind, message = _notification(event.fact)
                 fields = {"message": message, "type": kind, "notification_type": kind}
                 verdict = await self._hooks.event("Notification", fields)
                 if not self._log.ended:
                     self._show(verdict)
 
-    async def permission(self, call: ToolCall, question: str) -> None:
-        """Raises `Denied`. A yes here still leaves the question to the person."""
+    async def asked(self, call: ToolCall, question: str) -> None:
+        """Run PermissionRequest hooks. Raises `Denied`. If they allow, the user is still asked."""
         verdict = await self._hooks.permission_request(call, question, self._summary(call))
         self._show(verdict)
         if verdict.context:
@@ -141,15 +146,13 @@ class HookedCalls:
                 filter(None, (self._contexts.get(call.id), verdict.context))
             )
         if verdict.updated_input is not None and verdict.decision not in ("deny", "halt"):
-            from rookery.governance.external_hooks.hook_verdict import HookDecision
-
             late = HookDecision.DENY
             verdict = replace(verdict, decision=late, code="HOOK-002", reason=TOO_LATE)
         if verdict.decision in ("deny", "halt"):
             raise _denial(call, verdict)
 
     async def condensing(self, trigger: str) -> str:
-        """Why the conversation must stay as it is; empty if it need not."""
+        """Why the conversation must not be condensed; empty if it may be."""
         verdict = await self._event("PreCompact", {"trigger": trigger, "custom_instructions": ""})
         if verdict.decision == "halt":
             self._log.append(StepCancelled())
@@ -157,17 +160,19 @@ class HookedCalls:
             return verdict.reason or "The hook gave no reason."
         return ""
 
-    async def claims_to_be_done(self, *, child: bool, said: str) -> None:
-        """A hook may find that there is more to do."""
-        event = "SubagentStop" if child else "Stop"
-        held, spoken_since = self._last_hold()
+    async def check(self, act: object, context: object) -> None:
+        """Run Stop hooks, which may keep the turn going."""
+        event = "SubagentStop" if self._log.state.parent else "Stop"
+        was_held, spoken_since = self._last_hold()
         if spoken_since:
             self._hooks.begin_turn()
-        verdict = await self._event(event, {"last_assistant_message": said})
+        verdict = await self._event(
+            event, {"last_assistant_message": self._log.state.completion or ""}
+        )
         if verdict.decision == "deny":
             self._record_hold("failed", verdict.reason)
             self._log.append(Reminded(text=f"[automatic] A hook of the user's: {verdict.reason}"))
-        elif held and not verdict.code:
+        elif was_held and not verdict.code:
             self._record_hold("passed", "")
 
     def _record_hold(self, state: Literal["failed", "passed"], reason: str) -> None:
@@ -175,7 +180,7 @@ class HookedCalls:
         self._log.append(CriteriaChecked(intent_id="", checks=(check,)))
 
     def _last_hold(self) -> tuple[bool, bool]:
-        """Whether a hook held the turn open last time, and whether the user spoke since."""
+        """Whether a hook last kept the turn going, and whether the user replied since."""
         spoken = False
         for event in reversed(self._log.events):
             match event.fact:
@@ -187,32 +192,33 @@ class HookedCalls:
                     spoken = True
         return False, spoken
 
-    async def tell(self, name: str, fields: dict[str, Any]) -> None:
-        """Of something that nobody can object to."""
+    async def run_event(self, name: str, fields: dict[str, Any]) -> None:
+        """Run the hooks of an event that cannot be refused."""
         await self._event(name, fields)
 
-    async def ended(self) -> None:
-        await self._event("SessionEnd", {"reason": "other"})
+    async def end(self) -> None:
+        if not self._log.ended:
+            await self._event("SessionEnd", {"reason": "other"})
 
-    async def _event(self, name: str, fields: dict[str, Any]) -> "HookVerdict":
+    async def _event(self, name: str, fields: dict[str, Any]) -> HookVerdict:
         verdict = await self._hooks.event(name, fields)
         self._show(verdict)
         if verdict.context:
             self._log.append(Reminded(text=f"[automatic] {verdict.context}"))
         return verdict
 
-    def _show(self, verdict: "HookVerdict") -> None:
+    def _show(self, verdict: HookVerdict) -> None:
         for message in verdict.system_messages:
             self._log.append(Noted(text=message))
         if verdict.decision == "halt":
             self._log.append(Noted(text=f"{STOPPED_BY_HOOK}{verdict.reason}"))
 
 
-_UNHEARD = (AskCategory.NON_BLOCKING,)
+_NOT_NOTIFIED = (AskCategory.NON_BLOCKING,)
 
 
 def _notification(asked: Asked) -> tuple[str, str]:
-    """The type and the message of a notification about a question."""
+    """Type and message of the notification about a question."""
     if asked.ask is AskKind.FOLLOWUP:
         return "elicitation_dialog", f"{NAME} asks: {_question(asked.text)}"
     if CATEGORY[asked.ask] is AskCategory.INTERACTIVE:
@@ -227,17 +233,12 @@ def _question(text: str) -> str:
         return text
 
 
-def _denial(call: ToolCall, verdict: "HookVerdict") -> Denied:
-    from rookery.core.refusals import Refusal
-
+def _denial(call: ToolCall, verdict: HookVerdict) -> Denied:
     refusal = Refusal(
         code=verdict.code or "HOOK-001",
         message=verdict.reason or "A hook refused the call.",
-        tool=call.name,
-        tool_use_id=call.id,
     )
-    text = json.dumps(refusal.to_json(), ensure_ascii=False)
-    return Denied(text, code=refusal.code, halts=verdict.decision == "halt")
+    return denial_of(refusal, call, halts=verdict.decision == "halt")
 
 
 def open_hooks(
@@ -252,39 +253,8 @@ def open_hooks(
     judge: Callable[[str, str], Judgement],
     wardens: Wardens,
     background: Callable[..., None],
-) -> HookedCalls | None:
-    """None where there are no hooks, which is found out by looking for a few files."""
-    files = [
-        Path("/etc") / NAME / "hooks.json",
-        places.config / "hooks.json",
-        workspace / ".orchestration" / "hooks.json",
-    ]
-    if settings.hooks.import_claude:
-        files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
-    if not any(path.exists() for path in files):
-        return None
-    from rookery.governance.external_hooks.hook_calls import Situation
-    from rookery.governance.external_hooks.hook_files import (
-        MANAGED_FILE,
-        HookPlaces,
-        TranscriptFile,
-        find_hooks,
-    )
-    from rookery.governance.external_hooks.hook_runner import HookDesk, HookRunner
-    from rookery.governance.external_hooks.hook_runs import ExternalHooks
-    from rookery.governance.external_hooks.hook_trust import HookTrust
-    from rookery.governance.layout import hook_trust_file
-
-    found = find_hooks(
-        HookPlaces(
-            workspace=workspace,
-            managed=MANAGED_FILE,
-            user=places.config / "hooks.json",
-            import_claude=settings.hooks.import_claude,
-            managed_only=settings.hooks.managed_only,
-        )
-    )
-
+) -> HookedCalls:
+    found = find_hooks(hook_places(workspace, places, settings.hooks))
     transcript = TranscriptFile(places.tasks / task_id, task_id, str(workspace))
 
     def situation() -> Situation:
@@ -295,7 +265,7 @@ def open_hooks(
             session_id=task_id,
             cwd=str(workspace),
             root=str(workspace),
-            transcript_path=transcript.brought_up_to_date(log.events),
+            transcript_path=transcript.update(log.events),
             model=asked.model if asked else "",
             permission_mode="default" if interactive else "dontAsk",
             agent_id=task_id if now.parent else "",
@@ -305,7 +275,7 @@ def open_hooks(
             intent_digest=now.intent.digest if now.intent else "",
         )
 
-    def tell(text: str) -> None:
+    def notify(text: str) -> None:
         log.append(Noted(text=text))
 
     trust = HookTrust(hook_trust_file(workspace, places), workspace, workspace_trusted=trusted)
@@ -313,9 +283,9 @@ def open_hooks(
     governed = workspace / GOVERNANCE_FOLDER
     texts = governed / ".state" if governed.is_dir() else places.state.resolve() / "hooks"
     hooks = ExternalHooks(
-        HookDesk(found, trust, runner, texts),
+        HookSet(found, trust, runner, texts),
         situation=situation,
-        tell=tell,
+        notify=notify,
         interactive=interactive,
         background=background,
     )

@@ -1,15 +1,13 @@
-"""The tools by which a model selects an intent and asks for more scope.
+"""The tools with which a model selects an intent and requests more scope.
 
-The tools only say what is wanted; the functions beside them decide, and put refusals on record.
+The tools only describe the request; the functions below decide and record refusals.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec.structs import replace
 
 from rookery.core.blocks import ToolCall
 from rookery.core.modes import EXPAND, SELECT
@@ -17,7 +15,7 @@ from rookery.core.refusals import Refusal
 from rookery.core.tool_traits import ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
-from rookery.errors import BadArguments, Denied, RookeryError, ToolError
+from rookery.errors import BadArguments, RookeryError, ToolError
 from rookery.governance.hook import GovernanceHook
 from rookery.governance.intents.selection import choose, wanted_id
 from rookery.governance.scope.locations import find_location
@@ -50,7 +48,7 @@ class RequestScopeExpansion:
         pattern: Callable[[Sequence[str]], str],
         expand: Callable[[str, str], Awaitable[str]],
     ) -> None:
-        """`pattern` covers the paths, and raises `ToolError` if none may; `expand` adds it."""
+        """`pattern` returns a pattern for paths or raises `ToolError`; `expand` adds it."""
         self._pattern = pattern
         self._expand = expand
 
@@ -92,8 +90,7 @@ class SelectActiveIntent:
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
 
     def __init__(self, select: Callable[[str, str], Awaitable[str]]) -> None:
-        """`select` is given the id and the call's own id, and answers with the context; it raises
-        `Denied`."""
+        """`select` takes intent id and call id, and returns the context or raises `Denied`."""
         self._select = select
 
     async def prepare(self, args: SelectActiveIntentArgs, ctx: ToolContext) -> Action:
@@ -108,42 +105,41 @@ class SelectActiveIntent:
 
 
 def intent_tools(task: GovernanceHook) -> dict[str, Tool[Any]]:
-    """For one task, by name."""
-    made = (
+    """The tools of one task, by name."""
+    tools = (
         SelectActiveIntent(partial(select, task)),
-        RequestScopeExpansion(partial(pattern_for, task), partial(widen, task)),
+        RequestScopeExpansion(partial(pattern_for, task), partial(expand_scope, task)),
     )
-    return {tool.name: tool for tool in made}
+    return {tool.name: tool for tool in tools}
 
 
 async def select(task: GovernanceHook, intent_id: str, call_id: str) -> str:
-    """The context of the intent. Raises `Denied`; then the one before still holds."""
+    """Select an intent and return its context. Raises `Denied`; the previous one stays active."""
     wanted = wanted_id({"intent_id": intent_id})
+    call = ToolCall(id=call_id, name=SELECT)
     found = await choose(task.project, task.task_id, wanted, by="model")
     if isinstance(found, Refusal):
-        await task.note_refusal(ToolCall(id=call_id, name=SELECT), found)
-        raise denial(found, SELECT, call_id)
-    if task.in_force.shown not in ("", found.fact.digest):
+        await task.deny(call, found)
+    if task.active.reviewed_digest not in ("", found.fact.digest):
         changed = Refusal(
             code="REQ-012",
             message=f"{found.fact.intent_id} changed after the user reviewed it. Select it again.",
             intent_id=found.fact.intent_id,
         )
-        await task.note_refusal(ToolCall(id=call_id, name=SELECT), changed)
-        raise denial(changed, SELECT, call_id)
+        await task.deny(call, changed)
     await task.adopt(found, call_id)
     notes = "".join(f"{note}\n" for note in found.notes)
     return f"{notes}{found.context}"
 
 
 def pattern_for(task: GovernanceHook, paths: Sequence[str]) -> str:
-    """The smallest pattern for some paths. Raises `ToolError` for what no intent can own."""
+    """The smallest pattern for the paths. Raises `ToolError` for a path no intent can own."""
     layout = task.project.layout
     named: list[str] = []
     for path in paths:
         found = find_location(layout, path, Op.MODIFY)
         if isinstance(found, PathFinding) or found.outside is not Outside.NO or not found.governed:
-            raise ToolError(f"{path!r} lies where no intent of this workspace can reach.")
+            raise ToolError(f"{path!r} is outside what an intent of this workspace can cover.")
         if why := always_protected(found.named) or always_protected(found.real):
             raise ToolError(f"{path!r} can never be part of a scope: {why}.")
         if found.named != found.real:
@@ -152,18 +148,12 @@ def pattern_for(task: GovernanceHook, paths: Sequence[str]) -> str:
     return smallest_pattern(named)
 
 
-async def widen(task: GovernanceHook, pattern: str, call_id: str) -> str:
-    active = task.in_force.definition
+async def expand_scope(task: GovernanceHook, pattern: str, call_id: str) -> str:
+    active = task.active.definition
     if active is None:
         raise ToolError("There is no active intent to extend.")
     try:
-        await task.in_force.expand(active.intent.id, pattern, call_id)
+        await task.active.expand(active.intent.id, pattern, call_id)
     except RookeryError as error:
         raise ToolError(str(error)) from error
     return f"The user agreed: {active.intent.id} owns {pattern} now."
-
-
-def denial(refusal: Refusal, tool: str, call_id: str) -> Denied:
-    said = replace(refusal, tool=tool, tool_use_id=call_id)
-    text = json.dumps(said.to_json(), ensure_ascii=False)
-    return Denied(text, code=refusal.code, retryable=refusal.retryable)

@@ -1,7 +1,7 @@
-"""Where the files of governance are, inside the workspace and outside, and how a project starts.
+"""Paths of the governance files, inside and outside the workspace, and `init` for new projects.
 
-Every task looks here whether there are intents, so this loads nothing else of governance. What is
-kept outside of the workspace (`GovernedPlaces`) is there because no agent can reach it.
+Every task checks here whether there are intents, so this module must not import the rest of
+governance. What agents must not reach is stored outside the workspace (`outside_folder`).
 """
 
 import os
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
+from rookery import NAME
 from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.settings import Settings
 from rookery.errors import RookeryError
 from rookery.platform.disk import put
 from rookery.platform.git_objects import ObjectKind, object_id
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def note_write(folder: Path | None, path: Path, data: bytes) -> None:
-    """To be called before the file is replaced. Whoever cannot note it writes all the same."""
+    """Note what the host is about to write to a file. Failures are ignored."""
     if folder is None:
         return
     with suppress(OSError):
@@ -33,7 +35,7 @@ def note_write(folder: Path | None, path: Path, data: bytes) -> None:
 
 
 def was_written(folder: Path, path: Path, blob: str) -> bool:
-    """Whether that is what the host wrote last; `blob` is what git calls the content."""
+    """Whether the content is what the host wrote last; `blob` is its git object id."""
     try:
         return (folder / _key(path)).read_text(encoding="ascii") == blob
     except (OSError, ValueError):
@@ -46,8 +48,10 @@ def _key(path: Path) -> str:
 
 INTENT_FILE = "active_intents.yaml"
 LEDGER = "agent_trace.jsonl"
+HOOK_TRUST = "hook_trust.json"
+"""The project's hooks that the user has reviewed."""
 _SKIPPED = {".git", ".hg", ".jj", ".svn", "node_modules", ".venv", "venv", "__pycache__"}
-_MOST_FOLDERS = 20_000
+_MAX_FOLDERS = 20_000
 _FIRST_INTENTS = """\
 schema_version: 1
 # One entry per intent: what to do, which files it may change, and how to tell it is done.
@@ -59,12 +63,12 @@ GIT_LINES = {
     ".gitignore": (".state/", LEDGER, "trace/"),
     ".gitattributes": (f"{LEDGER} merge=union",),
 }
-"""What we may write into the files that git reads. Every other line in them is somebody's."""
+"""Lines we may add to git's files. All other lines belong to the user."""
 
 
 class Layout(Struct, frozen=True):
-    """Of one governance root. `workspace` is the root it lies in, or is. `written` is where it is
-    noted what the host writes, if it is."""
+    """Paths of one governance root. `workspace` is the workspace that contains it, or the root
+    itself. `written` is the folder for `note_write`, if it is used."""
 
     root: Path
     workspace: Path
@@ -111,8 +115,8 @@ class Layout(Struct, frozen=True):
         return self.state / "leases"
 
     def own_folder(self, path: Path) -> Path:
-        """Makes a folder of the host's own. Raises `RookeryError` if a link leads to it: whoever
-        wrote the repository could have things written elsewhere."""
+        """Create one of the host's own folders. Raises `RookeryError` if it is or is under a
+        symbolic link: a repository could otherwise make the host write elsewhere."""
         for each in (self.folder, self.state, path):
             if each.is_symlink():
                 raise RookeryError(f"{self.shown(each)} is a link; nothing was written. Remove it.")
@@ -125,35 +129,20 @@ class Layout(Struct, frozen=True):
         return path
 
     def shown(self, path: Path) -> str:
-        """As messages name it: relative to the governance root."""
+        """Path relative to the governance root, for messages."""
         return path.relative_to(self.root).as_posix()
 
 
 class FoundLayout(Struct, frozen=True, kw_only=True):
-    """What governs a folder: nothing if there is no layout. `notice` is for the user, once."""
+    """The layout that governs a folder, None if there is none. `notice` is to be shown to the
+    user once."""
 
     layout: Layout | None = None
     notice: str = ""
 
 
-class GovernedPlaces(Struct, frozen=True):
-    folder: Path
-
-    @property
-    def heads(self) -> Path:
-        """What this machine remembers of the ledger's end."""
-        from rookery.governance.ledger.state_files import HEADS
-
-        return self.folder / HEADS
-
-    @property
-    def hook_trust(self) -> Path:
-        """Which hooks of the project the user has looked at."""
-        return self.folder / "hook_trust.json"
-
-
 def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
-    """The nearest folder with intents, from the working directory up to the workspace's root."""
+    """Find the nearest folder with intents, from the working directory up to the workspace."""
     top = workspace.resolve()
     here = cwd.resolve()
     if not here.is_relative_to(top):
@@ -173,8 +162,7 @@ def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
 
 
 def find_ledger(folder: Path) -> Layout | None:
-    """The nearest folder of governance, within the repository. One whose intents are gone still
-    has its ledger."""
+    """Find the nearest governance folder within the repository. Its intent file may be gone."""
     around = (folder, *folder.parents)
     top = next((each for each in around if (each / ".git").exists()), folder)
     for each in around[: around.index(top) + 1]:
@@ -184,7 +172,7 @@ def find_ledger(folder: Path) -> Layout | None:
 
 
 def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
-    """Folders with intents inside of what others govern already."""
+    """Warn about intent files in subfolders, which are ignored."""
     from rookery.core.refusals import Problem
 
     return tuple(
@@ -198,7 +186,7 @@ def nested_roots(layout: Layout) -> "tuple[Problem, ...]":
 
 
 def git_lines(vcs: LedgerHome) -> dict[str, tuple[str, ...]]:
-    """Which of them stand there, by what becomes of the ledger."""
+    """The lines for git's files, by how the ledger is stored."""
     tracked = vcs == "track"
     return {
         ".gitignore": GIT_LINES[".gitignore"][: 1 if tracked else None],
@@ -207,7 +195,7 @@ def git_lines(vcs: LedgerHome) -> dict[str, tuple[str, ...]]:
 
 
 def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
-    """Makes what is not there yet, and says what it made. Raises `RookeryError`."""
+    """Create the files that do not exist, and return their names. Raises `RookeryError`."""
     folder = root / GOVERNANCE_FOLDER
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise RookeryError(f"{folder} is not a real folder; nothing was created. Move it away.")
@@ -217,27 +205,39 @@ def init(root: Path, *, vcs: LedgerHome = "ignore") -> tuple[str, ...]:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return tuple(name for name, text in wanted.items() if text and _made(folder / name, text))
+        return tuple(name for name, text in wanted.items() if text and _create(folder / name, text))
     except OSError as error:
         raise RookeryError(f"{folder} cannot be created ({error.strerror}).") from error
 
 
-def governed_places(layout: Layout, places: Places) -> GovernedPlaces:
+def outside_folder(layout: Layout, outside: Path) -> Path:
+    """The folder in `outside` with data about a workspace."""
     from rookery.governance.ledger.state_files import workspace_key
 
-    kept = places.governance
-    return GovernedPlaces(kept / workspace_key(layout.state, layout.root, kept))
+    return outside / workspace_key(layout.state, layout.root, outside)
+
+
+def any_hooks(settings: Settings, workspace: Path, places: Places) -> bool:
+    """Whether there is a file that may define hooks."""
+    files = [
+        Path("/etc") / NAME / "hooks.json",
+        places.config / "hooks.json",
+        workspace / GOVERNANCE_FOLDER / "hooks.json",
+    ]
+    if settings.hooks.import_claude:
+        files += [workspace / ".claude" / name for name in ("settings.json", "settings.local.json")]
+    return any(path.exists() for path in files)
 
 
 def hook_trust_file(workspace: Path, places: Places) -> Path:
-    """Where it is kept which hooks the user has looked at, also where there are no intents."""
+    """The file that lists the reviewed hooks. Works without intents, too."""
     if layout := find_layout(workspace, workspace).layout:
-        return governed_places(layout, places).hook_trust
+        return outside_folder(layout, places.governance) / HOOK_TRUST
     key = sha256(os.fsencode(workspace.resolve())).hexdigest()[:16]
-    return places.governance / key / "hook_trust.json"
+    return places.governance / key / HOOK_TRUST
 
 
-def _made(path: Path, text: str) -> bool:
+def _create(path: Path, text: str) -> bool:
     try:
         with path.open("x", encoding="utf-8", newline="\n") as made:
             made.write(text)
@@ -248,7 +248,7 @@ def _made(path: Path, text: str) -> bool:
 
 def _nested(root: Path) -> Iterator[Path]:
     for number, (folder, names, _) in enumerate(os.walk(root)):
-        if number == _MOST_FOLDERS:
+        if number == _MAX_FOLDERS:
             return
         here = Path(folder)
         if here != root and (here / GOVERNANCE_FOLDER / INTENT_FILE).is_file():

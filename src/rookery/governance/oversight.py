@@ -1,52 +1,34 @@
-"""Who governs the tasks of a workspace, put together when the first governed task begins.
+"""Governance of the tasks of a workspace, set up when the first governed task starts.
 
-A task without intents passes through here untouched: one look whether there is an intent file is
-all it pays for, and nothing that governance needs is even loaded.
+Without an intent file a task pays only for one look at the disk: the rest of governance is not even
+imported.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-import anyio
 import anyio.to_thread
 
-from rookery.core.asks import Ruling, joined
-from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
-from rookery.core.facts import (
-    Answered,
-    CriteriaChecked,
-    Effect,
-    Event,
-    Governed,
-    Noted,
-    Reminded,
-    TaskOpened,
-    TaskReopened,
-)
+from rookery.core.facts import Governed, Noted, TaskOpened, TaskReopened
 from rookery.core.queries import KnownIntent
-from rookery.core.replies import sentence_in
 from rookery.core.settings import Settings
-from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.engine.ports.hooks import TaskLog, Ungoverned
-from rookery.engine.ports.tool import Tool, ToolContext
-from rookery.engine.ports.workspace import Restored
-from rookery.errors import CommandRejected, Denied, RookeryError, StorageError
-from rookery.governance.hooked_calls import HookedCalls, open_hooks
+from rookery.engine.ports.actions import Judgement
+from rookery.engine.ports.hooks import StoredJournals, TaskGovernance, TaskLog
+from rookery.errors import StorageError
+from rookery.governance.layout import Layout, any_hooks, find_layout
 from rookery.platform.user_folders import Places
-from rookery.platform.wardens import Wardens
 
 if TYPE_CHECKING:
     from rookery.governance.hook import GovernanceHook
-    from rookery.governance.layout import Layout
     from rookery.governance.project import GovernedProject
+    from rookery.platform.wardens import Wardens
 
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
 
 
 class Oversight:
-    """Of one workspace."""
+    """Governance of one workspace."""
 
     def __init__(
         self,
@@ -58,17 +40,16 @@ class Oversight:
         allow: frozenset[str],
         confines: Callable[[], bool],
         contents: Contents | None,
-        start_beside: Callable[..., None],
+        start_soon: Callable[..., None],
         judge: Callable[[str, str], Judgement],
-        wardens: Wardens,
-        journal_of: Callable[[str], Sequence[Event] | None],
+        wardens: "Callable[[], Wardens]",
+        journals: StoredJournals,
         trusted: bool,
         attended: bool,
     ) -> None:
-        """`intent` is what whoever started the run wants its task to work for, `allow` which
-        questions of governance they answer with yes. `attended` if somebody can be asked;
-        `journal_of` a task is None while a process works on it."""
-        self.journal_of = journal_of
+        """`intent` is the intent requested for the run, `allow` the governance questions that
+        are answered with yes. `attended` means that a person can be asked."""
+        self.journals = journals
         self.judge = judge
         self.wardens = wardens
         self.trusted = trusted
@@ -79,17 +60,15 @@ class Oversight:
         self._allow = allow
         self.confines = confines
         self.contents = contents
-        self.start_beside = start_beside
+        self.start_soon = start_soon
         self.places = places
         self._projects: dict[Path, GovernedProject] = {}
 
-    def of(self, task_id: str, log: TaskLog) -> "TaskOversight":
+    def for_task(self, task_id: str, log: TaskLog) -> "TaskOversight":
         return TaskOversight(self, task_id, log)
 
     async def known(self) -> tuple[KnownIntent, ...]:
         """The intents of the workspace, those in progress first."""
-        from rookery.governance.layout import find_layout
-
         found = find_layout(self.workspace, self.workspace)
         if found.layout is None or self.settings.governance.mode == "off":
             return ()
@@ -97,7 +76,7 @@ class Oversight:
 
         return await known_intents(self.project(found.layout))
 
-    def project(self, layout: "Layout") -> "GovernedProject":
+    def project(self, layout: Layout) -> "GovernedProject":
         if layout.root not in self._projects:
             from rookery.governance.project import open_project
 
@@ -107,22 +86,23 @@ class Oversight:
         return self._projects[layout.root]
 
 
-class TaskOversight:
-    """Governance of one task: nothing at all, until `begin` finds that there is some."""
+class TaskOversight(TaskGovernance):
+    """Finds out, when a task starts, whether it is governed and which hooks there are."""
 
     def __init__(self, over: Oversight, task_id: str, log: TaskLog) -> None:
+        super().__init__()
         self._over = over
         self._task_id = task_id
         self._log = log
-        self._task: GovernanceHook | None = None
-        self._hooks: HookedCalls | None = None
-        self._tools: dict[str, Tool[Any]] = {}
-        self._ended = anyio.Event()
 
     async def begin(self) -> None:
-        await self._begin_governance()
+        task = await self._begin_governance()
         over, log = self._over, self._log
-        self._hooks = open_hooks(
+        if not any_hooks(over.settings, over.workspace, over.places):
+            return
+        from rookery.governance.hooked_calls import open_hooks
+
+        hooks = open_hooks(
             over.settings,
             over.workspace,
             over.places,
@@ -131,41 +111,41 @@ class TaskOversight:
             trusted=over.trusted,
             interactive=over.attended,
             judge=over.judge,
-            wardens=over.wardens,
-            background=over.start_beside,
+            wardens=over.wardens(),
+            background=over.start_soon,
         )
-        if self._hooks and self._task:
-            self._task.announce = self._hooks.tell
-        if self._hooks:
-            opened = log.events[0].fact
-            await self._hooks.began(new=self._is_new() and isinstance(opened, TaskOpened))
-            if over.attended and self._hooks.hears("Notification"):
-                over.start_beside(self._hooks.notify_of_questions)
+        self.hooks = hooks
+        if task:
+            task.hooks, task.announce = hooks, hooks.run_event
+        else:
+            self.rules = hooks
+        await hooks.start_session(new=self._is_new() and isinstance(log.events[0].fact, TaskOpened))
+        if over.attended and hooks.has_hooks_for("Notification"):
+            over.start_soon(hooks.notify_of_questions)
 
-    async def _begin_governance(self) -> None:
+    async def _begin_governance(self) -> "GovernanceHook | None":
         state = self._log.state
         if state.governed is None and not self._is_new():
-            return
-        from rookery.governance.layout import Layout, find_layout
-
+            return None
         found = find_layout(self._over.workspace, self._over.workspace)
-        if state.governed is None and not self._latch(found.layout is not None, found.notice):
-            return
-        layout = found.layout or Layout(self._over.workspace, self._over.workspace)
-        await self._govern(layout)
+        if state.governed is None and not self._decide_mode(found.layout is not None, found.notice):
+            return None
+        return await self._govern(
+            found.layout or Layout(self._over.workspace, self._over.workspace)
+        )
 
     def _is_new(self) -> bool:
         return not any(isinstance(event.fact, TaskReopened) for event in self._log.events)
 
-    def _latch(self, there: bool, notice: str) -> bool:
-        """How the task is governed is decided once, when it begins."""
-        from rookery.core.modes import GovernanceMode, ModeWishes, latched
+    def _decide_mode(self, has_intents: bool, notice: str) -> bool:
+        """Decide once, when the task starts, how it is governed. Returns whether it is."""
+        from rookery.core.modes import GovernanceMode, RequestedModes, latched
 
         wanted = GovernanceMode(self._over.settings.governance.mode)
-        held = latched(ModeWishes(user=wanted), there=there)
-        for text in filter(None, (held.notice, notice)):
+        decided = latched(RequestedModes(user=wanted), there=has_intents)
+        for text in filter(None, (decided.notice, notice)):
             self._log.append(Noted(text=text))
-        match held.mode:
+        match decided.mode:
             case GovernanceMode.OBSERVE:
                 self._log.append(Governed(mode="observe"))
             case GovernanceMode.ENFORCE:
@@ -176,224 +156,65 @@ class TaskOversight:
                 return False
         return True
 
-    async def _govern(self, layout: "Layout") -> None:
+    async def _govern(self, layout: Layout) -> "GovernanceHook":
         from rookery.governance.hook import GovernanceHook
         from rookery.governance.intent_tools import intent_tools
         from rookery.governance.project import warn_if_broken, why_broken
 
         over, log = self._over, self._log
         project = over.project(layout)
-        self._task = task = GovernanceHook(
+        self.rules = task = GovernanceHook(
             project,
             self._task_id,
             log,
+            over.journals,
             confines=over.confines,
             contents=over.contents,
-            journal_of=over.journal_of,
+            start_soon=over.start_soon,
         )
-        self._tools = intent_tools(task)
+        task.own_tools = intent_tools(task)
         is_new = self._is_new()
         if project.keeps_records and await task.catch_up():
-            if project.options.block_broken:
-                task.broken = await anyio.to_thread.run_sync(why_broken, project, over.places)
+            if project.settings.trace.on_broken == "block":
+                task.judge.broken = await anyio.to_thread.run_sync(why_broken, project, over.places)
             elif is_new:
-                over.start_beside(warn_if_broken, project, over.places, log)
-        await task.take_up(over.intent, is_new=is_new)
-        over.start_beside(self._stay_alive)
-
-    async def _stay_alive(self) -> None:
-        """Other tasks must see that this one still works for its intent."""
-        from rookery.governance.intents.leases import HEARTBEAT_SECONDS
-
-        while not self._ended.is_set():
-            with anyio.move_on_after(HEARTBEAT_SECONDS):
-                await self._ended.wait()
-                return
-            if self._task and self._task.project.keeps_records:
-                await anyio.to_thread.run_sync(self._task.in_force.take_lease)
-
-    # ── what the engine asks and tells ──────────────────────────────────────────────────
-
-    async def before(self, call: ToolCall, action: Action) -> Ruling:
-        ruling = await self._task.before(call, action) if self._task else Ruling()
-        return joined([ruling, self._hooks.opinion(call)]) if self._hooks else ruling
-
-    async def tolerates_stale(self, call: ToolCall, action: Action) -> bool:
-        """Whether files may be edited exactly that changed elsewhere since they were read."""
-        return self._task is not None and await self._task.tolerates_stale(call, action)
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
-
-    async def rewrite(self, call: ToolCall) -> ToolCall:
-        call = await self._as_hooks_want(call)
-        if self._task:
-            await self._task.refuse_unreadable(call)
-        return call
-
-    async def _as_hooks_want(self, call: ToolCall) -> ToolCall:
-        """Who changes things without an intent is refused anyway, so no program is run for it."""
-        if self._hooks is None or (self._task and self._task.is_closed_to(call)):
-            return call
-        try:
-            return await self._hooks.rewrite(call)
-        except Denied as error:
-            await self._note_denial(call, error)
-            raise
-
-    async def _note_denial(self, call: ToolCall, error: Denied) -> None:
-        if self._task:
-            await self._task.note_hook(call, error.code, sentence_in(str(error)))
-
-    @property
-    def hears_prompts(self) -> bool:
-        return self._hooks is not None and self._hooks.hears("UserPromptSubmit")
-
-    async def prompted(self, text: str) -> str:
-        return await self._hooks.prompted(text) if self._hooks else ""
-
-    async def asked(self, call: ToolCall, question: str) -> None:
-        if self._hooks is None:
-            return
-        try:
-            await self._hooks.permission(call, question)
-        except Denied as error:
-            await self._note_denial(call, error)
-            raise
-
-    async def condensing(self, trigger: Literal["auto", "manual"]) -> str:
-        return await self._hooks.condensing(trigger) if self._hooks else ""
-
-    async def refused(
-        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None
-    ) -> None:
-        if self._task:
-            await self._task.refused(call, action, why, said)
-
-    async def permitted(
-        self, call: ToolCall, action: Action, why: Ruling, said: Answered | None, permit: Permit
-    ) -> Permit:
-        if self._task:
-            return await self._task.permitted(call, action, why, said, permit)
-        return permit
-
-    async def ended(
-        self, call: ToolCall, action: Action, outcome: Outcome | None
-    ) -> Outcome | None:
-        written = None
-        if self._hooks and outcome is not None:
-            written = await self._task.effects.written(action) if self._task else None
-            outcome = await self._hooks.after(call, outcome)
-        if self._task is None:
-            return outcome
-        return await self._task.effects.ended(call, action, outcome, written=written)
-
-    async def changed(
-        self, call_id: str, before: str, after: str, effects: Sequence[Effect]
-    ) -> Sequence[str]:
-        if self._task is None:
-            return ()
-        return await self._task.effects.changed(call_id, before, after, effects)
-
-    async def restored(self, done: Restored) -> None:
-        if self._task:
-            await self._task.effects.restored(done)
-
-    async def select(self, intent_id: str) -> None:
-        if self._task is None:
-            raise CommandRejected(
-                "This session has no intents. After `rookery intents init`, new sessions have them."
-            )
-        await self._task.select(intent_id)
-
-    async def remind(self) -> None:
-        if self._task:
-            await self._task.remind()
-
-    async def now(self) -> str:
-        """What is said of the intent at the end of a request; nothing without governance."""
-        if self._task is None:
-            return ""
-        if self._task.project.keeps_records:
-            self._over.start_beside(self._task.project.flush)
-        return await self._task.now()
-
-    def tools(self) -> Mapping[str, Tool[Any]]:
-        return self._tools
-
-    async def check(
-        self,
-        act: Callable[[ToolCall, Action], Awaitable[Outcome]],
-        context: Callable[[ToolCall], ToolContext],
-    ) -> None:
-        if self._hooks:
-            await self._hooks.claims_to_be_done(
-                child=bool(self._log.state.parent), said=self._log.state.completion or ""
-            )
-        definition = self._task.in_force.definition if self._task else None
-        if self._log.state.completion is None or self._log.state.parent:
-            return
-        if self._task is None or definition is None or not definition.intent.acceptance_criteria:
-            return
-        from rookery.governance.criteria import checked, failures_told, told
-
-        intent, layout = definition.intent, self._task.project.layout
-        tell = lambda text: self._log.append(Noted(text=text))  # noqa: E731
-        checks = await checked(intent, layout, act, context, tell)
-        state = await anyio.to_thread.run_sync(self._task.project.ledger_state)
-        fact = CriteriaChecked(intent_id=intent.id, checks=checks, state_id=state)
-        self._log.append(fact)
-        self._log.append(Noted(text=told(intent.id, checks)))
-        if self._log.state.completion is None:
-            self._log.append(Reminded(text=failures_told(checks)))
-
-    async def end(self) -> None:
-        self._ended.set()
-        if self._hooks and not self._log.ended:
-            await self._hooks.ended()
-        task = self._task
-        if task is None or not task.project.keeps_records:
-            return
-        await task.settle_rest()
-        try:
-            await anyio.to_thread.run_sync(task.in_force.release)
-            await anyio.to_thread.run_sync(task.project.recording.close, self._task_id)
-        except RookeryError as error:  # it disturbs nothing but what comes after it
-            if not self._log.ended:
-                self._log.append(Noted(text=str(error)))
+                over.start_soon(warn_if_broken, project, over.places, log)
+        await task.restore_intent(over.intent, is_new=is_new)
+        over.start_soon(task.renew_lease)
+        return task
 
 
-class PastGovernance(Ungoverned):
-    """For whoever goes back in a session that nobody runs: it is on record what was put back."""
+class RewindGovernance(TaskGovernance):
+    """Governance for a rewind of a session that is not running: records the restored files."""
 
     def __init__(
-        self, settings: Settings, workspace: Path, places: Places, task_id: str, log: TaskLog
+        self,
+        settings: Settings,
+        workspace: Path,
+        places: Places,
+        task_id: str,
+        log: TaskLog,
+        journals: StoredJournals,
     ) -> None:
+        super().__init__()
+        self._journals = journals
         self._settings = settings
         self._workspace = workspace.resolve()
         self._places = places
         self._task_id = task_id
         self._log = log
-        self._hook: GovernanceHook | None = None
 
     async def begin(self) -> None:
-        """Before files are put back: record what a crash cut off. Raises `StorageError`."""
+        """Record interrupted calls before files are restored. Raises `StorageError`."""
         from rookery.governance.hook import GovernanceHook
-        from rookery.governance.layout import find_layout
         from rookery.governance.project import open_project
 
         layout = find_layout(self._workspace, self._workspace).layout
         if self._log.state.governed is None or layout is None:
             return
         project = open_project(self._settings, layout, self._places)
-        self._hook = GovernanceHook(project, self._task_id, self._log, confines=lambda: False)
+        self.rules = hook = GovernanceHook(project, self._task_id, self._log, self._journals)
         if project.keeps_records:
-            await self._hook.catch_up()
-            if (why := await self._hook.unwritten()) and project.options.block_unrecorded:
+            await hook.catch_up()
+            if (why := await hook.retry_unwritten()) and project.blocks_unrecorded:
                 raise StorageError(f"Nothing was restored. {why}")
-
-    async def restored(self, done: Restored) -> None:
-        if self._hook:
-            await self._hook.effects.restored(done)
-            recording = self._hook.project.recording
-            await anyio.to_thread.run_sync(recording.close, self._task_id)

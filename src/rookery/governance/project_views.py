@@ -1,6 +1,6 @@
-"""Why things were changed: the intents of a project, its ledger, and who wrote which line.
+"""Read-only views of a project's intents, its ledger and the origin of lines.
 
-All of it is only read. Where nothing governs there is nothing to tell, and nothing is made.
+Without governance the views are empty, and nothing is created.
 """
 
 import os
@@ -17,34 +17,34 @@ from rookery.core.instructions import revealed
 from rookery.core.limits import MIB
 from rookery.core.queries import BlamedLine, IntentRow, TraceQuery, TraceRow
 from rookery.errors import CommandRejected
-from rookery.governance.intents.intent import Intent, IntentFile, expired, in_order
+from rookery.governance.intents.intent import Intent, IntentFile, expired, sort_intents
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.layout import Layout, find_layout, find_ledger
 from rookery.governance.ledger.ledger_reader import HOUSEKEEPING, Query
-from rookery.governance.ledger.line_history import OwnedLine, Why
+from rookery.governance.ledger.line_history import ChangeReason, OwnedLine
 from rookery.governance.ledger.record_text import result, subject
 from rookery.governance.ledger.traced import TracedRecord
 
-LARGEST_BLAMED = MIB
-MOST_RECORDS = 1_000
+MAX_BLAMED = MIB
+MAX_RECORDS = 1_000
 
 T = TypeVar("T")
 
 
 class ProjectViews:
-    """`known_heads` is the folder of the user's in which the indexes of ledgers are kept."""
+    """`known_heads` is the user's folder with the indexes of ledgers."""
 
     def __init__(self, known_heads: Path) -> None:
         self._known_heads = known_heads
 
     async def intents(self, project: Path) -> tuple[IntentRow, ...]:
-        return await _read_beside(partial(self._intents, project))
+        return await _read_in_thread(partial(self._intents, project))
 
     async def trace(self, workspace: Path, query: TraceQuery) -> tuple[TraceRow, ...]:
-        return await _read_beside(partial(self._trace, workspace, query))
+        return await _read_in_thread(partial(self._trace, workspace, query))
 
     async def blame(self, workspace: Path, path: str) -> tuple[BlamedLine, ...]:
-        return await _read_beside(partial(_blamed, workspace, path))
+        return await _read_in_thread(partial(_blame, workspace, path))
 
     def _intents(self, project: Path) -> tuple[IntentRow, ...]:
         from rookery.governance.intents.intent_file import IntentReader
@@ -57,18 +57,18 @@ class ProjectViews:
             name = layout.shown(layout.intent_file)
             raise CommandRejected(f"{name}: {summary(file)} For details: {NAME} intents validate")
         writes, now = self._writes(layout), datetime.now(UTC)
-        return tuple(_intent_row(each, file, writes, now) for each in in_order(file.intents))
+        return tuple(_intent_row(each, file, writes, now) for each in sort_intents(file.intents))
 
     def _writes(self, layout: Layout) -> Mapping[str, int]:
-        from rookery.governance.ledger.ledger_index import LedgerIndex, writes_in
+        from rookery.governance.ledger.ledger_index import LedgerIndex, count_writes
         from rookery.governance.ledger.ledger_reader import oldest
 
         if not (layout.ledger.exists() or layout.sealed_ledger.exists()):
             return {}
         try:
             return LedgerIndex(layout.folder, self._index_of(layout)).writes()
-        except OSError:  # a folder that may only be read has no index
-            return writes_in(oldest(layout.folder))
+        except OSError:  # a read-only folder cannot have an index
+            return count_writes(oldest(layout.folder))
 
     def _trace(self, workspace: Path, wanted: TraceQuery) -> tuple[TraceRow, ...]:
         from rookery.governance.ledger.ledger_reader import recent_records
@@ -82,19 +82,19 @@ class ProjectViews:
             task=wanted.session_id,
             without=HOUSEKEEPING,
         )
-        most = min(max(1, wanted.most), MOST_RECORDS)
+        most = min(max(1, wanted.most), MAX_RECORDS)
         found = recent_records(layout.folder, lambda: self._index_of(layout), query, most)
         return tuple(map(_trace_row, found))
 
     def _index_of(self, layout: Layout) -> Path:
-        from rookery.governance.ledger.state_files import heads_of_workspace
+        from rookery.governance.ledger.state_files import known_heads
 
-        return heads_of_workspace(layout.state, layout.root, self._known_heads).index
+        return known_heads(layout, self._known_heads).index
 
 
-def _blamed(workspace: Path, path: str) -> tuple[BlamedLine, ...]:
+def _blame(workspace: Path, path: str) -> tuple[BlamedLine, ...]:
     from rookery.governance.ledger.git_history import history_of
-    from rookery.governance.ledger.line_history import line_history, whys_behind
+    from rookery.governance.ledger.line_history import change_reasons, line_history
 
     workspace = workspace.resolve()
     layout = find_ledger(workspace)
@@ -104,12 +104,12 @@ def _blamed(workspace: Path, path: str) -> tuple[BlamedLine, ...]:
     text = _text_of(file, workspace)
     name = file.relative_to(layout.root).as_posix()
     lines = line_history(layout.folder, name, text, history_of(layout.root))
-    whys = whys_behind(layout, lines)
-    return tuple(_blamed_line(line, whys) for line in lines)
+    reasons = change_reasons(layout, lines)
+    return tuple(_blame_row(line, reasons) for line in lines)
 
 
-async def _read_beside(read: Callable[[], T]) -> T:
-    """In a thread, as a ledger may be long. Raises `CommandRejected` if it cannot be read."""
+async def _read_in_thread(read: Callable[[], T]) -> T:
+    """Read in a thread, as a ledger may be long. Raises `CommandRejected` if it cannot be read."""
     try:
         return await anyio.to_thread.run_sync(read)
     except OSError as error:
@@ -122,10 +122,10 @@ def _intent_row(
 ) -> IntentRow:
     return IntentRow(
         id=intent.id,
-        name=_shown(intent.name),
+        name=_visible(intent.name),
         status=str(intent.status),
         scope=intent.owned_scope,
-        criteria=tuple(_shown(each.text) for each in intent.acceptance_criteria),
+        criteria=tuple(_visible(each.text) for each in intent.acceptance_criteria),
         problem=_problem(intent, file, now),
         writes=writes.get(intent.id, 0),
     )
@@ -134,7 +134,7 @@ def _intent_row(
 def _problem(intent: Intent, file: IntentFile, now: datetime) -> str:
     wrong = [each.message for each in file.errors if each.intent_id == intent.id]
     if wrong:
-        return _shown("; ".join(wrong))
+        return _visible("; ".join(wrong))
     return "The intent has expired." if expired(intent, now) else ""
 
 
@@ -146,48 +146,48 @@ def _trace_row(record: TracedRecord) -> TraceRow:
         kind=record.kind,
         intent=record.intent_id,
         tool=record.tool_name,
-        paths=tuple(map(_shown, record.paths)),
+        paths=tuple(map(_visible, record.paths)),
         approved_by=record.approved_by,
         session_id=record.task_id,
-        summary=_shown("  ".join(filter(None, words))),
+        summary=_visible("  ".join(filter(None, words))),
     )
 
 
-def _blamed_line(line: OwnedLine, whys: Mapping[str, Why]) -> BlamedLine:
-    """A line that was edited since its call wrote it is nobody's, as far as is known."""
+def _blame_row(line: OwnedLine, reasons: Mapping[str, ChangeReason]) -> BlamedLine:
+    """A row for a line. One that was edited since its call wrote it has no known origin."""
     record = line.record if line.origin == "recorded" else None
     if record is None:
-        return BlamedLine(line=line.number, text=_shown(line.text))
-    why = whys.get(record.id, Why())
+        return BlamedLine(line=line.number, text=_visible(line.text))
+    reason = reasons.get(record.id, ChangeReason())
     return BlamedLine(
         line=line.number,
-        text=_shown(line.text),
+        text=_visible(line.text),
         record_id=record.id,
         intent=record.intent_id,
-        criterion="; ".join(_shown(each.text) for each in why.criteria),
+        criterion="; ".join(_visible(each.text) for each in reason.criteria),
         tool=record.tool_name,
-        approved_by=why.approver,
+        approved_by=reason.approver,
         when=_milliseconds(record.time),
     )
 
 
 def _file_in(workspace: Path, path: str) -> Path:
-    """Where a path of the workspace leads, which is in it."""
-    said = PurePosixPath(path)
-    if not said.parts or said.is_absolute() or ".." in said.parts or "\0" in path:
-        raise CommandRejected(f"{_shown(path)!r} is not a path inside the workspace.")
-    file = Path(os.path.realpath(workspace / said))
+    """Resolve a path inside the workspace. Raises `CommandRejected` if it leads outside."""
+    relative = PurePosixPath(path)
+    if not relative.parts or relative.is_absolute() or ".." in relative.parts or "\0" in path:
+        raise CommandRejected(f"{_visible(path)!r} is not a path inside the workspace.")
+    file = Path(os.path.realpath(workspace / relative))
     if not file.is_relative_to(workspace):
-        raise CommandRejected(f"{_shown(path)} leads out of the workspace, so it was not read.")
+        raise CommandRejected(f"{_visible(path)} leads out of the workspace, so it was not read.")
     return file
 
 
 def _text_of(file: Path, workspace: Path) -> str:
     from rookery.platform.disk import Unreadable, small_file
 
-    name = _shown(file.relative_to(workspace).as_posix())
+    name = _visible(file.relative_to(workspace).as_posix())
     try:
-        data = small_file(file, workspace, largest=LARGEST_BLAMED)
+        data = small_file(file, workspace, largest=MAX_BLAMED)
     except FileNotFoundError as error:
         raise CommandRejected(f"No such file: {name}.") from error
     except Unreadable as error:
@@ -198,12 +198,12 @@ def _text_of(file: Path, workspace: Path) -> str:
 
 
 def _milliseconds(time: str) -> int:
-    """0 for what others wrote that is no time."""
+    """0 if the text is not a time."""
     try:
         return int(datetime.fromisoformat(time).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         return 0
 
 
-def _shown(text: str) -> str:
+def _visible(text: str) -> str:
     return revealed(text)[0]

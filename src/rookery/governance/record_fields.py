@@ -1,7 +1,7 @@
-"""The fields of a ledger record: what a call did to files, its commit, approval and outcome.
+"""Fields of a ledger record: changed files, commit, approval and outcome of a call.
 
-Of files the ledger keeps hashes and lines, never content. The commit is read without asking git:
-it is looked up before every change.
+Of files the ledger keeps hashes and line numbers, never content. The commit is read from the
+repository's files instead of running git, because that happens before every change.
 """
 
 import json
@@ -17,14 +17,14 @@ from rookery.core.blocks import ToolCall
 from rookery.core.facts import Answered, Ending, FileBefore
 from rookery.core.refusals import KINDS
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.governance.ledger.records import FileDeed, FileHash, TracedFile, line_change
+from rookery.governance.ledger.records import FileHash, FileOperation, TracedFile, line_change
 from rookery.governance.scope.call_verdict import CallVerdict
 from rookery.governance.scope.touched_paths import ReachKind, mcp_tool
 
-LARGEST = 8 * 1024 * 1024
-"""Bytes of a file up to which its lines are told."""
-_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_LARGEST = 4 * 1024 * 1024
+MAX_TEXT = 8 * 1024 * 1024
+"""Maximum bytes of a file whose lines are recorded."""
+_COMMIT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MAX_PACKED_REFS = 4 * 1024 * 1024
 _OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"]] = {
     Ending.DONE: "success",
     Ending.DENIED: "denied",
@@ -33,8 +33,7 @@ _OUTCOMES: Mapping[Ending, Literal["success", "failure", "denied", "interrupted"
 
 
 def content(path: Path) -> bytes | None:
-    """What is in a file; None if there is no such file. Links are not followed, and nobody waits
-    for what others write into a pipe."""
+    """Content of a regular file or target of a link, else None. Never blocks on a pipe."""
     try:
         if path.is_symlink():
             return str(path.readlink()).encode("utf-8", "surrogateescape")
@@ -54,8 +53,8 @@ def traced_files(
     written: Mapping[str, bytes | None] | None = None,
     attribution: str = "",
 ) -> tuple[TracedFile, ...]:
-    """Of each path that is another now. `written` is what the call itself wrote, where somebody
-    changed that afterwards: a formatter, say."""
+    """The files that differ. `written` is what the call itself wrote, if something else, such as
+    a formatter, changed that afterwards."""
     traced: list[TracedFile] = []
     gone = {hash_of(data): path for path, data in before.items() if after[path] is None and data}
     for path, new in after.items():
@@ -63,32 +62,32 @@ def traced_files(
         if old == new:
             continue
         origin = gone.get(hash_of(new), "") if old is None and new is not None else ""
-        traced.append(_traced(path, old, new, (written or {}).get(path), origin, attribution))
+        traced.append(_traced_file(path, old, new, (written or {}).get(path), origin, attribution))
     return tuple(traced)
 
 
 def git_base(root: Path) -> dict[str, str] | None:
-    """The commit that is checked out; None where there is no repository, or none can be told."""
+    """The commit that is checked out; None if there is none or it cannot be read."""
     for folder in (root, *root.parents):
         git = folder / ".git"
         if git.exists():
             revision = _revision(git)
-            return {"type": "git", "revision": revision} if _NAME.fullmatch(revision) else None
+            return {"type": "git", "revision": revision} if _COMMIT_ID.fullmatch(revision) else None
     return None
 
 
 def approval_of(said: Answered | None, codes: Sequence[str] = ()) -> dict[str, Any]:
-    """Who let a call happen, and to what they said so."""
+    """Who allowed a call, and for which reasons they were asked."""
     if said is None:
         return {"answer": "allowed", "by": "rule"}
     answer = said.choice or ("once" if said.reply == "yes" else "no")
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "approval_id": said.ask_id,
         "answer": "always" if said.always else answer,
         "by": "human" if said.by == "user" else "policy",
         "reasons": list(codes),
     }
-    return {**told, "text": said.text} if said.text else told
+    return {**fields, "text": said.text} if said.text else fields
 
 
 def input_digest(call: ToolCall) -> str:
@@ -125,17 +124,17 @@ def server_fields(action: Action) -> dict[str, str] | None:
     return {"server": server, "tool": tool}
 
 
-def gravest_objection(verdict: CallVerdict) -> dict[str, str] | None:
+def worst_objection(verdict: CallVerdict) -> dict[str, str] | None:
     codes = [each.refusal.code for each in verdict.objections]
-    gravest = min(codes, key=lambda code: KINDS[code].rank) if codes else ""
-    return {"code": gravest, "type": KINDS[gravest].error_type} if gravest else None
+    worst = min(codes, key=lambda code: KINDS[code].rank) if codes else ""
+    return {"code": worst, "type": KINDS[worst].error_type} if worst else None
 
 
 def outcome_of(outcome: Outcome | None) -> Any:
     return "cancelled" if outcome is None else _OUTCOMES.get(outcome.ending, "failure")
 
 
-def _traced(
+def _traced_file(
     path: str,
     old: bytes | None,
     new: bytes | None,
@@ -143,14 +142,14 @@ def _traced(
     origin: str,
     attribution: str,
 ) -> TracedFile:
-    deed: FileDeed = "modify"
+    op: FileOperation = "modify"
     if old is None:
-        deed = "rename" if origin else "create"
+        op = "rename" if origin else "create"
     elif new is None:
-        deed = "delete"
+        op = "delete"
     bare = TracedFile(
         path=path,
-        op=deed,
+        op=op,
         before=hash_of(old),
         after=hash_of(new),
         origin=origin,
@@ -173,10 +172,10 @@ def _traced(
 
 
 def _text(data: bytes | None) -> str | None:
-    """None for what is no text, or too much of it."""
+    """Text of a file; None if it is binary or too large."""
     if data is None:
         return ""
-    if len(data) > LARGEST or b"\0" in data:
+    if len(data) > MAX_TEXT or b"\0" in data:
         return None
     return data.decode("utf-8", "replace")
 
@@ -194,13 +193,13 @@ def _revision(git: Path) -> str:
         for place in (git, shared):
             if (place / name).is_file():
                 return (place / name).read_text(encoding="utf-8").strip()
-        return _packed(shared / "packed-refs", name)
+        return _packed_ref(shared / "packed-refs", name)
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def _packed(path: Path, name: str) -> str:
-    if not path.is_file() or path.stat().st_size > _LARGEST:
+def _packed_ref(path: Path, name: str) -> str:
+    if not path.is_file() or path.stat().st_size > _MAX_PACKED_REFS:
         return ""
     lines = path.read_text(encoding="utf-8").splitlines()
     return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")

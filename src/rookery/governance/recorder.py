@@ -1,12 +1,10 @@
-"""Puts a task's calls into the ledger.
+"""Records a task's calls in the ledger.
 
-Before a call is made the task's journal says so (`CallPermitted`): if the process dies, whoever
-comes next finds there what is not on record. While something cannot be written, nothing more may
-be changed.
+Before a call is made, the task's journal gets a `CallPermitted`: if the process dies, the next one
+finds there what is not on record. While the ledger cannot be written, nothing may be changed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -28,10 +26,10 @@ from rookery.core.facts import (
 )
 from rookery.core.refusals import KINDS, Refusal, shown
 from rookery.engine.ports.actions import Action, Outcome
-from rookery.engine.ports.hooks import TaskLog
-from rookery.errors import RookeryError, StorageError
+from rookery.engine.ports.hooks import StoredJournals, TaskLog
+from rookery.errors import RookeryError
 from rookery.governance.ledger.ledger_reader import newest
-from rookery.governance.ledger.ledger_recording import EventsOf
+from rookery.governance.ledger.ledger_recording import JournalsWithOwn
 from rookery.governance.ledger.records import LedgerEntry, RelatedLink, TracedFile
 from rookery.governance.ledger.recovery import RecoveredCalls
 from rookery.governance.ledger.state_files import LedgerUnwritable
@@ -43,23 +41,23 @@ from rookery.governance.record_fields import (
     digest_of,
     file_before,
     git_base,
-    gravest_objection,
     input_digest,
     kind_of,
     outcome_of,
     server_fields,
     traced_files,
+    worst_objection,
 )
-from rookery.governance.scope.call_verdict import CallStanding, CallVerdict
+from rookery.governance.scope.call_verdict import CallContext, CallVerdict
 
-MOST_LOOKED_THROUGH = 500
-"""Records that may tell already what a command did."""
-MOST_NAMED = 100
-"""Files that a command names of which it is noted how they were before."""
+MAX_SEARCHED = 500
+"""Newest records searched for what is already recorded of a command."""
+MAX_NAMED = 100
+"""Maximum files named by a command whose state before it is noted."""
 
 
-class Begun(Struct, frozen=True, kw_only=True):
-    """A call that is being made, and how its files were before."""
+class RunningCall(Struct, frozen=True, kw_only=True):
+    """A running call, and its files' content before it."""
 
     action: Action
     entry: LedgerEntry
@@ -68,44 +66,43 @@ class Begun(Struct, frozen=True, kw_only=True):
 
 class Recorder:
     def __init__(
-        self, project: GovernedProject, task_id: str, log: TaskLog, journal_of: EventsOf
+        self, project: GovernedProject, task_id: str, log: TaskLog, journals: StoredJournals
     ) -> None:
-        self._journal_of = journal_of
+        self._journals = journals
         self._caught_up = False
         self._project = project
         self._task_id = task_id
         self._log = log
-        self._begun: dict[str, Begun] = {}
+        self._running: dict[str, RunningCall] = {}
         self._unsettled: dict[str, LedgerEntry] = {}
-        """Commands that have ended, until it is known what they did."""
-        self._complained = False
+        """Commands that have ended, until their effects are known."""
+        self._notified = False
 
-    async def unwritten(self) -> str:
-        """Why the ledger is behind, once another try to write it has failed; nothing if it is
-        not."""
+    async def retry_unwritten(self) -> str:
+        """Try to write what is unrecorded; returns why that failed, or "" if nothing is left."""
         recording = self._project.recording
         if not self._project.keeps_records:
             return ""
         known = self._caught_up and recording.ledger.has_recorded(self._task_id)
-        if known and not recording.behind:
+        if known and not recording.backlog_size:
             return ""
         try:
             await anyio.to_thread.run_sync(self._try_ledger)
         except LedgerUnwritable as error:
             return str(error)
-        self._complained = False
+        self._notified = False
         return ""
 
     def _try_ledger(self) -> None:
-        """Before the first call of a task too: what cannot be recorded is not done."""
+        """Write the backlog, and make sure that the ledger can be written."""
         self._project.recording.retry()
         self._project.recording.ledger.tail()
         if not self._caught_up:
             self._catch_up()
 
     async def catch_up(self) -> bool:
-        """Record what processes that are gone have left unrecorded; False if that failed. Then
-        it is tried again before anything is changed."""
+        """Record what processes that no longer run left unrecorded. Returns False if that
+        failed; then it is tried again before anything is changed."""
         try:
             found = await anyio.to_thread.run_sync(self._catch_up)
         except RookeryError as error:
@@ -116,33 +113,26 @@ class Recorder:
         return True
 
     def _catch_up(self) -> RecoveredCalls:
-        events = tuple(self._log.events)
-
-        def events_of(task_id: str) -> Sequence[Event] | None:
-            if task_id == self._task_id:
-                return events
-            with suppress(StorageError):  # it stays among the open ones, for whoever can read it
-                return self._journal_of(task_id)
-            return None
-
+        journals = JournalsWithOwn(self._journals, self._task_id, tuple(self._log.events))
         root, recording = self._project.layout.root, self._project.recording
-        found = recording.recover(root, events_of, self._task_id)
-        recording.open_task(self._task_id, len(events))
+        found = recording.recover(root, journals, self._task_id)
+        lost = journals.lost_lines(self._task_id)
+        recording.open_task(self._task_id, len(journals.own_events), lost)
         self._caught_up = True
         return found
 
     async def note(self, entry: LedgerEntry) -> bool:
-        """Record what is no change. What cannot be written is told once, and tried again with
-        whatever is recorded next; False says that it could not."""
+        """Record an entry that is not a change. Returns False if it could not be written; it is
+        then written with the next entry, and the user is notified once."""
         write = partial(self._project.recording.note, entry)
-        return self._heard(await anyio.to_thread.run_sync(self._tried, write))
+        return self._report_failure(await anyio.to_thread.run_sync(self._try_write, write))
 
     async def begin(
         self,
         call: ToolCall,
         action: Action,
         verdict: CallVerdict,
-        at: CallStanding | None,
+        at: CallContext | None,
         approval: Mapping[str, Any],
         label: str,
     ) -> None:
@@ -153,10 +143,10 @@ class Recorder:
             enforced=not self.observes,
             command=command_fields(action, verdict),
             mcp=server_fields(action),
-            error=gravest_objection(verdict) if self.observes else None,
+            error=worst_objection(verdict) if self.observes else None,
             more={"matched": verdict.matched} if label == "ignored" else None,
         )
-        begun, targets = await anyio.to_thread.run_sync(self._look, action, verdict, entry)
+        running, targets = await anyio.to_thread.run_sync(self._prepare, action, verdict, entry)
         permitted = CallPermitted(
             call_id=call.id,
             tool=call.name,
@@ -168,17 +158,17 @@ class Recorder:
             files=tuple(map(file_before, targets.items())),
             unknown_targets=not action.changes,
         )
-        entry = replace(begun.entry, log_seq=self._log.append(permitted).seq)
-        self._begun[call.id] = replace(begun, entry=entry)
+        entry = replace(running.entry, log_seq=self._log.append(permitted).seq)
+        self._running[call.id] = replace(running, entry=entry)
 
-    def _look(
+    def _prepare(
         self, action: Action, verdict: CallVerdict, entry: LedgerEntry
-    ) -> tuple[Begun, Mapping[str, bytes | None]]:
-        """All that touches the disk, in one go: each change of thread costs as much as a look."""
+    ) -> tuple[RunningCall, Mapping[str, bytes | None]]:
+        """Do all disk access in one go: each switch to a thread costs as much as a read."""
         entry = replace(entry, base=git_base(self._project.layout.root))
         before = self.contents_of(action)
-        begun = Begun(action=action, entry=entry, before=before)
-        return begun, {**before, **self._named_by(verdict)}
+        running = RunningCall(action=action, entry=entry, before=before)
+        return running, {**before, **self._named_files(verdict)}
 
     async def end(
         self,
@@ -188,34 +178,34 @@ class Recorder:
         settles: bool,
         written: Mapping[str, bytes | None] | None = None,
     ) -> bool:
-        """Whether it is on record what the call did. Of a command that still `settles` it is not
-        known yet."""
-        begun = self._begun.pop(call.id, None)
-        if begun is None:
+        """Record the end of a call and return whether that worked. With `settles`, a command's
+        effects are not known yet, and `settle` records them."""
+        running = self._running.pop(call.id, None)
+        if running is None:
             return True
-        await self.settle_rest()  # in order: what comes after the newest record was cut off
-        entry = replace(begun.entry, outcome=outcome_of(outcome))
+        await self.settle_rest()  # in order: later events count as interrupted
+        entry = replace(running.entry, outcome=outcome_of(outcome))
         if entry.command is not None and outcome is not None and outcome.exit_code is not None:
             entry = replace(entry, command={**entry.command, "exit_code": outcome.exit_code})
         if settles:
             self._unsettled[call.id] = entry
             return True
-        done = partial(self._leave, begun, entry, written)
+        done = partial(self._finish, running, entry, written)
         entry, error = await anyio.to_thread.run_sync(done)
         self._count(entry)
-        return self._heard(error)
+        return self._report_failure(error)
 
-    def _leave(
-        self, begun: Begun, entry: LedgerEntry, written: Mapping[str, bytes | None] | None
+    def _finish(
+        self, running: RunningCall, entry: LedgerEntry, written: Mapping[str, bytes | None] | None
     ) -> tuple[LedgerEntry, LedgerUnwritable | None]:
-        """The same, after the call."""
-        after = self._contents(list(begun.before))
+        """Compare the call's files with those before it and record the difference."""
+        after = self._contents(list(running.before))
         if entry.kind == "mutation" and entry.outcome != "success":
-            after = self._own_doing(begun, after)
-        entry = replace(entry, files=traced_files(begun.before, after, written=written))
+            after = self._own_changes(running, after)
+        entry = replace(entry, files=traced_files(running.before, after, written=written))
         if not entry.files and entry.kind == "mutation" and entry.outcome == "success":
-            return entry, None  # nothing is another than it was
-        return entry, self._tried(partial(self._project.recording.note, entry))
+            return entry, None  # nothing changed
+        return entry, self._try_write(partial(self._project.recording.note, entry))
 
     async def settle(
         self,
@@ -225,14 +215,14 @@ class Recorder:
         *,
         outside: Sequence[str],
     ) -> None:
-        """It is known now what a command did, or has done since it was last looked at."""
+        """Record the effects of a command, or those since the last time it was settled."""
         known = self._unsettled.pop(call_id, None)
         follows = known is None
         files = await anyio.to_thread.run_sync(
             partial(traced_files, before, after, attribution="window" if follows else "")
         )
         if follows:
-            files = await anyio.to_thread.run_sync(self._not_recorded_yet, call_id, files)
+            files = await anyio.to_thread.run_sync(self._unrecorded, call_id, files)
         if follows and not files:
             return
         entry = replace(known or self._follow_up(call_id), files=files)
@@ -242,17 +232,16 @@ class Recorder:
         self._count(entry)
         await self.note(entry)
 
-    def _not_recorded_yet(
-        self, call_id: str, files: Sequence[TracedFile]
-    ) -> tuple[TracedFile, ...]:
-        """What no record of the same call tells: one that was cut off may have been recovered."""
-        told = {
+    def _unrecorded(self, call_id: str, files: Sequence[TracedFile]) -> tuple[TracedFile, ...]:
+        """The changes that no record of the same call has; an interrupted call may have been
+        recovered."""
+        known = {
             (file.path, file.after)
-            for record in islice(newest(self._project.layout.folder), MOST_LOOKED_THROUGH)
+            for record in islice(newest(self._project.layout.folder), MAX_SEARCHED)
             if (record.task_id, record.tool_use_id) == (self._task_id, call_id)
             for file in record.files
         }
-        return tuple(each for each in files if (each.path, each.after) not in told)
+        return tuple(each for each in files if (each.path, each.after) not in known)
 
     def _follow_up(self, call_id: str) -> LedgerEntry:
         call = ToolCall(id=call_id, name="execute_command")
@@ -261,36 +250,36 @@ class Recorder:
         return replace(entry, outcome=outcome, more={"follow_up": True})
 
     def _has_ended(self, call_id: str) -> bool:
-        """Unlike one whose process was killed."""
+        """Whether the call has a result; it has none if its process was killed."""
         facts = (event.fact for event in reversed(self._log.events))
         return any(isinstance(each, ToolFinished) and each.call_id == call_id for each in facts)
 
     async def settle_rest(self) -> None:
-        """Calls before the last one of which nobody will say any more what they did."""
+        """Record calls whose effects will not be reported any more."""
         for entry in self._unsettled.values():
             await self.note(replace(entry, more={**(entry.more or {}), "unknown_targets": True}))
-        for begun in self._begun.values():  # its tool broke down
-            entry = replace(begun.entry, outcome="interrupted")
-            _, error = await anyio.to_thread.run_sync(self._leave, begun, entry, None)
-            self._heard(error)
+        for running in self._running.values():  # its tool raised an error
+            entry = replace(running.entry, outcome="interrupted")
+            _, error = await anyio.to_thread.run_sync(self._finish, running, entry, None)
+            self._report_failure(error)
         self._unsettled.clear()
-        self._begun.clear()
+        self._running.clear()
 
     async def refused(
         self,
         call: ToolCall,
         why: Ruling,
-        at: CallStanding | None,
+        at: CallContext | None,
         said: Answered | None,
         action: Action | None = None,
     ) -> None:
         refusals, reasons = why.refusals, why.reasons
-        wanted = self.about(refusals, action)
+        wanted = self.target_fields(refusals, action)
         human = said is not None and said.by == "user"
-        gravest = min(refusals, key=lambda each: KINDS[each.code].rank) if refusals else None
+        worst = min(refusals, key=lambda each: KINDS[each.code].rank) if refusals else None
         error = (
-            {"code": gravest.code, "type": gravest.error_type}
-            if gravest
+            {"code": worst.code, "type": worst.error_type}
+            if worst
             else {"code": "denied", "type": (reasons[0] if reasons else "approval")[:200]}
         )
         if said is not None:
@@ -308,16 +297,16 @@ class Recorder:
         outcome: Any = "denied" if human else "blocked"
         await self.note(replace(blocked, outcome=outcome, error=error, **wanted))
 
-    def about(self, refusals: Sequence[Refusal], action: Action | None) -> dict[str, Any]:
-        """What a call is aimed at, for whoever reads what was decided about it."""
-        changed = [self._named(each.path) for each in action.changes] if action else []
+    def target_fields(self, refusals: Sequence[Refusal], action: Action | None) -> dict[str, Any]:
+        """Target paths and command of a call, for records of decisions about it."""
+        changed = [self._relative(each.path) for each in action.changes] if action else []
         paths = changed or [each.path for one in refusals for each in one.targets]
-        told: dict[str, Any] = {"more": {"targets": list(dict.fromkeys(map(shown, paths)))}}
+        fields: dict[str, Any] = {"more": {"targets": list(dict.fromkeys(map(shown, paths)))}}
         if action and action.command:
-            told["command"] = {"text": action.command, "cwd": action.cwd or "."}
-        return told if paths or "command" in told else {}
+            fields["command"] = {"text": action.command, "cwd": action.cwd or "."}
+        return fields if paths or "command" in fields else {}
 
-    def entry(self, kind: Any, call: ToolCall, at: CallStanding | None) -> LedgerEntry:
+    def entry(self, kind: Any, call: ToolCall, at: CallContext | None) -> LedgerEntry:
         state = self._log.state
         active = state.intent or IntentSelected(intent_id="")
         related = at.intent.related if at else ()
@@ -343,54 +332,54 @@ class Recorder:
         governed = self._log.state.governed
         return governed is not None and governed.mode == "observe"
 
-    def _named(self, path: str) -> str:
-        """A file as records name it: below the governance root."""
+    def _relative(self, path: str) -> str:
+        """Path relative to the governance root, as in records."""
         layout = self._project.layout
         at = layout.workspace / path
         return at.relative_to(layout.root).as_posix() if at.is_relative_to(layout.root) else path
 
-    def _named_by(self, verdict: CallVerdict) -> dict[str, bytes | None]:
-        """The files that a command line names, as they are before it."""
+    def _named_files(self, verdict: CallVerdict) -> dict[str, bytes | None]:
+        """Content of the files that a command line names, before it runs."""
         targets = verdict.reach.targets if verdict.reach else ()
-        paths = [self._named(each.path) for each in targets if not each.outside]
+        paths = [self._relative(each.path) for each in targets if not each.outside]
         files = [path for path in paths if not self._project.path(path).is_dir()]
-        return self._contents(files[:MOST_NAMED])
+        return self._contents(files[:MAX_NAMED])
 
     def contents_of(self, action: Action) -> dict[str, bytes | None]:
-        return self._contents([self._named(each.path) for each in action.changes])
+        return self._contents([self._relative(each.path) for each in action.changes])
 
     def _contents(self, paths: Sequence[str]) -> dict[str, bytes | None]:
         return {path: content(self._project.path(path)) for path in paths}
 
-    def _own_doing(
-        self, begun: Begun, after: Mapping[str, bytes | None]
+    def _own_changes(
+        self, running: RunningCall, after: Mapping[str, bytes | None]
     ) -> dict[str, bytes | None]:
-        """What a call that failed can have done is what it wanted; all else was somebody else."""
-        wanted = {self._named(each.path): each.after for each in begun.action.changes}
+        """The changes of a failed call that match what it intended to write."""
+        wanted = {self._relative(each.path): each.after for each in running.action.changes}
         return {
-            path: data if digest_of(data) == wanted[path] else begun.before[path]
+            path: data if digest_of(data) == wanted[path] else running.before[path]
             for path, data in after.items()
         }
 
     def _count(self, entry: LedgerEntry) -> None:
-        if used := self._project.counted(entry.intent_id):
+        if used := self._project.used_if_counted(entry.intent_id):
             used.calls += 1
             used.files.update(each.path for each in entry.files)
             used.lines += sum(each.lines_added + each.lines_deleted for each in entry.files)
 
-    def _tried(self, write: Callable[[], object]) -> LedgerUnwritable | None:
+    def _try_write(self, write: Callable[[], object]) -> LedgerUnwritable | None:
         if not self._project.keeps_records:
-            return None  # nobody but the user makes that folder; without it there is no ledger
+            return None  # without its folder, which only the user creates, there is no ledger
         try:
             write()
         except LedgerUnwritable as error:
             return error
         return None
 
-    def _heard(self, error: LedgerUnwritable | None) -> bool:
-        """Whether it is on record. That it is not is told once."""
-        if error and not self._complained:
-            self._complained = True
+    def _report_failure(self, error: LedgerUnwritable | None) -> bool:
+        """Return whether the write succeeded; the first failure is shown to the user."""
+        if error and not self._notified:
+            self._notified = True
             self._log.append(Noted(text=str(error)))
         return error is None
 

@@ -1,7 +1,7 @@
-"""YAML read without trust: its events only, and never an object made of them.
+"""YAML parsed as events only, because the file is not trusted. No objects are constructed.
 
-References, tags and keys given twice are found in the events, so that nothing a stranger wrote is
-ever followed, called or silently passed over. Every scalar stays the text it was.
+Aliases, tags and duplicate keys are found in the events and reported, so that nothing is followed,
+executed or silently dropped. Every scalar stays text.
 """
 
 import re
@@ -14,8 +14,8 @@ from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, Node, TextNode
 from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
 
-DEEPEST = 12
-MOST_FAULTS = 50
+MAX_DEPTH = 12
+MAX_FAULTS = 50
 
 _FORBIDDEN = re.compile(
     f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029{''.join(BIDIRECTIONAL)}]|\r(?!\n)"
@@ -31,19 +31,19 @@ class YamlFault(Struct, frozen=True, kw_only=True):
 
 
 class _Stop(Exception):
-    """Nothing after this can be read."""
+    """Parsing cannot continue."""
 
 
 def yaml_nodes(text: str) -> tuple[Node | None, tuple[YamlFault, ...]]:
-    """The root, and why the file cannot be used. Without a root there is always a fault."""
+    """Parse text. Returns the root, or None and the faults."""
     if faults := tuple(_controls(text)):
         return None, faults
     builder = _Builder()
     try:
-        takers = builder.takers
+        handlers = builder.handlers
         for event in _events(text):
-            if take := takers.get(type(event).__name__):
-                take(event)
+            if handle := handlers.get(type(event).__name__):
+                handle(event)
     except _Stop:
         pass
     except _yaml().YAMLError as error:
@@ -55,7 +55,7 @@ def yaml_nodes(text: str) -> tuple[Node | None, tuple[YamlFault, ...]]:
 
 
 def problems_of(file: str, text: str, faults: Sequence[YamlFault]) -> tuple[Problem, ...]:
-    """The same for whoever reads the report."""
+    """The faults as problems of a file, with the text of their lines."""
     lines = text.split("\n")
     return tuple(
         Problem(
@@ -79,14 +79,14 @@ def _yaml() -> Any:
 
 def _events(text: str) -> Iterator[Any]:
     yaml = _yaml()
-    # the same events at a tenth of the time, where PyYAML was built with its C library
+    # the C loader, if PyYAML was built with it, is ten times as fast
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return iter(yaml.parse(text, Loader=loader))
 
 
 def _controls(text: str) -> Iterator[YamlFault]:
     for number, found in enumerate(_FORBIDDEN.finditer(text)):
-        if number == MOST_FAULTS:
+        if number == MAX_FAULTS:
             return
         line = text.count("\n", 0, found.start()) + 1
         column = found.start() - (text.rfind("\n", 0, found.start()) + 1) + 1
@@ -94,8 +94,8 @@ def _controls(text: str) -> Iterator[YamlFault]:
 
 
 def _control_fault(sign: str, line: int, column: int) -> YamlFault:
-    kind = "changes the direction of text" if sign in BIDIRECTIONAL else "controls something"
-    message = f"the character U+{ord(sign):04X} {kind} and is not read"
+    kind = "changes the text direction" if sign in BIDIRECTIONAL else "is a control character"
+    message = f"the character U+{ord(sign):04X} {kind} and is not allowed"
     return _fault("E103", line, column, message, "remove it")
 
 
@@ -110,10 +110,10 @@ def _syntax_fault(error: Any, text: str) -> YamlFault:
 
 
 def _tab_at(text: str, line: int) -> int:
-    """The column of a tab in what a line is indented with; 0 if there is none."""
+    """Column of a tab in the line's indentation; 0 if there is none."""
     lines = text.split("\n")
-    said = lines[line - 1] if line <= len(lines) else ""
-    return said[: len(said) - len(said.lstrip())].find("\t") + 1
+    content = lines[line - 1] if line <= len(lines) else ""
+    return content[: len(content) - len(content.lstrip())].find("\t") + 1
 
 
 def _fault(code: str, line: int, column: int, message: str, fix: str) -> YamlFault:
@@ -121,7 +121,7 @@ def _fault(code: str, line: int, column: int, message: str, fix: str) -> YamlFau
 
 
 class _OpenNode:
-    """A list or mapping that is being read."""
+    """A list or mapping that is being parsed."""
 
     def __init__(self, event: Any) -> None:
         self.event = event
@@ -138,7 +138,7 @@ class _Builder:
         self.faults: list[YamlFault] = []
         self._open: list[_OpenNode] = []
         self._documents = 0
-        self.takers: dict[str, Callable[[Any], None]] = {
+        self.handlers: dict[str, Callable[[Any], None]] = {
             "ScalarEvent": self._scalar,
             "SequenceStartEvent": self._begin,
             "MappingStartEvent": self._begin,
@@ -152,38 +152,37 @@ class _Builder:
         if event.anchor is not None or event.tag is not None:
             self._check(event)
         text, mark, style = event.value, event.start_mark, event.style
-        # other texts are in the file as they are, and were looked through there
+        # only double-quoted text has escapes; all other text was checked before parsing
         if style == '"' and (bad := _FORBIDDEN.search(text)):
             self._add_fault(_control_fault(bad[0], mark.line + 1, mark.column + 1))
         end = event.end_mark.index
         self._add(TextNode(text, mark.line + 1, mark.column + 1, mark.index, end, not style))
 
     def _alias(self, event: Any) -> None:
-        self._blame("E104", event, "references (*) are not supported", "write it out again")
+        self._fault_at("E104", event, "references (*) are not supported", "write it out again")
         self._add(TextNode("", *_place(event), event.end_mark.index))
 
     def _document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            self._blame("E107", event, "a second document begins", "remove the --- line")
+            self._fault_at("E107", event, "a second document begins", "remove the --- line")
             raise _Stop
 
     def _check(self, event: Any) -> None:
         if event.anchor is not None:
-            self._blame(
+            self._fault_at(
                 "E104", event, "anchors (&) are not supported", "write it out where it is used"
             )
         if event.tag is not None:
-            self._blame(
+            self._fault_at(
                 "E105", event, "tags (!) are not supported", "remove the tag, or quote the text"
             )
 
     def _begin(self, event: Any) -> None:
         self._check(event)
-        if len(self._open) == DEEPEST:
-            self._blame(
-                "E108", event, f"this is nested more than {DEEPEST} levels deep", "make it flatter"
-            )
+        if len(self._open) == MAX_DEPTH:
+            message = f"this is nested more than {MAX_DEPTH} levels deep"
+            self._fault_at("E108", event, message, "make it flatter")
             raise _Stop
         self._open.append(_OpenNode(event))
 
@@ -210,27 +209,27 @@ class _Builder:
 
     def _key(self, inner: _OpenNode, node: Node) -> TextNode:
         if not isinstance(node, TextNode):
-            self._blame_node("E103", node, "a key must be text", "use a simple key")
+            self._fault_at_node("E103", node, "a key must be text", "use a simple key")
             return TextNode("", node.line, node.column, node.start, node.end)
         if node.plain and node.text == "<<":
-            self._blame_node(
+            self._fault_at_node(
                 "E104", node, "merge keys (<<) are not supported", "write the keys out"
             )
         if node.text in inner.keys:
-            self._blame_node("E106", node, f"the key {node.text} is here twice", "remove one")
+            self._fault_at_node("E106", node, f"the key {node.text} is here twice", "remove one")
         inner.keys.add(node.text)
         return node
 
-    def _blame(self, code: str, event: Any, message: str, fix: str) -> None:
+    def _fault_at(self, code: str, event: Any, message: str, fix: str) -> None:
         mark = event.start_mark
         self._add_fault(_fault(code, mark.line + 1, mark.column + 1, message, fix))
 
-    def _blame_node(self, code: str, node: Node, message: str, fix: str) -> None:
+    def _fault_at_node(self, code: str, node: Node, message: str, fix: str) -> None:
         self._add_fault(_fault(code, node.line, node.column, message, fix))
 
     def _add_fault(self, fault: YamlFault) -> None:
         self.faults.append(fault)
-        if len(self.faults) >= MOST_FAULTS:
+        if len(self.faults) >= MAX_FAULTS:
             raise _Stop
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.governance.cli.hook_trial import EXITS_WITH_1
-from rookery.governance.cli.hooks_command import command
+from rookery.governance.cli.hooks_command import EXITS_WITH_1, command
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.permissions.trust import TrustStore
 from support.intent_files import SPEC_EXAMPLE, laid_out
@@ -153,7 +152,7 @@ MODES = {
 
 
 @pytest.mark.parametrize(("there", "settings", "mode"), MODES.values(), ids=MODES)
-def test_a_trial_tells_the_mode_that_a_task_would_have(
+def test_a_trial_passes_the_mode_that_a_task_would_have(
     printed, home: Path, work: Path, there: bool, settings: str, mode: str
 ):
     define(user_file(home), {"command": "cat"})
@@ -173,7 +172,7 @@ def test_the_folder_is_named_as_elsewhere(
     assert "scan" in printed("list", option, str(work))
 
 
-def test_a_script_that_exits_1_is_told_that_this_blocks_nothing(printed, home: Path):
+def test_a_trial_warns_that_exit_status_1_blocks_nothing(printed, home: Path):
     define(user_file(home), {"command": "exit 1"})
     told = printed("test", "PreToolUse")
     assert EXITS_WITH_1 in told

@@ -3,7 +3,6 @@
 import json
 import os
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -16,18 +15,7 @@ from support.governed_folder import FILE, IntentsBench
 from support.terminal_session import COMMAND, TerminalSession
 
 
-@pytest.fixture
-def intents(home: Path, capsys: pytest.CaptureFixture[str]) -> IntentsBench:
-    return IntentsBench(Path.cwd(), home, capsys)
-
-
-@pytest.fixture
-def governed(intents: IntentsBench) -> IntentsBench:
-    intents.govern()
-    return intents
-
-
-def test_init_makes_what_is_needed_once(intents: IntentsBench) -> None:
+def test_init_creates_the_needed_files_once(intents: IntentsBench) -> None:
     assert intents("init") == (
         "created .orchestration/ (active_intents.yaml, .gitignore)\n"
         "ledger: not under version control (change with: rookery config set trace.vcs track)\n"
@@ -73,16 +61,11 @@ def test_init_does_not_write_through_a_link(intents: IntentsBench) -> None:
     assert elsewhere.read_text() == "x\n"
 
 
-@pytest.mark.parametrize("words", [["-q", "list"], ["list", "-q"], ["-q"]])
 def test_common_options_stand_before_or_after_the_command(
-    governed: IntentsBench, words: list[str]
-) -> None:
-    assert governed(*words) == ""
-
-
-def test_root_and_json_may_stand_before_the_command(
     governed: IntentsBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for words in (["-q", "list"], ["list", "-q"], ["-q"]):
+        assert governed(*words) == "", words
     monkeypatch.chdir(governed.root.parent)
     here = ("--root", str(governed.root))
     assert json.loads(governed(*here, "--json", "show", "INT-001"))["id"] == "INT-001"
@@ -115,16 +98,14 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words[:1]) or "nothing")
-def test_without_intents_it_exits_6_and_makes_nothing(
-    intents: IntentsBench, words: list[str]
-) -> None:
-    intents(*words, code=6)
-    assert "rookery intents init" in intents.err
+def test_without_intents_it_exits_6_and_makes_nothing(intents: IntentsBench) -> None:
+    for words in COMMANDS:
+        intents(*words, code=6)
+        assert "rookery intents init" in intents.err, words
     assert not intents.folder.exists()
 
 
-def test_list_shows_what_is_in_progress_first(governed: IntentsBench) -> None:
+def test_list_shows_intents_in_progress_first(governed: IntentsBench) -> None:
     governed.changed("src/auth/jwt.py")
     lines = governed("list", "--no-color").splitlines()
     when = datetime.now(UTC).strftime("%Y-%m-%d")
@@ -135,38 +116,29 @@ def test_list_shows_what_is_in_progress_first(governed: IntentsBench) -> None:
     assert lines[3].startswith("INT-003  COMPLETED      2  src/database/**         0  -")
     assert lines[4] == "3 intents: 1 in progress, 1 pending, 1 completed. No problems."
     assert governed() == governed("list")
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["--status", "pending"], ["INT-002"]),
-        (["--status", "PENDING", "--status", "completed"], ["INT-002", "INT-003"]),
-        (["--tag", "security"], ["INT-001"]),
-        (["--touching", "src/auth/jwt.py"], ["INT-001"]),
-        (["--touching", "src/auth/legacy/x.py"], []),
-        (["--touching", "src/auth/../api/user.py"], ["INT-002"]),
-        (["--touching", "../x"], []),
-    ],
-)
-def test_list_filters(governed: IntentsBench, words: list[str], expected: list[str]) -> None:
-    assert [each["id"] for each in governed.json("list", *words)["intents"]] == expected
-
-
-def test_json_is_one_document_with_stable_keys(governed: IntentsBench) -> None:
     told = governed.json("list")
     assert list(told) == ["intents", "problems"]
-    assert list(told["intents"][0]) == [
-        "id",
-        "name",
-        "status",
-        "revision",
-        "scope",
-        "tags",
-        "files",
-        "last_change",
-        "selectable",
-    ]
+    keys = "id name status revision scope tags files last_change selectable"
+    assert list(told["intents"][0]) == keys.split()
+
+
+FILTERS = {
+    "--status pending": ["INT-002"],
+    "--status PENDING --status completed": ["INT-002", "INT-003"],
+    "--tag security": ["INT-001"],
+    "--touching src/auth/jwt.py": ["INT-001"],
+    "--touching src/auth/legacy/x.py": [],
+    "--touching src/auth/../api/user.py": ["INT-002"],
+    "--touching ../x": [],
+}
+
+
+def test_list_filters(governed: IntentsBench) -> None:
+    found = {
+        words: [each["id"] for each in governed.json("list", *words.split())["intents"]]
+        for words in FILTERS
+    }
+    assert found == FILTERS
 
 
 def test_a_folder_below_is_governed_too_and_root_names_another(governed: IntentsBench) -> None:
@@ -214,24 +186,19 @@ def test_ids_are_the_next_number_of_the_most_used_prefix(ids: list[str], expecte
     assert next_id(IntentFile(intents=tuple(Intent(id=each) for each in ids))) == expected
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["--name", ""],
-        ["--name", "x", "--id", "int-001"],
-        ["--name", "x", "--id", "not an id"],
-        ["--name", "x", "--scope", "../up/**"],
-    ],
-    ids=["nothing", "no name", "taken", "bad id", "bad scope"],
-)
-def test_new_refuses_what_makes_no_sense(governed: IntentsBench, words: list[str]) -> None:
-    governed("new", *words, code=2)
-    assert governed.text == FILE
+SENSELESS = {
+    "nothing": [],
+    "no name": ["--name", ""],
+    "taken": ["--name", "x", "--id", "int-001"],
+    "bad id": ["--name", "x", "--id", "not an id"],
+    "bad scope": ["--name", "x", "--scope", "../up/**"],
+}
+
+
+def test_new_refuses_what_makes_no_sense(governed: IntentsBench) -> None:
+    for words in SENSELESS.values():
+        governed("new", *words, code=2)
     assert not (governed.folder / "agent_trace.jsonl").exists()
-
-
-def test_new_that_would_be_wrong_in_the_file_changes_nothing(governed: IntentsBench) -> None:
     governed("new", "--name", "x", "--depends-on", "INT-999", code=1)
     assert governed.text == FILE
 
@@ -296,30 +263,25 @@ def test_a_move_is_written_and_recorded(
     assert record.intent_rev == (3 if command != "start" else 1)
 
 
-def test_reopening_what_is_completed_raises_the_revision(governed: IntentsBench) -> None:
+def test_reopening_raises_the_revision_of_what_was_completed_only(governed: IntentsBench) -> None:
     assert governed("reopen", "INT-003") == "INT-003 IN_PROGRESS (revision 3).\n"
-
-
-def test_reopening_what_was_abandoned_does_not(governed: IntentsBench) -> None:
     assert governed("close", "INT-002", "--abandon") == "INT-002 ABANDONED.\n"
     assert governed("reopen", "INT-002") == "INT-002 PENDING.\n"
 
 
-@pytest.mark.parametrize(
-    ("command", "intent", "said"),
-    [
-        ("start", "INT-001", "INT-001 is already IN_PROGRESS; nothing was changed."),
-        ("pause", "INT-002", "INT-002 is PENDING; run first: rookery intents start INT-002"),
-        ("close", "INT-002", "INT-002 is PENDING; run first: rookery intents start INT-002"),
-        ("start", "INT-003", "INT-003 is COMPLETED; run: rookery intents reopen INT-003"),
-        ("reopen", "INT-001", "INT-001 is already IN_PROGRESS; nothing was changed."),
-    ],
-)
-def test_other_moves_are_refused_with_the_way_out(
-    governed: IntentsBench, command: str, intent: str, said: str
-) -> None:
-    governed(command, intent, code=1)
-    assert governed.err == f"Error: {said}\n"
+REFUSED = {
+    ("start", "INT-001"): "INT-001 is already IN_PROGRESS; nothing was changed.",
+    ("pause", "INT-002"): "INT-002 is PENDING; run first: rookery intents start INT-002",
+    ("close", "INT-002"): "INT-002 is PENDING; run first: rookery intents start INT-002",
+    ("start", "INT-003"): "INT-003 is COMPLETED; run: rookery intents reopen INT-003",
+    ("reopen", "INT-001"): "INT-001 is already IN_PROGRESS; nothing was changed.",
+}
+
+
+def test_other_moves_are_refused_with_the_way_out(governed: IntentsBench) -> None:
+    for words, said in REFUSED.items():
+        governed(*words, code=1)
+        assert governed.err == f"Error: {said}\n", words
     assert governed.text == FILE
 
 
@@ -369,9 +331,9 @@ def test_expand_adds_the_pattern_and_nothing_else(governed: IntentsBench) -> Non
     assert len(governed.records("intent_change")) == 1
 
 
-@pytest.mark.parametrize("pattern", ["../up", "", "~/x", "C:/x", "a/**b"])
-def test_expand_refuses_bad_patterns(governed: IntentsBench, pattern: str) -> None:
-    governed("expand", "INT-001", pattern, code=2)
+def test_expand_refuses_bad_patterns(governed: IntentsBench) -> None:
+    for pattern in ("../up", "", "~/x", "C:/x", "a/**b"):
+        governed("expand", "INT-001", pattern, code=2)
     assert governed.text == FILE
 
 

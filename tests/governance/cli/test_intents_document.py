@@ -16,57 +16,41 @@ EXEMPTIONS = re.search(r"### Exemptions.*?```\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture
-def intents(home: Path, capsys: pytest.CaptureFixture[str]) -> IntentsBench:
-    bench = IntentsBench(Path.cwd(), home, capsys)
-    bench.govern(SAMPLE)
-    bench.write(".orchestration/command_policy.yaml", COMMANDS)
+def documented(intents: IntentsBench) -> IntentsBench:
+    intents.govern(SAMPLE)
+    intents.write(".orchestration/command_policy.yaml", COMMANDS)
     assert EXEMPTIONS
-    bench.write(".orchestration/.intentignore", EXEMPTIONS[1])
-    return bench
+    intents.write(".orchestration/.intentignore", EXEMPTIONS[1])
+    return intents
 
 
-def test_the_files_in_the_document_have_no_errors_and_no_unknown_keys(
-    intents: IntentsBench,
-) -> None:
-    told = intents.json("validate")
+PATHS = {
+    "src/auth/jwt.py": "in_scope",
+    "src/auth/legacy/x.py": "out_of_scope",
+    "src/api/login.py": "in_scope",
+    "docs/api/a.md": "ignored",
+    "docs/api/index.md": "out_of_scope",
+    "migrations/1.sql": "protected",
+}
+LINES = {
+    "pytest -q tests/auth": "execute_command(pytest *)",
+    "make lint": "the project's rules for commands: it only touches what it formats",
+    "git push origin": None,
+    "terraform apply": None,
+}
+
+
+def test_the_files_in_the_document_are_what_it_says(documented: IntentsBench) -> None:
+    told = documented.json("validate")
     assert told["errors"] == 0
     assert {each["code"] for each in told["problems"]} <= {"W305"}
     assert [each["holds"] for each in told["files"]][1:3] == ["3 entries", "2 rules"]
-
-
-@pytest.mark.parametrize(
-    ("path", "verdict"),
-    [
-        ("src/auth/jwt.py", "in_scope"),
-        ("src/auth/legacy/x.py", "out_of_scope"),
-        ("src/api/login.py", "in_scope"),
-        ("docs/api/a.md", "ignored"),
-        ("docs/api/index.md", "out_of_scope"),
-        ("migrations/1.sql", "protected"),
-    ],
-)
-def test_the_scope_in_the_document_is_what_it_says(
-    intents: IntentsBench, path: str, verdict: str
-) -> None:
-    fine = verdict in ("in_scope", "ignored")
-    told = intents.json("check", "--intent", "INT-001", path, code=0 if fine else 1)
-    assert [each["verdict"] for each in told["targets"]] == [verdict]
-
-
-@pytest.mark.parametrize(
-    ("line", "allowed_by"),
-    [
-        ("pytest -q tests/auth", "execute_command(pytest *)"),
-        ("make lint", "the project's rules for commands: it only touches what it formats"),
-        ("git push origin", None),
-        ("terraform apply", None),
-    ],
-)
-def test_the_rules_in_the_document_do_what_it_says(
-    intents: IntentsBench, line: str, allowed_by: str | None
-) -> None:
-    words = ("check", "--intent", "INT-001", "--command", line)
-    assert intents.json(*words, code=0 if allowed_by else 1)["allowed_by"] == allowed_by
+    words = ("check", "--intent", "INT-001")
+    targets = documented.json(*words, *PATHS, code=1)["targets"]
+    assert {each["path"]: each["verdict"] for each in targets} == PATHS
+    for line, allowed_by in LINES.items():
+        judged = documented.json(*words, "--command", line, code=0 if allowed_by else 1)
+        assert judged["allowed_by"] == allowed_by, line
 
 
 def test_the_document_has_every_key_of_the_policy_with_its_values() -> None:

@@ -12,8 +12,9 @@ from threading import Timer
 import click
 import pytest
 
+from rookery.cli import main
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import TraceExit
+from rookery.governance.cli.common import TraceExit
 from support.sample_ledgers import GOLDEN_LINES
 from support.traced_workspace import TASK, TracedWorkspace, trace
 
@@ -51,7 +52,7 @@ def work(home: Path) -> TracedWorkspace:
     return work
 
 
-def test_the_log_is_newest_first_and_tells_how_each_ended(work: TracedWorkspace, capsys: Captured):
+def test_the_log_is_newest_first_and_shows_each_outcome(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--intent", "INT-001", "-n", "4", "--no-color") == 0
     begun = [row.split(maxsplit=2) for row in capsys.readouterr().out.splitlines()]
     assert [id for id, _, _ in begun] == [json.loads(line)["id"][:8] for line in work.lines[:0:-1]]
@@ -66,14 +67,14 @@ def test_the_log_is_newest_first_and_tells_how_each_ended(work: TracedWorkspace,
     ]
 
 
-def test_what_the_log_begins_with_shows_the_record(work: TracedWorkspace, capsys: Captured):
+def test_an_id_from_the_log_opens_its_record(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--kind", "blocked") == 0
     id = capsys.readouterr().out.split()[0]
     assert trace("show", id) == 0
     assert "REQ-001 scope_violation" in capsys.readouterr().out
 
 
-def test_housekeeping_is_told_only_who_asks(work: TracedWorkspace, capsys: Captured):
+def test_housekeeping_records_are_listed_only_on_request(work: TracedWorkspace, capsys: Captured):
     work.recording.ledger.checkpoint(TASK)
     for options, told in (
         ([], 0),
@@ -106,43 +107,33 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize(("options", "kinds"), FILTERS.values(), ids=FILTERS)
-def test_the_log_is_filtered(
-    work: TracedWorkspace, capsys: Captured, options: list[str], kinds: list[str]
-):
-    assert trace("log", "--json", *options) == 0
-    found = json.loads(capsys.readouterr().out)["records"]
-    assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
+def test_the_log_is_filtered(work: TracedWorkspace, capsys: Captured):
+    for name, (options, kinds) in FILTERS.items():
+        assert trace("log", "--json", *options) == 0
+        found = json.loads(capsys.readouterr().out)["records"]
+        assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds, name
 
 
-def test_what_is_far_back_is_found_with_the_index(work: TracedWorkspace, capsys: Captured):
-    from rookery.governance.cli import trace as module
-
-    for number in range(30):
-        work.note(kind="external", tool_name=f"tool_{number}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LOOKED_THROUGH", 5)
-        assert trace("log", "--kind", "command", "--json") == 0
-    assert '"pytest -q tests/auth"' in capsys.readouterr().out
-    assert work.heads.index.exists()
-
-
-def test_what_refused_calls_were_aimed_at_far_back_is_found(
+def test_what_is_far_back_is_found_with_the_index(
     work: TracedWorkspace, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("rookery.governance.cli.trace.LOOKED_THROUGH", 5)
+    """Also what refused calls were aimed at."""
+    monkeypatch.setattr("rookery.governance.cli.trace.MAX_SCANNED", 5)
     work.agent_writes("src/api/user.py", "x = 1\n")
     for number in range(30):
         work.note(kind="external", tool_name=f"tool_{number}")
+    of_file = ["--file", "src/api/*"]
     for options, kinds in (
-        ([], ["mutation", "blocked", "decision"]),
-        (["-n", "2"], ["mutation", "blocked"]),
-        (["--kind", "blocked"], ["blocked"]),
-        (["--kind", "mutation"], ["mutation"]),
+        (["--kind", "command"], ["command"]),
+        (of_file, ["mutation", "blocked", "decision"]),
+        ([*of_file, "-n", "2"], ["mutation", "blocked"]),
+        ([*of_file, "--kind", "blocked"], ["blocked"]),
+        ([*of_file, "--kind", "mutation"], ["mutation"]),
     ):
-        assert trace("log", "--file", "src/api/*", "--json", *options) == 0
+        assert trace("log", "--json", *options) == 0
         found = json.loads(capsys.readouterr().out)["records"]
         assert [each["metadata"]["orchestration"]["kind"] for each in found] == kinds
+    assert work.heads.index.exists()
 
 
 def test_a_record_of_another_day_says_which(home: Path, capsys: Captured):
@@ -186,13 +177,10 @@ def test_a_record_that_was_altered_says_so_on_its_page(work: TracedWorkspace, ca
     assert "chain broken: hash differs" in capsys.readouterr().out
 
 
-ABSENT = {"unknown": "ffffffff-0000", "too short": "f"}
-
-
-@pytest.mark.parametrize("id", ABSENT.values(), ids=ABSENT)
-def test_a_record_that_is_not_there_is_not_found(work: TracedWorkspace, capsys: Captured, id: str):
-    assert trace("show", id) == TraceExit.NOT_FOUND
-    assert id in capsys.readouterr().err
+def test_a_missing_record_is_not_found(work: TracedWorkspace, capsys: Captured):
+    for unknown in ("ffffffff-0000", "f"):
+        assert trace("show", unknown) == TraceExit.NOT_FOUND
+        assert unknown in capsys.readouterr().err
 
 
 def test_the_figures(work: TracedWorkspace, capsys: Captured):
@@ -218,7 +206,7 @@ def test_without_records_there_are_no_figures(home: Path, capsys: Captured):
     assert json.loads(capsys.readouterr().out)["records"] == 0
 
 
-def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys: Captured):
+def test_an_unknown_intent_is_not_found(work: TracedWorkspace, capsys: Captured):
     assert trace("log", "--intent", "INT-099") == TraceExit.NOT_FOUND
     assert "No record matches: no such intent INT-099" in capsys.readouterr().err
     work.note(kind="lesson", intent_id="INT-099")
@@ -233,26 +221,27 @@ def test_an_intent_that_nobody_knows_is_not_found(work: TracedWorkspace, capsys:
         assert trace("log", "--intent", "INT-003") == TraceExit.NOT_FOUND
 
 
-@pytest.mark.parametrize(("option", "one"), [("--kind", "rewind"), ("--outcome", "denied")])
-def test_a_word_that_is_none_is_refused_with_those_there_are(
-    work: TracedWorkspace, option: str, one: str
-):
-    with pytest.raises(click.UsageError, match=f"'nonsense' is not one of .*'{one}'"):
-        trace("log", option, "nonsense")
+def test_options_that_make_no_sense_are_refused_with_those_that_do(work: TracedWorkspace):
+    for option, one in (("--kind", "rewind"), ("--outcome", "denied")):
+        with pytest.raises(click.UsageError, match=f"'nonsense' is not one of .*'{one}'"):
+            trace("log", option, "nonsense")
+    for when in ("yesterday", "7", "2026-13-01"):
+        with pytest.raises(SettingsError, match="not a time"):
+            trace("log", "--since", when)
 
 
-@pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
 def test_the_folder_is_named_as_elsewhere(
-    work: TracedWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+    work: TracedWorkspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert trace("log", option, str(work.root)) == 0
+    for option in ("-w", "--workspace", "--root"):
+        assert trace("log", option, str(work.root)) == 0
 
 
-@pytest.mark.parametrize("command", ["log", "verify", "stats", "recover", "seal"])
-def test_where_nothing_is_governed_nothing_is_made(home: Path, capsys: Captured, command: str):
-    assert trace(command) == TraceExit.NOT_INITIALISED
-    assert "rookery intents init" in capsys.readouterr().err
+def test_trace_creates_nothing_in_an_ungoverned_folder(home: Path, capsys: Captured):
+    for command in ("log", "verify", "stats", "recover", "seal"):
+        assert trace(command) == TraceExit.NOT_INITIALISED
+        assert "rookery intents init" in capsys.readouterr().err
     assert list(Path.cwd().iterdir()) == []
     assert not home.exists()
 
@@ -266,12 +255,6 @@ def test_a_folder_inside_finds_the_ledger_of_its_repository(
     assert "src/auth/jwt.py" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("when", ["yesterday", "7", "2026-13-01"])
-def test_what_is_no_time_is_refused(work: TracedWorkspace, when: str):
-    with pytest.raises(SettingsError, match="not a time"):
-        trace("log", "--since", when)
-
-
 COMMANDS = {
     "the log": (["log", "-n", "1"], TraceExit.FINE, "src/auth/jwt.py"),
     "whole": (["verify"], TraceExit.FINE, "chain      ok"),
@@ -282,18 +265,11 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize(("words", "code", "said"), COMMANDS.values(), ids=COMMANDS)
-def test_the_real_command_ends_as_it_should(
-    work: TracedWorkspace, words: list[str], code: int, said: str
-):
-    done = subprocess.run(
-        [sys.executable, "-m", "rookery", "trace", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code
-    assert said in done.stdout + done.stderr
+def test_the_command_ends_as_it_should(work: TracedWorkspace, capsys: Captured):
+    for name, (words, code, said) in COMMANDS.items():
+        assert main.run(["trace", *words]) == code, name
+        printed = capsys.readouterr()
+        assert said in printed.out + printed.err, name
 
 
 def test_the_end_of_a_ledger_of_a_gibibyte_comes_at_once(work: TracedWorkspace, capsys: Captured):

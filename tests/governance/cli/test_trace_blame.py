@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import TraceExit
-from rookery.governance.ledger.records import TracedFile
+from rookery.governance.cli.common import TraceExit
 from support.intent_files import SPEC_EXAMPLE
 from support.traced_workspace import TASK, TracedWorkspace, trace
 
@@ -66,22 +65,27 @@ def test_every_line_says_where_it_comes_from(work: TracedWorkspace, capsys: Capt
         "  7  unknown                 -           -           def later():",
         "  8  unknown                 -           -               pass",
     ]
-
-
-def test_one_line_is_told_with_all_that_stands_behind_it(work: TracedWorkspace, capsys: Captured):
     assert trace("blame", f"{JWT}:3") == 0
-    record = json.loads(work.lines[-1])["id"][:8]
+    record = json.loads(work.lines[-1])
     assert capsys.readouterr().out.splitlines()[1:] == [
-        f"  call      apply_diff (toolu_1), record {record}",
+        f"  call      apply_diff (toolu_1), record {record['id'][:8]}",
         "  intent    INT-001 JWT authentication migration",
         "  criterion Unit tests under tests/auth pass. "
         "(checked by: pytest -q tests/auth; never checked)",
         "  criterion When a token is expired, the API shall answer 401.",
         '  approval  approved by human (once): "go on"',
     ]
+    assert trace("blame", "--porcelain", JWT, "-L", "1,2") == 0
+    one, two = (row.split("\t") for row in capsys.readouterr().out.splitlines())
+    assert one[:7] == ["1", "version control", "-", "-", "-", "-", "-"]
+    assert one[7] == work.git("rev-parse", "HEAD")
+    assert two == [
+        *("2", "recorded", "INT-001", "example/model-1", TASK, "toolu_1", record["id"]),
+        *("-", record["timestamp"], "def verify(token: str) -> Claims:"),
+    ]
 
 
-def test_whether_each_criterion_held_is_told_by_its_newest_check(
+def test_each_criterion_shows_the_result_of_its_newest_check(
     work: TracedWorkspace, capsys: Captured
 ):
     def checked(outcome: str, exit_code: int, **more: str) -> str:
@@ -101,27 +105,22 @@ def test_whether_each_criterion_held_is_told_by_its_newest_check(
     assert [each["held"] for each in line["why"]["criteria"]] == [f"passed on {day}", None]
 
 
-APPROVALS = {
-    "by rule": ({}, "approved by rule (in scope)"),
-    "by policy, in the record itself": (
-        {"approval": {"answer": "always", "by": "policy"}},
-        "approved by policy (always)",
-    ),
-    "not recorded": ({"scope": "unknown_approved"}, "no approval is recorded"),
+APPROVALS: dict[str, dict[str, object]] = {
+    "approved by rule (in scope)": {},
+    "approved by policy (always)": {"approval": {"answer": "always", "by": "policy"}},
+    "no approval is recorded": {"scope": "unknown_approved"},
 }
 
 
-@pytest.mark.parametrize(("more", "said"), APPROVALS.values(), ids=APPROVALS)
-def test_who_approved_is_told_as_it_is_recorded(
-    home: Path, capsys: Captured, more: dict[str, object], said: str
-):
+def test_the_approver_is_shown_as_recorded(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
-    work.agent_writes(JWT, WRITTEN, **more)
-    assert trace("blame", f"{JWT}:3") == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"  approval  {said}"
+    for number, (said, more) in enumerate(APPROVALS.items()):
+        work.agent_writes(f"src/auth/{number}.py", f"{WRITTEN}number_of_it = {number}\n", **more)
+        assert trace("blame", f"src/auth/{number}.py:7") == 0
+        assert capsys.readouterr().out.splitlines()[-1] == f"  approval  {said}"
 
 
-def test_an_intent_that_changed_since_or_is_gone_is_told(work: TracedWorkspace, capsys: Captured):
+def test_a_changed_or_removed_intent_is_reported(work: TracedWorkspace, capsys: Captured):
     work.layout.intent_file.write_text(SPEC_EXAMPLE.replace("revision: 3", "revision: 4"))
     assert trace("blame", "--why", JWT, "-L", "2,4") == 0
     said = capsys.readouterr().out
@@ -131,58 +130,26 @@ def test_an_intent_that_changed_since_or_is_gone_is_told(work: TracedWorkspace, 
     assert "INT-001 (it was removed)" in capsys.readouterr().out
 
 
-def test_for_tools_a_line_has_tabs(work: TracedWorkspace, capsys: Captured):
-    assert trace("blame", "--porcelain", JWT, "-L", "1,2") == 0
-    one, two = (row.split("\t") for row in capsys.readouterr().out.splitlines())
-    record = json.loads(work.lines[-1])
-    assert one[:7] == ["1", "version control", "-", "-", "-", "-", "-"]
-    assert one[7] == work.git("rev-parse", "HEAD")
-    assert two == [
-        *("2", "recorded", "INT-001", "example/model-1", TASK, "toolu_1", record["id"]),
-        *("-", record["timestamp"], "def verify(token: str) -> Claims:"),
-    ]
-
-
-def test_lines_moved_to_another_file_are_attributed_by_content(
+def test_lines_that_a_person_moved_or_reformatted_stay_the_agents(
     work: TracedWorkspace, capsys: Captured
 ):
-    moved = "# helpers\n" + "".join(WRITTEN.splitlines(keepends=True)[1:])
-    work.person_writes("src/other.py", moved)
+    body = WRITTEN.splitlines(keepends=True)[1:]
+    work.person_writes("src/other.py", "# helpers\n" + "".join(body))
     assert origins(capsys, "src/other.py") == ["unknown", *[RECORDED] * 5]
-
-
-def test_lines_that_a_person_reformatted_or_moved_in_part_stay_the_agents(
-    work: TracedWorkspace, capsys: Captured
-):
     work.person_writes(JWT, WRITTEN.replace("    ", "  "))
-    part = "".join(WRITTEN.splitlines(keepends=True)[3:5])
-    work.person_writes("src/part.py", f"def check(claims):\n{part}")
+    work.person_writes("src/part.py", "def check(claims):\n" + "".join(body[2:4]))
     work.commit("formatted and moved")
     assert origins(capsys, JWT) == [ADA, *[RECORDED] * 5]
     assert origins(capsys, "src/part.py") == [ADA, RECORDED, RECORDED]
+    work.agent_writes("src/auth/twin.py", "".join(body), intent_id="INT-003")
+    work.person_writes("src/again.py", "".join(body))
+    assert origins(capsys, "src/again.py") == ["unknown"] * 5, "two intents wrote it alike"
 
 
-def test_what_two_intents_wrote_alike_is_nobodys(work: TracedWorkspace, capsys: Captured):
-    body = "".join(WRITTEN.splitlines(keepends=True)[1:])
-    work.agent_writes("src/auth/twin.py", body, intent_id="INT-003")
-    work.person_writes("src/other.py", body)
-    assert origins(capsys, "src/other.py") == ["unknown"] * 5
-
-
-def test_a_renamed_file_keeps_its_lines(work: TracedWorkspace, capsys: Captured):
-    """Also where the lines are no longer as a whole, so that only its old name leads to them."""
-    (work.root / JWT).rename(work.root / "src/auth/tokens.py")
-    renamed = TracedFile(path="src/auth/tokens.py", op="rename", origin=JWT)
-    work.note(kind="mutation", outcome="success", files=(renamed,))
-    assert origins(capsys, "src/auth/tokens.py")[1:6] == [
-        *[RECORDED] * 3,
-        "edited since INT-001",
-        RECORDED,
-    ]
-
-
-def test_what_was_never_done_wrote_nothing(home: Path, capsys: Captured):
+def test_nothing_is_guessed_without_git_or_from_what_was_never_done(home: Path, capsys: Captured):
     work = TracedWorkspace(Path.cwd())
+    work.person_writes("a.py", HUMAN)
+    assert origins(capsys, "a.py") == ["unknown"]
     work.agent_writes(JWT, WRITTEN, kind="blocked", outcome="denied")
     assert origins(capsys, JWT) == ["unknown"] * 6
 
@@ -238,13 +205,7 @@ def test_the_repository_can_make_git_run_nothing(
     assert mark.exists(), "the trap is one"
 
 
-def test_without_git_nothing_is_guessed(home: Path, capsys: Captured):
-    work = TracedWorkspace(Path.cwd())
-    work.person_writes(JWT, HUMAN)
-    assert origins(capsys, JWT) == ["unknown"]
-
-
-def test_what_is_not_there_is_not_found(work: TracedWorkspace, tmp_path: Path):
+def test_a_missing_file_or_line_is_reported_as_not_found(work: TracedWorkspace, tmp_path: Path):
     assert trace("blame", "src/none.py") == TraceExit.NOT_FOUND
     assert trace("blame", f"{JWT}:99") == TraceExit.NOT_FOUND
     (work.root / "picture").write_bytes(b"\x89\0\0")

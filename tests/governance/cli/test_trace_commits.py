@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rookery.errors import StorageError
-from rookery.governance.cli.trace_common import TraceExit
+from rookery.governance.cli.common import TraceExit
 from rookery.governance.ledger.commit_notes import HOOK_LINE
 from rookery.governance.ledger.records import content_hash
 from support.agent_trace_format import shape_problems
@@ -67,15 +67,8 @@ def test_a_note_has_the_lines_of_the_commit(work: TracedWorkspace, capsys: Captu
         {"start_line": 2, "end_line": 4, "content_hash": mark}
     ]
     assert {"stream", "seq", "hash"}.isdisjoint(own), "it does not pretend to be in the chain"
-
-
-def test_doing_it_again_changes_nothing(work: TracedWorkspace):
-    work.agent_writes(JWT, f"import time\n{BODY}")
-    work.commit()
     assert trace("finalize") == 0
-    first = notes(work)
-    assert trace("finalize") == 0
-    assert notes(work) == first
+    assert notes(work) == [noted], "to do it again changes nothing"
 
 
 def amend(work: TracedWorkspace) -> None:
@@ -144,15 +137,14 @@ def test_what_does_not_match_is_dropped_and_counted(work: TracedWorkspace, capsy
     assert found["dropped"] == 3
 
 
-def test_a_commit_without_recorded_lines_gets_no_note(work: TracedWorkspace):
+def test_a_commit_without_recorded_lines_gets_no_note_and_none_that_is_not_there(
+    work: TracedWorkspace,
+):
     assert trace("finalize") == 0
     with pytest.raises(subprocess.CalledProcessError):
         notes(work)
-
-
-@pytest.mark.parametrize("name", ["nonsense", "-x", "HEAD~7"])
-def test_a_commit_that_is_not_there_is_not_found(work: TracedWorkspace, name: str):
-    assert trace("finalize", "--", name) == TraceExit.NOT_FOUND
+    for name in ("nonsense", "-x", "HEAD~7"):
+        assert trace("finalize", "--", name) == TraceExit.NOT_FOUND, name
 
 
 def test_outside_of_a_repository_nothing_is_noted(home: Path, capsys: Captured):

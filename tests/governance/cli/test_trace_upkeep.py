@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import TraceExit
+from rookery.governance.cli.common import TraceExit
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_reader import newest, written
+from rookery.governance.ledger.ledger_reader import format_time, newest
+from rookery.governance.ledger.record_text import entry_of
 from rookery.governance.ledger.records import LedgerEntry
-from rookery.governance.ledger.segments import compress
 from rookery.governance.ledger.verify_ledger import Tip
 from rookery.platform.user_folders import find_places
 from support.agent_trace_format import shape_problems
-from support.sample_ledgers import BegunTask
+from support.sample_ledgers import BegunTask, compress, damage_line
 from support.traced_workspace import TASK, WRITER, TracedWorkspace, trace
 
 Captured = pytest.CaptureFixture[str]
@@ -61,21 +61,47 @@ def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: 
         work.person_writes("src/auth/m0.py", "changed_by_the_call = 1\n")
         task.begin("toolu_92", "src/auth/m1.py")
     assert trace("verify", "--strict") == TraceExit.WARNINGS
-    assert "2 calls were begun and not recorded yet" in capsys.readouterr().out
+    assert "2 calls were started and not recorded yet" in capsys.readouterr().out
     assert told(capsys, "recover") == {
         "changed": 1,
         "unchanged": 1,
         "known": 0,
         "put_away": 0,
+        "damaged": [],
     }
     assert trace("verify", "--strict") == 0
     found = {record.kind: record for record in newest(work.folder)}
     assert found["recovered"].files[0].path == "src/auth/m0.py"
     assert found["blocked"].outcome == "interrupted"
-    assert set(told(capsys, "recover").values()) == {0}
+    assert not any(told(capsys, "recover").values())
 
 
-def test_what_nobody_here_wrote_is_told(work: TracedWorkspace, capsys: Captured):
+def test_a_damaged_session_journal_is_reported_and_recorded(
+    work: TracedWorkspace, capsys: Captured
+):
+    tasks = find_places(os.environ).tasks
+    with BegunTask(work.root, tasks, work.heads.open_tasks, "t-dead") as task:
+        task.begin("toolu_91", "src/auth/m0.py")
+        work.person_writes("src/auth/m0.py", "changed_by_the_call = 1\n")
+        task.begin("toolu_92", "src/auth/m1.py")
+        task.begin("toolu_93", "src/auth/m2.py")
+    damage_line(tasks / "t-dead", 3)
+    what = (
+        "Part of the journal of session t-dead cannot be read, so some of its actions are unknown."
+    )
+    assert trace("verify", "--strict") == TraceExit.WARNINGS
+    assert f"{what} To record that: rookery trace recover" in capsys.readouterr().out
+    assert trace("recover") == 0
+    assert f"{what} The ledger says so." in capsys.readouterr().out
+    assert trace("verify", "--strict") == 0
+    known, unknown = [each for each in newest(work.folder) if each.kind == "recovered"][::-1]
+    assert known.files[0].path == "src/auth/m0.py"
+    assert entry_of(unknown)["reason"] == "journal_damaged"
+    assert unknown.task_id == "t-dead"
+    assert not any(told(capsys, "recover").values())
+
+
+def test_journal_entries_from_elsewhere_are_reported(work: TracedWorkspace, capsys: Captured):
     journal = work.folder / ".state" / "journal"
     journal.mkdir(parents=True, exist_ok=True)
     (journal / "x.json").write_text("{}", encoding="utf-8")
@@ -99,8 +125,8 @@ def test_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: 
 def sealed_twice(work: TracedWorkspace) -> list[Path]:
     """Two sealed files, and a present one."""
     work.recording.ledger.seal(TASK)
-    sealed_at = written(datetime.now(UTC))
-    while written(datetime.now(UTC)) == sealed_at:
+    sealed_at = format_time(datetime.now(UTC))
+    while format_time(datetime.now(UTC)) == sealed_at:
         pass
     work.agent_writes("src/auth/more.py", "more_of_it = 1\n")
     work.recording.ledger.seal(TASK)
@@ -108,7 +134,7 @@ def sealed_twice(work: TracedWorkspace) -> list[Path]:
     return sorted((work.folder / "trace").iterdir())
 
 
-def test_what_is_pruned_can_be_told_from_a_loss(work: TracedWorkspace, capsys: Captured):
+def test_pruned_files_differ_from_lost_files(work: TracedWorkspace, capsys: Captured):
     first, second = sealed_twice(work)
     assert trace("prune", "--before", LATER, "--dry-run") == 0
     assert first.exists()
@@ -195,7 +221,7 @@ def test_a_broken_ledger_is_not_pruned(work: TracedWorkspace, capsys: Captured):
     assert "Nothing was removed" in capsys.readouterr().err
 
 
-def test_nobody_is_there_to_say_yes(work: TracedWorkspace):
+def test_prune_needs_y_when_not_interactive(work: TracedWorkspace):
     sealed = sealed_twice(work)
     with pytest.raises(SettingsError, match="use -y"):
         trace("prune", "--before", LATER)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import SettingsError, StorageError
-from rookery.governance.cli.trace_common import TraceExit
+from rookery.governance.cli.common import TraceExit
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.records import LedgerEntry, Writer
 from rookery.governance.ledger.verify_ledger import canonical, leaf_hash
@@ -35,7 +35,7 @@ def work(home: Path) -> TracedWorkspace:
     return work
 
 
-def test_a_whole_ledger_is_told_to_be_whole(work: TracedWorkspace, capsys: Captured):
+def test_an_intact_ledger_is_reported_as_intact(work: TracedWorkspace, capsys: Captured):
     assert trace("verify") == 0
     rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "2 segments, 15 records, 2 streams"
@@ -89,7 +89,7 @@ HARM: dict[str, tuple[Harm, str]] = {
 
 
 @pytest.mark.parametrize(("harm", "said"), HARM.values(), ids=HARM)
-def test_harm_is_found_and_the_exit_code_tells(
+def test_damage_is_found_and_sets_the_exit_code(
     work: TracedWorkspace, capsys: Captured, harm: Harm, said: str
 ):
     harm(work)
@@ -103,9 +103,8 @@ def test_harm_is_found_and_the_exit_code_tells(
     assert any(said.rpartition(": ")[2] in each["text"] for each in told["findings"])
 
 
-@pytest.mark.parametrize(("harm", "said"), HARM.values(), ids=HARM)
 def test_the_auditors_script_finds_the_same_without_us(
-    work: TracedWorkspace, tmp_path: Path, capsys: Captured, harm: Harm, said: str
+    work: TracedWorkspace, tmp_path: Path, capsys: Captured
 ):
     script = tmp_path / "check.py"
     assert trace("verify", "--script", str(script)) == 0
@@ -113,10 +112,10 @@ def test_the_auditors_script_finds_the_same_without_us(
     words = [sys.executable, "-I", "-S", script, "--head", work.heads.path, work.folder]
     sound = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/")
     assert (sound.returncode, sound.stderr) == (0, "")
-    harm(work)
+    edit_sealed(work)
     found = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/")
     assert found.returncode == 1
-    assert said in found.stdout
+    assert "content does not match its hash" in found.stdout
 
 
 def test_an_expected_state_must_have_been_reached(work: TracedWorkspace, capsys: Captured):
@@ -148,7 +147,7 @@ def test_a_head_or_a_state_kept_elsewhere_is_compared(
         trace("verify", "--checkpoint", str(kept_state))
 
 
-def test_a_head_that_cannot_be_used_is_told(work: TracedWorkspace):
+def test_an_unusable_head_is_reported(work: TracedWorkspace):
     work.heads.path.write_text("{}", encoding="utf-8")
     with pytest.raises(StorageError, match="a cut-off end would not be noticed"):
         trace("verify")
@@ -162,10 +161,11 @@ def test_records_of_others_are_a_warning(work: TracedWorkspace, capsys: Captured
     assert trace("verify") == 0
     assert '1 unchained record by "cursor"' in capsys.readouterr().out
     assert trace("verify", "--strict") == TraceExit.WARNINGS
+    assert "Shows that" not in capsys.readouterr().out, "where warnings count nothing is claimed"
     assert trace("verify", "--require-chain") == TraceExit.FINDINGS
 
 
-def test_a_torn_end_is_mended_and_told(work: TracedWorkspace, capsys: Captured):
+def test_a_torn_end_is_repaired_and_reported(work: TracedWorkspace, capsys: Captured):
     with open(work.active, "ab") as file:
         file.write(b'{"files":[],"id":"half')
     assert trace("verify") == TraceExit.FINDINGS
@@ -201,11 +201,13 @@ def test_a_ledger_that_another_holds_is_waited_for_and_then_left(
 
 
 @pytest.mark.parametrize(("harm", "lost"), [(cut_off, 3), (remove_all, 7)])
-def test_what_is_missing_is_told_with_a_way_out(
+def test_missing_records_are_reported_with_a_fix(
     work: TracedWorkspace, capsys: Captured, harm: Harm, lost: int
 ):
     day = json.loads(work.lines[-1])["timestamp"][:10]
     harm(work)
+    with pytest.raises(SettingsError, match="only a person at a terminal"):
+        trace("verify", "--accept")
     assert trace("verify") == TraceExit.FINDINGS
     said = capsys.readouterr().out
     assert said.splitlines()[0] == (
@@ -222,12 +224,6 @@ def test_how_many_are_missing_is_not_guessed(work: TracedWorkspace, capsys: Capt
     after = datetime.fromisoformat(seal["last_time"]) + timedelta(milliseconds=1)
     assert trace("verify", "--since", after.isoformat()) == TraceExit.FINDINGS
     assert capsys.readouterr().out.startswith("FAIL  Records known on ")
-
-
-def test_where_warnings_count_nothing_is_claimed(work: TracedWorkspace, capsys: Captured):
-    work.active.write_bytes(work.active.read_bytes() + FOREIGN)
-    assert trace("verify", "--strict") == TraceExit.WARNINGS
-    assert "Shows that" not in capsys.readouterr().out
 
 
 def accepted_by_a_person(answer: str) -> int:
@@ -254,13 +250,6 @@ def test_a_damaged_ledger_can_be_left_behind(
     assert trace("verify") == TraceExit.FINDINGS
     assert accepted_by_a_person("y") == 0
     assert trace("verify") == 0
-
-
-def test_only_a_person_at_a_terminal_accepts_a_shorter_ledger(work: TracedWorkspace):
-    cut_off(work)
-    with pytest.raises(SettingsError, match="only a person at a terminal"):
-        trace("verify", "--accept")
-    assert trace("verify") == TraceExit.FINDINGS
 
 
 def forge(work: TracedWorkspace) -> None:

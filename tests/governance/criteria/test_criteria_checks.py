@@ -47,7 +47,7 @@ async def test_only_the_end_of_much_output_is_remembered(tmp_path: Path) -> None
     assert len(result.tail) == 20
 
 
-async def test_nothing_survives_the_time_that_is_over(tmp_path: Path) -> None:
+async def test_a_check_that_times_out_leaves_no_process(tmp_path: Path) -> None:
     began = time.monotonic()
     result = await checked(
         tmp_path, "sh -c 'echo $$ > inner; exec sleep 600' & sleep 600", timeout_s=2
@@ -58,7 +58,7 @@ async def test_nothing_survives_the_time_that_is_over(tmp_path: Path) -> None:
         os.kill(int((tmp_path / "inner").read_text()), 0)
 
 
-async def test_nothing_survives_whoever_waits_for_it(tmp_path: Path) -> None:
+async def test_a_cancelled_check_leaves_no_process(tmp_path: Path) -> None:
     pipe = tmp_path / "pid"
     os.mkfifo(pipe)
     async with anyio.create_task_group() as group:

@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from rookery.core.blocks import ToolCall
+from rookery.governance.external_hooks.hook_answers import HookDecision, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
-from rookery.governance.external_hooks.hook_runner import LONG_CONTEXTS, HookDesk, HookRunner
+from rookery.governance.external_hooks.hook_runner import LONG_CONTEXTS, HookRunner, HookSet
 from rookery.governance.external_hooks.hook_runs import MOST_HOLDS, CallSummary, ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.external_hooks.hook_verdict import HookDecision, HookVerdict
 
 pytestmark = pytest.mark.anyio
 
@@ -35,16 +35,8 @@ if re.search(r"AKIA[0-9A-Z]{16}", text):
     sys.exit(2)
 sys.exit(0)
 """
-BASH_GUARD = """\
-import json, sys
-d = json.load(sys.stdin)
-if d["tool_name"] == "Bash" and "rm -rf" in d["tool_input"]["command"]:
-    print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse",
-        "permissionDecision": "deny", "permissionDecisionReason": "no rm -rf here"}}))
-"""
 FORMATTER = """\
-#!/bin/sh
-f=$(python3 -c 'import json,sys; print(json.load(sys.stdin)["tool_input"]["file_path"])')
+f=$(sed -E 's/.*"tool_input": *[{]"file_path": *"([^"]*)".*/\\1/')
 case "$f" in *.txt) printf '%s formatted\\n' "$1" >> "$f";; esac
 """
 REWRITER = """\
@@ -96,11 +88,11 @@ class Bench:
     ) -> ExternalHooks:
         found = find_hooks(HookPlaces(workspace=self.root, user=self.config))
         assert found.problems == ()
-        desk = HookDesk(found, self.trust, HookRunner(self.root), self.state)
+        desk = HookSet(found, self.trust, HookRunner(self.root), self.state)
         return ExternalHooks(
             desk,
             situation=self.situation,
-            tell=self.told.append,
+            notify=self.told.append,
             interactive=interactive,
             background=background,
         )
@@ -146,19 +138,11 @@ async def test_a_secret_scanner_that_exits_2_blocks_with_its_text(bench: Bench):
     assert await hooks.before_tool(command(KEY)) == HookVerdict()
 
 
-async def test_a_script_that_knows_only_Bash_works_unchanged(bench: Bench):
-    hooks = bench.hooks(bench.script("guard.py", BASH_GUARD), matcher="Bash")
-    verdict = await hooks.before_tool(command("rm -rf build"))
-    assert (verdict.decision, verdict.reason) == (HookDecision.DENY, "no rm -rf here")
-    assert (await hooks.before_tool(command("ls"))).decision is HookDecision.NONE
-
-
 async def test_one_refused_file_refuses_the_whole_patch(bench: Bench):
     hooks = bench.hooks(bench.script("scan.py", SECRET_SCANNER), matcher="Edit|Write")
     verdict = await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", KEY)))
     assert verdict.decision is HookDecision.DENY
     assert verdict.reason == f"Secret found in {bench.root}/b.txt"
-    assert await hooks.before_tool(patch(("a.txt", "fine"), ("b.txt", "fine"))) == HookVerdict()
 
 
 async def test_a_script_that_exits_1_warns_or_blocks(bench: Bench):
@@ -174,40 +158,26 @@ async def test_a_script_that_exits_1_warns_or_blocks(bench: Bench):
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
 
 
-async def test_a_script_that_hangs_is_killed_and_nobody_is_said_to_have_refused(
-    bench: Bench,
-):
-    hooks = bench.hooks({"command": "sleep 600", "timeout": 1, "on_failure": "block"})
-    verdict = await hooks.before_tool(write("a.txt"))
-    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-003")
-    assert "a failure of the hook, not a refusal" in verdict.reason
-
-
 async def test_a_refusal_longer_than_what_is_kept_is_a_refusal(bench: Bench):
-    script = """\
-        import json
-        print(json.dumps({"decision": "block", "reason": "x" * 2_000_000}))
-        """
-    long = bench.script("long.py", script)
+    reason = "head -c 2000000 /dev/zero | tr '\\0' x"
+    long = f"""printf '{{"decision": "block", "reason": "'; {reason}; echo '"}}'"""
     verdict = await bench.hooks(long).before_tool(write("a.txt"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
     assert "longer than can be read" in verdict.reason
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
-async def test_an_answer_that_is_not_utf_8_is_a_refusal(bench: Bench, encoding: str):
-    refusal = f"""\
-        import sys
-        sys.stdout.buffer.write('{{"decision": "block", "reason": "\\xe9"}}'.encode("{encoding}"))
-        """
-    verdict = await bench.hooks(bench.script("other.py", refusal)).before_tool(write("a.txt"))
-    assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
+async def test_an_answer_that_is_not_utf_8_is_a_refusal(bench: Bench):
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "latin-1"):
+        answer = '{"decision": "block", "reason": "\xe9"}'.encode(encoding)
+        (bench.root / "answer").write_bytes(answer)
+        verdict = await bench.hooks("cat answer").before_tool(write("a.txt"))
+        assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002"), encoding
     text = bench.hooks("yes é | head -c 1048577")
     assert await text.before_tool(write("a.txt")) == HookVerdict()
 
 
 @pytest.mark.parametrize("script", ["exit 0", "head -c 9000000 /dev/zero", "yes >&2 & kill $!"])
-async def test_who_reads_nothing_or_writes_much_says_nothing(bench: Bench, script: str):
+async def test_a_hook_that_reads_nothing_or_writes_much_has_no_opinion(bench: Bench, script: str):
     verdict = await bench.hooks(script).before_tool(write("a.txt", "x" * 500_000))
     assert verdict == HookVerdict()
 
@@ -236,7 +206,7 @@ async def test_rewriting_one_of_several_files_is_refused(bench: Bench):
     assert "touches several" in verdict.reason
 
 
-async def test_who_stops_the_task_stops_it_whatever_else_it_wants(bench: Bench):
+async def test_a_hook_that_stops_the_task_overrides_its_other_answers(bench: Bench):
     own = {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "x"}}
     answer = {"continue": False, "stopReason": "enough", "hookSpecificOutput": own}
     hooks = bench.hooks(f"echo '{json.dumps(answer)}'")
@@ -253,7 +223,7 @@ async def test_two_formatters_run_one_after_the_other(bench: Bench):
     assert (bench.root / "a.txt").read_text() == "one formatted\ntwo formatted\n"
 
 
-async def test_after_a_tool_a_refusal_is_something_to_be_told(bench: Bench):
+async def test_a_refusal_after_a_tool_becomes_context_for_the_model(bench: Bench):
     hooks = bench.hooks("echo 'line 3 is too long' >&2; exit 2", event="PostToolUse")
     verdict = await hooks.after_tool(write("a.txt"), ToolResponse(text="Done."))
     assert verdict.decision is HookDecision.NONE
@@ -261,18 +231,11 @@ async def test_after_a_tool_a_refusal_is_something_to_be_told(bench: Bench):
 
 
 async def test_a_failed_tool_is_an_event_of_its_own(bench: Bench):
-    script = bench.script(
-        "why.py",
-        """\
-        import json, sys
-        d = json.load(sys.stdin)
-        print(d["error"], d["duration_ms"], file=sys.stderr)
-        sys.exit(2)
-        """,
-    )
-    hooks = bench.hooks(script, event="PostToolUseFailure")
+    hooks = bench.hooks("cat > heard.json; echo why >&2; exit 2", event="PostToolUseFailure")
     failed = ToolResponse(text="It broke.", failed=True, duration_ms=7)
-    assert (await hooks.after_tool(write("a"), failed)).context.endswith("] It broke. 7")
+    assert (await hooks.after_tool(write("a"), failed)).context.endswith("] why")
+    heard = json.loads((bench.root / "heard.json").read_text())
+    assert (heard["error"], heard["duration_ms"]) == ("It broke.", 7)
     assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
@@ -336,7 +299,7 @@ async def test_a_condition_says_which_calls_a_hook_is_for(
     assert (verdict.decision is HookDecision.DENY) is runs
 
 
-async def test_a_condition_on_a_command_that_nobody_understands_is_met(bench: Bench):
+async def test_a_condition_is_met_if_the_command_cannot_be_parsed(bench: Bench):
     hooks = bench.hooks({"command": "exit 2", "if": "Bash(rm *)"})
     assert (await hooks.before_tool(command("eval $x"))).decision is HookDecision.DENY
 
@@ -344,7 +307,7 @@ async def test_a_condition_on_a_command_that_nobody_understands_is_met(bench: Be
 @pytest.mark.parametrize(
     ("interactive", "decision"), [(True, HookDecision.ASK), (False, HookDecision.DENY)]
 )
-async def test_to_defer_is_to_ask_or_to_deny_if_nobody_is_there(
+async def test_defer_means_ask_or_deny_when_not_interactive(
     bench: Bench, interactive: bool, decision: HookDecision
 ):
     own = {"hookEventName": "PreToolUse", "permissionDecision": "defer"}
@@ -353,7 +316,7 @@ async def test_to_defer_is_to_ask_or_to_deny_if_nobody_is_there(
     assert (await hooks.before_tool(write("a"))).decision is decision
 
 
-async def test_who_runs_in_the_background_decides_nothing(bench: Bench):
+async def test_a_background_hook_decides_nothing(bench: Bench):
     async with anyio.create_task_group() as group:
         hooks = bench.hooks(
             {"command": "sleep 0.2; touch ran; exit 2", "async": True},
@@ -485,18 +448,8 @@ async def test_without_hooks_nothing_is_worked_out(bench: Bench):
         raise AssertionError
 
     found = find_hooks(HookPlaces(workspace=bench.root))
-    desk = HookDesk(found, bench.trust, HookRunner(bench.root))
-    hooks = ExternalHooks(desk, situation=nobody_asks, tell=bench.told.append, interactive=True)
+    desk = HookSet(found, bench.trust, HookRunner(bench.root))
+    hooks = ExternalHooks(desk, situation=nobody_asks, notify=bench.told.append, interactive=True)
     assert await hooks.before_tool(write("a")) == HookVerdict()
     assert await hooks.event("Stop", {}) == HookVerdict()
-    assert not hooks.any_for(*HookEvent)
-
-
-async def test_a_cancelled_call_ends_its_hooks(bench: Bench):
-    hooks = bench.hooks("touch began; exec sleep 600")
-    async with anyio.create_task_group() as group:
-        group.start_soon(hooks.before_tool, write("a"))
-        with anyio.fail_after(20):
-            while not (bench.root / "began").exists():  # noqa: ASYNC110 (a script makes it)
-                await anyio.sleep(0.01)
-        group.cancel_scope.cancel()
+    assert not hooks.has_hooks_for(*HookEvent)

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_answers import (
     HookAnswer,
+    HookDecision,
     HookOpinion,
+    HookOutput,
     HookRun,
-    answer_of,
-    untrusted,
+    combine,
+    parse_answer,
+    untrusted_answer,
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
-from rookery.governance.external_hooks.hook_verdict import HookDecision, HookOutput, joined, refusal
 
 PRE = HookEvent.PRE_TOOL_USE
 
@@ -29,7 +30,7 @@ def hook(
     *,
     name: str = "guard",
     block: bool = False,
-    on_failure: OnFailure = OnFailure.UNSAID,
+    on_failure: OnFailure = OnFailure.UNSET,
 ) -> HookCommand:
     on_failure = OnFailure.BLOCK if block else on_failure
     return HookCommand(event=event, name=name, command="x", on_failure=on_failure)
@@ -37,7 +38,7 @@ def hook(
 
 def said(document: Any, event: HookEvent = PRE, *, status: int = 0, err: str = "") -> HookAnswer:
     text = document if isinstance(document, str) else json.dumps(document)
-    return answer_of(hook(event), HookRun(status=status, stdout=text, stderr=err))
+    return parse_answer(hook(event), HookRun(status=status, stdout=text, stderr=err))
 
 
 def own(event: HookEvent = PRE, **fields: Any) -> dict[str, Any]:
@@ -58,11 +59,11 @@ def test_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
 @pytest.mark.parametrize("status", [1, 3, 125, 255])
 def test_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
-    answer = answer_of(hook(), run)
+    answer = parse_answer(hook(), run)
     assert answer.opinion is HookOpinion.NONE
     assert answer.warning.startswith("The hook guard ")
     assert answer.warning.endswith("(Traceback).")
-    blocked = answer_of(hook(block=True), run)
+    blocked = parse_answer(hook(block=True), run)
     assert (blocked.opinion, blocked.code) == (HookOpinion.DENY, "HOOK-002")
 
 
@@ -80,14 +81,14 @@ NO_ANSWER = {
 @pytest.mark.parametrize(("run", "code", "why"), NO_ANSWER.values(), ids=NO_ANSWER)
 @pytest.mark.parametrize("event", HookEvent)
 def test_a_guard_that_gives_no_answer_refuses(run: HookRun, code: str, why: str, event: HookEvent):
-    answer = answer_of(hook(event), run)
+    answer = parse_answer(hook(event), run)
     assert why in answer.warning
     if event not in GUARDS:
         assert answer.opinion is HookOpinion.NONE
         return
     assert (answer.opinion, answer.code) == (HookOpinion.DENY, code)
     assert "a failure of the hook, not a refusal" in answer.reason
-    assert answer_of(hook(event, on_failure=OnFailure.WARN), run).opinion is HookOpinion.NONE
+    assert parse_answer(hook(event, on_failure=OnFailure.WARN), run).opinion is HookOpinion.NONE
 
 
 UNREADABLE = {
@@ -113,7 +114,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("on_failure", OnFailure)
 def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFailure):
     text = out if isinstance(out, str) else json.dumps(out)
-    answer = answer_of(hook(on_failure=on_failure), HookRun(status=0, stdout=text))
+    answer = parse_answer(hook(on_failure=on_failure), HookRun(status=0, stdout=text))
     assert (answer.opinion, answer.code) == (HookOpinion.DENY, "HOOK-002")
     assert "gave an answer that" in answer.reason
 
@@ -141,7 +142,7 @@ def test_every_guard_refuses_what_it_cannot_be_understood_to_say(event: HookEven
 
 def test_an_answer_that_was_cut_before_it_began_is_a_refusal():
     run = HookRun(status=0, stdout=" " * 1000, cut=True)
-    assert answer_of(hook(), run).opinion is HookOpinion.DENY
+    assert parse_answer(hook(), run).opinion is HookOpinion.DENY
 
 
 def test_an_unreadable_answer_holds_no_turn_open():
@@ -152,9 +153,9 @@ def test_an_unreadable_answer_holds_no_turn_open():
     )
 
 
-def test_who_is_not_trusted_blocks_only_if_it_guards():
-    assert untrusted(hook(), "it has changed").opinion is HookOpinion.NONE
-    blocked = untrusted(hook(block=True), "it has changed")
+def test_an_untrusted_hook_blocks_only_if_it_is_a_guard():
+    assert untrusted_answer(hook(), "it has changed").opinion is HookOpinion.NONE
+    blocked = untrusted_answer(hook(block=True), "it has changed")
     assert (blocked.opinion, blocked.code) == (HookOpinion.DENY, "HOOK-004")
 
 
@@ -223,15 +224,6 @@ def test_what_is_meant_for_another_event_counts_for_nothing():
     assert said(other) == HookAnswer()
 
 
-@pytest.mark.parametrize(
-    "out", ["{", '{"a": }', '{"hookSpecificOutput": {"updatedInput": 7}}', "{" * 100_000]
-)
-def test_an_answer_that_cannot_be_understood_is_a_failure(out: str):
-    assert said(out).warning
-    run = HookRun(status=0, stdout=out)
-    assert answer_of(hook(block=True), run).code == "HOOK-002"
-
-
 @pytest.mark.parametrize("event", HookEvent)
 def test_plain_text_is_context_only_where_that_is_the_custom(event: HookEvent):
     heeded = event in (HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT)
@@ -291,7 +283,7 @@ def test_no_reason_is_endless(document: dict[str, Any]):
 
 @given(st.lists(st.sampled_from(HookOpinion), max_size=6), st.booleans())
 def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookOpinion], asked: bool):
-    verdict = joined([heard(each) for each in opinions], interactive=asked)
+    verdict = combine([heard(each) for each in opinions], interactive=asked)
     gravest = max(opinions, default=HookOpinion.NONE)
     expected = {
         HookOpinion.NONE: "none",
@@ -303,12 +295,12 @@ def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookOpinio
     }[gravest]
     assert verdict.decision == expected
     assert bool(verdict.code) is (expected in ("deny", "halt"))
-    reordered = joined([heard(each) for each in reversed(opinions)], interactive=asked)
+    reordered = combine([heard(each) for each in reversed(opinions)], interactive=asked)
     assert reordered.decision == expected
 
 
 def test_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
-    verdict = joined(
+    verdict = combine(
         [
             heard(HookOpinion.NONE, "one", arguments={"a": 1}),
             heard(HookOpinion.NONE, "two"),
@@ -319,7 +311,7 @@ def test_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
     assert verdict.updated_input == {"a": 3}
     assert "one, three" in verdict.notes[0]
     alike = [heard(HookOpinion.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
-    assert joined(alike, interactive=True).notes == ()
+    assert combine(alike, interactive=True).notes == ()
 
 
 def test_context_of_several_hooks_is_joined_and_says_whose_it_is():
@@ -327,7 +319,7 @@ def test_context_of_several_hooks_is_joined_and_says_whose_it_is():
         heard(HookOpinion.NONE, "one", context="a"),
         heard(HookOpinion.NONE, "two", context="b"),
     ]
-    assert joined(both, interactive=True).context == "[hook one] a\n[hook two] b"
+    assert combine(both, interactive=True).context == "[hook one] a\n[hook two] b"
 
 
 def test_a_refusal_has_the_code_and_the_text_of_the_hook():
@@ -335,14 +327,6 @@ def test_a_refusal_has_the_code_and_the_text_of_the_hook():
         heard(HookOpinion.DENY, "late", code="HOOK-003"),
         heard(HookOpinion.DENY, "guard", code="HOOK-001"),
     ]
-    verdict = joined(denied, interactive=True)
-    call = ToolCall(id="c1", name="write_to_file")
-    told = refusal(verdict, call, intent_id="INT-001").to_json()
+    verdict = combine(denied, interactive=True)
     assert verdict.decision is HookDecision.DENY
-    assert (told["code"], told["error_type"]) == ("HOOK-001", "hook_blocked")
-    assert told["message"] == "late. guard."
-    assert (told["tool"], told["tool_use_id"], told["intent_id"]) == (
-        "write_to_file",
-        "c1",
-        "INT-001",
-    )
+    assert (verdict.code, verdict.reason) == ("HOOK-001", "late. guard.")

@@ -7,10 +7,10 @@ import pytest
 from rookery.core.blocks import ToolCall
 from rookery.governance.external_hooks.hook_calls import (
     CannotMap,
-    mapped_back,
+    map_back,
     names_of,
-    presented,
     sample_call,
+    shown_calls,
     touched_paths,
 )
 from rookery.governance.external_hooks.hook_config import Dialect
@@ -49,69 +49,59 @@ def call(name: str, **arguments: Any) -> ToolCall:
     return ToolCall(id="c1", name=name, arguments=arguments)
 
 
+A = f"{ROOT}/a.txt"
+
+
+def edit(path: str, old: str, new: str, **more: Any) -> dict[str, Any]:
+    return {"file_path": path, "old_string": old, "new_string": new, **more}
+
+
 SHOWN: dict[str, tuple[ToolCall, str, list[dict[str, Any]]]] = {
     "command": (
         call("execute_command", command="ls", cwd="src", timeout=1.5),
         "Bash",
         [{"command": "ls", "timeout": 1500}],
     ),
-    "command without a limit": (
-        call("execute_command", command="ls"),
-        "Bash",
-        [{"command": "ls"}],
-    ),
+    "no limit": (call("execute_command", command="ls"), "Bash", [{"command": "ls"}]),
     "write": (
         call("write_to_file", path="src/../a.txt", content="x"),
         "Write",
-        [{"file_path": f"{ROOT}/a.txt", "content": "x"}],
+        [{"file_path": A, "content": "x"}],
     ),
     "edit": (
         call("edit", file_path="a.txt", old_string="x", new_string="y", replace_all=True),
         "Edit",
-        [
-            {
-                "file_path": f"{ROOT}/a.txt",
-                "old_string": "x",
-                "new_string": "y",
-                "replace_all": True,
-            }
-        ],
+        [edit(A, "x", "y", replace_all=True)],
     ),
     "edit_file": (
         call("edit_file", file_path="/x/a.txt", old_string="x", new_string="y"),
         "Edit",
-        [{"file_path": "/x/a.txt", "old_string": "x", "new_string": "y"}],
+        [edit("/x/a.txt", "x", "y")],
     ),
     "apply_diff": (
         call("apply_diff", path="a.txt", diff=DIFF),
         "Edit",
-        [
-            {
-                "file_path": f"{ROOT}/a.txt",
-                "old_string": "old one\nold two",
-                "new_string": "new one\nnew two",
-            }
-        ],
+        [edit(A, "old one\nold two", "new one\nnew two")],
     ),
     "apply_patch": (
         call("apply_patch", patch=PATCH),
         "Edit",
         [
-            {"file_path": f"{ROOT}/a.txt", "old_string": "", "new_string": "hello\n"},
-            {"file_path": f"{ROOT}/b/c.txt", "old_string": "old", "new_string": "new"},
-            {"file_path": f"{ROOT}/b/d.txt", "old_string": "old", "new_string": "new"},
+            edit(A, "", "hello\n"),
+            edit(f"{ROOT}/b/c.txt", "old", "new"),
+            edit(f"{ROOT}/b/d.txt", "old", "new"),
             {"file_path": f"{ROOT}/e.txt"},
         ],
     ),
     "read": (
         call("read_file", path="a.txt", offset=2, limit=5),
         "Read",
-        [{"file_path": f"{ROOT}/a.txt", "offset": 2, "limit": 5}],
+        [{"file_path": A, "offset": 2, "limit": 5}],
     ),
     "read several": (
         call("read_file", files=[{"path": "a.txt"}, {"path": "b.txt"}]),
         "Read",
-        [{"file_path": f"{ROOT}/a.txt"}, {"file_path": f"{ROOT}/b.txt"}],
+        [{"file_path": A}, {"file_path": f"{ROOT}/b.txt"}],
     ),
     "list": (
         call("list_files", path="src", recursive=True),
@@ -129,11 +119,7 @@ SHOWN: dict[str, tuple[ToolCall, str, list[dict[str, Any]]]] = {
         "Task",
         [{"prompt": "do it", "subagent_type": "code"}],
     ),
-    "question": (
-        call("ask_followup_question", question="?"),
-        "AskUserQuestion",
-        [{"question": "?"}],
-    ),
+    "ask": (call("ask_followup_question", question="?"), "AskUserQuestion", [{"question": "?"}]),
     "mcp": (call("mcp--files--read--all", path="x"), "mcp__files__read--all", [{"path": "x"}]),
     "use_mcp_tool": (
         call("use_mcp_tool", server="files", tool="read", arguments={"path": "x"}),
@@ -148,17 +134,12 @@ SHOWN: dict[str, tuple[ToolCall, str, list[dict[str, Any]]]] = {
 @pytest.mark.parametrize("case", SHOWN)
 def test_the_widespread_names_and_shapes(case: str):
     made, name, inputs = SHOWN[case]
-    shown = presented(made, Dialect.CLAUDE, ROOT)
+    shown = shown_calls(made, Dialect.CLAUDE, ROOT)
     assert [dict(each.tool_input) for each in shown] == inputs
     assert {each.tool_name for each in shown} == {name}
     assert {name, made.name} <= set(names_of(made))
-
-
-@pytest.mark.parametrize("case", SHOWN)
-def test_our_own_dialect_shows_the_call_as_it_is(case: str):
-    made = SHOWN[case][0]
-    (shown,) = presented(made, Dialect.NATIVE, ROOT)
-    assert (shown.tool_name, dict(shown.tool_input)) == (made.name, dict(made.arguments))
+    (native,) = shown_calls(made, Dialect.NATIVE, ROOT)
+    assert (native.tool_name, dict(native.tool_input)) == (made.name, dict(made.arguments))
 
 
 def test_a_task_is_also_matched_as_an_agent():
@@ -166,30 +147,22 @@ def test_a_task_is_also_matched_as_an_agent():
 
 
 @pytest.mark.parametrize("case", SHOWN)
-@pytest.mark.parametrize("dialect", Dialect)
-def test_an_input_that_comes_back_unchanged_changes_nothing(case: str, dialect: Dialect):
+def test_an_input_that_comes_back_unchanged_changes_nothing(case: str):
     made = SHOWN[case][0]
-    shown = presented(made, dialect, ROOT)
-    for at, each in enumerate(shown):
-        assert mapped_back(made, shown, at, dict(each.tool_input), ROOT) is None
+    for dialect in Dialect:
+        shown = shown_calls(made, dialect, ROOT)
+        for at, each in enumerate(shown):
+            assert map_back(made, shown, at, dict(each.tool_input), ROOT) is None
 
 
 BACK: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "command": ("command", {"command": "ls -l", "timeout": 1500}, {"command": "ls -l"}),
     "write": ("write", {"file_path": f"{ROOT}/b.txt", "content": "x"}, {"path": "b.txt"}),
     "write elsewhere": ("write", {"file_path": "/b.txt", "content": "x"}, {"path": "/b.txt"}),
-    "content": (
-        "write",
-        {"file_path": f"{ROOT}/a.txt", "content": "y", "unknown": 1},
-        {"content": "y"},
-    ),
+    "content": ("write", {"file_path": A, "content": "y", "unknown": 1}, {"content": "y"}),
     "diff elsewhere": (
         "apply_diff",
-        {
-            "file_path": f"{ROOT}/b.txt",
-            "old_string": "old one\nold two",
-            "new_string": "new one\nnew two",
-        },
+        edit(f"{ROOT}/b.txt", "old one\nold two", "new one\nnew two"),
         {"path": "b.txt"},
     ),
     "search": ("search", {"pattern": "y", "path": ROOT, "glob": "*.py"}, {"regex": "y"}),
@@ -203,14 +176,14 @@ BACK: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 def test_a_new_input_becomes_arguments_of_ours(case: str):
     name, updated, changed = BACK[case]
     made = SHOWN[name][0]
-    shown = presented(made, Dialect.CLAUDE, ROOT)
-    assert mapped_back(made, shown, 0, updated, ROOT) == {**made.arguments, **changed}
+    shown = shown_calls(made, Dialect.CLAUDE, ROOT)
+    assert map_back(made, shown, 0, updated, ROOT) == {**made.arguments, **changed}
 
 
-def test_what_was_shown_and_is_left_out_is_gone():
+def test_an_argument_left_out_of_the_new_input_is_removed():
     made = SHOWN["command"][0]
-    shown = presented(made, Dialect.CLAUDE, ROOT)
-    assert mapped_back(made, shown, 0, {"command": "ls"}, ROOT) == {"command": "ls", "cwd": "src"}
+    shown = shown_calls(made, Dialect.CLAUDE, ROOT)
+    assert map_back(made, shown, 0, {"command": "ls"}, ROOT) == {"command": "ls", "cwd": "src"}
 
 
 @pytest.mark.parametrize(
@@ -223,10 +196,12 @@ def test_what_was_shown_and_is_left_out_is_gone():
         ("malformed patch", 0, {"patch": "other"}),
     ],
 )
-def test_what_cannot_be_mapped_back_is_refused(name: str, at: int, updated: dict[str, Any]):
+def test_an_input_that_cannot_be_mapped_back_is_refused(
+    name: str, at: int, updated: dict[str, Any]
+):
     made = SHOWN[name][0]
     with pytest.raises(CannotMap):
-        mapped_back(made, presented(made, Dialect.CLAUDE, ROOT), at, updated, ROOT)
+        map_back(made, shown_calls(made, Dialect.CLAUDE, ROOT), at, updated, ROOT)
 
 
 def test_paths_of_a_call_are_relative_to_the_workspace():

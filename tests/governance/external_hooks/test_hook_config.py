@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from rookery.governance.external_hooks.hook_config import (
     LONGEST_MATCHED,
     Dialect,
-    FaultyMatcher,
     HookCommand,
     HookEvent,
     HookFile,
+    InvalidMatcher,
     Matcher,
     OnFailure,
     matcher,
@@ -50,9 +50,9 @@ def test_the_example_of_the_specification():
     )
 
 
-def test_what_is_not_said_has_a_usual_value():
+def test_missing_keys_have_default_values():
     hook = only(read_hooks({"hooks": {"PostToolUse": [{"hooks": [{"command": "fmt"}]}]}}))
-    assert (hook.name, hook.timeout, hook.on_failure) == ("PostToolUse-1", 60.0, OnFailure.UNSAID)
+    assert (hook.name, hook.timeout, hook.on_failure) == ("PostToolUse-1", 60.0, OnFailure.UNSET)
     assert (hook.dialect, hook.background, hook.args) == (Dialect.CLAUDE, False, None)
     assert hook.sequential
     assert not only(read_hooks(of({"command": "x"}))).sequential
@@ -83,7 +83,7 @@ def test_a_group_says_whether_its_hooks_wait(event: str, said: bool, sequential:
         {"on_failure": "warn", "failClosed": True},
     ],
 )
-def test_every_spelling_of_a_block_is_heard(entry: dict[str, Any]):
+def test_every_spelling_of_block_on_failure_is_accepted(entry: dict[str, Any]):
     assert only(read_hooks(of({"command": "x", **entry}))).on_failure is OnFailure.BLOCK
 
 
@@ -192,7 +192,7 @@ MATCHES = [
 
 @pytest.mark.parametrize(("text", "names", "fits"), MATCHES)
 def test_matchers(text: str, names: list[str], fits: bool):
-    assert matcher(text).fits(names) is fits
+    assert matcher(text).matches(names) is fits
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_matchers(text: str, names: list[str], fits: bool):
     ["(a+)+$", "(a|aa)+$", "((ab)*)*x", "(", "a" * 600 + ".", "a*a*a*a*b", "(.*)*!", "a?a?a?a?b"],
 )
 def test_a_matcher_that_may_take_for_ever_is_refused(text: str):
-    with pytest.raises(FaultyMatcher):
+    with pytest.raises(InvalidMatcher):
         matcher(text)
 
 
@@ -221,8 +221,8 @@ def test_usual_expressions_are_taken(text: str):
 def test_what_is_taken_answers_quickly(text: str):
     try:
         taken = matcher(text)
-    except FaultyMatcher:
+    except InvalidMatcher:
         return
     began = time.process_time()
-    taken.fits(["a" * LONGEST_MATCHED])
+    taken.matches(["a" * LONGEST_MATCHED])
     assert time.process_time() - began < 3

@@ -49,30 +49,11 @@ def commands(places: HookPlaces) -> list[tuple[str, str]]:
     return [(str(each.source), each.hook.command) for each in find_hooks(places).hooks]
 
 
-def changed(places: HookPlaces, **fields: Any) -> HookPlaces:
-    return replace(places, **fields)
-
-
-def test_all_sources_add_up(places: HookPlaces):
-    assert commands(places) == [
-        ("managed", "managed"),
-        ("user", "user"),
-        ("project", "project"),
-        ("claude", "claude"),
-        ("claude", "local"),
-    ]
-
-
-def test_files_of_another_product_are_read_only_on_request(places: HookPlaces):
-    assert {source for source, _ in commands(changed(places, import_claude=False))} == {
-        "managed",
-        "user",
-        "project",
-    }
-
-
-def test_the_administrator_can_have_all_others_left_out(places: HookPlaces):
-    assert commands(changed(places, managed_only=True)) == [("managed", "managed")]
+def test_all_sources_add_up_as_far_as_they_are_wanted(places: HookPlaces):
+    ours = [("managed", "managed"), ("user", "user"), ("project", "project")]
+    assert commands(places) == [*ours, ("claude", "claude"), ("claude", "local")]
+    assert commands(replace(places, import_claude=False)) == ours
+    assert commands(replace(places, managed_only=True)) == ours[:1]
 
 
 def test_no_file_is_no_problem(tmp_path: Path):
@@ -85,21 +66,22 @@ BROKEN = {
     "no object": b"[]",
     "no text": b"\xff\xfe{}",
     "deep": b"[" * 200_000,
+    "repeated key": b'{"hooks": {"PreToolUse": [], "PreToolUse": []}}',
     "too large": b" " * (LARGEST + 1),
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("which", ["user", "project"])
-def test_a_broken_file_spoils_no_other(places: HookPlaces, case: str, which: str):
+def test_a_broken_file_spoils_no_other(places: HookPlaces, which: str):
     path = places.user if which == "user" else places.workspace / ".orchestration" / "hooks.json"
     assert path
-    path.write_bytes(BROKEN[case])
-    found = find_hooks(places)
-    assert len(found.hooks) == 4
-    (problem,) = found.problems
-    assert problem.text
-    assert str(problem).startswith(problem.file)
+    for case, data in BROKEN.items():
+        path.write_bytes(data)
+        found = find_hooks(places)
+        assert len(found.hooks) == 4, case
+        (problem,) = found.problems
+        assert problem.text
+        assert str(problem).startswith(problem.file)
 
 
 @pytest.mark.parametrize("case", ["link out", "pipe", "folder"])
@@ -165,22 +147,14 @@ def test_a_hook_of_the_project_is_untrusted_until_it_was_looked_at(project: Proj
     project.accept()
     assert project.status is TrustStatus.TRUSTED
     assert project.file.stat().st_mode & 0o077 == 0
-
-
-def test_nothing_of_a_folder_that_is_not_trusted_runs(project: Project):
-    project.accept()
-    assert project.trust(folder=False).status(project.hook) is TrustStatus.UNTRUSTED
-
-
-@pytest.mark.parametrize(
-    ("source", "status"),
-    [(HookSource.MANAGED, TrustStatus.MANAGED), (HookSource.USER, TrustStatus.TRUSTED)],
-)
-def test_whose_own_hooks_need_no_looking_at(
-    project: Project, source: HookSource, status: TrustStatus
-):
-    known = KnownHook(source, "x", project.hook.hook)
-    assert project.trust(folder=False).status(known) is status
+    elsewhere = project.trust(folder=False)
+    assert elsewhere.status(project.hook) is TrustStatus.UNTRUSTED, "nor the folder"
+    managed, users = (
+        KnownHook(source, "x", project.hook.hook)
+        for source in (HookSource.MANAGED, HookSource.USER)
+    )
+    assert elsewhere.status(managed) is TrustStatus.MANAGED
+    assert elsewhere.status(users) is TrustStatus.TRUSTED
 
 
 def test_a_changed_script_is_noticed_though_the_command_is_the_same(project: Project):
@@ -193,26 +167,23 @@ def test_a_changed_script_is_noticed_though_the_command_is_the_same(project: Pro
     assert "tools/scan.sh" in trust.why_not(project.hook, TrustStatus.MODIFIED)
     project.accept()
     assert project.status is TrustStatus.TRUSTED
-
-
-@pytest.mark.parametrize("change", [{"timeout": 5}, {"on_failure": "block"}, {"env": {"A": "b"}}])
-def test_any_change_makes_it_pending_again(project: Project, change: dict[str, Any]):
-    project.accept()
-    project.define("sh tools/scan.sh", **change)
-    assert project.status is TrustStatus.MODIFIED
-
-
-def test_a_command_may_name_a_folder(project: Project):
-    project.define("sh tools/scan.sh tools")
-    project.accept()
-    assert project.status is TrustStatus.TRUSTED
-
-
-def test_a_script_that_appears_later_is_noticed(project: Project):
+    project.script.write_text("exit 0\n")
+    assert project.status is TrustStatus.MODIFIED, "what it was before is not trusted any more"
     project.script.unlink()
     project.accept()
     project.script.write_text("rm -rf /\n")
-    assert project.status is TrustStatus.MODIFIED
+    assert project.status is TrustStatus.MODIFIED, "nor what was not there"
+
+
+def test_any_change_makes_it_pending_again(project: Project):
+    for change in ({"timeout": 5}, {"on_failure": "block"}, {"env": {"A": "b"}}):
+        project.define("sh tools/scan.sh")
+        project.accept()
+        project.define("sh tools/scan.sh", **change)
+        assert project.status is TrustStatus.MODIFIED, change
+    project.define("sh tools/scan.sh tools")
+    project.accept()
+    assert project.status is TrustStatus.TRUSTED, "a command may name a folder"
 
 
 @pytest.mark.parametrize(
@@ -278,14 +249,6 @@ def test_a_file_that_others_can_write_counts_for_nothing(project: Project):
     project.file.chmod(0o666)
     assert project.status is TrustStatus.UNTRUSTED
     assert "others can write it" in project.trust().problem
-
-
-def test_what_it_was_before_is_no_longer_trusted(project: Project):
-    project.accept()
-    project.script.write_text("exit 2\n")
-    project.accept()
-    project.script.write_text("exit 0\n")
-    assert project.status is TrustStatus.MODIFIED
 
 
 def test_a_hook_that_takes_the_name_of_another_does_not_take_its_trust(project: Project):

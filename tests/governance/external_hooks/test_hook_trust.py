@@ -15,9 +15,7 @@ from rookery.governance.external_hooks.hook_config import (
 from rookery.governance.external_hooks.hook_trust import (
     covered,
     differences,
-    from_json,
     named_paths,
-    to_json,
 )
 
 ROOT = "/home/ada/project"
@@ -48,7 +46,7 @@ def test_any_change_of_the_definition_makes_another_hook(change: dict[str, Any])
     assert len(differences(before, after)) == 1
 
 
-def test_what_it_is_called_does_not_matter():
+def test_name_and_description_do_not_affect_the_fingerprint():
     other = replace(HOOK, name="other", description="text")
     assert covered(HOOK, {}).fingerprint == covered(other, {}).fingerprint
 
@@ -69,17 +67,6 @@ def test_of_a_hook_that_was_never_trusted_everything_is_shown():
     shown = differences(None, covered(HOOK, {"tools/scan.sh": "ab" * 32}))
     assert "command: sh tools/scan.sh" in shown
     assert "file tools/scan.sh (sha256 abababababababab)" in shown
-
-
-def test_what_is_kept_is_read_again_as_it_was():
-    what = covered(HOOK, {"b": "1", "a": "2"})
-    assert from_json(to_json(what)) == what
-
-
-@pytest.mark.parametrize("said", [None, [], {}, {"definition": {}}, {"definition": 1, "files": {}}])
-def test_what_is_not_ours_is_not_believed(said: Any):
-    with pytest.raises(ValueError, match="it has no hook definition"):
-        from_json(said)
 
 
 NAMED = {
@@ -114,6 +101,6 @@ def test_arguments_and_variables_name_files_too():
 @pytest.mark.parametrize(
     "command", ["/bin/ls", "../other/x", "~/x", "$HOME/x", "/home/ada/projects/x"]
 )
-def test_what_lies_elsewhere_is_not_the_projects(command: str):
+def test_paths_outside_the_project_are_not_project_files(command: str):
     found = named_paths(replace(HOOK, command=command), ROOT)
     assert not any(path.startswith(("/", "..")) for path in found)

@@ -17,7 +17,7 @@ from rookery.governance.intents.intent import (
 from rookery.governance.intents.intent_context import (
     REMINDER_CHARS,
     ContextTooLarge,
-    IntentSurroundings,
+    IntentBackground,
     OtherWork,
     TraceLine,
     intent_context,
@@ -38,7 +38,7 @@ INTENT = Intent(
     ),
     budget=IntentBudget(expires_at=datetime(2026, 3, 31, tzinfo=UTC)),
 )
-AROUND = IntentSurroundings(
+AROUND = IntentBackground(
     related=tuple(
         TraceLine(
             id=f"t{n}", at="2026-02-20T13:54:20Z", tool="apply_diff", files=("src/auth/a.py",)
@@ -51,19 +51,19 @@ AROUND = IntentSurroundings(
 
 
 def context(
-    intent: Intent = INTENT, around: IntentSurroundings = AROUND, budget: int = 12_000
+    intent: Intent = INTENT, background: IntentBackground = AROUND, budget: int = 12_000
 ) -> str:
     return intent_context(
         intent,
         digest="6a0ee1961e9b00",
         generated="2026-02-20T13:54:20Z",
-        around=around,
+        background=background,
         budget=budget,
     )
 
 
 def test_the_block():
-    assert context(around=replace(AROUND, related=AROUND.related[:1])) == (
+    assert context(background=replace(AROUND, related=AROUND.related[:1])) == (
         '<intent_context id="INT-001" revision="3" digest="6a0ee1961e9b" '
         'generated="2026-02-20T13:54:20Z">\n'
         "  <intent_specification><name>JWT authentication migration</name></intent_specification>\n"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rookery.governance.intents import intent_file
 from rookery.governance.intents.intent import IntentFile, IntentStatus, Verify, digest
-from rookery.governance.intents.intent_checks import rendered, summary
+from rookery.governance.intents.intent_checks import render, summary
 from rookery.governance.intents.intent_context import intent_context
-from rookery.governance.intents.intent_file import parsed
+from rookery.governance.intents.intent_file import parse_intents
 from rookery.governance.scope.scope_patterns import scope, scope_pattern
 from rookery.governance.yaml_nodes import yaml_nodes
 from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, read, reader
@@ -73,11 +73,11 @@ FILE_ERRORS = [
     FILE_ERRORS,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(FILE_ERRORS)],
 )
-def test_what_makes_the_whole_file_unusable(
+def test_some_errors_make_the_whole_file_unusable(
     tmp_path: Path, code: str, data: bytes, line: int, column: int
 ):
     found = reader(laid_out(tmp_path, data)).read()
-    assert found.there
+    assert found.exists
     assert not found.file.usable
     assert (code, line, column) in places(found.file)
     assert not found.file.selectable(NOW)
@@ -137,7 +137,7 @@ INTENT_ERRORS = [
     INTENT_ERRORS,
     ids=[f"{row[0]}-{n}" for n, row in enumerate(INTENT_ERRORS)],
 )
-def test_what_makes_one_intent_unselectable(code: str, text: str, line: int, column: int):
+def test_some_errors_make_one_intent_unselectable(code: str, text: str, line: int, column: int):
     file = read(text)
     assert (code, line, column) in places(file)
     assert file.usable
@@ -208,7 +208,7 @@ def test_what_is_only_warned_about(code: str, text: str, line: int, column: int)
 
 
 @pytest.mark.parametrize("said", ["", "~", "null"])
-def test_nothing_is_nothing(said: str):
+def test_empty_values_equal_missing_keys(said: str):
     lines = [f"{key}: {said}" for key in ("parent", "owner", "constraints", "budget", "revision")]
     file = read(intent(*lines))
     assert not file.problems
@@ -223,7 +223,7 @@ def test_W305_a_pattern_without_a_file_is_warned_about(tmp_path: Path):
     files = ["src/auth/a.py"]
     its = reader(laid_out(tmp_path))
     file = its.with_unmatched(its.read(), lambda text: any(map(scope_pattern(text).covers, files)))
-    assert [(each.line, each.column, rendered(each)) for each in file.problems] == [
+    assert [(each.line, each.column, render(each)) for each in file.problems] == [
         (
             14,
             9,
@@ -283,7 +283,7 @@ def test_the_example_is_read(tmp_path: Path):
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
 def test_line_ends_and_a_mark_at_the_start_do_not_matter(newline: str, bom: bytes):
     data = bom + SPEC_EXAMPLE.replace("\n", newline).encode()
-    assert parsed(data, NAME, now=NOW).file == read(SPEC_EXAMPLE)
+    assert parse_intents(data, NAME, now=NOW).file == read(SPEC_EXAMPLE)
 
 
 @pytest.mark.parametrize(
@@ -374,9 +374,9 @@ def mutilated(draw: st.DrawFn) -> bytes:
 @settings(deadline=None)
 @given(st.one_of(mutilated(), st.binary(max_size=80), st.text(max_size=80).map(str.encode)))
 def test_whatever_is_in_a_file_it_is_read_or_refused(data: bytes):
-    found = parsed(data, NAME, now=NOW).file
+    found = parse_intents(data, NAME, now=NOW).file
     assert found.usable or not found.selectable(NOW)
-    assert all(each.message and rendered(each) for each in found.problems)
+    assert all(each.message and render(each) for each in found.problems)
     for each in found.selectable(NOW):
         assert scope(each.owned_scope).granting
         assert len(digest(each, found.policy)) == 64
@@ -403,7 +403,7 @@ def test_what_an_error_looks_like():
         "    acceptance_criteria: [{ text: t, verify: { command: x } }]",
     )
     file = read(text)
-    assert "\n\n".join(map(rendered, file.problems)) == (
+    assert "\n\n".join(map(render, file.problems)) == (
         f"{NAME}:4:13  error E204  INT-002 status\n"
         "    status: DOING\n"
         "            ^ unknown status\n"
@@ -445,10 +445,10 @@ def test_only_a_regular_file_is_read(tmp_path: Path, kind: str):
     assert [each.code for each in reader(layout).read().file.problems] == ["E101"]
 
 
-def test_a_missing_file_is_told_from_an_unusable_one(tmp_path: Path):
+def test_a_missing_file_differs_from_an_unusable_one(tmp_path: Path):
     layout = laid_out(tmp_path)
     layout.intent_file.unlink()
-    assert not reader(layout).read().there
+    assert not reader(layout).read().exists
 
 
 def test_a_file_is_parsed_again_only_if_it_changed(tmp_path: Path):
@@ -464,20 +464,20 @@ def test_a_file_is_parsed_again_only_if_it_changed(tmp_path: Path):
     assert its.read().file.intents[0].name.startswith("JWX")
 
 
-@pytest.mark.parametrize("length", [0, 17, 100, 119, 130, 150, 190, 250, 400, 700, 1000])
+@pytest.mark.parametrize("length", [0, 17, 119, 150, 400, 1000])
 @pytest.mark.parametrize("edit", ["JWT", "JWX"])
 async def test_a_file_that_is_being_saved_is_looked_at_again(
     tmp_path: Path, length: int, edit: str
 ):
     layout = laid_out(tmp_path)
     its = reader(layout)
-    await its.settled("INT-001")
+    await its.read_settled("INT-001")
     saved = SPEC_EXAMPLE.replace("JWT", edit)
     layout.intent_file.write_text(saved[:length])
     assert its.read().file != read(saved)
     saver = threading.Timer(0.03, _save, [layout.intent_file, saved])
     saver.start()
-    assert (await its.settled("INT-001")).file == read(saved)
+    assert (await its.read_settled("INT-001")).file == read(saved)
     saver.join()
 
 
@@ -490,10 +490,10 @@ def _save(path: Path, text: str) -> None:
 async def test_a_file_that_was_shortened_on_purpose_is_read_as_it_is(tmp_path: Path):
     layout = laid_out(tmp_path)
     its = reader(layout)
-    await its.settled("INT-001")
+    await its.read_settled("INT-001")
     shorter = SPEC_EXAMPLE[: SPEC_EXAMPLE.index("  - id: INT-003")].replace("[INT-003]", "[]")
     layout.intent_file.write_text(shorter)
-    assert (await its.settled("INT-001")).file == read(shorter)
+    assert (await its.read_settled("INT-001")).file == read(shorter)
 
 
 async def test_what_stays_broken_is_waited_for_once(
@@ -501,25 +501,9 @@ async def test_what_stays_broken_is_waited_for_once(
 ):
     layout = laid_out(tmp_path, "[")
     its = reader(layout)
-    assert not (await its.settled()).file.usable
+    assert not (await its.read_settled()).file.usable
     with monkeypatch.context() as longer, anyio.fail_after(60):
-        longer.setattr(intent_file, "LOOK_EVERY", 600)
-        assert not (await its.settled()).file.usable
+        longer.setattr(intent_file, "READ_INTERVAL", 600)
+        assert not (await its.read_settled()).file.usable
     layout.intent_file.unlink()
-    assert not (await its.settled()).there
-
-
-def test_five_hundred_intents(capsys: pytest.CaptureFixture[str]):
-    one = SPEC_EXAMPLE.split("active_intents:\n")[1].split("  - id: INT-003")[0]
-    one = one.replace("    depends_on: [INT-003]\n", "")
-    many = "active_intents:\n" + "".join(
-        one.replace("INT-001", f"INT-{n:03}").replace("src/", f"src/m{n}/") for n in range(500)
-    )
-    scope_pattern.cache_clear()
-    started = time.process_time()
-    found = read(many)
-    took = time.process_time() - started
-    with capsys.disabled():
-        print(f"\n500 intents, {len(many) // 1024} KiB: {took * 1000:.0f} ms of processor time")
-    assert len(found.intents) == 500
-    assert {each.code for each in found.problems} == {"W313"}
+    assert not (await its.read_settled()).exists

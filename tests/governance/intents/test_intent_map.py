@@ -1,5 +1,7 @@
 """The map of intents: the same text for the same ledger."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -10,12 +12,16 @@ from rookery.governance.intents.intent_map import (
     MapEntry,
     MapFile,
     activity,
+    intent_map,
     map_entries,
     map_text,
     symbols,
 )
+from rookery.governance.layout import Layout
 from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
+from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.traced import TracedRecord
+from support.intent_files import laid_out
 
 AUTH = Intent(
     id="INT-001", name="JWT", status=IntentStatus.IN_PROGRESS, revision=3, depends_on=("B-1",)
@@ -30,7 +36,7 @@ FILE = MapFile(
 )
 
 
-def test_the_map_tells_where_each_intent_lives() -> None:
+def test_the_map_shows_the_files_of_each_intent() -> None:
     text = map_text([MapEntry(intent=POOL), MapEntry(intent=AUTH, files=(FILE,))])
     assert (
         text
@@ -137,3 +143,20 @@ def test_entries_are_sorted_and_named_from_the_present_text() -> None:
     entries = map_entries([POOL, AUTH], found, {"a.py": SOURCE})
     assert [each.intent.id for each in entries] == ["INT-001", "INT-002"]
     assert entries[1].files[0].symbols == ("first",)
+
+
+def changed(layout: Layout, name: str) -> TracedRecord:
+    path = layout.root / name
+    path.write_text("def first():\n    return 1\n", encoding="utf-8")
+    file = TracedFile(
+        path=name, op="modify", after=hash_of_file(path), ranges=(LineRange(1, 2, ""),)
+    )
+    return _record("mutation", file)
+
+
+def test_functions_are_named_while_the_file_is_as_it_was_left(tmp_path: Path) -> None:
+    layout = laid_out(tmp_path)
+    record = changed(layout, "a.py")
+    assert "- `a.py`: `first` (2026-01-01" in map_text(intent_map(layout, [AUTH], [record]))
+    (tmp_path / "a.py").write_text("# moved on\n", encoding="utf-8")
+    assert "- `a.py` (2026-01-01" in map_text(intent_map(layout, [AUTH], [record]))

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.modes import GovernanceMode, ModeWishes, latched
+from rookery.core.modes import GovernanceMode, RequestedModes, latched
 from rookery.core.refusals import Problem, Refusal
 from rookery.governance.intents.intent import (
     LIFECYCLE,
@@ -48,27 +48,12 @@ def test_an_unknown_id_lists_those_there_are():
     assert "INT-001, INT-004" in found.message
 
 
-def test_an_intent_that_is_not_in_progress():
-    pending, expired = select(FILE, "INT-002", now=NOW), select(FILE, "INT-003", now=NOW)
-    assert isinstance(pending, Refusal)
-    assert isinstance(expired, Refusal)
-    assert (pending.code, pending.reason) == ("REQ-010", "status")
-    assert pending.to_json()["status"] == "PENDING"
-    assert (expired.code, expired.reason) == ("REQ-010", "expired")
-
-
 REMEDIES = {
-    "REQ-010 pending": (TWO, "rookery intents start INT-002"),
-    "REQ-010 paused": (replace(ONE, status=IntentStatus.PAUSED), "rookery intents start INT-001"),
-    "REQ-010 completed": (
-        replace(ONE, status=IntentStatus.COMPLETED),
-        "rookery intents reopen INT-001",
-    ),
-    "REQ-010 abandoned": (
-        replace(ONE, status=IntentStatus.ABANDONED),
-        "rookery intents reopen INT-001",
-    ),
-    "REQ-010 expired": (THREE, "budget.expires_at"),
+    "pending": (TWO, "rookery intents start INT-002"),
+    "paused": (replace(ONE, status=IntentStatus.PAUSED), "rookery intents start INT-001"),
+    "completed": (replace(ONE, status=IntentStatus.COMPLETED), "rookery intents reopen INT-001"),
+    "abandoned": (replace(ONE, status=IntentStatus.ABANDONED), "rookery intents reopen INT-001"),
+    "expired": (THREE, "budget.expires_at"),
 }
 
 
@@ -79,16 +64,9 @@ def test_what_cannot_be_selected_is_refused_with_the_command_that_helps(case: tu
     assert isinstance(found, Refusal)
     assert found.code == "REQ-010"
     assert remedy in found.message
-
-
-def test_a_missing_or_broken_file_names_the_command_that_helps():
-    fault = Problem(file="f", code="E206", message="m", intent_id="INT-001")
-    missing = select(None, "INT-001", now=NOW)
-    broken = select(replace(FILE, problems=(fault,)), "INT-001", now=NOW)
-    assert isinstance(missing, Refusal)
-    assert isinstance(broken, Refusal)
-    assert "rookery intents init" in missing.message
-    assert "rookery intents validate" in broken.message
+    expired = intent.status is IntentStatus.IN_PROGRESS
+    assert found.reason == ("expired" if expired else "status")
+    assert expired or found.to_json()["status"] == intent.status
 
 
 def test_an_empty_id():
@@ -98,16 +76,20 @@ def test_an_empty_id():
     assert code(select(FILE, "", now=NOW, auto_single=True)) == "HOOK-INT-001"
 
 
-def test_what_is_broken_cannot_be_selected():
+def test_what_is_missing_or_broken_cannot_be_selected_and_names_the_command_that_helps():
     whole = replace(FILE, problems=(Problem(file="f", code="E103", message="m"),))
     single = replace(
         FILE, problems=(Problem(file="f", code="E206", message="m", intent_id="INT-001"),)
     )
     policy = replace(FILE, problems=(Problem(file="f", code="E207", message="m", path="policy.x"),))
-    assert code(select(None, "INT-001", now=NOW)) == "REQ-011"
-    assert code(select(whole, "INT-001", now=NOW)) == "REQ-013"
-    assert code(select(policy, "INT-001", now=NOW)) == "REQ-013"
-    assert code(select(single, "INT-001", now=NOW)) == "REQ-013"
+    for file, expected, helps in (
+        (None, "REQ-011", "rookery intents init"),
+        *((each, "REQ-013", "rookery intents validate") for each in (whole, policy, single)),
+    ):
+        found = select(file, "INT-001", now=NOW)
+        assert isinstance(found, Refusal)
+        assert found.code == expected
+        assert helps in found.message
     assert code(select(single, "INT-004", now=NOW)) == "INT-004"
 
 
@@ -137,31 +119,44 @@ def test_the_id_is_found_where_the_model_put_it(arguments: Any, expected: str):
     assert wanted_id(arguments) == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "status", "after"),
-    [
-        ("new", None, IntentStatus.PENDING),
-        ("start", IntentStatus.PENDING, IntentStatus.IN_PROGRESS),
-        ("start", IntentStatus.PAUSED, IntentStatus.IN_PROGRESS),
-        ("start", IntentStatus.COMPLETED, None),
-        ("pause", IntentStatus.IN_PROGRESS, IntentStatus.PAUSED),
-        ("pause", IntentStatus.PENDING, None),
-        ("close", IntentStatus.IN_PROGRESS, IntentStatus.COMPLETED),
-        ("close", IntentStatus.PENDING, None),
-        ("abandon", IntentStatus.PAUSED, IntentStatus.ABANDONED),
-        ("abandon", IntentStatus.COMPLETED, None),
-        ("reopen", IntentStatus.COMPLETED, IntentStatus.IN_PROGRESS),
-        ("reopen", IntentStatus.ABANDONED, IntentStatus.PENDING),
-        ("reopen", IntentStatus.PENDING, None),
-    ],
-)
-def test_the_lifecycle(command: str, status: IntentStatus | None, after: IntentStatus | None):
-    found = move(command, status)
-    assert (found and found.after) == after
+PENDING, IN_PROGRESS, PAUSED = IntentStatus.PENDING, IntentStatus.IN_PROGRESS, IntentStatus.PAUSED
+COMPLETED, ABANDONED = IntentStatus.COMPLETED, IntentStatus.ABANDONED
+LIFE = {
+    ("new", None): PENDING,
+    ("start", PENDING): IN_PROGRESS,
+    ("start", PAUSED): IN_PROGRESS,
+    ("start", COMPLETED): None,
+    ("pause", IN_PROGRESS): PAUSED,
+    ("pause", PENDING): None,
+    ("close", IN_PROGRESS): COMPLETED,
+    ("close", PENDING): None,
+    ("abandon", PAUSED): ABANDONED,
+    ("abandon", COMPLETED): None,
+    ("reopen", COMPLETED): IN_PROGRESS,
+    ("reopen", ABANDONED): PENDING,
+    ("reopen", PENDING): None,
+}
+FIRST = {
+    ("start", IN_PROGRESS): None,
+    ("start", COMPLETED): "reopen",
+    ("pause", PENDING): "start",
+    ("close", PENDING): "start",
+    ("close", PAUSED): "start",
+    ("close", COMPLETED): None,
+    ("close", ABANDONED): "reopen",
+    ("reopen", PAUSED): "start",
+    ("reopen", PENDING): None,
+}
+
+
+def test_the_lifecycle_and_what_must_be_done_first():
+    moves = {each: move(*each) for each in LIFE}
+    assert {each: found and found.after for each, found in moves.items()} == LIFE
+    steps = {each: first_step(*each) for each in FIRST}
+    assert {each: found and found.command for each, found in steps.items()} == FIRST
 
 
 def test_what_a_move_needs():
-    assert {each.command for each in LIFECYCLE if each.needs_checks} == {"close"}
     assert {each.command for each in LIFECYCLE if each.needs_scope} == {"start"}
     assert {each.command for each in LIFECYCLE if each.raises_revision} == {"reopen"}
     assert possible_moves(IntentStatus.IN_PROGRESS) == ("pause", "close", "abandon")
@@ -183,48 +178,22 @@ def test_the_digest_is_over_what_governs():
     assert len({digest(ONE, policy), *others}) == 6
 
 
-@pytest.mark.parametrize(
-    ("wishes", "there", "mode"),
-    [
-        (ModeWishes(), False, GovernanceMode.OFF),
-        (ModeWishes(), True, GovernanceMode.ENFORCE),
-        (ModeWishes(user=GovernanceMode.REQUIRED), False, GovernanceMode.REQUIRED),
-        (
-            ModeWishes(user=GovernanceMode.OFF, command_line=GovernanceMode.OBSERVE),
-            True,
-            GovernanceMode.OBSERVE,
-        ),
-        (
-            ModeWishes(administrator=GovernanceMode.ENFORCE, command_line=GovernanceMode.OFF),
-            True,
-            GovernanceMode.ENFORCE,
-        ),
-    ],
-    ids=["off", "auto", "required", "flag", "administrator"],
-)
-def test_the_mode(wishes: ModeWishes, there: bool, mode: GovernanceMode):
+OFF, REQUIRED = GovernanceMode.OFF, GovernanceMode.REQUIRED
+OBSERVE, ENFORCE = GovernanceMode.OBSERVE, GovernanceMode.ENFORCE
+MODES = {
+    "off": (RequestedModes(), False, OFF),
+    "auto": (RequestedModes(), True, ENFORCE),
+    "required": (RequestedModes(user=REQUIRED), False, REQUIRED),
+    "flag": (RequestedModes(user=OFF, command_line=OBSERVE), True, OBSERVE),
+    "administrator": (RequestedModes(administrator=ENFORCE, command_line=OFF), True, ENFORCE),
+}
+
+
+@pytest.mark.parametrize(("wishes", "there", "mode"), MODES.values(), ids=MODES)
+def test_the_mode(wishes: RequestedModes, there: bool, mode: GovernanceMode):
     assert latched(wishes, there=there).mode is mode
 
 
 def test_switching_off_where_there_are_intents_is_said_once():
-    assert latched(ModeWishes(user=GovernanceMode.OFF), there=True).notice
-    assert not latched(ModeWishes(user=GovernanceMode.OFF), there=False).notice
-
-
-@pytest.mark.parametrize(
-    ("command", "status", "first"),
-    [
-        ("start", IntentStatus.IN_PROGRESS, None),
-        ("start", IntentStatus.COMPLETED, "reopen"),
-        ("pause", IntentStatus.PENDING, "start"),
-        ("close", IntentStatus.PENDING, "start"),
-        ("close", IntentStatus.PAUSED, "start"),
-        ("close", IntentStatus.COMPLETED, None),
-        ("close", IntentStatus.ABANDONED, "reopen"),
-        ("reopen", IntentStatus.PAUSED, "start"),
-        ("reopen", IntentStatus.PENDING, None),
-    ],
-)
-def test_what_must_be_done_first(command: str, status: IntentStatus, first: str | None):
-    found = first_step(command, status)
-    assert (found and found.command) == first
+    assert latched(RequestedModes(user=OFF), there=True).notice
+    assert not latched(RequestedModes(user=OFF), there=False).notice

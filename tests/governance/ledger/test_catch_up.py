@@ -14,7 +14,7 @@ from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.records import LedgerEntry
 from rookery.governance.ledger.recovery import RecoveredCalls, hash_of_file
-from rookery.governance.ledger.state_files import LedgerUnwritable, kept_key
+from rookery.governance.ledger.state_files import LedgerUnwritable, read_or_create_key
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.governance.ledger.verify_ledger import exit_code
 from rookery.platform.locks import open_lock, try_lock
@@ -32,7 +32,7 @@ def records(bench: LedgerBench) -> list[TracedRecord]:
 
 
 def recovered(bench: LedgerBench) -> RecoveredCalls:
-    return bench.recording().recover(bench.root, bench.events_of)
+    return bench.recording().recover(bench.root, bench.journals)
 
 
 def test_a_change_without_a_record_is_recovered(bench: LedgerBench):
@@ -60,33 +60,35 @@ def test_a_change_without_a_record_is_recovered(bench: LedgerBench):
     assert exit_code(bench.report()) == 0
 
 
-def test_a_call_that_changed_nothing_was_blocked(bench: LedgerBench):
+@pytest.mark.parametrize("path", ["a", "../secret", "/etc/hostname", "link", "a" * 5000, "x\0y"])
+def test_a_call_that_changed_nothing_here_was_blocked(
+    bench: LedgerBench, tmp_path: Path, path: str
+):
+    (tmp_path / "secret").write_text("secret", encoding="utf-8")
+    (bench.root / "link").symlink_to(tmp_path / "secret")
     with bench.task() as task:
-        task.begin("c1", "a.txt")
+        task.begin("c1", path)
     assert recovered(bench) == RecoveredCalls(unchanged=1)
     [record] = records(bench)
     assert (record.kind, record.outcome, record.files) == ("blocked", "interrupted", ())
 
 
-def test_a_call_that_came_to_its_end_and_changed_nothing_is_none(bench: LedgerBench):
+def test_a_call_that_came_to_its_end_is_none_and_a_command_may_have_changed_anything(
+    bench: LedgerBench,
+):
     with bench.task() as task:
         task.begin("c1", "a.txt")
         task.log.append(ToolFinished(call_id="c1", text="", ending=Ending.FAILED))
-    assert recovered(bench) == RecoveredCalls(known=1)
-    assert records(bench) == []
-
-
-def test_a_command_may_have_changed_what_nobody_looks_at(bench: LedgerBench):
-    with bench.task() as task:
-        task.begin("c1", unknown_targets=True)
-    assert recovered(bench) == RecoveredCalls(changed=1)
+        task.begin("c2", unknown_targets=True)
+    assert recovered(bench) == RecoveredCalls(known=1, changed=1)
     [record] = records(bench)
     assert (record.kind, record.outcome, record.files) == ("recovered", "interrupted", ())
+    assert record.tool_use_id == "c2"
     assert record.raw["metadata"]["orchestration"]["unknown_targets"] is True
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-def test_what_is_recorded_already_is_not_recorded_twice(bench: LedgerBench, sealed: bool):
+def test_recorded_calls_are_not_recorded_twice(bench: LedgerBench, sealed: bool):
     with bench.task() as task:
         recording = bench.recording(flush=Flush.BATCH)
         seq = task.begin("c1", "a.txt")
@@ -142,7 +144,7 @@ def test_tasks_may_name_their_calls_alike(bench: LedgerBench):
     assert recovered(bench) == RecoveredCalls(known=1, unchanged=1)
 
 
-def test_of_a_task_without_a_journal_it_is_on_record_that_nobody_can_tell(bench: LedgerBench):
+def test_a_task_without_a_journal_is_recorded_with_unknown_targets(bench: LedgerBench):
     bench.heads.open_tasks.mkdir(parents=True)
     (bench.heads.open_tasks / "gone").touch()
     assert recovered(bench) == RecoveredCalls(changed=1)
@@ -154,13 +156,13 @@ def test_of_a_task_without_a_journal_it_is_on_record_that_nobody_can_tell(bench:
     assert exit_code(bench.report()) == 0
 
 
-def test_a_task_that_is_worked_on_is_left_alone_wherever_its_journal_is(bench: LedgerBench):
+def test_a_running_task_is_skipped_wherever_its_journal_is(bench: LedgerBench):
     bench.recording().open_task("elsewhere")
     assert recovered(bench) == RecoveredCalls()
     assert list(bench.heads.open_tasks.iterdir()) == [bench.heads.open_tasks / "elsewhere"]
 
 
-def test_who_looks_whether_a_task_is_worked_on_keeps_nobody_else_from_looking(bench: LedgerBench):
+def test_a_process_that_checks_a_task_does_not_block_recovery(bench: LedgerBench):
     with bench.task() as task:
         task.begin("c1", "a.txt")
     looks = open_lock(bench.heads.open_tasks / "t-1")
@@ -174,7 +176,7 @@ def test_without_calls_nothing_is_written(bench: LedgerBench):
         pass
     (bench.heads.open_tasks / "t-1").unlink()
     bench.heads.open_tasks.rmdir()
-    assert bench.recording().recover(bench.root, bench.events_of, "t-1") == RecoveredCalls()
+    assert bench.recording().recover(bench.root, bench.journals, "t-1") == RecoveredCalls()
     assert list(bench.folder.iterdir()) == []
 
 
@@ -183,7 +185,7 @@ def test_where_open_tasks_are_not_known_a_task_catches_up_with_itself(bench: Led
         task.begin("c1", unknown_targets=True)
     (bench.heads.open_tasks / "t-1").unlink()
     bench.heads.open_tasks.rmdir()
-    found = bench.recording().recover(bench.root, bench.events_of, "t-1")
+    found = bench.recording().recover(bench.root, bench.journals, "t-1")
     assert found == RecoveredCalls(changed=1)
 
 
@@ -200,7 +202,7 @@ def test_only_calls_since_the_task_was_opened_are_looked_at(bench: LedgerBench):
     assert [record.tool_use_id for record in records(bench)] == ["c3"]
 
 
-def test_nobody_hides_a_call_behind_a_record_of_their_own(bench: LedgerBench):
+def test_a_record_without_the_key_does_not_hide_a_call(bench: LedgerBench):
     with bench.task() as task:
         bench.recording().note(change("t-1", 1, tool_use_id="c1", log_seq=task.begin("c1", "a")))
         task.begin("c2", unknown_targets=True)
@@ -208,17 +210,6 @@ def test_nobody_hides_a_call_behind_a_record_of_their_own(bench: LedgerBench):
         forged.append(change("t-1", 2, tool_use_id="c9", log_seq=1_000))
     assert recovered(bench) == RecoveredCalls(changed=1, known=1)
     assert [record.tool_use_id for record in records(bench)] == ["c1", "c9", "c2"]
-
-
-@pytest.mark.parametrize("path", ["../secret", "/etc/hostname", "link", "a" * 5000, "x\0y"])
-def test_a_path_leads_nowhere_else(bench: LedgerBench, tmp_path: Path, path: str):
-    (tmp_path / "secret").write_text("secret", encoding="utf-8")
-    (bench.root / "link").symlink_to(tmp_path / "secret")
-    with bench.task() as task:
-        task.begin("c1", path)
-    assert recovered(bench) == RecoveredCalls(unchanged=1)
-    [record] = records(bench)
-    assert record.files == ()
 
 
 def test_a_task_is_over_once_all_of_it_is_recorded(bench: LedgerBench):
@@ -242,11 +233,11 @@ def test_the_folder_of_a_workspace_that_is_not_governed_is_never_made(bench: Led
     bench.folder.rmdir()
     with pytest.raises(LedgerUnwritable):
         recording.note(change("t", 1))
-    assert recording.recover(bench.root, bench.events_of) == RecoveredCalls()
+    assert recording.recover(bench.root, bench.journals) == RecoveredCalls()
     assert not bench.folder.exists()
 
 
-def test_what_could_not_be_recorded_is_recorded_later_in_order(bench: LedgerBench):
+def test_unrecorded_calls_are_recorded_later_in_order(bench: LedgerBench):
     recording = bench.recording()
     recording.note(change("t-1", 0, tool_use_id="first"))
     bench.active.chmod(0o400)
@@ -254,10 +245,10 @@ def test_what_could_not_be_recorded_is_recorded_later_in_order(bench: LedgerBenc
         recording.note(change("t-1", 1))
     with pytest.raises(LedgerUnwritable):
         recording.retry()
-    assert recording.behind == 1
+    assert recording.backlog_size == 1
     bench.active.chmod(0o600)
     recording.note(change("t-1", 0, tool_use_id="last"))
-    assert recording.behind == 0
+    assert recording.backlog_size == 0
     assert [record.tool_use_id for record in records(bench)] == ["first", "toolu_1", "last"]
     assert exit_code(bench.report()) == 0
 
@@ -265,7 +256,7 @@ def test_what_could_not_be_recorded_is_recorded_later_in_order(bench: LedgerBenc
 ONE_CALL = """
 import sys
 from pathlib import Path
-from support.sample_ledgers import LedgerBench, change
+from support.sample_ledgers import BegunTask, LedgerBench, change
 from rookery.faults import kp
 from rookery.governance.ledger.ledger_file import Flush
 root = Path(sys.argv[1])
@@ -314,7 +305,7 @@ def old_journal(bench: LedgerBench, text: str) -> Path:
 
 
 def marked(bench: LedgerBench, said: dict[str, Any]) -> str:
-    key = kept_key(bench.heads.journal_key)
+    key = read_or_create_key(bench.heads.journal_key)
     mark = digest(key, json.dumps(said, sort_keys=True).encode(), sha256).hex()
     return json.dumps({**said, "mark": mark})
 
@@ -352,9 +343,9 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN.keys())
-def test_a_call_that_nobody_here_began_is_put_away(bench: LedgerBench, text: str):
+def test_a_call_from_elsewhere_is_quarantined(bench: LedgerBench, text: str):
     folder = old_journal(bench, text)
-    kept_key(bench.heads.journal_key)
+    read_or_create_key(bench.heads.journal_key)
     assert recovered(bench) == RecoveredCalls(put_away=1)
     assert not folder.exists()
     assert len(list((bench.folder / ".state" / "quarantine").glob("*/x.json"))) == 1

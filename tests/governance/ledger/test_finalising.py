@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from rookery.governance.ledger.commit_notes import (
     Finalised,
     NotedFile,
-    finalised,
     finalised_record,
+    match_commit,
 )
 from rookery.governance.ledger.records import (
     LedgerEntry,
     Link,
     TracedFile,
+    build_record,
     content_hash,
     line_change,
     plain_lines,
-    record_of,
 )
-from rookery.governance.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.traced import TracedRecord, parse_record
 from support.agent_trace_format import shape_problems
 from support.sample_ledgers import WRITER
 
@@ -40,7 +40,7 @@ def wrote(number: int, old: str, new: str, **more: Any) -> TracedRecord:
     link = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=number, prev=None)
     id = f"00000000-0000-4000-8000-{number:012}"
     time = f"2026-02-20T13:54:{number:02}.000Z"
-    return traced(record_of(entry, id=id, timestamp=time, writer=WRITER, link=link))
+    return parse_record(build_record(entry, id=id, timestamp=time, writer=WRITER, link=link))
 
 
 def committed(before: str, after: str) -> NotedFile:
@@ -52,12 +52,13 @@ def committed(before: str, after: str) -> NotedFile:
 def found_in(texts: list[str], last: str) -> tuple[NotedFile, Finalised]:
     records = [wrote(number, old, new) for number, (old, new) in enumerate(pairwise(texts))]
     file = committed(texts[0], last)
-    return file, finalised([file], records[::-1])
+    return file, match_commit([file], records[::-1])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(TEXT, min_size=2, max_size=5), TEXT)
 def test_every_fresh_line_is_counted_once_and_every_range_is_true(texts: list[str], last: str):
+    """And the records are of the format and of no chain."""
     file, found = found_in(texts, last)
     assert found.lines + found.edited + found.unknown == len(file.fresh)
     told: list[int] = []
@@ -66,22 +67,15 @@ def test_every_fresh_line_is_counted_once_and_every_range_is_true(texts: list[st
             for each in spans:
                 assert content_hash(file.lines[each.start - 1 : each.end]) == each.content_hash
                 told += range(each.start - 1, each.end)
+        record = finalised_record(placed, "f" * 40)
+        assert shape_problems(record) == ()
+        assert not parse_record(record).chained
+        assert parse_record(record).intent_id == placed.record.intent_id
     assert len(told) == len(set(told)) == found.lines
     assert set(told) <= file.fresh
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.lists(TEXT, min_size=2, max_size=5), TEXT)
-def test_finalised_records_are_of_the_format_and_of_no_chain(texts: list[str], last: str):
-    _, found = found_in(texts, last)
-    for placed in found.placed:
-        record = finalised_record(placed, "f" * 40)
-        assert shape_problems(record) == ()
-        assert not traced(record).chained
-        assert traced(record).intent_id == placed.record.intent_id
-
-
 def test_lines_of_people_are_found_too():
     human = wrote(1, "", "statement_number_1 = 1\n", contributor="human")
-    found = finalised([committed("", "statement_number_1 = 1\n")], [human])
+    found = match_commit([committed("", "statement_number_1 = 1\n")], [human])
     assert found.lines == 1

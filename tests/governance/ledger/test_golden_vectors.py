@@ -62,7 +62,7 @@ def test_the_root_and_the_state_of_the_golden_records():
     ],
     ids=repr,
 )
-def test_what_has_no_canonical_form_is_refused(value: object):
+def test_values_without_a_canonical_form_are_refused(value: object):
     with pytest.raises(ValueError, match=r".+"):
         canonical(value)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rookery import NAME, VERSION
 from rookery.cli.reports import Exit
+from rookery.governance.cli.common import TraceExit
 from rookery.governance.cli.trace import KINDS
-from rookery.governance.cli.trace_common import TraceExit
 from rookery.governance.ledger.verify_ledger import leaf_hash
 from support.agent_trace_format import shape_problems
 

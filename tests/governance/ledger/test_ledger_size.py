@@ -25,8 +25,8 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_verifying_keeps_a_few_bytes_of_each_record(benchmark: Any):
-    lines = list(benchmark.lines(2_500))
-    assert sum(map(len, lines)) > 2_500_000
+    lines = list(benchmark.ledger_lines(1_000))
+    assert sum(map(len, lines)) > 1_000_000
     tracemalloc.start()
     try:
         verifier = Verifier()
@@ -36,8 +36,8 @@ def test_verifying_keeps_a_few_bytes_of_each_record(benchmark: Any):
     finally:
         tracemalloc.stop()
     assert report.whole
-    assert report.records == 2_500
-    assert peak < 400_000
+    assert report.records == 1_000
+    assert peak < 200_000
 
 
 def bytes_read() -> int:
@@ -52,11 +52,11 @@ def test_an_append_reads_no_more_of_a_long_ledger_than_of_a_short_one(tmp_path: 
     bench = LedgerBench(tmp_path / "space")
     ledger = bench.ledger()
     read: list[int] = []
-    for number in range(900):
+    for number in range(300):
         before = bytes_read()
         ledger.append(change("one", number))
         read.append(bytes_read() - before)
-    assert bench.active.stat().st_size > 800_000
+    assert bench.active.stat().st_size > 250_000
     assert max(read[-100:]) < 20_000
     assert max(read[-100:]) < 2 * max(read[1:100])
 
@@ -66,6 +66,6 @@ if TORTURE:
     def test_a_million_records_verify_fast_in_little_memory(benchmark: Any, tmp_path: Path):
         bench = LedgerBench(tmp_path / "space")
         assert benchmark.write(bench.active, 1_000_000) > 2**30
-        _, _, speed, memory = benchmark.verification(bench.folder, 1_000_000)
+        _, _, speed, memory = benchmark.verify_times(bench.folder, 1_000_000)
         assert int(speed.split()[0].replace(",", "")) >= 20_000
         assert int(memory.split()[0]) < 100

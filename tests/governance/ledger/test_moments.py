@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.governance.ledger.ledger_reader import moment, written
+from rookery.governance.ledger.ledger_reader import format_time, parse_time
 
 NOW = datetime(2026, 2, 20, 13, 54, 31, 250_000, tzinfo=UTC)
 MOMENTS = {
@@ -23,16 +23,16 @@ MOMENTS = {
 
 @pytest.mark.parametrize(("text", "expected"), MOMENTS.items(), ids=MOMENTS)
 def test_a_moment_is_told_as_records_tell_it(text: str, expected: str):
-    assert moment(text, NOW) == expected
+    assert parse_time(text, NOW) == expected
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "7", "d7", "2026-13-01", "999999w", "-1d"])
-def test_what_is_no_moment_is_refused(text: str):
+def test_an_invalid_time_is_refused(text: str):
     with pytest.raises(ValueError, match=r".*"):
-        moment(text, NOW)
+        parse_time(text, NOW)
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.timedeltas(timedelta(0), timedelta(days=9)))
 def test_later_moments_compare_as_later(when: datetime, more: timedelta):
     if when.year < 9999 and when.year >= 1000:
-        assert written(when) <= written(when + more)
+        assert format_time(when) <= format_time(when + more)

@@ -20,7 +20,7 @@ from rookery.governance.ledger.verify_ledger import (
     Report,
     Verifier,
     canonical,
-    decoded_objects,
+    decode_objects,
     leaf_hash,
 )
 from support.sample_ledgers import LedgerBench, some_tasks
@@ -318,7 +318,7 @@ def lost_records(lines: Lines, data: bytes) -> bool:
         canonical(record)
         for line in split(data)
         if line.strip()
-        for record in decoded_objects(line.decode())
+        for record in decode_objects(line.decode())
     }
     return not there >= {line.rstrip(b"\n") for line in lines}
 

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from rookery.governance.ledger.line_history import (
-    WIDEST,
+    MAX_WIDTH,
     CommitOfLine,
     OwnedLine,
     blame_rows,
-    held_words,
+    check_text,
     porcelain,
-    why_rows,
+    reason_rows,
 )
 from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
-from rookery.governance.ledger.records import LedgerEntry, Link, TracedFile, record_of
-from rookery.governance.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.records import LedgerEntry, Link, TracedFile, build_record
+from rookery.governance.ledger.traced import TracedRecord, parse_record
 from support.sample_ledgers import WRITER, change
 
 STREAM = "01JMZ3V9K6T2Q8R4W0XYABCDEF"
@@ -25,7 +25,7 @@ TIME = "2026-02-20T13:54:31.250Z"
 def recorded(entry: LedgerEntry, *, seq: int = 0, prev: str | None = None) -> TracedRecord:
     link = Link(stream=STREAM, seq=seq, prev=prev)
     id = f"4cb4523f-5220-4447-a98a-83000000000{seq}"
-    return traced(record_of(entry, id=id, timestamp=TIME, writer=WRITER, link=link))
+    return parse_record(build_record(entry, id=id, timestamp=TIME, writer=WRITER, link=link))
 
 
 def row(**told: Any) -> str:
@@ -37,99 +37,67 @@ def row(**told: Any) -> str:
     return " ".join(rest.split())
 
 
+def of(kind: str, **told: Any) -> dict[str, Any]:
+    return {"kind": kind, **told}
+
+
 def command(text: str, **more: Any) -> dict[str, Any]:
-    return {"kind": "command", "tool_name": "execute_command", "command": {"text": text, **more}}
+    return of("command", tool_name="execute_command", command={"text": text, **more})
 
 
 def changed(command: str, change: dict[str, Any], **approval: str) -> dict[str, Any]:
     """What `rookery intents` records of its commands."""
-    return {
-        "kind": "intent_change",
-        "approval": {"by": "Ada", "answer": command, **approval},
-        "more": {"change": {"command": command, **change}},
-    }
+    by = {"by": "Ada", "answer": command, **approval}
+    return of("intent_change", approval=by, more={"change": {"command": command, **change}})
 
 
 FILE = TracedFile(path="a", op="create")
-ROWS: dict[str, tuple[dict[str, Any], str]] = {
-    "nothing is selected": (
-        {"kind": "blocked", "intent_id": "", "tool_name": "x", "outcome": "blocked"},
-        "13:54:31 blocked - x - blocked",
+ONCE, TASK = {"answer": "once", "by": "human"}, {"answer": "task", "by": "human"}
+STALE = {"code": "REQ-007", "type": "stale_file"}
+EXPANDED = {"change": "expand", "pattern": "src/**"}
+ROWS = {
+    "blocked - x - blocked": of("blocked", intent_id="", tool_name="x", outcome="blocked"),
+    "blocked INT-001 - - REQ-007 stale file": of("blocked", error=STALE),
+    "decision INT-001 - - once by human": of("decision", approval=ONCE),
+    "decision INT-001 - - task by human about REQ-001": of(
+        "decision", approval={**TASK, "reasons": ["REQ-001"]}
     ),
-    "a refusal": (
-        {"kind": "blocked", "error": {"code": "REQ-007", "type": "stale_file"}},
-        "13:54:31 blocked INT-001 - - REQ-007 stale file",
+    "command INT-001 execute_command make exit 0, 0 files changed": command("make", exit_code=0),
+    "command INT-001 execute_command make all… 0 files changed": command("make all\nmake test"),
+    f"command INT-001 execute_command {'x' * 59}… 0 files changed": command("x" * 90),
+    "stream_start - - - stream 01JMZ3V9… #0": of("stream_start", intent_id=""),
+    "intent_change INT-001 - Tokens new by Ada": changed(
+        "new", {"from": None, "to": "PENDING", "name": "Tokens"}
     ),
-    "an approval": (
-        {"kind": "decision", "approval": {"answer": "once", "by": "human"}},
-        "13:54:31 decision INT-001 - - once by human",
+    'intent_change INT-001 - - start (PENDING -> IN_PROGRESS) by Ada: "now"': changed(
+        "start", {"from": "PENDING", "to": "IN_PROGRESS"}, reason="now"
     ),
-    "a command": (
-        command("make", exit_code=0),
-        "13:54:31 command INT-001 execute_command make exit 0, 0 files changed",
+    "intent_change INT-001 - src/**, a expand by Ada": changed(
+        "expand", {"from": "X", "to": "X", "scope_added": ["src/**", "a"]}
     ),
-    "a command of many lines": (
-        command("make all\nmake test"),
-        "13:54:31 command INT-001 execute_command make all… 0 files changed",
+    "intent_change INT-001 - src/** expand": of("intent_change", more=EXPANDED),
+    "intent_selected INT-001 - - by model": of("intent_selected", more={"by": "model"}),
+    "intent_invalidated INT-001 - - it was edited": of(
+        "intent_invalidated", more={"reason": "it was edited"}
     ),
-    "a long command": (
-        command("x" * 90),
-        f"13:54:31 command INT-001 execute_command {'x' * 59}… 0 files changed",
+    "rewind INT-001 - a and 2 more 1 file restored, 2 removed": of(
+        "rewind", files=(FILE,), more={"removed": ["b", "c"]}
     ),
-    "what the ledger says of itself": (
-        {"kind": "stream_start", "intent_id": ""},
-        "13:54:31 stream_start - - - stream 01JMZ3V9… #0",
+    "rewind INT-001 - a and 1 more 2 files restored": of(
+        "rewind", files=(FILE, TracedFile(path="b", op="create"))
     ),
-    "an answer says what was asked": (
-        {"kind": "decision", "approval": {"answer": "task", "by": "human", "reasons": ["REQ-001"]}},
-        "13:54:31 decision INT-001 - - task by human about REQ-001",
+    "lesson INT-001 record_lesson AGENT.md 2 times": of(
+        "lesson", tool_name="record_lesson", more={"file": "AGENT.md", "count": 2}
     ),
-    "a new intent": (
-        changed("new", {"from": None, "to": "PENDING", "name": "Tokens"}),
-        "13:54:31 intent_change INT-001 - Tokens new by Ada",
-    ),
-    "an intent begins": (
-        changed("start", {"from": "PENDING", "to": "IN_PROGRESS"}, reason="now"),
-        '13:54:31 intent_change INT-001 - - start (PENDING -> IN_PROGRESS) by Ada: "now"',
-    ),
-    "an intent gets wider": (
-        changed("expand", {"from": "X", "to": "X", "scope_added": ["src/**", "a"]}),
-        "13:54:31 intent_change INT-001 - src/**, a expand by Ada",
-    ),
-    "an intent gets wider for a task": (
-        {"kind": "intent_change", "more": {"change": "expand", "pattern": "src/**"}},
-        "13:54:31 intent_change INT-001 - src/** expand",
-    ),
-    "selected": (
-        {"kind": "intent_selected", "more": {"by": "model"}},
-        "13:54:31 intent_selected INT-001 - - by model",
-    ),
-    "invalidated": (
-        {"kind": "intent_invalidated", "more": {"reason": "it was edited"}},
-        "13:54:31 intent_invalidated INT-001 - - it was edited",
-    ),
-    "a rewind": (
-        {"kind": "rewind", "files": (FILE,), "more": {"removed": ["b", "c"]}},
-        "13:54:31 rewind INT-001 - a and 2 more 1 file restored, 2 removed",
-    ),
-    "a rewind that removed nothing": (
-        {"kind": "rewind", "files": (FILE, TracedFile(path="b", op="create"))},
-        "13:54:31 rewind INT-001 - a and 1 more 2 files restored",
-    ),
-    "a lesson": (
-        {"kind": "lesson", "tool_name": "record_lesson", "more": {"file": "AGENT.md", "count": 2}},
-        "13:54:31 lesson INT-001 record_lesson AGENT.md 2 times",
-    ),
-    "observed": (
-        {"kind": "external", "tool_name": "use_mcp_tool", "enforced": False, "outcome": "failure"},
-        "13:54:31 external INT-001 use_mcp_tool - failure not enforced",
+    "external INT-001 use_mcp_tool - failure not enforced": of(
+        "external", tool_name="use_mcp_tool", enforced=False, outcome="failure"
     ),
 }
 
 
-@pytest.mark.parametrize(("told", "expected"), ROWS.values(), ids=ROWS)
-def test_a_record_is_one_row(told: dict[str, Any], expected: str):
-    assert row(**told) == expected
+@pytest.mark.parametrize("expected", ROWS)
+def test_a_record_is_one_row(expected: str):
+    assert row(**ROWS[expected]) == f"13:54:31 {expected}"
 
 
 def test_rows_are_aligned_whatever_their_kinds():
@@ -166,8 +134,8 @@ def test_what_a_rewind_took_away_is_gone():
 FIRST = recorded(change("t-1", 1))
 SECOND = recorded(change("t-1", 2), seq=1, prev=FIRST.hash)
 ASTRAY = recorded(change("t-1", 2), seq=1, prev="sha256:" + "0" * 64)
-EDITED = traced({**SECOND.raw, "timestamp": "2026-02-21T13:54:31.250Z"})
-FLOAT = traced({**SECOND.raw, "extra": 0.5})
+EDITED = parse_record({**SECOND.raw, "timestamp": "2026-02-21T13:54:31.250Z"})
+FLOAT = parse_record({**SECOND.raw, "extra": 0.5})
 CHAINS = {
     "the first": (FIRST, None, "ok"),
     "the next": (SECOND, FIRST, "ok"),
@@ -175,7 +143,7 @@ CHAINS = {
     "the one before is another": (ASTRAY, FIRST, "prev differs"),
     "edited": (EDITED, FIRST, "hash differs"),
     "no record of ours": (FLOAT, FIRST, "hash differs"),
-    "of others": (traced({"id": "x", "files": []}), None, "unchained"),
+    "of others": (parse_record({"id": "x", "files": []}), None, "unchained"),
 }
 
 
@@ -201,7 +169,7 @@ def test_lines_are_aligned_whatever_stands_in_them():
     assert len({text.index(day) for text, day in zip(rows, days, strict=True)}) == 1
     assert [porcelain(line).split("\t", 1)[0] for line in lines] == ["9", "10", "11"]
     assert porcelain(lines[0]).endswith("\tx\ty")
-    assert list(why_rows(lines[2], None)) == []
+    assert list(reason_rows(lines[2], None)) == []
 
 
 def test_rows_of_lines_are_no_wider_than_a_screen():
@@ -212,7 +180,7 @@ def test_rows_of_lines_are_no_wider_than_a_screen():
         OwnedLine(number=2, text="y" * 200, origin="version control", commit=commit),
     ]
     rows = list(blame_rows(lines))
-    assert [len(row) for row in rows] == [WIDEST, WIDEST]
+    assert [len(row) for row in rows] == [MAX_WIDTH, MAX_WIDTH]
     assert rows[0].startswith("  1  INT-001  mmmm")
     assert "  01234567  " in rows[0]
     assert porcelain(lines[0]).endswith("x" * 200)
@@ -229,8 +197,8 @@ CHECKS = {
 
 
 @pytest.mark.parametrize(("told", "said"), CHECKS.values(), ids=CHECKS)
-def test_whether_a_criterion_held_is_told_as_it_was_found(told: dict[str, Any], said: str):
+def test_the_result_of_a_criterion_is_shown_as_recorded(told: dict[str, Any], said: str):
     check = recorded(LedgerEntry(kind="command", task_id="t", tool_name="intent_check", **told))
     code = ", exit 3" if told["outcome"] == "failure" else ""
-    assert held_words(check) == f"{said} 2026-02-20{code}"
-    assert held_words(None) == "never checked"
+    assert check_text(check) == f"{said} 2026-02-20{code}"
+    assert check_text(None) == "never checked"

@@ -16,12 +16,12 @@ from rookery.governance.ledger.records import (
     Link,
     RelatedLink,
     TracedFile,
+    build_record,
     content_hash,
+    encode_line,
     line_change,
-    line_of,
-    parts_of,
     plain_lines,
-    record_of,
+    split_entry,
 )
 from support.agent_trace_format import AGENT_TRACE, shape_problems
 from support.sample_ledgers import GOLDEN_LINES, WRITER, change
@@ -34,7 +34,9 @@ ID = "00000000-0000-4000-8000-000000000000"
 
 
 def made(entry: LedgerEntry) -> dict[str, Any]:
-    return record_of(entry, id=ID, timestamp="2026-02-20T13:54:18.000Z", writer=WRITER, link=LINK)
+    return build_record(
+        entry, id=ID, timestamp="2026-02-20T13:54:18.000Z", writer=WRITER, link=LINK
+    )
 
 
 ENTRIES = {
@@ -109,25 +111,25 @@ def test_paths_are_composed():
     ],
     ids=str,
 )
-def test_a_departure_from_the_format_is_told(change: dict[str, Any], problem: str):
+def test_a_deviation_from_the_format_is_reported(change: dict[str, Any], problem: str):
     assert shape_problems({**json.loads(GOLDEN_LINES[0]), **change}) == (problem,)
 
 
 def test_a_call_with_very_many_files_is_recorded_in_parts():
     files = tuple(TracedFile(path=f"src/{'deep/' * 20}{at}.py", op="create") for at in range(3000))
-    parts = parts_of(LedgerEntry(kind="mutation", task_id="t", files=files))
+    parts = split_entry(LedgerEntry(kind="mutation", task_id="t", files=files))
     assert len(parts) > 2
     assert tuple(file for part in parts for file in part.files) == files
     assert [part.more and part.more["part"] for part in parts] == list(range(1, len(parts) + 1))
-    assert all(len(line_of(made(part))) <= LONGEST_LINE for part in parts)
+    assert all(len(encode_line(made(part))) <= LONGEST_LINE for part in parts)
 
 
 def test_a_file_with_very_many_ranges_keeps_its_hashes():
     ranges = tuple(LineRange(at, at, f"sha256:{at:064x}") for at in range(1, 3000))
     after = FileHash(sha256="0" * 64, size=1)
     file = TracedFile(path="a", op="modify", ranges=ranges, after=after)
-    [part] = parts_of(LedgerEntry(kind="mutation", task_id="t", files=(file,)))
-    assert len(line_of(made(part))) <= LONGEST_LINE
+    [part] = split_entry(LedgerEntry(kind="mutation", task_id="t", files=(file,)))
+    assert len(encode_line(made(part))) <= LONGEST_LINE
     assert part.files == (TracedFile(path="a", op="modify", after=after, attribution="whole"),)
 
 
@@ -162,7 +164,7 @@ def test_line_ends_do_not_count(end: str):
     assert line_change(text, text.replace(end, "\n")).written == ()
 
 
-def test_a_deleted_file_tells_what_was_removed():
+def test_a_deleted_file_records_the_removed_lines():
     found = line_change("a\nb\n", "")
     assert found.written == ()
     [removed] = found.removed

@@ -7,7 +7,7 @@ import pytest
 
 from rookery.governance.ledger.secrets_filter import SecretsFilter
 
-LONG = 200_000 if os.environ.get("ROOKERY_TORTURE") else 50_000
+LONG = 200_000 if os.environ.get("ROOKERY_TORTURE") else 20_000
 
 WORD = "aB3dE5gH7jK9mN1pQ3sT5vX7z"
 FOUND = [
@@ -93,9 +93,8 @@ def test_a_secret_is_replaced_and_counted(text: str, shown: str):
     assert SecretsFilter()(text) == (shown, 1)
 
 
-@pytest.mark.parametrize("text", KEPT)
-def test_what_is_no_secret_stays(text: str):
-    assert SecretsFilter()(text) == (text, 0)
+def test_text_without_secrets_is_kept():
+    assert [SecretsFilter()(text) for text in KEPT] == [(text, 0) for text in KEPT]
 
 
 @pytest.mark.parametrize("piece", SLOW)

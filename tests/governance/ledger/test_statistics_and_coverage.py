@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from rookery.governance.intents.intent_map import CoveredIntent, coverage
-from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, record_of
-from rookery.governance.ledger.statistics import statistics, told
-from rookery.governance.ledger.traced import TracedRecord, traced
+from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, build_record
+from rookery.governance.ledger.statistics import format_statistics, statistics
+from rookery.governance.ledger.traced import TracedRecord, parse_record
 from support.sample_ledgers import WRITER, change
 
 LINK = Link(stream="01JMZ3V9K6T2Q8R4W0XYABCDEF", seq=0, prev=None)
 
 
 def read(entry: LedgerEntry) -> TracedRecord:
-    return traced(record_of(entry, id="id", timestamp="t", writer=WRITER, link=LINK))
+    return parse_record(build_record(entry, id="id", timestamp="t", writer=WRITER, link=LINK))
 
 
 def refused(code: str) -> TracedRecord:
@@ -32,7 +32,7 @@ def test_the_figures_of_a_ledger():
         read(LedgerEntry(kind="decision", task_id="t", approval={"answer": "no", "by": "human"})),
         read(LedgerEntry(kind="stream_start", task_id="t")),
     ]
-    assert told(statistics(records)).splitlines() == [
+    assert format_statistics(statistics(records)).splitlines() == [
         "calls       8     mutations 4   commands 1   refused 3 (37.5 %)   approvals 1",
         "by intent   INT-001 3 changing calls   INT-003 1 changing call",
         "refusals    REQ-003 2   REQ-001 1",
@@ -42,19 +42,19 @@ def test_the_figures_of_a_ledger():
 
 
 def test_an_empty_ledger_has_figures_too():
-    assert "refused 0   approvals 0" in told(statistics([]))
+    assert "refused 0   approvals 0" in format_statistics(statistics([]))
 
 
 def changed(path: str, after: str | None, intent: str = "INT-1", **more: Any) -> TracedRecord:
     held = FileHash(sha256=after, size=1) if after else None
     file = TracedFile(path=path, op="modify" if after else "delete", after=held)
-    told = {"kind": "mutation", "task_id": "t", "outcome": "success", "intent_rev": 2}
-    return read(LedgerEntry(**{**told, "intent_id": intent, "files": (file,), **more}))
+    format_statistics = {"kind": "mutation", "task_id": "t", "outcome": "success", "intent_rev": 2}
+    return read(LedgerEntry(**{**format_statistics, "intent_id": intent, "files": (file,), **more}))
 
 
 def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
     """As a governed task records that its files were put back."""
-    told = tuple(
+    format_statistics = tuple(
         TracedFile(path=path, op="create", after=FileHash(sha256=mark, size=1))
         for path, mark in files.items()
     )
@@ -64,7 +64,7 @@ def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
         intent_id="INT-1",
         intent_rev=2,
         outcome="success",
-        files=told,
+        files=format_statistics,
         more={"removed": list(removed)},
     )
     return read(entry)
@@ -72,34 +72,25 @@ def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
 
 INTENT = CoveredIntent(id="INT-1", status="IN_PROGRESS", revision=2, digest="d", verified=True)
 UNVERIFIED = CoveredIntent(id="INT-1", status="IN_PROGRESS", revision=2)
+A, RETURNED = changed("a", "1"), [changed("a", "1"), rewound({"a": "0"})]
+OTHERS = changed("a", "2", intent="INT-2")
+REWORDED = changed("a", "1", intent_rev=None, intent_digest="other")
 STATES = {
-    "covered": (INTENT, [changed("a", "1")], {"a": "1"}),
-    "unverified": (UNVERIFIED, [changed("a", "1")], {"a": "1"}),
+    "covered": (INTENT, [A], {"a": "1"}),
+    "unverified": (UNVERIFIED, [A], {"a": "1"}),
     "outdated": (INTENT, [changed("a", "1", intent_rev=1)], {"a": "1"}),
-    "outdated by digest": (
-        INTENT,
-        [changed("a", "1", intent_rev=None, intent_digest="other")],
-        {"a": "1"},
-    ),
+    "outdated by digest": (INTENT, [REWORDED], {"a": "1"}),
     "uncovered": (INTENT, [], {}),
     "uncovered by a refusal": (INTENT, [changed("a", "1", outcome="denied")], {}),
-    "drifted": (INTENT, [changed("a", "1"), changed("b", "2")], {"a": "1", "b": "9"}),
-    "drifted by deletion": (INTENT, [changed("a", "1")], {"a": None}),
+    "drifted": (INTENT, [A, changed("b", "2")], {"a": "1", "b": "9"}),
+    "drifted by deletion": (INTENT, [A], {"a": None}),
     "drifted by return": (INTENT, [changed("a", None)], {"a": "1"}),
     "covered, file gone as recorded": (INTENT, [changed("a", None)], {"a": None}),
-    "covered, file put back": (INTENT, [changed("a", "1"), rewound({"a": "0"})], {"a": "0"}),
-    "covered, file taken away": (INTENT, [changed("a", "1"), rewound({}, "a")], {"a": None}),
-    "drifted since it was put back": (
-        INTENT,
-        [changed("a", "1"), rewound({"a": "0"})],
-        {"a": "1"},
-    ),
-    "covered, file not looked at": (INTENT, [changed("a", "1")], {}),
-    "covered, drift of another": (
-        INTENT,
-        [changed("a", "1"), changed("a", "2", intent="INT-2")],
-        {"a": "3"},
-    ),
+    "covered, file put back": (INTENT, RETURNED, {"a": "0"}),
+    "covered, file taken away": (INTENT, [A, rewound({}, "a")], {"a": None}),
+    "drifted since it was put back": (INTENT, RETURNED, {"a": "1"}),
+    "covered, file not looked at": (INTENT, [A], {}),
+    "covered, drift of another": (INTENT, [A, OTHERS], {"a": "3"}),
 }
 
 

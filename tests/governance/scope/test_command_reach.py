@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.command_lines import Deed, Judgement, Target
+from rookery.engine.ports.actions import Deed, Judgement, Target
 from rookery.governance.scope.scope_verdict import Op
 from rookery.governance.scope.touched_paths import ReachKind, ReachTarget, all_commands_known, reach
 from support.command_project import Bench, bench
@@ -86,7 +86,7 @@ UNBOUNDED = [
 
 
 @pytest.mark.parametrize("line", UNBOUNDED, ids=lambda line: line[:30])
-def test_what_is_not_understood_is_unbounded_and_says_why(here: Bench, line: str) -> None:
+def test_a_line_that_is_not_understood_is_unbounded_with_a_reason(here: Bench, line: str) -> None:
     told = reach(here.judge(line, ""))
     assert told.kind is ReachKind.UNBOUNDED
     assert told.why
@@ -106,7 +106,7 @@ def test_options_that_write_take_a_line_off_the_read_only_list(here: Bench, line
     assert reach(here.judge(line, "")).kind is not ReachKind.READ_ONLY
 
 
-def test_what_is_known_of_an_unbounded_line_is_told_too(here: Bench) -> None:
+def test_known_targets_of_an_unbounded_line_are_listed(here: Bench) -> None:
     told = reach(here.judge("make && rm README.md", ""))
     assert told.kind is ReachKind.UNBOUNDED
     assert told.targets == (ReachTarget("README.md", Op.DELETE),)

@@ -1,5 +1,4 @@
 import os
-import time
 import unicodedata
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from rookery.core.asks import Decision
 from rookery.governance.intents.intent import Intent, IntentStatus, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import find_location, ignores_case
-from rookery.governance.scope.scope_rules import IntentIgnore, active_scope, parsed_ignore
+from rookery.governance.scope.scope_rules import IntentIgnore, active_scope, parse_intent_ignore
 from rookery.governance.scope.scope_verdict import Location, Op, PathFinding, PathVerdict, judge
 from support.intent_files import NOW, laid_out
 
@@ -116,12 +115,12 @@ def test_a_decomposed_name_on_disk(layout: Layout):
 
 
 def test_what_the_ignore_file_lets_through(layout: Layout):
-    ignore = parsed_ignore("INT-001\n", ["INT-001"], NOW)
+    ignore = parse_intent_ignore("INT-001\n", ["INT-001"], NOW)
     assert judged(layout, "src/api/user.py", ignore=ignore).verdict is PathVerdict.IGNORED
     assert judged(layout, ".orchestration/hooks.json", ignore=ignore).code == "REQ-014"
     assert judged(layout, "infra/prod/x", ignore=ignore).code == "REQ-014"
     assert judged(layout, "../x", ignore=ignore).code == "REQ-015"
-    docs = parsed_ignore("docs/**\n", ["INT-001"], NOW)
+    docs = parse_intent_ignore("docs/**\n", ["INT-001"], NOW)
     assert judged(layout, "docs/a.md", ignore=docs).verdict is PathVerdict.IGNORED
     assert judged(layout, "src/api/user.py", ignore=docs).verdict is PathVerdict.OUT_OF_SCOPE
 
@@ -146,16 +145,3 @@ def test_the_volume_says_whether_case_counts(layout: Layout):
     same = (layout.root / ".ORCHESTRATION").exists()
     assert ignores_case(layout.root) is same
     assert not ignores_case(layout.root / "src")
-
-
-def test_what_a_judgement_costs(layout: Layout, capsys: pytest.CaptureFixture[str]):
-    best = min(_seconds(layout) for _ in range(5))
-    with capsys.disabled():
-        print(f"\nlocating and judging one path: {best * 1e6:.0f} µs of processor time")
-
-
-def _seconds(layout: Layout) -> float:
-    started = time.process_time()
-    for _ in range(50):
-        judged(layout, "src/auth/jwt.py")
-    return (time.process_time() - started) / 50

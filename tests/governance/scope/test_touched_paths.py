@@ -1,14 +1,19 @@
-"""Folders among the paths of a call stand for all that is in them."""
+"""Which paths a call is judged by: a folder stands for all that is in it."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rookery.core.blocks import ToolCall
+from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.scope_rules import IntentIgnore, active_scope
 from rookery.governance.scope.scope_verdict import Op, PathVerdict
+from rookery.governance.scope.touched_paths import server_paths
 from support.intent_files import NOW, laid_out
 
 INTENT = Intent(id="INT-001", owned_scope=("src/auth/**", "!src/auth/legacy/**"))
@@ -32,7 +37,7 @@ def test_a_folder_passes_if_all_that_is_in_it_does(layout: Layout) -> None:
     assert judged(layout, "src/auth/deep") == [("src/auth/deep", "delete", "in_scope")]
 
 
-def test_of_a_folder_that_does_not_pass_the_files_are_told(layout: Layout) -> None:
+def test_the_files_out_of_scope_in_a_folder_are_listed(layout: Layout) -> None:
     assert judged(layout, "src/auth") == [("src/auth/legacy/c.py", "delete", "out_of_scope")]
     assert ("src/d.py", "delete", "out_of_scope") in judged(layout, "src")
 
@@ -79,3 +84,27 @@ def test_too_many_files_are_not_taken_for_granted(
     (layout.root / "src/auth/deep/more.py").write_text("x", encoding="utf-8")
     [(_, _, verdict)] = judged(layout, "src/auth/deep")
     assert verdict == PathVerdict.REJECTED
+
+
+ARGUMENTS: dict[str, tuple[Any, list[str]]] = {
+    "plain": ({"path": "a.py"}, ["a.py"]),
+    "an address": ({"uri": "file:///x/a.py"}, ["file:///x/a.py"]),
+    "a list of objects": ({"edits": [{"path": "a.py"}]}, ["a.py"]),
+    "another spelling": ({"filePath": "a.py"}, ["a.py"]),
+    "deep": ({"a": {"b": [{"c": {"file_path": "a.py"}}]}}, ["a.py"]),
+    "an object for a path": ({"file": {"x": "src/a.py"}}, ["src/a.py"]),
+    "a path for a name": ({"files": {"a.py": "one\ntwo\n"}}, ["a.py"]),
+    "content is no path": ({"files": [{"path": "a.py", "content": "one\ntwo\n"}]}, ["a.py"]),
+    "many": ({"paths": [f"{number}.py" for number in range(300)]}, [f"{n}.py" for n in range(300)]),
+    "none": ({"text": "a.py"}, []),
+}
+
+
+@pytest.mark.parametrize(("arguments", "paths"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_wherever_a_server_is_given_a_path_it_is_judged(arguments: Any, paths: list[str]) -> None:
+    async def perform(permit: Permit) -> Outcome:
+        raise AssertionError
+
+    call = ToolCall(id="c1", name="use_mcp_tool", arguments={})
+    action = Action(title="", perform=perform, payload={"arguments": json.dumps(arguments)})
+    assert [each.path for each in server_paths(call, action)] == paths

@@ -1,4 +1,5 @@
 """`rookery intents`, `rookery trace` and `rookery hooks`.
 
-They parse, ask the parts of governance, and print. `--json` prints the same values.
+Commands parse options, call the other packages of governance, and print. `--json` prints the same
+values.
 """

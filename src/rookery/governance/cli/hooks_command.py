@@ -1,54 +1,160 @@
-"""`rookery hooks`: programs that are told what the agent does, and may refuse it."""
+"""`rookery hooks`: list, trust and try the user's hooks."""
 
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
-from rookery.core.modes import GovernanceMode, ModeWishes, latched
+from rookery.core.modes import GovernanceMode, RequestedModes, latched
 from rookery.core.settings import Settings
-from rookery.core.text.terminal_text import cells_of, harmless, visible_line
+from rookery.core.text.terminal_text import aligned, harmless, visible_line
+from rookery.core.tool_traits import traits_of
 from rookery.errors import SettingsError
-from rookery.governance.cli.hook_trial import SAMPLE_TOOL, Overheard, Trial, tried
+from rookery.governance.cli.common import folder_option, json_option
+from rookery.governance.external_hooks.hook_answers import HookRun, HookVerdict
+from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse, sample_call
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import (
     HOOK_FILE,
-    MANAGED_FILE,
     FoundHooks,
-    HookPlaces,
     KnownHook,
     TrustStatus,
     find_hooks,
+    hook_places,
 )
-from rookery.governance.external_hooks.hook_runner import HookDesk, HookRunner
+from rookery.governance.external_hooks.hook_runner import HookRunner, HookSet
+from rookery.governance.external_hooks.hook_runs import ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
-from rookery.governance.external_hooks.hook_verdict import HookVerdict
 from rookery.governance.layout import find_layout, hook_trust_file
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import GAP, confirmed
 from rookery.storage.settings_files import find_settings
 
-MOST_SHOWN = 2_000
-"""Characters of each stream."""
-
-_HERE = click.option(
-    "-w",
-    "--workspace",
-    "--root",
-    "workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The project folder.",
+EXITS_WITH_1 = (
+    "Exit status 1 is a failure and blocks nothing. A hook that wants to block exits with 2."
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+SAMPLE_TOOL = "write_to_file"
+SAMPLE_ARGUMENTS = {
+    "command": "true",
+    "path": "example.txt",
+    "file_path": "example.txt",
+    "content": "example\n",
+}
+SAMPLE_FIELDS: dict[HookEvent, dict[str, Any]] = {
+    HookEvent.SESSION_START: {"source": "startup"},
+    HookEvent.USER_PROMPT_SUBMIT: {"prompt": "This is an example."},
+    HookEvent.STOP: {"last_assistant_message": "Done."},
+    HookEvent.SUBAGENT_STOP: {"last_assistant_message": "Done."},
+    HookEvent.PRE_COMPACT: {"trigger": "manual"},
+    HookEvent.NOTIFICATION: {"message": "This is an example.", "type": "example"},
+    HookEvent.SESSION_END: {"reason": "other"},
+    HookEvent.INTENT_SELECTED: {"intent_id": "INT-001", "reason": "example"},
+    HookEvent.INTENT_INVALIDATED: {"intent_id": "INT-001", "reason": "example"},
+}
+_CALL_ID = "example"
+
+
+class RecordedRun(Struct, frozen=True, kw_only=True):
+    known: KnownHook
+    document: bytes
+    run: HookRun
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (EXITS_WITH_1,) if self.run.status == 1 else ()
+
+    def fields(self) -> dict[str, Any]:
+        return {
+            "hook": self.known.hook.name,
+            "source": str(self.known.source),
+            "command": self.known.hook.line,
+            "input": json.loads(self.document),
+            "exit_status": self.run.status,
+            "stdout": self.run.stdout,
+            "stderr": self.run.stderr,
+            "timed_out": self.run.timed_out,
+            "trouble": self.run.trouble or None,
+            "seconds": round(self.run.seconds, 3),
+            "notes": list(self.notes),
+        }
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    runs: Sequence[RecordedRun]
+    verdict: HookVerdict
+
+    def fields(self) -> dict[str, Any]:
+        verdict = {**to_builtins(self.verdict), "code": self.verdict.code or None}
+        return {"runs": [each.fields() for each in self.runs], "verdict": verdict}
+
+
+class _RecordingHooks(HookSet):
+    """Also records every run, for `rookery hooks test`."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.recorded: list[RecordedRun] = []
+
+    async def run(
+        self, known: KnownHook, document: bytes, *, task_id: str, intent_id: str
+    ) -> HookRun:
+        run = await super().run(known, document, task_id=task_id, intent_id=intent_id)
+        self.recorded.append(RecordedRun(known=known, document=document, run=run))
+        return run
+
+
+async def run_trial(
+    hook_set: _RecordingHooks,
+    event: HookEvent,
+    workspace: Path,
+    *,
+    tool: str,
+    fields: Mapping[str, Any] | None,
+    mode: str,
+) -> Trial:
+    """Run the hooks of an event with sample input. `fields` is the tool's input or the event's
+    fields; `mode` is the governance mode."""
+    folder = str(workspace)
+    situation = Situation(session_id="hooks-test", cwd=folder, root=folder, mode=mode)
+    hooks = ExternalHooks(
+        hook_set, situation=lambda: situation, notify=lambda line: None, interactive=True
+    )
+    verdict = await _verdict(hooks, event, tool=tool, fields=fields)
+    order = list(hook_set.hooks)
+    runs = sorted(hook_set.recorded, key=lambda each: order.index(each.known))
+    return Trial(runs=runs, verdict=verdict)
+
+
+async def _verdict(
+    hooks: ExternalHooks, event: HookEvent, *, tool: str, fields: Mapping[str, Any] | None
+) -> HookVerdict:
+    if not event.is_about_tool:
+        return await hooks.event(event, SAMPLE_FIELDS[event] if fields is None else fields)
+    call = sample_call(tool, fields or {}, _CALL_ID)
+    if fields is None:
+        accepted = traits_of(call.name).arguments
+        sample = {name: each for name, each in SAMPLE_ARGUMENTS.items() if name in accepted}
+        call = replace(call, arguments=sample)
+    match event:
+        case HookEvent.PRE_TOOL_USE:
+            return await hooks.before_tool(call)
+        case HookEvent.PERMISSION_REQUEST:
+            return await hooks.permission_request(call, "This is an example.")
+        case _:
+            failed = event is HookEvent.POST_TOOL_USE_FAILURE
+            return await hooks.after_tool(call, ToolResponse(text="Example.", failed=failed))
+
+
+MOST_SHOWN = 2_000
+"""Characters shown of each stream."""
 
 
 @click.group(invoke_without_command=True)
@@ -60,11 +166,11 @@ def command(ctx: click.Context) -> int:
 
 
 @command.command("list")
-@_HERE
-@_JSON
-def list_command(workspace: Path, as_json: bool) -> int:
+@folder_option
+@json_option
+def list_command(folder: Path, as_json: bool) -> int:
     """List the hooks, where they come from and whether they run. Nothing is started."""
-    found, trust = _surroundings(workspace)
+    found, trust = _hooks_and_trust(folder)
     statuses = [(known, trust.status(known)) for known in found.hooks]
     if as_json:
         hooks = [_fields(known, status) for known, status in statuses]
@@ -79,36 +185,36 @@ def list_command(workspace: Path, as_json: bool) -> int:
     if not found.hooks:
         print(f"No hooks. Put yours into {_user_file(find_places(os.environ))}.")
         return 0
-    print("\n".join(_aligned([_row(known, status) for known, status in statuses])))
-    if waiting := [known.hook.name for known, status in statuses if not status.may_run]:
-        print(visible_line(f"To review and trust one: {NAME} hooks trust {waiting[0]}"))
+    print("\n".join(aligned([_row(*each) for each in statuses], shown=visible_line)))
+    if untrusted := [known.hook.name for known, status in statuses if not status.may_run]:
+        print(visible_line(f"To review and trust one: {NAME} hooks trust {untrusted[0]}"))
     return 0
 
 
 @command.command("trust")
 @click.argument("name")
-@_HERE
+@folder_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def trust_command(name: str, workspace: Path, yes: bool) -> int:
+def trust_command(name: str, folder: Path, yes: bool) -> int:
     """Show a project's hook, or what changed in it, and allow it to run."""
-    found, trust = _surroundings(workspace)
+    found, trust = _hooks_and_trust(folder)
     named = [known for known in found.hooks if known.hook.name == name]
     if not named:
         raise SettingsError(f"No such hook: {name}. See {NAME} hooks list.")
-    waiting = [known for known in named if not trust.accepts(known)]
-    if not waiting:
+    untrusted = [known for known in named if not trust.accepts(known)]
+    if not untrusted:
         print(visible_line(f"{name} is already trusted."))
-    for known in waiting:
-        looked_at = trust.covered(known)
+    for known in untrusted:
+        covered = trust.covered(known)
         print(visible_line(f"{known.hook.event} hook {name} of {known.file}:"))
-        for line in trust.difference(known, looked_at):
+        for line in trust.difference(known, covered):
             print(visible_line(f"{GAP}{line}"), flush=True)
         if not yes and not confirmed("Let it run?"):
             print("It is not trusted.")
             return 1
-        trust.accept(known, looked_at, found.hooks)
+        trust.accept(known, covered, found.hooks)
         print(visible_line(f"{name} is trusted as it is now."))
-    if any(known.source.is_of_project for known in named) and not _trusted(workspace):
+    if any(known.source.is_of_project for known in named) and not _trusted(folder):
         print(f"It runs only when the folder is trusted: {NAME} trust")
     return 0
 
@@ -119,10 +225,10 @@ def trust_command(name: str, workspace: Path, yes: bool) -> int:
 @click.option(
     "--input", "given", metavar="JSON", help="The tool's input or the event's fields, as JSON."
 )
-@_HERE
-@_JSON
+@folder_option
+@json_option
 def test_command(
-    event: str, tool: str | None, given: str | None, workspace: Path, as_json: bool
+    event: str, tool: str | None, given: str | None, folder: Path, as_json: bool
 ) -> int:
     """Run the hooks of an event with sample input and print their input, output and decision.
     Nothing else is done."""
@@ -130,54 +236,47 @@ def test_command(
 
     if event not in list(HookEvent):
         raise SettingsError(f"No such event: {event}. Known: {', '.join(HookEvent)}.")
-    said = _object(given)
+    fields = _parse_input(given)
     if tool and not HookEvent(event).is_about_tool:
         raise SettingsError(f"{event} is not a tool event; do not give --tool.")
-    found, trust = _surroundings(workspace)
-    settings = _settings(workspace)
-    runner = HookRunner(workspace, env_allow=settings.hooks.env_allow)
-    desk = HookDesk(found, trust, runner)
+    found, trust = _hooks_and_trust(folder)
+    settings = _settings(folder)
+    runner = HookRunner(folder, env_allow=settings.hooks.env_allow)
+    hook_set = _RecordingHooks(found, trust, runner)
 
     async def run() -> Trial:
         name = tool or SAMPLE_TOOL
-        mode = _governance_mode(workspace, settings)
-        return await tried(desk, HookEvent(event), workspace, tool=name, said=said, mode=mode)
+        mode = _governance_mode(folder, settings)
+        return await run_trial(
+            hook_set, HookEvent(event), folder, tool=name, fields=fields, mode=mode
+        )
 
     trial = anyio.run(run)
     if as_json:
         print(json.dumps(trial.fields()))
         return 0
-    for line in _told(trial):
+    for line in _trial_lines(trial):
         print(line)
     return 0
 
 
-def _surroundings(workspace: Path) -> tuple[FoundHooks, HookTrust]:
+def _hooks_and_trust(workspace: Path) -> tuple[FoundHooks, HookTrust]:
     places = find_places(os.environ)
-    settings = _settings(workspace).hooks
-    found = find_hooks(
-        HookPlaces(
-            workspace=workspace,
-            managed=MANAGED_FILE,
-            user=_user_file(places),
-            import_claude=settings.import_claude,
-            managed_only=settings.managed_only,
-        )
-    )
+    found = find_hooks(hook_places(workspace, places, _settings(workspace).hooks))
     file = hook_trust_file(workspace, places)
     return found, HookTrust(file, workspace, workspace_trusted=_trusted(workspace))
 
 
 def _settings(workspace: Path) -> Settings:
     places = find_places(os.environ)
-    heard = workspace if _trusted(workspace) else None
-    return find_settings(places.settings_file, heard, os.environ, {}).settings
+    project = workspace if _trusted(workspace) else None
+    return find_settings(places.settings_file, project, os.environ, {}).settings
 
 
 def _governance_mode(workspace: Path, settings: Settings) -> str:
-    """How a task that began here would be governed."""
+    """The governance mode of a task started here."""
     there = find_layout(workspace, workspace).layout is not None
-    return latched(ModeWishes(user=GovernanceMode(settings.governance.mode)), there=there).mode
+    return latched(RequestedModes(user=GovernanceMode(settings.governance.mode)), there=there).mode
 
 
 def _trusted(workspace: Path) -> bool:
@@ -188,16 +287,16 @@ def _user_file(places: Places) -> Path:
     return places.config / HOOK_FILE
 
 
-def _object(given: str | None) -> dict[str, Any] | None:
+def _parse_input(given: str | None) -> dict[str, Any] | None:
     if given is None:
         return None
     try:
-        said = json.loads(sys.stdin.read() if given == "-" else given)
+        fields = json.loads(sys.stdin.read() if given == "-" else given)
     except ValueError as error:
         raise SettingsError(f"--input is not JSON: {error}.") from error
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise SettingsError('--input must be a JSON object, such as {"command": "ls"}.')
-    return said
+    return fields
 
 
 def _fields(known: KnownHook, status: TrustStatus) -> dict[str, Any]:
@@ -224,41 +323,29 @@ def _row(known: KnownHook, status: TrustStatus) -> list[str]:
     return [hook.name, str(known.source), str(hook.event), matcher, str(status), hook.line]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    shown = [[visible_line(cell) for cell in row] for row in rows]
-    widths = [max(map(cells_of, column)) for column in zip(*shown, strict=True)]
-    widths[-1] = 0
-    return [
-        GAP.join(
-            cell + " " * (width - cells_of(cell)) for cell, width in zip(row, widths, strict=True)
-        )
-        for row in shown
-    ]
-
-
-def _told(trial: Trial) -> list[str]:
-    lines = [line for each in trial.runs for line in _told_of_run(each)]
+def _trial_lines(trial: Trial) -> list[str]:
+    lines = [line for each in trial.runs for line in _run_lines(each)]
     if not trial.runs:
         lines.append("No hook was run.")
-    return [*lines, *_told_of_verdict(trial.verdict)]
+    return [*lines, *_verdict_lines(trial.verdict)]
 
 
-def _told_of_run(overheard: Overheard) -> list[str]:
-    run, known = overheard.run, overheard.known
+def _run_lines(recorded: RecordedRun) -> list[str]:
+    run, known = recorded.run, recorded.known
     ended = f"exit status {run.status}" if run.status is not None else "no exit status"
     late = ", timed out" if run.timed_out else ""
     return [
         visible_line(f"{known.hook.name} ({known.file}): {known.hook.line}"),
-        *_quoted("input", overheard.document.decode("ascii")),
+        *_quoted("input", recorded.document.decode("ascii")),
         *_quoted("stdout", run.stdout),
         *_quoted("stderr", run.stderr),
         *_quoted("trouble", run.trouble),
         f"{GAP}{ended} after {run.seconds:.2f} s{late}",
-        *(f"{GAP}{note}" for note in overheard.notes),
+        *(f"{GAP}{note}" for note in recorded.notes),
     ]
 
 
-def _told_of_verdict(verdict: HookVerdict) -> list[str]:
+def _verdict_lines(verdict: HookVerdict) -> list[str]:
     code = f" ({verdict.code})" if verdict.code else ""
     reason = f": {verdict.reason}" if verdict.reason else ""
     updated = "" if verdict.updated_input is None else json.dumps(verdict.updated_input)

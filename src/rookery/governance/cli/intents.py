@@ -1,4 +1,4 @@
-"""`rookery intents`: why something may be changed, and where. Said by people, kept by the gate."""
+"""`rookery intents`: the command group, `init`, `map` and `coverage`."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,7 +13,18 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.core.limits import MIB
 from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.text.terminal_text import aligned, counted
 from rookery.errors import RookeryError
+from rookery.governance.cli.common import (
+    FINDINGS,
+    GIVEN,
+    CommonOptions,
+    GovernanceGroup,
+    GovernedFolder,
+    common,
+    common_options,
+    open_folder,
+)
 from rookery.governance.cli.intents_changes import (
     expand_command,
     pause_command,
@@ -22,26 +33,14 @@ from rookery.governance.cli.intents_changes import (
 )
 from rookery.governance.cli.intents_check import check_command
 from rookery.governance.cli.intents_close import close_command
-from rookery.governance.cli.intents_common import (
-    FINDINGS,
-    SAID,
-    CommonOptions,
-    GovernanceGroup,
-    GovernedFolder,
-    aligned,
-    common,
-    common_options,
-    counted,
-    open_folder,
-)
 from rookery.governance.cli.intents_list import list_command, show_command
 from rookery.governance.cli.intents_new import new_command
 from rookery.governance.cli.intents_validate import validate_command
 from rookery.governance.criteria import (
     CriterionStanding,
     criteria_standing,
+    cut_to_seconds,
     is_check,
-    to_the_second,
 )
 from rookery.governance.intents.intent import digest
 from rookery.governance.intents.intent_map import (
@@ -55,7 +54,7 @@ from rookery.governance.intents.intent_map import (
 )
 from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines, init, note_write
 from rookery.governance.ledger.ledger_reader import oldest
-from rookery.governance.ledger.statistics import Counted, counted_lines, is_by_product
+from rookery.governance.ledger.statistics import brief_lines, is_by_product
 from rookery.governance.ledger.traced import TracedRecord, records_on
 from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import Unreadable, put, small_file
@@ -81,8 +80,8 @@ def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
     found = coverage_of(governed).coverage
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
-    options.say(*_lines(found))
-    options.tell(
+    options.echo(*_lines(found))
+    options.print_json(
         {
             "intents": [_as_json(each) for each in found.intents],
             "orphans": list(found.orphans),
@@ -99,8 +98,8 @@ def map_command(options: CommonOptions) -> int:
     """Print the files and functions of each intent as Markdown. Writes no file."""
     governed = open_folder(options)
     entries = intent_map(governed.layout, governed.usable.intents, oldest(governed.layout.folder))
-    options.say(map_text(entries).rstrip("\n"))
-    options.tell({"intents": [_entry_as_json(each) for each in entries]})
+    options.echo(map_text(entries).rstrip("\n"))
+    options.print_json({"intents": [_entry_as_json(each) for each in entries]})
     return 0
 
 
@@ -118,20 +117,20 @@ def _entry_as_json(entry: MapEntry) -> dict[str, object]:
     return {"id": entry.intent.id, "name": entry.intent.name, "files": files}
 
 
-class Proved(Struct, frozen=True, kw_only=True):
-    """What the ledger and the intents come to. `standings` are of the criteria, by intent."""
+class CoverageReport(Struct, frozen=True, kw_only=True):
+    """Coverage, and the standing of the criteria by intent id."""
 
     coverage: Coverage
     standings: Mapping[str, tuple[CriterionStanding, ...]]
 
 
-def coverage_of(governed: GovernedFolder) -> Proved:
-    """In one pass: a ledger may hold hundreds of thousands of records."""
+def coverage_of(governed: GovernedFolder) -> CoverageReport:
+    """Compute coverage in one pass, because a ledger may have hundreds of thousands of records."""
     last_changes: dict[str, str] = {}
     checks: list[TracedRecord] = []
 
-    def counted_records() -> Iterator[Counted]:
-        for line, record in counted_lines(governed.layout.folder):
+    def brief_records() -> Iterator[TracedRecord]:
+        for line, record in brief_lines(governed.layout.folder):
             if is_check(record):
                 checks.extend(filter(is_check, records_on(line)))
             if any(not is_by_product(file.path) for file in record.files):
@@ -149,27 +148,27 @@ def coverage_of(governed: GovernedFolder) -> Proved:
         )
         for each in intents
     ]
-    found = coverage(known, counted_records(), _Hashes(governed.layout.root))
+    found = coverage(known, brief_records(), _Hashes(governed.layout.root))
     standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
-    proved = {id for id in standings if _verified(standings[id], last_changes.get(id, ""))}
-    judged = tuple(_judged(each, proved) for each in found.intents)
-    return Proved(coverage=replace(found, intents=judged), standings=standings)
+    verified = {id for id in standings if _is_verified(standings[id], last_changes.get(id, ""))}
+    judged = tuple(_with_criteria(each, verified) for each in found.intents)
+    return CoverageReport(coverage=replace(found, intents=judged), standings=standings)
 
 
-def _judged(found: IntentCoverage, proved: Collection[str]) -> IntentCoverage:
-    """Criteria are known only after all records were read."""
-    covered = found.state == "covered" and found.intent_id not in proved
+def _with_criteria(found: IntentCoverage, verified: Collection[str]) -> IntentCoverage:
+    """Correct the state: criteria are known only after all records were read."""
+    covered = found.state == "covered" and found.intent_id not in verified
     return replace(found, state="unverified") if covered else found
 
 
 class _Hashes(Mapping[str, str | None]):
-    """The present hashes of files, computed on first use."""
+    """Current hashes of files, computed on access."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def __getitem__(self, path: str) -> str | None:
-        return _present(self._root / path)
+        return _current_hash(self._root / path)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())
@@ -178,21 +177,21 @@ class _Hashes(Mapping[str, str | None]):
         return 0
 
 
-def _verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:
-    """All its criteria can be checked, were checked since anything changed, and hold."""
-    since = to_the_second(last_change)
+def _is_verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:
+    """Whether every criterion has a check that passed after the last change."""
+    since = cut_to_seconds(last_change)
     return bool(criteria) and all(
-        each.criterion.verify and each.state == "passed" and since <= to_the_second(each.at)
+        each.criterion.verify and each.state == "passed" and since <= cut_to_seconds(each.at)
         for each in criteria
     )
 
 
-def _present(path: Path) -> str | None:
+def _current_hash(path: Path) -> str | None:
     try:
         with path.open("rb") as opened:
             return file_digest(opened, "sha256").hexdigest()
     except OSError:
-        return None  # there is no such file any more
+        return None
 
 
 def _lines(found: Coverage) -> list[str]:
@@ -220,31 +219,30 @@ def _as_json(each: IntentCoverage) -> dict[str, object]:
     }
 
 
-class NotReplaced(RookeryError):
-    """The file is as it was."""
+class FileNotWritten(RookeryError):
+    """Raised if a file could not be written; it is unchanged."""
 
 
-def bring_in_line(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:
-    """Adds and removes our own lines, no others, and says which files are other ones now. Raises
-    `RookeryError`."""
-    return tuple(name for name, ours in git_lines(vcs).items() if _changed(layout, name, ours))
+def update_git_files(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:
+    """Update our own lines in git's files and return the changed names. Raises `RookeryError`."""
+    return tuple(name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours))
 
 
 def replace_file(layout: Layout, path: Path, data: bytes) -> None:
-    """Write a file in the governance folder. Raises `NotReplaced`. Links are not followed: whoever
-    wrote the repository could have things written elsewhere."""
+    """Write a file in the governance folder. Raises `FileNotWritten`. Symlinks are refused, because
+    a repository could use them to redirect the write."""
     name = layout.shown(path)
     if layout.folder.is_symlink() or path.is_symlink():
-        raise NotReplaced(f"{name} is a link; nothing was written. Remove it.")
+        raise FileNotWritten(f"{name} is a link; nothing was written. Remove it.")
     try:
         note_write(layout.written, path, data)
         put(path, [data], like=attributes_at(path), mode=0o644)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise NotReplaced(f"{name} cannot be written ({reason}); it was not changed.") from error
+        raise FileNotWritten(f"{name} cannot be written ({reason}); it was not changed.") from error
 
 
-def _changed(layout: Layout, name: str, ours: Sequence[str]) -> bool:
+def _update_lines(layout: Layout, name: str, ours: Sequence[str]) -> bool:
     path = layout.folder / name
     try:
         before = small_file(path, layout.workspace, largest=MIB).decode()
@@ -276,8 +274,9 @@ _LEDGER = {
 def command(ctx: click.Context, /, **given: Any) -> int:
     """Manage intents: what is to be done, which files it may change and when it is done.
     Without a command, list them."""
-    said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
-    ctx.default_map = dict.fromkeys(command.commands, said)
+    source = ctx.get_parameter_source
+    explicit = {name: value for name, value in given.items() if source(name) in GIVEN}
+    ctx.default_map = dict.fromkeys(command.commands, explicit)
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(list_command))
 
 
@@ -288,20 +287,20 @@ def init_command(options: CommonOptions) -> int:
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
     made = init(options.folder, vcs=vcs)
-    mended = bring_in_line(Layout(options.folder, options.folder), vcs)
-    said = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
-    brought = [f"updated for trace.vcs = {vcs}: {', '.join(mended)}"] if mended else []
+    changed = update_git_files(Layout(options.folder, options.folder), vcs)
+    created = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
+    updated = [f"updated for trace.vcs = {vcs}: {', '.join(changed)}"] if changed else []
     other = "ignore" if vcs == "track" else "track"
-    options.say(
-        said if made else f"{GOVERNANCE_FOLDER}/ is already complete",
-        *brought,
+    options.echo(
+        created if made else f"{GOVERNANCE_FOLDER}/ is already complete",
+        *updated,
         f"ledger: {_LEDGER[vcs]} (change with: {NAME} config set trace.vcs {other})",
     )
-    options.tell(
+    options.print_json(
         {
             "folder": str(options.folder),
             "created": list(made),
-            "changed": list(mended),
+            "changed": list(changed),
             "ledger": vcs,
         }
     )

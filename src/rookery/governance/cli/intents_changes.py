@@ -1,7 +1,6 @@
-"""Changes of intents that a person orders: written into the intent file, and into the ledger.
+"""Commands that change an intent: written to the intent file and recorded in the ledger.
 
-`Changing` is what all changing commands use. The short ones are here: `start`, `pause`, `reopen`
-and `expand`.
+All of them use `IntentChanger`. `start`, `pause`, `reopen` and `expand` are here.
 """
 
 import uuid
@@ -12,17 +11,16 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.errors import RookeryError, SettingsError
-from rookery.governance.cli.intents_common import (
+from rookery.governance.cli.common import (
     CommonOptions,
     GovernedFolder,
     common,
-    counted,
     now,
     open_folder,
-    stamp,
-    who,
+    timestamp,
+    user_name,
 )
 from rookery.governance.criteria import CHECK_TOOL, check_call_id
 from rookery.governance.intents.intent import (
@@ -37,7 +35,7 @@ from rookery.governance.intents.intent import (
 from rookery.governance.intents.intent_edits import (
     AddScope,
     Edit,
-    EditOf,
+    IntentEdit,
     IntentWriter,
     SetField,
     edits_for,
@@ -53,16 +51,16 @@ _REASON = click.option("--reason", default="", help="The reason; it is recorded.
 
 
 class NotPossible(RookeryError):
-    """The intent is not in a state in which this can be done; nothing was changed."""
+    """The intent's state does not allow this; nothing was changed."""
 
 
 class PlannedChange(Struct, frozen=True, kw_only=True):
-    """What is to be written about one intent."""
+    """The edits to one intent."""
 
     intent_id: str
     edits: tuple[Edit, ...]
     more: dict[str, Any]
-    """What the ledger is told besides."""
+    """Further fields for the ledger."""
 
 
 class MadeChange(Struct, frozen=True, kw_only=True):
@@ -71,33 +69,33 @@ class MadeChange(Struct, frozen=True, kw_only=True):
     digest_before: str
     digest_after: str
     tasks: int
-    """How many tasks run under it at this moment."""
+    """Number of tasks running under it."""
 
 
-class Changing:
-    """One command's changes. What the ledger cannot take is not done."""
+class IntentChanger:
+    """The changes of one command. What cannot be recorded in the ledger is not done."""
 
     def __init__(self, governed: GovernedFolder) -> None:
         self._governed = governed
-        self.by = who(governed.layout.root)
+        self.by = user_name(governed.layout.root)
         self._task = f"person-{uuid.uuid4().hex[:12]}"
         self._recording: Recording | None = None
 
     def change(
         self, command: str, plan: Callable[[IntentFile], PlannedChange], *, reason: str = ""
     ) -> MadeChange:
-        """`plan` says what is to be done to the file as it stands, or raises."""
+        """Apply a change. `plan` returns the edits for the file as it is, or raises."""
         governed = self._governed
         planned = plan(governed.usable)
-        recording = self._opened()
+        recording = self._open_recording()
 
-        def decide(file: IntentFile) -> Sequence[EditOf]:
+        def decide(file: IntentFile) -> Sequence[IntentEdit]:
             nonlocal planned
             planned = plan(file)
             return _edits(planned)
 
         after = IntentWriter(governed.layout).change(governed.text, _edits(planned), decide)
-        made = self._made(governed.file, after.file, planned.intent_id)
+        made = self._made_change(governed.file, after.file, planned.intent_id)
         recording.note(self._entry(command, planned, made, reason))
         recording.close()
         governed.text = after
@@ -106,7 +104,7 @@ class Changing:
     def note_check(
         self, intent: Intent, criterion: str, command: str, exit_code: int | None, *, ok: bool
     ) -> str:
-        """Record the run of a criterion's command, and give the record's id."""
+        """Record the run of a criterion's command. Returns the record's id."""
         outcome: Outcome = "success" if ok else "failure"
         entry = LedgerEntry(
             kind="command",
@@ -120,25 +118,25 @@ class Changing:
             outcome=outcome,
             contributor="human",
         )
-        return self._opened().note(entry).id
+        return self._open_recording().note(entry).id
 
-    def _opened(self) -> Recording:
+    def _open_recording(self) -> Recording:
         """Raises `LedgerUnwritable` before anything is done that could not be recorded."""
         if self._recording is None:
             self._recording = self._governed.recording()
             self._recording.ledger.tail()
         return self._recording
 
-    def _made(self, before: IntentFile, after: IntentFile, intent_id: str) -> MadeChange:
+    def _made_change(self, before: IntentFile, after: IntentFile, intent_id: str) -> MadeChange:
         old, new = before.find(intent_id), after.find(intent_id)
         assert new is not None, "the writer has checked that it is there"
-        living = Leases(self._governed.layout).living(now=now())
+        active = Leases(self._governed.layout).active(now=now())
         return MadeChange(
             before=old,
             after=new,
             digest_before=digest(old, before.policy) if old else "",
             digest_after=digest(new, after.policy),
-            tasks=sum(lease.intent_id == intent_id for lease in living),
+            tasks=sum(lease.intent_id == intent_id for lease in active),
         )
 
     def _entry(
@@ -172,31 +170,29 @@ class Changing:
 def start_command(options: CommonOptions, intent_id: str, reason: str) -> int:
     """Start an intent, so that agents can work on it."""
     governed = open_folder(options)
-    intent = governed.sound_intent(intent_id)
-    made = moved(governed, "start", intent, reason)
+    intent = governed.valid_intent(intent_id)
+    made = set_status(governed, "start", intent, reason)
     unmet = governed.file.unmet(intent)
     notes = [f"not completed yet: {', '.join(unmet)}"] if unmet else []
-    return told(options, made, notes)
+    return print_change(options, made, notes)
 
 
-@click.command("pause")
-@click.argument("intent_id", metavar="ID")
-@_REASON
-@common
-def pause_command(options: CommonOptions, intent_id: str, reason: str) -> int:
-    """Pause an intent. It is deselected in running sessions."""
-    governed = open_folder(options)
-    return told(options, moved(governed, "pause", governed.intent(intent_id), reason))
+def _status_command(name: str, text: str) -> click.Command:
+    """A command that only changes the status."""
+
+    @click.command(name, help=text)
+    @click.argument("intent_id", metavar="ID")
+    @_REASON
+    @common
+    def run(options: CommonOptions, intent_id: str, reason: str) -> int:
+        governed = open_folder(options)
+        return print_change(options, set_status(governed, name, governed.intent(intent_id), reason))
+
+    return run
 
 
-@click.command("reopen")
-@click.argument("intent_id", metavar="ID")
-@_REASON
-@common
-def reopen_command(options: CommonOptions, intent_id: str, reason: str) -> int:
-    """Reopen a completed or abandoned intent."""
-    governed = open_folder(options)
-    return told(options, moved(governed, "reopen", governed.intent(intent_id), reason))
+pause_command = _status_command("pause", "Pause an intent. It is deselected in running sessions.")
+reopen_command = _status_command("reopen", "Reopen a completed or abandoned intent.")
 
 
 @click.command("expand")
@@ -208,29 +204,29 @@ def expand_command(
     options: CommonOptions, intent_id: str, patterns: Sequence[str], reason: str
 ) -> int:
     """Add files or patterns to the scope of an intent."""
-    _insist_on_patterns(patterns)
+    _require_valid_patterns(patterns)
     governed = open_folder(options)
-    intent = governed.sound_intent(intent_id)
+    intent = governed.valid_intent(intent_id)
     new = tuple(dict.fromkeys(each for each in patterns if each not in intent.owned_scope))
     if not new:
-        options.say(f"{intent.id} already has {_quoted(patterns)} in its scope")
-        options.tell({"id": intent.id, "added": [], "revision": intent.revision})
+        options.echo(f"{intent.id} already has {_quoted(patterns)} in its scope")
+        options.print_json({"id": intent.id, "added": [], "revision": intent.revision})
         return 0
 
     def plan(file: IntentFile) -> PlannedChange:
-        there = _still(file, intent)
-        added = [each for each in new if each not in there.owned_scope]
+        current = _current(file, intent)
+        added = [each for each in new if each not in current.owned_scope]
         edits: list[Edit] = [AddScope(each) for each in added]
-        edits += [SetField("updated_at", stamp(now()))] if there.updated_at else []
-        return PlannedChange(intent_id=there.id, edits=tuple(edits), more={"scope_added": added})
+        edits += [SetField("updated_at", timestamp(now()))] if current.updated_at else []
+        return PlannedChange(intent_id=current.id, edits=tuple(edits), more={"scope_added": added})
 
-    made = Changing(governed).change("expand", plan, reason=reason)
-    options.say(
+    made = IntentChanger(governed).change("expand", plan, reason=reason)
+    options.echo(
         f"added {_quoted(new)} to {made.after.id} (revision {made.after.revision}, "
         f"digest {_short(made.digest_before)} -> {_short(made.digest_after)})",
         "running tasks must select the intent again",
     )
-    options.tell(
+    options.print_json(
         {
             "id": made.after.id,
             "added": list(new),
@@ -243,32 +239,32 @@ def expand_command(
     return 0
 
 
-def moved(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> MadeChange:
-    """Take an intent from its status to the next. Raises `NotPossible`."""
-    changing = Changing(governed)
+def set_status(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> MadeChange:
+    """Change the status of an intent. Raises `NotPossible`."""
+    changer = IntentChanger(governed)
 
     def plan(file: IntentFile) -> PlannedChange:
-        there = _still(file, intent)
+        current = _current(file, intent)
         edits = edits_for(
-            possible_move(command, there, file),
-            there,
-            at=stamp(now()),
-            by=changing.by,
+            possible_move(command, current, file),
+            current,
+            at=timestamp(now()),
+            by=changer.by,
             reason=reason,
         )
-        return PlannedChange(intent_id=there.id, edits=tuple(edits), more={})
+        return PlannedChange(intent_id=current.id, edits=tuple(edits), more={})
 
-    return changing.change(command, plan, reason=reason)
+    return changer.change(command, plan, reason=reason)
 
 
-def told(options: CommonOptions, made: MadeChange, notes: Sequence[str] = ()) -> int:
+def print_change(options: CommonOptions, made: MadeChange, notes: Sequence[str] = ()) -> int:
     old, new = made.before, made.after
-    risen = f" (revision {new.revision})" if old and old.revision != new.revision else ""
-    options.say(
-        f"{new.id} {new.status}{risen}.{_tasks(made)}",
+    revision = f" (revision {new.revision})" if old and old.revision != new.revision else ""
+    options.echo(
+        f"{new.id} {new.status}{revision}.{tasks_note(made)}",
         *(f"  {harmless_line(note)}" for note in notes),
     )
-    options.tell(
+    options.print_json(
         {
             "id": new.id,
             "status": str(new.status),
@@ -283,10 +279,10 @@ def told(options: CommonOptions, made: MadeChange, notes: Sequence[str] = ()) ->
 
 
 def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
-    """What the command does to the intent. Raises `NotPossible`."""
+    """The move that the command makes. Raises `NotPossible`."""
     found = move(command, intent.status)
     if found is None:
-        raise NotPossible(_way_out(command, intent))
+        raise NotPossible(_hint(command, intent))
     if found.needs_scope and not any(each[:1] != "!" for each in intent.owned_scope):
         raise NotPossible(
             f"{intent.id} has no scope yet. Add files with: {NAME} intents expand "
@@ -301,11 +297,11 @@ def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
     return found
 
 
-def _edits(plan: PlannedChange) -> tuple[EditOf, ...]:
-    return tuple(EditOf(plan.intent_id, each) for each in plan.edits)
+def _edits(plan: PlannedChange) -> tuple[IntentEdit, ...]:
+    return tuple(IntentEdit(plan.intent_id, each) for each in plan.edits)
 
 
-def _way_out(command: str, intent: Intent) -> str:
+def _hint(command: str, intent: Intent) -> str:
     step = first_step(command, intent.status)
     if step is None:
         return f"{intent.id} is already {intent.status}; nothing was changed."
@@ -314,15 +310,15 @@ def _way_out(command: str, intent: Intent) -> str:
     return f"{intent.id} is {intent.status}; {run}: {NAME} intents {step.command} {intent.id}"
 
 
-def _still(file: IntentFile, intent: Intent) -> Intent:
-    """The intent in the file as it is now; somebody may have removed it."""
-    there = file.find(intent.id)
-    if there is None:
+def _current(file: IntentFile, intent: Intent) -> Intent:
+    """The intent in the file as it is now. Raises `NotPossible` if it was removed."""
+    current = file.find(intent.id)
+    if current is None:
         raise NotPossible(f"{intent.id} was removed from the file just now; nothing was changed.")
-    return there
+    return current
 
 
-def _insist_on_patterns(patterns: Sequence[str]) -> None:
+def _require_valid_patterns(patterns: Sequence[str]) -> None:
     for each in patterns:
         try:
             scope_pattern(each)
@@ -330,8 +326,7 @@ def _insist_on_patterns(patterns: Sequence[str]) -> None:
             raise SettingsError(f"{each}: {error}.") from error
 
 
-def _tasks(made: MadeChange) -> str:
-    """What becomes of tasks that run under the intent."""
+def tasks_note(made: MadeChange) -> str:
     if not made.tasks:
         return ""
     return f" {counted(made.tasks, 'running task')} will be notified."

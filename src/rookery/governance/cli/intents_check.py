@@ -1,7 +1,6 @@
-"""`rookery intents check`: what the gate would say, without anything being done.
+"""`rookery intents check`: what would be allowed under an intent, without doing it.
 
-Judged are paths, a command, what is staged, or commits. All of them end in `PathFinding`s, which
-are printed for people and for programs here.
+Checks paths, a command line, staged changes or commits, and prints their `PathFinding`s.
 """
 
 import os
@@ -15,27 +14,25 @@ from rookery import NAME
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.modes import GOVERNANCE_FOLDER
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import aligned, counted, harmless_line
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.errors import SettingsError, ToolError
-from rookery.governance.cli.intents_common import (
+from rookery.governance.cli.common import (
     FINDINGS,
     CommonOptions,
     GovernedFolder,
-    aligned,
     common,
-    counted,
     now,
     open_folder,
 )
 from rookery.governance.intents.intent import Intent, digest, selectable
-from rookery.governance.scope.call_verdict import CallStanding, judge_call
+from rookery.governance.scope.call_verdict import CallContext, judge_call
 from rookery.governance.scope.command_policy import opinion, read_command_policy
 from rookery.governance.scope.committed_changes import (
     BranchIntent,
     CommittedChange,
     CommittedChanges,
-    intents_named,
+    trailer_intents,
 )
 from rookery.governance.scope.locations import NamedPath, ignores_case, judge_paths
 from rookery.governance.scope.permission_rules import RuleCall, decide
@@ -43,7 +40,7 @@ from rookery.governance.scope.scope_rules import active_scope, read_intent_ignor
 from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict, ScopeRules
 from rookery.governance.scope.touched_paths import Reach, ReachKind, all_commands_known
 
-_WORDS = {
+_VERDICT_TEXTS = {
     PathVerdict.IN_SCOPE: "in scope",
     PathVerdict.IGNORED: "ignored",
     PathVerdict.OUT_OF_SCOPE: "OUT OF SCOPE",
@@ -90,7 +87,7 @@ def check_command(
         return check_staged(options, governed, intent_id, message)
     if intent_id is None:
         raise SettingsError("Give an intent: --intent ID.")
-    intent = governed.sound_intent(intent_id)
+    intent = governed.valid_intent(intent_id)
     if line is not None:
         return _check_command(options, governed, intent, line)
     return _check_paths(options, governed, intent, paths)
@@ -109,36 +106,36 @@ def rules_of(governed: GovernedFolder, intent: Intent) -> ScopeRules:
 
 
 def rows(found: Sequence[PathFinding]) -> list[str]:
-    return aligned([[word(each), each.path, remark(each)] for each in found]) if found else []
+    return aligned([[label(each), each.path, remark(each)] for each in found]) if found else []
 
 
-def word(finding: PathFinding) -> str:
-    return _WORDS[finding.verdict]
+def label(finding: PathFinding) -> str:
+    return _VERDICT_TEXTS[finding.verdict]
 
 
 def remark(finding: PathFinding) -> str:
     if finding.verdict is PathVerdict.OUT_OF_SCOPE:
         excluded = f"excluded by {finding.matched}" if finding.matched else ""
         return excluded or (f"nearest: {finding.nearest}" if finding.nearest else "")
-    asks = f"(asks first: {finding.reason})" if finding.decision and fine(finding) else ""
+    asks = f"(asks first: {finding.reason})" if finding.decision and is_fine(finding) else ""
     return " ".join(filter(None, (finding.matched, asks))) or finding.reason
 
 
 def counts(found: Sequence[PathFinding]) -> str:
-    inside = sum(map(fine, found))
+    inside = sum(map(is_fine, found))
     return f"{counted(inside, 'file')} in scope, {len(found) - inside} outside"
 
 
-def astray(found: Sequence[PathFinding]) -> list[PathFinding]:
-    return [each for each in found if not fine(each)]
+def not_fine(found: Sequence[PathFinding]) -> list[PathFinding]:
+    return [each for each in found if not is_fine(each)]
 
 
-def fine(finding: PathFinding) -> bool:
+def is_fine(finding: PathFinding) -> bool:
     return finding.verdict in _FINE and finding.decision is not Decision.DENY
 
 
 def all_fine(found: Sequence[PathFinding]) -> bool:
-    return all(map(fine, found))
+    return all(map(is_fine, found))
 
 
 def as_json(finding: PathFinding) -> dict[str, object]:
@@ -159,28 +156,28 @@ def check_staged(
 ) -> int:
     git = CommittedChanges(governed.layout)
     change = git.staged()
-    named = (intent_id,) if intent_id else _named_in(message) if message else ()
-    if not change.files or (not named and git.only_governance(change)):
+    named = (intent_id,) if intent_id else _message_intents(message) if message else ()
+    if not change.files or (not named and git.is_governance_only(change)):
         what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
-        options.say(f"{what} is staged, which needs no intent")
-        options.tell({"intent": None, "intents": [], "targets": [], "ok": True})
+        options.echo(f"{what} is staged, which needs no intent")
+        options.print_json({"intent": None, "intents": [], "targets": [], "ok": True})
         return 0
     if message and not named:
         print(
             f"Error: The message has no line such as `Intent: INT-001` (see {NAME} intents list).",
             file=sys.stderr,
         )
-        options.tell({"intent": None, "intents": [], "targets": [], "ok": False})
+        options.print_json({"intent": None, "intents": [], "targets": [], "ok": False})
         return FINDINGS
     source = " (from the message)" if message and not intent_id else ""
     if not named:
-        branch = _of_branch(git)
+        branch = _branch_intent(git)
         named, source = (branch.intent_id,), f" (from {branch.source})"
-    intents = [governed.sound_intent(each) for each in named]
-    found = _best([git.judged(change, rules_of(governed, each)) for each in intents])
+    intents = [governed.valid_intent(each) for each in named]
+    found = _best([git.judge_change(change, rules_of(governed, each)) for each in intents])
     ids = [each.id for each in intents]
-    options.say(f"{', '.join(ids)}{source}  {counts(found)}", *rows(astray(found)))
-    options.tell(
+    options.echo(f"{', '.join(ids)}{source}  {counts(found)}", *rows(not_fine(found)))
+    options.print_json(
         {
             "intent": ids[0],
             "intents": ids,
@@ -195,12 +192,12 @@ def check_range(
     options: CommonOptions, governed: GovernedFolder, revisions: str, intent_id: str | None
 ) -> int:
     git = CommittedChanges(governed.layout)
-    told = [
+    results = [
         _check_commit(options, governed, git, each, intent_id) for each in git.commits(revisions)
     ]
-    bad = sum(not each["ok"] for each in told)
-    options.say(f"{counted(len(told), 'commit')}, {bad} with findings")
-    options.tell({"commits": told, "ok": not bad})
+    bad = sum(not each["ok"] for each in results)
+    options.echo(f"{counted(len(results), 'commit')}, {bad} with findings")
+    options.print_json({"commits": results, "ok": not bad})
     return FINDINGS if bad else 0
 
 
@@ -211,8 +208,8 @@ def _check_paths(
     found = judge_paths(
         governed.layout, rules_of(governed, intent), named, cwd=os.fspath(options.folder)
     )
-    options.say(*_standing(intent), *rows(found))
-    options.tell(
+    options.echo(*_selectable_note(intent), *rows(found))
+    options.print_json(
         {
             "intent": intent.id,
             "selectable": selectable(intent, now()),
@@ -226,55 +223,55 @@ def _check_paths(
 def _check_command(
     options: CommonOptions, governed: GovernedFolder, intent: Intent, line: str
 ) -> int:
-    standing = _standing_of(governed, intent)
+    ctx = _call_context(governed, intent)
     action = _action(governed, line, os.fspath(options.folder))
-    verdict = judge_call(_call(line), action, standing, governed.layout)
-    told, found = verdict.reach or Reach(kind=ReachKind.UNBOUNDED), verdict.findings
-    against = [each.refusal for each in verdict.objections if each.finding is None]
-    ok = all_fine(found) and not against
-    allowed = _allowing(standing, action) if ok else ""
-    options.say(*_standing(intent), *_command_rows(told, found, line))
-    options.say(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
-    options.say(*(f"  {each.code}  {harmless_line(each.message)}" for each in against))
-    options.tell(
+    verdict = judge_call(_call(line), action, ctx, governed.layout)
+    reach, found = verdict.reach or Reach(kind=ReachKind.UNBOUNDED), verdict.findings
+    refusals = [each.refusal for each in verdict.objections if each.finding is None]
+    ok = all_fine(found) and not refusals
+    allowed = _allowing_rules(ctx, action) if ok else ""
+    options.echo(*_selectable_note(intent), *_command_rows(reach, found, line))
+    options.echo(*([f"  allowed by {harmless_line(allowed)}"] if allowed else []))
+    options.echo(*(f"  {each.code}  {harmless_line(each.message)}" for each in refusals))
+    options.print_json(
         {
             "intent": intent.id,
             "selectable": selectable(intent, now()),
             "command": line,
-            "kind": str(told.kind),
-            "why": told.why or None,
+            "kind": str(reach.kind),
+            "why": reach.why or None,
             "targets": [as_json(each) for each in found],
             "allowed_by": allowed or None,
             "decision": verdict.decision.name.lower(),
-            "objections": [{"code": each.code, "message": each.message} for each in against],
+            "objections": [{"code": each.code, "message": each.message} for each in refusals],
             "ok": ok,
         }
     )
     return 0 if ok else FINDINGS
 
 
-def _command_rows(told: Reach, found: Sequence[PathFinding], line: str) -> list[str]:
-    kind = str(told.kind).replace("_", "-")
+def _command_rows(reach: Reach, found: Sequence[PathFinding], line: str) -> list[str]:
+    kind = str(reach.kind).replace("_", "-")
     if not found:
         return [f"{kind}  {harmless_line(line)}"]
     return aligned(
         [
-            [kind if not place else "", f"{each.path} ({each.op})", word(each), remark(each)]
+            [kind if not place else "", f"{each.path} ({each.op})", label(each), remark(each)]
             for place, each in enumerate(found)
         ]
     )
 
 
-def _standing_of(governed: GovernedFolder, intent: Intent) -> CallStanding:
-    """What holds for a task that works under the intent."""
+def _call_context(governed: GovernedFolder, intent: Intent) -> CallContext:
+    """The rules for a task that works under the intent."""
     policy, wrong = read_command_policy(governed.layout)
-    return CallStanding(
+    return CallContext(
         intent=intent,
         policy=governed.file.policy,
         digest=digest(intent, governed.file.policy),
         rules=rules_of(governed, intent),
         commands=policy,
-        commands_wrong=wrong[0].message if wrong else "",
+        commands_error=wrong[0].message if wrong else "",
     )
 
 
@@ -286,7 +283,7 @@ def _action(governed: GovernedFolder, line: str, folder: str) -> Action:
     cwd = "" if below == "." else below
     return Action(
         title=line,
-        perform=_never,
+        perform=_refuse_to_run,
         command=line,
         cwd=cwd,
         judgement=judge(line, cwd),
@@ -297,37 +294,37 @@ def _call(line: str) -> ToolCall:
     return ToolCall(id="check", name="execute_command", arguments={"command": line})
 
 
-def _allowing(standing: CallStanding, action: Action) -> str:
+def _allowing_rules(ctx: CallContext, action: Action) -> str:
     """The rules that cover every part of the line; empty if none do."""
     judged = action.judgement
     if judged is None or not all_commands_known(judged):
         return ""
-    asked = RuleCall(tool="execute_command", commands=judged.commands)
-    decision, rule = decide(standing.intent.permissions, asked)
+    rule_call = RuleCall(tool="execute_command", commands=judged.commands)
+    decision, rule = decide(ctx.intent.permissions, rule_call)
     if decision is Decision.ALLOW:
         return rule
-    said = opinion(standing.commands, judged.commands, redirects=bool(judged.targets))
-    if said.decision is not Decision.ALLOW:
+    project = opinion(ctx.commands, judged.commands, redirects=bool(judged.targets))
+    if project.decision is not Decision.ALLOW:
         return ""
-    return f"the project's rules for commands{f': {said.reason}' if said.reason else ''}"
+    return f"the project's rules for commands{f': {project.reason}' if project.reason else ''}"
 
 
-async def _never(permit: Permit) -> Outcome:
+async def _refuse_to_run(permit: Permit) -> Outcome:
     raise ToolError("Nothing is run here.")
 
 
-def _standing(intent: Intent) -> list[str]:
-    """Said if nobody could select the intent at this moment."""
+def _selectable_note(intent: Intent) -> list[str]:
+    """A note if the intent cannot be selected now."""
     if selectable(intent, now()):
         return []
     return [f"note: {intent.id} is {intent.status} and could not be selected now"]
 
 
-def _named_in(message: Path) -> tuple[str, ...]:
-    return intents_named(message.read_text(encoding="utf-8", errors="replace"))
+def _message_intents(message: Path) -> tuple[str, ...]:
+    return trailer_intents(message.read_text(encoding="utf-8", errors="replace"))
 
 
-def _of_branch(git: CommittedChanges) -> BranchIntent:
+def _branch_intent(git: CommittedChanges) -> BranchIntent:
     found = git.branch_intent()
     if found is None:
         raise SettingsError(
@@ -345,21 +342,23 @@ def _check_commit(
     change: CommittedChange,
     intent_id: str | None,
 ) -> dict[str, object]:
-    """A commit may be made for several intents; then each of its files must be some intent's."""
+    """Check a commit. Each file must be in the scope of one of the intents it names."""
     ids = (intent_id,) if intent_id else change.intent_ids
     head = f"{change.revision[:SHORT_REVISION]}"
-    said: dict[str, object] = {"commit": change.revision, "intents": list(ids), "targets": []}
-    if not change.files or (not ids and git.only_governance(change)):
-        options.say(f"{head}  no files that need an intent")
-        return {**said, "problem": None, "ok": True}
+    result: dict[str, object] = {"commit": change.revision, "intents": list(ids), "targets": []}
+    if not change.files or (not ids and git.is_governance_only(change)):
+        options.echo(f"{head}  no files that need an intent")
+        return {**result, "problem": None, "ok": True}
     problem = _problem(governed, ids)
     if problem:
-        options.say(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
-        return {**said, "problem": problem, "ok": False}
-    found = _best([git.judged(change, rules_of(governed, governed.intent(each))) for each in ids])
-    options.say(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(astray(found)))
+        options.echo(f"{head}  {harmless_line(problem)}: {harmless_line(change.subject)}")
+        return {**result, "problem": problem, "ok": False}
+    found = _best(
+        [git.judge_change(change, rules_of(governed, governed.intent(each))) for each in ids]
+    )
+    options.echo(f"{head}  {', '.join(ids)}  {counts(found)}", *rows(not_fine(found)))
     targets = [as_json(each) for each in found]
-    return {**said, "targets": targets, "problem": None, "ok": all_fine(found)}
+    return {**result, "targets": targets, "problem": None, "ok": all_fine(found)}
 
 
 def _problem(governed: GovernedFolder, ids: Sequence[str]) -> str:
@@ -373,9 +372,9 @@ def _problem(governed: GovernedFolder, ids: Sequence[str]) -> str:
 
 
 def _best(judgements: Sequence[tuple[PathFinding, ...]]) -> tuple[PathFinding, ...]:
-    """For each file the verdict of the intent that likes it best."""
+    """For each file, the most favourable verdict of several intents."""
     return tuple(min(each, key=_objection) for each in zip(*judgements, strict=True))
 
 
 def _objection(finding: PathFinding) -> tuple[bool, int]:
-    return not fine(finding), int(finding.decision)
+    return not is_fine(finding), int(finding.decision)

@@ -1,4 +1,4 @@
-"""`rookery intents list` and `show`: what there is to do and how far it is; one intent in full."""
+"""`rookery intents list` and `show`."""
 
 import os
 from collections import Counter
@@ -10,16 +10,8 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.core.refusals import Problem
-from rookery.core.text.terminal_text import Paint, cells_of, harmless_line
-from rookery.governance.cli.intents_common import (
-    CommonOptions,
-    GovernedFolder,
-    aligned,
-    common,
-    counted,
-    now,
-    open_folder,
-)
+from rookery.core.text.terminal_text import Paint, aligned, cells_of, counted, harmless_line
+from rookery.governance.cli.common import CommonOptions, GovernedFolder, common, now, open_folder
 from rookery.governance.cli.intents_validate import problems_of
 from rookery.governance.criteria import CriterionStanding
 from rookery.governance.intents.intent import (
@@ -28,13 +20,13 @@ from rookery.governance.intents.intent import (
     IntentStatus,
     digest,
     expired,
-    in_order,
     selectable,
+    sort_intents,
 )
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_map import IntentActivity, activity
 from rookery.governance.intents.leases import Lease, Leases
-from rookery.governance.ledger.statistics import counted_records
+from rookery.governance.ledger.statistics import brief_records
 from rookery.governance.scope.locations import find_location, ignores_case
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import Op, PathFinding
@@ -47,7 +39,7 @@ WIDTH = 80
 SHORT_DIGEST = 12
 
 
-class _Shown(Struct, frozen=True, kw_only=True):
+class _IntentDetails(Struct, frozen=True, kw_only=True):
     intent: Intent
     digest: str
     done: IntentActivity
@@ -74,15 +66,15 @@ def list_command(
     governed = open_folder(options)
     found = [
         each
-        for each in in_order(governed.usable.intents)
+        for each in sort_intents(governed.usable.intents)
         if (not statuses or str(each.status) in statuses)
         and set(tags) <= set(each.tags)
         and (touching is None or _owns(governed, each, touching, options.folder))
     ]
-    done = activity(counted_records(governed.layout.folder))
+    done = activity(brief_records(governed.layout.folder))
     problems = problems_of(governed)
-    options.say(*_table(found, done, options.paint), _sums(found, governed, problems))
-    options.tell(
+    options.echo(*_table(found, done, options.paint), _total(found, governed, problems))
+    options.print_json(
         {
             "intents": [_as_json(each, done, governed) for each in found],
             "problems": [each.to_json() for each in problems],
@@ -91,11 +83,11 @@ def list_command(
     return 0
 
 
-def time_shown(time: str) -> str:
+def format_time(time: str) -> str:
     return time[:16].replace("T", " ") or "-"
 
 
-def scope_shown(intent: Intent) -> str:
+def format_scope(intent: Intent) -> str:
     if not intent.owned_scope:
         return "-"
     more = len(intent.owned_scope) - 1
@@ -108,16 +100,16 @@ def scope_shown(intent: Intent) -> str:
 def show_command(options: CommonOptions, intent_id: str) -> int:
     """Show an intent: its scope, its acceptance criteria and the recorded changes."""
     governed = open_folder(options)
-    shown = _looked_up(governed, governed.intent(intent_id))
-    options.say(*_lines(shown))
-    options.tell(_whole_as_json(shown, governed))
+    details = _load_details(governed, governed.intent(intent_id))
+    options.echo(*_lines(details))
+    options.print_json(_details_as_json(details, governed))
     return 0
 
 
-def _owns(governed: GovernedFolder, intent: Intent, said: str, folder: Path) -> bool:
+def _owns(governed: GovernedFolder, intent: Intent, path: str, folder: Path) -> bool:
     if intent.id in governed.file.broken:
         return False
-    at = find_location(governed.layout, said, Op.MODIFY, cwd=os.fspath(folder))
+    at = find_location(governed.layout, path, Op.MODIFY, cwd=os.fspath(folder))
     if isinstance(at, PathFinding) or not at.governed or at.outside:
         return False
     owned = scope(intent.owned_scope, ignore_case=ignores_case(governed.layout.root))
@@ -131,7 +123,7 @@ def _table(
         return []
     rows = [HEAD, *(_row(each, done.get(each.id, _NOTHING)) for each in intents)]
     head, *lines = aligned(rows, right=_NUMBERS)
-    return [paint.dim(head), *map(_coloured, lines, intents, [paint] * len(lines))]
+    return [paint.dim(head), *map(_paint_row, lines, intents, [paint] * len(lines))]
 
 
 def _row(intent: Intent, done: IntentActivity) -> list[str]:
@@ -139,14 +131,14 @@ def _row(intent: Intent, done: IntentActivity) -> list[str]:
         intent.id,
         str(intent.status),
         str(intent.revision),
-        scope_shown(intent),
+        format_scope(intent),
         str(len(done.files)),
-        time_shown(done.last_change),
+        format_time(done.last_change),
         intent.name,
     ]
 
 
-def _coloured(line: str, intent: Intent, paint: Paint) -> str:
+def _paint_row(line: str, intent: Intent, paint: Paint) -> str:
     match intent.status:
         case IntentStatus.IN_PROGRESS:
             return paint.bold(line)
@@ -156,14 +148,14 @@ def _coloured(line: str, intent: Intent, paint: Paint) -> str:
             return line
 
 
-def _sums(intents: Sequence[Intent], governed: GovernedFolder, problems: Sequence[Problem]) -> str:
+def _total(intents: Sequence[Intent], governed: GovernedFolder, problems: Sequence[Problem]) -> str:
     counts = Counter(each.status for each in intents)
     words = [
         f"{counts[each]} {each.value.lower().replace('_', ' ')}" for each in ORDER if counts[each]
     ]
-    told = f"{counted(len(intents), 'intent')}{': ' if words else ''}{', '.join(words)}."
+    totals = f"{counted(len(intents), 'intent')}{': ' if words else ''}{', '.join(words)}."
     where = f" See: {NAME} intents validate" if problems else ""
-    return f"{told} {summary(governed.file, problems)}{where}"
+    return f"{totals} {summary(governed.file, problems)}{where}"
 
 
 def _as_json(
@@ -184,46 +176,46 @@ def _as_json(
     }
 
 
-def _looked_up(governed: GovernedFolder, intent: Intent) -> _Shown:
-    records = counted_records(governed.layout.folder)
+def _load_details(governed: GovernedFolder, intent: Intent) -> _IntentDetails:
+    records = brief_records(governed.layout.folder)
     done = activity(each for each in records if each.intent_id == intent.id)
-    from rookery.governance.cli.intents import coverage_of  # which collects this command
+    from rookery.governance.cli.intents import coverage_of  # circular import
 
-    proved = coverage_of(governed)
-    states = {each.intent_id: each.state for each in proved.coverage.intents}
-    living = Leases(governed.layout).living(now=now())
-    return _Shown(
+    report = coverage_of(governed)
+    states = {each.intent_id: each.state for each in report.coverage.intents}
+    active = Leases(governed.layout).active(now=now())
+    return _IntentDetails(
         intent=intent,
         digest=digest(intent, governed.file.policy),
         done=done.get(intent.id, IntentActivity()),
         state=states.get(intent.id, ""),
-        criteria=proved.standings[intent.id],
-        leases=tuple(each for each in living if each.intent_id == intent.id),
+        criteria=report.standings[intent.id],
+        leases=tuple(each for each in active if each.intent_id == intent.id),
     )
 
 
-def _lines(shown: _Shown) -> list[str]:
-    intent = shown.intent
+def _lines(details: _IntentDetails) -> list[str]:
+    intent = details.intent
     title = f"{intent.id}  {harmless_line(intent.name)}"
     status = f"{intent.status}, revision {intent.revision}"
     gap = " " * max(2, WIDTH - cells_of(title) - len(status))
-    return [f"{title}{gap}{status}", *_facts(shown)]
+    return [f"{title}{gap}{status}", *_facts(details)]
 
 
-def _facts(shown: _Shown) -> Iterator[str]:
-    intent = shown.intent
+def _facts(details: _IntentDetails) -> Iterator[str]:
+    intent = details.intent
     if intent.description:
         yield from _labelled("description", intent.description.splitlines())
     yield from _labelled("scope", ["   ".join(map(_pattern, intent.owned_scope)) or "none"])
     yield from _labelled("constraints", _numbered([each.text for each in intent.constraints]))
-    yield from _labelled("criteria", [_criterion(intent, each) for each in shown.criteria])
-    yield from _labelled("budget", _budget(shown))
+    yield from _labelled("criteria", [_criterion(intent, each) for each in details.criteria])
+    yield from _labelled("budget", _budget(details))
     yield from _labelled("depends on", [", ".join(intent.depends_on)] if intent.depends_on else [])
-    if shown.state:
-        yield from _labelled("coverage", [f"{shown.state}{_how_far(shown.criteria)}"])
-    yield from _labelled("changes", [_changes(shown.done)])
-    yield from _labelled("running", [f"task {each.task}" for each in shown.leases])
-    yield from _labelled("digest", [shown.digest[:SHORT_DIGEST]])
+    if details.state:
+        yield from _labelled("coverage", [f"{details.state}{_progress(details.criteria)}"])
+    yield from _labelled("changes", [_changes(details.done)])
+    yield from _labelled("running", [f"task {each.task}" for each in details.leases])
+    yield from _labelled("digest", [details.digest[:SHORT_DIGEST]])
 
 
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
@@ -235,13 +227,13 @@ def _numbered(lines: Sequence[str]) -> list[str]:
     return [f"{number} {line}" for number, line in enumerate(lines, start=1)]
 
 
-def _pattern(said: str) -> str:
-    return f"not {said[1:]}" if said.startswith("!") else said
+def _pattern(pattern: str) -> str:
+    return f"not {pattern[1:]}" if pattern.startswith("!") else pattern
 
 
 def _criterion(intent: Intent, its: CriterionStanding) -> str:
-    said = its.criterion.verify.command if its.criterion.verify else its.criterion.text
-    return f"{its.id} [{_standing(intent, its)}] {said}"
+    text = its.criterion.verify.command if its.criterion.verify else its.criterion.text
+    return f"{its.id} [{_standing(intent, its)}] {text}"
 
 
 def _standing(intent: Intent, its: CriterionStanding) -> str:
@@ -255,22 +247,22 @@ def _standing(intent: Intent, its: CriterionStanding) -> str:
             return its.state.replace("_", " ")
 
 
-def _budget(shown: _Shown) -> list[str]:
-    limits, done = shown.intent.budget, shown.done
-    said = []
+def _budget(details: _IntentDetails) -> list[str]:
+    limits, done = details.intent.budget, details.done
+    parts = []
     if limits.max_files is not None:
-        said.append(f"{len(done.files)} of {limits.max_files} files")
+        parts.append(f"{len(done.files)} of {limits.max_files} files")
     if limits.max_changed_lines is not None:
-        said.append(f"{done.lines} of {limits.max_changed_lines} lines")
+        parts.append(f"{done.lines} of {limits.max_changed_lines} lines")
     if limits.max_tool_calls is not None:
-        said.append(f"{done.calls} of {limits.max_tool_calls} calls")
+        parts.append(f"{done.calls} of {limits.max_tool_calls} calls")
     if limits.expires_at is not None:
-        word = "expired" if expired(shown.intent, now()) else "expires"
-        said.append(f"{word} {limits.expires_at.date().isoformat()}")
-    return [", ".join(said)] if said else []
+        word = "expired" if expired(details.intent, now()) else "expires"
+        parts.append(f"{word} {limits.expires_at.date().isoformat()}")
+    return [", ".join(parts)] if parts else []
 
 
-def _how_far(criteria: Sequence[CriterionStanding]) -> str:
+def _progress(criteria: Sequence[CriterionStanding]) -> str:
     good = sum(each.state == "passed" and bool(each.criterion.verify) for each in criteria)
     noun = "criterion" if len(criteria) == 1 else "criteria"
     return f" ({good} of {len(criteria)} {noun} checked)" if criteria else ""
@@ -283,8 +275,8 @@ def _changes(done: IntentActivity) -> str:
     )
 
 
-def _whole_as_json(shown: _Shown, governed: GovernedFolder) -> dict[str, object]:
-    intent, done = shown.intent, shown.done
+def _details_as_json(details: _IntentDetails, governed: GovernedFolder) -> dict[str, object]:
+    intent, done = details.intent, details.done
     return {
         "id": intent.id,
         "name": intent.name,
@@ -301,16 +293,16 @@ def _whole_as_json(shown: _Shown, governed: GovernedFolder) -> dict[str, object]
                 "command": each.criterion.verify.command if each.criterion.verify else None,
                 "standing": _standing(intent, each),
             }
-            for number, each in enumerate(shown.criteria, start=1)
+            for number, each in enumerate(details.criteria, start=1)
         ],
         "depends_on": list(intent.depends_on),
-        "coverage": shown.state or None,
+        "coverage": details.state or None,
         "files": sorted(done.files),
         "calls": done.calls,
         "refused": done.refused,
         "approved_outside_scope": done.approved_outside,
-        "running_tasks": [each.task for each in shown.leases],
-        "digest": shown.digest,
+        "running_tasks": [each.task for each in details.leases],
+        "digest": details.digest,
         "problems": [
             each.to_json() for each in governed.file.problems if each.intent_id == intent.id
         ],

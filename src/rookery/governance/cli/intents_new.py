@@ -1,4 +1,4 @@
-"""`rookery intents new`: an intent is described, by options or by answers at a terminal."""
+"""`rookery intents new`: create an intent from options, or from answers at the terminal."""
 
 import re
 import shlex
@@ -12,20 +12,18 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import aligned, counted, harmless_line
 from rookery.errors import RookeryError, SettingsError
-from rookery.governance.cli.intents_changes import Changing, PlannedChange
-from rookery.governance.cli.intents_common import (
+from rookery.governance.cli.common import (
     CommonOptions,
-    aligned,
-    asked,
-    at_a_terminal,
+    ask,
     common,
-    counted,
+    is_interactive,
     now,
     open_folder,
-    stamp,
+    timestamp,
 )
+from rookery.governance.cli.intents_changes import IntentChanger, PlannedChange
 from rookery.governance.intents.file_nodes import Fault
 from rookery.governance.intents.intent import (
     Constraint,
@@ -43,7 +41,7 @@ from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
 _CRITERION = "criterion: how to tell that it is done; commands are run"
-USUAL_PREFIX = "INT"
+DEFAULT_PREFIX = "INT"
 _NUMBERED = re.compile(r"(?P<prefix>[A-Za-z][A-Za-z0-9_.-]*?)-(?P<number>\d{1,9})")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _CHECKERS = frozenset(
@@ -58,8 +56,8 @@ _CHECK_VERBS = frozenset(
 LONGEST_TEXT = 4000
 
 
-class Described(Struct, frozen=True, kw_only=True):
-    """An intent as somebody describes it. `checks` are commands whose success proves something."""
+class IntentDraft(Struct, frozen=True, kw_only=True):
+    """The fields of a new intent."""
 
     name: str
     scope: tuple[str, ...] = ()
@@ -70,7 +68,7 @@ class Described(Struct, frozen=True, kw_only=True):
     parent: str = ""
 
     def as_command(self) -> str:
-        """What describes the same without questions."""
+        """The command that creates the same intent without questions."""
         words = [NAME, "intents", "new", "--name", self.name]
         words += ["--description", self.description] if self.description else []
         words += ["--parent", self.parent] if self.parent else []
@@ -128,121 +126,121 @@ def new_command(
     parent: str,
 ) -> int:
     """Create an intent. Without options, it asks for each field."""
-    _insist_on_id(intent_id)
+    _require_valid_id(intent_id)
     governed = open_folder(options)
-    by_answers = name is None and not (scope or criteria or checks or constraints)
-    if by_answers and at_a_terminal():
-        _free_id(governed.usable, intent_id)  # before anybody types in vain
-        described = _described_by_answers(description, tuple(depends_on), parent)
+    by_questions = name is None and not (scope or criteria or checks or constraints)
+    if by_questions and is_interactive():
+        _free_id(governed.usable, intent_id)  # fail before the user types answers
+        draft = _ask_for_draft(description, tuple(depends_on), parent)
     elif name is None:
         raise SettingsError("An intent needs a name: give --name.")
     else:
-        described = Described(
+        draft = IntentDraft(
             name=name,
             scope=tuple(scope),
-            criteria=(*map(_criterion, criteria), *map(_checked, checks)),
+            criteria=(*map(_criterion, criteria), *map(_command_criterion, checks)),
             constraints=tuple(constraints),
             description=description,
             depends_on=tuple(depends_on),
             parent=parent,
         )
-    _insist_on_sense(described)
+    _require_valid(draft)
 
     def plan(file: IntentFile) -> PlannedChange:
         chosen = _free_id(file, intent_id)
-        edit = AddIntent(_intent(chosen, described))
-        return PlannedChange(intent_id=chosen, edits=(edit,), more={"name": described.name})
+        edit = AddIntent(_intent(chosen, draft))
+        return PlannedChange(intent_id=chosen, edits=(edit,), more={"name": draft.name})
 
-    with _kept_words(described) if by_answers else nullcontext():
-        made = Changing(governed).change("new", plan)
-    _tell(options, made.after, FilesInScope(governed.layout.root))
+    with _command_on_error(draft) if by_questions else nullcontext():
+        made = IntentChanger(governed).change("new", plan)
+    _print_created(options, made.after, FilesInScope(governed.layout.root))
     return 0
 
 
 def next_id(file: IntentFile) -> str:
-    """The next number of the prefix that is used most, the first of equals."""
+    """The next number of the most used prefix; the first if several are used equally."""
     found = [match for each in file.intents if (match := _NUMBERED.fullmatch(each.id))]
     if not found:
-        return f"{USUAL_PREFIX}-001"
+        return f"{DEFAULT_PREFIX}-001"
     prefix, _ = Counter(each["prefix"] for each in found).most_common(1)[0]
     numbers = [each["number"] for each in found if each["prefix"] == prefix]
     last = max(numbers, key=int)
     return f"{prefix}-{int(last) + 1:0{len(last)}d}"
 
 
-def name_fault(said: str) -> str:
-    if not said.strip() or "\n" in said or len(said) > LONGEST_NAME:
+def name_fault(text: str) -> str:
+    if not text.strip() or "\n" in text or len(text) > LONGEST_NAME:
         return f"A name must be one line of 1 to {LONGEST_NAME} characters."
     return ""
 
 
-def scope_fault(said: str) -> str:
+def scope_fault(text: str) -> str:
     try:
-        scope_pattern(said)
+        scope_pattern(text)
     except PatternError as error:
-        return f"{harmless_line(said)}: {error}."
+        return f"{harmless_line(text)}: {error}."
     return ""
 
 
-def description_fault(said: str) -> str:
-    return _too_long("A description", said, LONGEST_TEXT)
+def description_fault(text: str) -> str:
+    return _too_long("A description", text, LONGEST_TEXT)
 
 
-def constraint_fault(said: str) -> str:
-    return _too_long("A constraint", said, LONGEST_CONSTRAINT)
+def constraint_fault(text: str) -> str:
+    return _too_long("A constraint", text, LONGEST_CONSTRAINT)
 
 
-def criterion_fault(said: str) -> str:
-    return _too_long("A criterion", said, LONGEST_TEXT)
+def criterion_fault(text: str) -> str:
+    return _too_long("A criterion", text, LONGEST_TEXT)
 
 
 @contextmanager
-def _kept_words(described: Described) -> Iterator[None]:
-    """What somebody typed is not lost if it cannot be written down now."""
+def _command_on_error(draft: IntentDraft) -> Iterator[None]:
+    """Print the equivalent command if writing fails, so that typed answers are not lost."""
     try:
         yield
     except RookeryError:
-        print("The same as a command:", described.as_command(), sep="\n", file=sys.stderr)
+        print("The same as a command:", draft.as_command(), sep="\n", file=sys.stderr)
         raise
 
 
-def _described_by_answers(description: str, depends_on: tuple[str, ...], parent: str) -> Described:
-    return Described(
-        name=_one("name", name_fault),
-        description=description or _one("description (may be empty)", description_fault),
-        scope=_several("scope, a file or a pattern such as src/api/**", scope_fault),
-        constraints=_several("constraint, what must not be broken", constraint_fault),
-        criteria=tuple(map(_criterion, _several(_CRITERION, criterion_fault))),
+def _ask_for_draft(description: str, depends_on: tuple[str, ...], parent: str) -> IntentDraft:
+    return IntentDraft(
+        name=_ask_one("name", name_fault),
+        description=description or _ask_one("description (may be empty)", description_fault),
+        scope=_ask_several("scope, a file or a pattern such as src/api/**", scope_fault),
+        constraints=_ask_several("constraint, what must not be broken", constraint_fault),
+        criteria=tuple(map(_criterion, _ask_several(_CRITERION, criterion_fault))),
         depends_on=depends_on,
         parent=parent,
     )
 
 
-def _one(what: str, fault: Fault) -> str:
-    """What somebody answers, asked again until it makes sense."""
-    while wrong := fault(said := asked(f"{what}: ")):
+def _ask_one(what: str, fault: Fault) -> str:
+    """Ask until the answer is valid."""
+    while wrong := fault(text := ask(f"{what}: ")):
         print(wrong)
-    return said
+    return text
 
 
-def _several(what: str, fault: Fault) -> tuple[str, ...]:
+def _ask_several(what: str, fault: Fault) -> tuple[str, ...]:
     found: list[str] = []
-    while said := _one(f"{what} (empty to continue)", lambda said: fault(said) if said else ""):
-        found.append(said)
+    while text := _ask_one(f"{what} (empty to continue)", lambda text: fault(text) if text else ""):
+        found.append(text)
     return tuple(found)
 
 
-def _criterion(said: str) -> Criterion:
-    """A test command is recognised; everything else is for a person to decide."""
+def _criterion(text: str) -> Criterion:
+    """A criterion from a text. Known test commands are run as the check."""
     try:
-        words = shlex.split(said)
+        words = shlex.split(text)
     except ValueError:
-        return Criterion(text=said)
-    return _checked(said) if _is_check(words) else Criterion(text=said)
+        return Criterion(text=text)
+    return _command_criterion(text) if _is_check(words) else Criterion(text=text)
 
 
 def _is_check(words: Sequence[str]) -> bool:
-    """Whether a command is a known test, linter or build. A sentence may begin with "make"."""
+    """Whether it is a known test, linter or build. "make" may start a sentence, so it is not."""
     if not words or words[0] == "make":
         return False
     names = [PurePosixPath(words[0]).name.lower().removesuffix(".exe"), *words[1:]]
@@ -252,23 +250,23 @@ def _is_check(words: Sequence[str]) -> bool:
     return bool(_CHECKERS & set(names[:1])) or bool(runs and _CHECK_VERBS & set(names[1:3]))
 
 
-def _checked(command: str) -> Criterion:
+def _command_criterion(command: str) -> Criterion:
     return Criterion(text=command, verify=Verify(command=command))
 
 
-def _insist_on_id(intent_id: str) -> None:
+def _require_valid_id(intent_id: str) -> None:
     if intent_id and not _ID.fullmatch(intent_id):
         raise SettingsError(
             f"{intent_id} is not an id: use a letter, then letters, digits, . _ or -."
         )
 
 
-def _insist_on_sense(described: Described) -> None:
+def _require_valid(draft: IntentDraft) -> None:
     faults = [
-        name_fault(described.name),
-        *map(scope_fault, described.scope),
-        *map(constraint_fault, described.constraints),
-        *(criterion_fault(each.text) for each in described.criteria),
+        name_fault(draft.name),
+        *map(scope_fault, draft.scope),
+        *map(constraint_fault, draft.constraints),
+        *(criterion_fault(each.text) for each in draft.criteria),
     ]
     if wrong := next(filter(None, faults), ""):
         raise SettingsError(wrong)
@@ -280,22 +278,22 @@ def _free_id(file: IntentFile, wanted: str) -> str:
     return wanted or next_id(file)
 
 
-def _intent(intent_id: str, described: Described) -> Intent:
+def _intent(intent_id: str, draft: IntentDraft) -> Intent:
     return Intent(
         id=intent_id,
-        name=described.name.strip(),
+        name=draft.name.strip(),
         status=IntentStatus.PENDING,
-        description=described.description,
-        owned_scope=described.scope,
-        constraints=tuple(Constraint(text=each) for each in described.constraints),
-        acceptance_criteria=described.criteria,
-        depends_on=described.depends_on,
-        parent=described.parent,
-        created_at=stamp(now()),
+        description=draft.description,
+        owned_scope=draft.scope,
+        constraints=tuple(Constraint(text=each) for each in draft.constraints),
+        acceptance_criteria=draft.criteria,
+        depends_on=draft.depends_on,
+        parent=draft.parent,
+        created_at=timestamp(now()),
     )
 
 
-def _tell(options: CommonOptions, intent: Intent, files: FilesInScope) -> None:
+def _print_created(options: CommonOptions, intent: Intent, files: FilesInScope) -> None:
     scope = [
         ["  scope", each, "" if each[:1] == "!" else _matches(files, each)]
         for each in intent.owned_scope
@@ -305,12 +303,12 @@ def _tell(options: CommonOptions, intent: Intent, files: FilesInScope) -> None:
         for each in intent.acceptance_criteria
     ]
     rows = [*scope, *criteria]
-    options.say(
+    options.echo(
         f"{intent.id} created, status {intent.status}",
         *(aligned(rows) if rows else []),
         f"start it with: {NAME} intents start {intent.id}",
     )
-    options.tell(
+    options.print_json(
         {
             "id": intent.id,
             "name": intent.name,
@@ -328,8 +326,8 @@ def _matches(files: FilesInScope, pattern: str) -> str:
     return f"(matches {counted(files.count(pattern), 'file')})"
 
 
-def _too_long(what: str, said: str, longest: int) -> str:
-    much = len(said)
+def _too_long(what: str, text: str, longest: int) -> str:
+    size = len(text)
     return (
-        f"{what} can have at most {longest} characters; this has {much}." if much > longest else ""
+        f"{what} can have at most {longest} characters; this has {size}." if size > longest else ""
     )

@@ -1,4 +1,4 @@
-"""`rookery intents validate` and `doctor`: what is wrong with the files of governance."""
+"""`rookery intents validate`, and the governance checks of `rookery doctor`."""
 
 import os
 from collections import Counter
@@ -13,14 +13,13 @@ from rookery import NAME
 from rookery.core.limits import KIB, MIB
 from rookery.core.refusals import Finding, Health, Problem, Severity
 from rookery.core.settings import HookSettings
-from rookery.core.text.terminal_text import Paint, harmless, harmless_line
-from rookery.governance.cli.intents_common import (
+from rookery.core.text.terminal_text import Paint, counted, harmless, harmless_line
+from rookery.governance.cli.common import (
     FINDINGS,
     WARNINGS,
     CommonOptions,
     GovernedFolder,
     common,
-    counted,
     now,
     open_folder,
 )
@@ -29,26 +28,36 @@ from rookery.governance.external_hooks.hook_files import (
     KnownHook,
     TrustStatus,
     find_hooks,
+    hook_places,
 )
 from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.intents.intent import Intent, IntentStatus, digest
-from rookery.governance.intents.intent_checks import changed_without_revision, rendered
-from rookery.governance.layout import Layout, find_layout, governed_places, nested_roots
+from rookery.governance.intents.intent_checks import changed_without_revision, render, summary
+from rookery.governance.intents.intent_file import IntentReader
+from rookery.governance.layout import (
+    HOOK_TRUST,
+    Layout,
+    find_layout,
+    hook_trust_file,
+    nested_roots,
+    outside_folder,
+)
 from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
-from rookery.governance.ledger.state_files import KnownHeads
-from rookery.governance.ledger.traced import TracedRecord
+from rookery.governance.ledger.state_files import known_heads
+from rookery.governance.ledger.traced import TracedRecord, records_on
 from rookery.governance.scope.command_policy import read_command_policy
 from rookery.governance.scope.locations import FilesInScope
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_rules import read_intent_ignore
+from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 
 LONGEST_RECORD = MIB
 
 
 def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iterator[Finding]:
-    """A line for each of these that there is. Nothing is made, and no ledger is read as a whole."""
+    """Check intents, ledger and hooks. Writes nothing and does not read the whole ledger."""
     found = find_layout(workspace, workspace)
     if found.layout:
         yield check_intents(found.layout)
@@ -59,10 +68,6 @@ def check_governed(workspace: Path, places: Places, hooks: HookSettings) -> Iter
 
 
 def check_intents(layout: Layout) -> Finding:
-    from rookery.governance.intents.intent import IntentStatus
-    from rookery.governance.intents.intent_checks import summary
-    from rookery.governance.intents.intent_file import IntentReader
-
     file = IntentReader(layout).read().file
     running = sum(each.status is IntentStatus.IN_PROGRESS for each in file.intents)
     text = f"{running} of {len(file.intents)} in progress."
@@ -73,7 +78,7 @@ def check_intents(layout: Layout) -> Finding:
 
 
 def check_ledger(layout: Layout) -> Iterator[Finding]:
-    """By its last record: whether all of it is whole takes the time to read all of it."""
+    """Check the last record only; reading all of a ledger takes too long."""
     try:
         with layout.ledger.open("rb") as opened:
             size = opened.seek(0, os.SEEK_END)
@@ -85,17 +90,15 @@ def check_ledger(layout: Layout) -> Iterator[Finding]:
         yield Finding("ledger", Health.BAD, f"It cannot be read ({error.strerror}).")
         return
     text = f"{max(1, size // KIB):,} KiB in {layout.shown(layout.ledger)}"
-    if _ends_well(end):
-        told = f"{text}; its last record is valid. To check all of it: {NAME} trace verify"
-        yield Finding("ledger", Health.OK, told)
+    if _ends_with_record(end):
+        valid = f"{text}; its last record is valid. To check all of it: {NAME} trace verify"
+        yield Finding("ledger", Health.OK, valid)
     else:
         broken = f"{text}; its last record is damaged."
         yield Finding("ledger", Health.WARN, broken, f"{NAME} trace verify")
 
 
-def _ends_well(end: bytes) -> bool:
-    from rookery.governance.ledger.traced import records_on
-
+def _ends_with_record(end: bytes) -> bool:
     if not end:
         return True
     *_, last = end.removesuffix(b"\n").split(b"\n")
@@ -105,33 +108,15 @@ def _ends_well(end: bytes) -> bool:
 def check_hooks(
     workspace: Path, layout: Layout | None, places: Places, settings: HookSettings
 ) -> Iterator[Finding]:
-    from rookery.governance.external_hooks.hook_files import (
-        HOOK_FILE,
-        MANAGED_FILE,
-        HookPlaces,
-        find_hooks,
-    )
-    from rookery.governance.external_hooks.hook_trust import HookTrust
-    from rookery.governance.layout import hook_trust_file
-    from rookery.permissions.trust import TrustStore
-
-    found = find_hooks(
-        HookPlaces(
-            workspace=workspace,
-            managed=MANAGED_FILE,
-            user=places.config / HOOK_FILE,
-            import_claude=settings.import_claude,
-            managed_only=settings.managed_only,
-        )
-    )
+    found = find_hooks(hook_places(workspace, places, settings))
     if not found.hooks and not found.problems:
         return
-    # asking where trust is kept would name a workspace that has no name yet
+    # hook_trust_file would create the workspace's id, and this check must not write
     unnamed = layout is not None and not (layout.state / "workspace_id").exists()
-    nowhere = places.governance / "unnamed"
-    kept = nowhere if unnamed else hook_trust_file(workspace, places)
+    missing = places.governance / "unnamed"
+    trust_file = missing if unnamed else hook_trust_file(workspace, places)
     trusted = TrustStore(places.trust_file).trusts(workspace)
-    trust = HookTrust(kept, workspace, workspace_trusted=trusted)
+    trust = HookTrust(trust_file, workspace, workspace_trusted=trusted)
     counts = Counter(trust.status(each).may_run for each in found.hooks)
     text = f"{counts[True]} trusted, {counts[False]} untrusted."
     if found.problems:
@@ -143,8 +128,8 @@ def check_hooks(
         yield Finding("hooks", Health.OK, text)
 
 
-class Examined(Struct, frozen=True, kw_only=True):
-    """One file, what it holds in a few words, and what is wrong with it."""
+class CheckedFile(Struct, frozen=True, kw_only=True):
+    """A checked file: a summary of its content, and its problems."""
 
     file: str
     holds: str
@@ -157,17 +142,17 @@ class Examined(Struct, frozen=True, kw_only=True):
 def validate_command(options: CommonOptions, strict: bool) -> int:
     """Validate the governance files and list all problems."""
     governed = open_folder(options)
-    examined = examined_files(governed)
-    problems = [problem for each in examined for problem in each.problems]
+    checked = check_files(governed)
+    problems = [problem for each in checked for problem in each.problems]
     errors = sum(each.severity is Severity.ERROR for each in problems)
     warnings = len(problems) - errors
-    options.say(
-        *(line for each in examined for line in _lines(each, options.paint)),
+    options.echo(
+        *(line for each in checked for line in _lines(each, options.paint)),
         f"{counted(errors, 'error')}, {counted(warnings, 'warning')}{_broken(governed)}",
     )
-    options.tell(
+    options.print_json(
         {
-            "files": [{"file": each.file, "holds": each.holds} for each in examined],
+            "files": [{"file": each.file, "holds": each.holds} for each in checked],
             "problems": [each.to_json() for each in problems],
             "errors": errors,
             "warnings": warnings,
@@ -179,48 +164,47 @@ def validate_command(options: CommonOptions, strict: bool) -> int:
     return WARNINGS if warnings and strict else 0
 
 
-def examined_files(governed: GovernedFolder) -> list[Examined]:
-    return [found for look in LOOKS if (found := look(governed))]
+def check_files(governed: GovernedFolder) -> list[CheckedFile]:
+    return [found for check in FILE_CHECKS if (found := check(governed))]
 
 
 def problems_of(governed: GovernedFolder) -> list[Problem]:
-    """Everything that is wrong with the files of governance."""
-    return [problem for each in examined_files(governed) for problem in each.problems]
+    """All problems of the governance files."""
+    return [problem for each in check_files(governed) for problem in each.problems]
 
 
-def _intents(governed: GovernedFolder) -> Examined:
+def _intents(governed: GovernedFolder) -> CheckedFile:
     files = FilesInScope(governed.layout.root)
 
     def matches(pattern: str) -> bool:
         try:
             return files.any(pattern)
         except PatternError:
-            return True  # which is told as an error of its own
+            return True  # reported as an error already
 
     file = governed.reader.with_unmatched(governed.text, matches)
-    return Examined(
+    return CheckedFile(
         file=governed.layout.shown(governed.layout.intent_file),
         holds=counted(len(file.intents), "intent"),
-        problems=(*file.problems, *_changed_unseen(governed), *nested_roots(governed.layout)),
+        problems=(*file.problems, *_unrevised_changes(governed), *nested_roots(governed.layout)),
     )
 
 
-def _changed_unseen(governed: GovernedFolder) -> list[Problem]:
-    """Intents that mean something else than when they were last selected, under the same
-    number."""
+def _unrevised_changes(governed: GovernedFolder) -> list[Problem]:
+    """Intents whose definition changed since they were last selected while the revision did not."""
     if not governed.layout.ledger.exists():
         return []
-    found = [_changed(governed, each) for each in governed.file.intents]
+    found = [_unrevised_change(governed, each) for each in governed.file.intents]
     return [each for each in found if each]
 
 
-def _changed(governed: GovernedFolder, intent: Intent) -> Problem | None:
+def _unrevised_change(governed: GovernedFolder, intent: Intent) -> Problem | None:
     if intent.id in governed.file.broken:
         return None
     last = next((each for each in _selections(governed, intent) if each.intent_digest), None)
     if last is None or last.intent_rev is None:
         return None
-    # only what is in progress can be selected, so it is compared as if it still were
+    # the recorded digest is of an intent in progress, so the status is set for comparison
     as_selected = replace(intent, status=IntentStatus.IN_PROGRESS)
     return changed_without_revision(
         governed.layout.shown(governed.layout.intent_file),
@@ -232,51 +216,51 @@ def _changed(governed: GovernedFolder, intent: Intent) -> Problem | None:
 
 
 def _selections(governed: GovernedFolder, intent: Intent) -> Iterator[TracedRecord]:
-    """When the intent was selected, newest first."""
+    """Records of the intent's selections, newest first."""
     wanted = Query(intent=intent.id, kind="intent_selected")
     try:
-        heads = KnownHeads(governed_places(governed.layout, governed.places).heads)
+        heads = known_heads(governed.layout, governed.places.governance)
         yield from LedgerIndex(governed.layout.folder, heads.index).find(wanted)
-    except OSError:  # a folder that may only be read has no index
+    except OSError:  # a read-only folder has no index
         yield from newest(governed.layout.folder, wanted)
 
 
-def _exemptions(governed: GovernedFolder) -> Examined | None:
+def _exemptions(governed: GovernedFolder) -> CheckedFile | None:
     if not governed.layout.ignore_file.exists():
         return None
     at = now()
     found = read_intent_ignore(governed.layout, [each.id for each in governed.file.intents], at)
-    over = [each for each in found.exemptions if each.over(at)]
+    ended = [each for each in found.exemptions if each.has_ended(at)]
     entries = len(found.exemptions)
     holds = f"{entries} {'entry' if entries == 1 else 'entries'}"
-    if over:
-        named = ", ".join(f"{each.intent_id or each.pattern} until {each.until}" for each in over)
-        holds += f", {len(over)} expired ({named})"
-    return Examined(
+    if ended:
+        named = ", ".join(f"{each.intent_id or each.pattern} until {each.until}" for each in ended)
+        holds += f", {len(ended)} expired ({named})"
+    return CheckedFile(
         file=governed.layout.shown(governed.layout.ignore_file),
         holds=holds,
         problems=found.problems,
     )
 
 
-def _command_policy(governed: GovernedFolder) -> Examined | None:
+def _command_policy(governed: GovernedFolder) -> CheckedFile | None:
     policy, problems = read_command_policy(governed.layout)
     if not (policy.rules or policy.safe or policy.destructive or problems):
         return None
     rules = len(policy.rules) + len(policy.safe) + len(policy.destructive)
-    return Examined(
+    return CheckedFile(
         file=governed.layout.shown(governed.layout.command_policy_file),
         holds=counted(rules, "rule"),
         problems=problems,
     )
 
 
-def _hooks(governed: GovernedFolder) -> Examined | None:
+def _hooks(governed: GovernedFolder) -> CheckedFile | None:
     if not governed.layout.hooks_file.exists():
         return None
     name = governed.layout.shown(governed.layout.hooks_file)
     found = find_hooks(HookPlaces(workspace=governed.layout.root))
-    return Examined(
+    return CheckedFile(
         file=name,
         holds=f"{counted(len(found.hooks), 'hook')}{_trusted(governed, found.hooks)}",
         problems=tuple(
@@ -288,17 +272,17 @@ def _hooks(governed: GovernedFolder) -> Examined | None:
 
 def _trusted(governed: GovernedFolder, hooks: Sequence[KnownHook]) -> str:
     try:
-        kept = governed_places(governed.layout, governed.places).hook_trust
+        trust_file = outside_folder(governed.layout, governed.places.governance) / HOOK_TRUST
     except OSError as error:
         return f", trust not known ({error.strerror})"
-    trust = HookTrust(kept, governed.layout.root, workspace_trusted=governed.trusted)
+    trust = HookTrust(trust_file, governed.layout.root, workspace_trusted=governed.trusted)
     standings = Counter(str(trust.status(each)) for each in hooks)
     if list(standings) == [str(TrustStatus.TRUSTED)]:
         return ", trusted"
     return "".join(f", {number} {standing}" for standing, number in sorted(standings.items()))
 
 
-LOOKS: tuple[Callable[[GovernedFolder], Examined | None], ...] = (
+FILE_CHECKS: tuple[Callable[[GovernedFolder], CheckedFile | None], ...] = (
     _intents,
     _exemptions,
     _hooks,
@@ -306,15 +290,15 @@ LOOKS: tuple[Callable[[GovernedFolder], Examined | None], ...] = (
 )
 
 
-def _lines(examined: Examined, paint: Paint) -> Sequence[str]:
-    head = f"{examined.file}: {harmless_line(examined.holds)}"
-    return [head, *(line for each in examined.problems for line in _told(each, paint))]
+def _lines(checked: CheckedFile, paint: Paint) -> Sequence[str]:
+    head = f"{checked.file}: {harmless_line(checked.holds)}"
+    return [head, *(line for each in checked.problems for line in _problem_lines(each, paint))]
 
 
-def _told(problem: Problem, paint: Paint) -> list[str]:
-    """With a way out. An error has its place too; of a warning, the message says enough."""
+def _problem_lines(problem: Problem, paint: Paint) -> list[str]:
+    """Lines for a problem. Errors have a location; a warning's message is enough."""
     if problem.severity is Severity.ERROR:
-        return [paint.red(f"  {line}") for line in harmless(rendered(problem)).splitlines()]
+        return [paint.red(f"  {line}") for line in harmless(render(problem)).splitlines()]
     about = "" if problem.intent_id in problem.message else f"{problem.intent_id}: "
     fix = f"; {problem.fix}" if problem.fix else ""
     line = f"  warning {problem.code}  {harmless_line(about + problem.message + fix)}"

@@ -1,4 +1,4 @@
-"""`rookery trace`: what agents changed here and why, and whether the record of it is whole."""
+"""`rookery trace`: the command group, `log`, `show`, `stats` and `blame`."""
 
 import json
 import re
@@ -13,8 +13,9 @@ from msgspec import to_builtins
 from rookery import NAME
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
-from rookery.governance.cli.trace_common import (
-    CannotAnswer,
+from rookery.governance.cli.common import (
+    CommandFailed,
+    GovernanceGroup,
     OpenedLedger,
     TraceExit,
     ledger_command,
@@ -33,21 +34,21 @@ from rookery.governance.cli.trace_export import (
 from rookery.governance.cli.trace_verify import verify_command
 from rookery.governance.ledger.ledger_reader import (
     HOUSEKEEPING,
-    LOOKED_THROUGH,
+    MAX_SCANNED,
     Query,
     recent_records,
 )
 from rookery.governance.ledger.line_history import (
+    ChangeReason,
     OwnedLine,
-    Why,
     as_json,
     blame_rows,
     porcelain,
-    why_rows,
+    reason_rows,
 )
 from rookery.governance.ledger.record_text import Columns, chain_of, log_lines, record_page
 from rookery.governance.ledger.records import Kind, Outcome
-from rookery.governance.ledger.statistics import statistics, told
+from rookery.governance.ledger.statistics import format_statistics, statistics
 from rookery.governance.ledger.traced import TracedRecord
 
 _LINE = re.compile(r"(.+):([1-9][0-9]{0,8})")
@@ -70,56 +71,54 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
     Nothing is guessed.
     """
     from rookery.governance.ledger.git_history import history_of
-    from rookery.governance.ledger.line_history import line_history, whys_behind
+    from rookery.governance.ledger.line_history import change_reasons, line_history
 
-    path, one = _place(opened, where)
+    path, one = _parse_location(opened, where)
     wanted = (one, one) if one else _span(span)
     relative = path.relative_to(opened.layout.root).as_posix()
     history = history_of(opened.layout.root)
     owned = line_history(opened.folder, relative, _text(path), history)
     if wanted and wanted[0] > len(owned):
-        raise CannotAnswer(f"{relative} has only {len(owned)} lines.", TraceExit.NOT_FOUND)
+        raise CommandFailed(f"{relative} has only {len(owned)} lines.", TraceExit.NOT_FOUND)
     lines = owned[wanted[0] - 1 : wanted[1]] if wanted else owned
-    whys = whys_behind(opened.layout, lines) if why or one or opened.as_json else {}
+    reasons = change_reasons(opened.layout, lines) if why or one or opened.as_json else {}
     if opened.as_json:
-        print(json.dumps({"file": relative, "lines": [as_json(line, whys) for line in lines]}))
+        print(json.dumps({"file": relative, "lines": [as_json(line, reasons) for line in lines]}))
     elif for_tools:
         print_lines_with_tabs(map(porcelain, lines))
     else:
-        _print(lines, whys)
+        _print(lines, reasons)
     return TraceExit.FINE
 
 
-def _print(lines: list[OwnedLine], whys: dict[str, Why]) -> None:
-    """What stands behind a call is told once, under the last line in a row that it wrote."""
+def _print(lines: list[OwnedLine], reasons: dict[str, ChangeReason]) -> None:
+    """Print blamed lines. The details of a call follow the last of its consecutive lines."""
     rows = zip(lines, blame_rows(lines), strict=True)
     for _, run in groupby(rows, key=lambda row: (row[0].origin, row[0].record)):
-        together = list(run)
-        print_lines(row for _, row in together)
-        last = together[-1][0]
-        print_lines(why_rows(last, whys.get(last.record.id) if last.record else None))
+        group = list(run)
+        print_lines(row for _, row in group)
+        last = group[-1][0]
+        print_lines(reason_rows(last, reasons.get(last.record.id) if last.record else None))
 
 
 def print_lines_with_tabs(rows: Iterable[str]) -> None:
-    from rookery.core.text.terminal_text import harmless_line
-
     for row in rows:
         print("\t".join(map(harmless_line, row.split("\t"))))
 
 
-def _place(opened: OpenedLedger, where: str) -> tuple[Path, int]:
-    """The file and the line, 0 for none. A file may have a colon in its name."""
+def _parse_location(opened: OpenedLedger, where: str) -> tuple[Path, int]:
+    """Split FILE:LINE, with line 0 if there is none. A file name may contain a colon."""
     named, line = where, 0
     if not Path(where).exists() and (found := _LINE.fullmatch(where)):
         named, line = found[1], int(found[2])
-    # somebody in a sub-folder names a file as it is seen from there
+    # relative to the current folder first, then to the root
     path = next(
         (each for each in (Path(named), opened.layout.root / named) if each.is_file()), Path(named)
     ).resolve()
     if not path.is_relative_to(opened.layout.root):
         raise SettingsError(f"{named} is outside {opened.layout.root}, the folder of this ledger.")
     if not path.is_file():
-        raise CannotAnswer(f"No such file: {named}.", TraceExit.NOT_FOUND)
+        raise CommandFailed(f"No such file: {named}.", TraceExit.NOT_FOUND)
     return path, line
 
 
@@ -134,27 +133,27 @@ def _span(text: str) -> Span | None:
 
 def _text(path: Path) -> str:
     try:
-        held = path.read_bytes()
+        value = path.read_bytes()
     except OSError as error:
-        raise CannotAnswer(
+        raise CommandFailed(
             f"{path} cannot be read ({error.strerror}).", TraceExit.NOT_FOUND
         ) from error
-    if b"\0" in held:
-        raise CannotAnswer(f"{path} is not a text file.", TraceExit.FINDINGS)
-    return held.decode("utf-8", "replace")
+    if b"\0" in value:
+        raise CommandFailed(f"{path} is not a text file.", TraceExit.FINDINGS)
+    return value.decode("utf-8", "replace")
 
 
 SHOWN = 20
 PAGE = 1_000
-"""Lines that are aligned with each other; more are not kept."""
+"""Rows that are aligned together, to limit memory."""
 KINDS = (*get_args(Kind), "event")
-"""What others record without a file is an event."""
+""""event" is a record of another program without a file."""
 SHORTEST_ID = 4
 SEARCHED_BEFORE = 100_000
-"""Lines through which the record before another one is looked for."""
+"""Lines searched for the record before another one."""
 
 
-@click.group()
+@click.group(cls=GovernanceGroup)
 def command() -> None:
     """Read, verify and export the ledger: the record of what agents did here."""
 
@@ -216,7 +215,7 @@ def log_command(
     follow: bool,
     kind: str | None,
     outcome: str | None,
-    **asked: str,
+    **filters: str,
 ) -> int:
     """List the records, newest first, each with the id that `show` takes."""
     query = Query(
@@ -224,9 +223,9 @@ def log_command(
         until=point_in_time(until),
         kind=kind or "",
         outcome=outcome or "",
-        # a program leaves out itself what it does not want
+        # with --json, filtering is left to the caller
         without=frozenset() if everything or kind or opened.as_json else HOUSEKEEPING,
-        **asked,
+        **filters,
     )
     most = None if everything else count or SHOWN
     if follow:
@@ -234,7 +233,7 @@ def log_command(
     found: Iterable[TracedRecord] = _newest(opened, query, most)
     if not _print_log(opened, reversed(list(found)) if reverse else found):
         _refuse_unknown(opened, query.intent)
-        opened.say("Nothing is recorded yet." if query.takes_all else "No record matches.")
+        opened.echo("Nothing is recorded yet." if query.matches_all else "No record matches.")
     return TraceExit.FINE
 
 
@@ -245,17 +244,17 @@ def _refuse_unknown(opened: OpenedLedger, intent: str) -> None:
     if not intent or IntentReader(opened.layout).read().file.find(intent):
         return
     if next(newest(opened.folder, Query(intent=intent)), None) is None:
-        raise CannotAnswer(
+        raise CommandFailed(
             f"No record matches: no such intent {intent}. List them with: {NAME} intents list",
             TraceExit.NOT_FOUND,
         )
 
 
 def _follow(opened: OpenedLedger, query: Query, most: int | None) -> NoReturn:
-    """The last ones, oldest first, and all that come. What comes meanwhile is printed once."""
-    from rookery.governance.ledger.ledger_reader import followed
+    """Print the last records, oldest first, then new ones as they arrive, each once."""
+    from rookery.governance.ledger.ledger_reader import follow_records
 
-    coming = followed(opened.folder)
+    coming = follow_records(opened.folder)
     last = list(_newest(opened, query, most))[::-1]
     columns = Columns()
     _print_each(opened, last, columns, page=PAGE)
@@ -271,12 +270,12 @@ def _newest(opened: OpenedLedger, query: Query, most: int | None) -> Iterator[Tr
     if most is None:
         return newest(opened.folder, query)
     return recent_records(
-        opened.folder, lambda: opened.heads.index, query, most, looked_through=LOOKED_THROUGH
+        opened.folder, lambda: opened.heads.index, query, most, max_scanned=MAX_SCANNED
     )
 
 
 def _print_log(opened: OpenedLedger, records: Iterable[TracedRecord]) -> int:
-    """How many were printed. For a program they are one document, made as it is printed."""
+    """Print the records and return their number. `--json` streams one document."""
     if opened.as_json:
         printed = 0
         print('{"records": [', end="")
@@ -291,10 +290,10 @@ def _print_rows(
     opened: OpenedLedger, records: Iterable[TracedRecord], columns: Columns, *, page: int
 ) -> int:
     printed, coming = 0, iter(records)
-    while together := list(islice(coming, page)):
-        lines = list(log_lines(together, today=today()))
+    while group := list(islice(coming, page)):
+        lines = list(log_lines(group, today=today()))
         for line, row in zip(lines, columns.rows(lines), strict=True):
-            print(_painted(opened, row, line.kind), flush=True)
+            print(_paint_row(opened, row, line.kind), flush=True)
         printed += len(lines)
     return printed
 
@@ -302,7 +301,7 @@ def _print_rows(
 def _print_each(
     opened: OpenedLedger, records: Iterable[TracedRecord], columns: Columns, *, page: int
 ) -> None:
-    """One by one as they come; for a program each is a document of its own, on its line."""
+    """Print records as they arrive; with `--json`, one document per line."""
     if not opened.as_json:
         _print_rows(opened, records, columns, page=page)
         return
@@ -310,7 +309,7 @@ def _print_each(
         print(json.dumps(record.raw), flush=True)
 
 
-def _painted(opened: OpenedLedger, row: str, kind: str) -> str:
+def _paint_row(opened: OpenedLedger, row: str, kind: str) -> str:
     text = harmless_line(row)
     colour = {"blocked": opened.paint.red, "decision": opened.paint.yellow}.get(kind)
     return text.replace(kind, colour(kind), 1) if colour else text
@@ -334,13 +333,13 @@ def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, Tra
     from rookery.governance.ledger.attribution import record_and_before
 
     if len(id) < SHORTEST_ID:
-        raise CannotAnswer(
+        raise CommandFailed(
             f"{id} is too short for a record id; give at least {SHORTEST_ID} characters.",
             TraceExit.NOT_FOUND,
         )
     found = record_and_before(opened.folder, id, most=SEARCHED_BEFORE)
     if found is None:
-        raise CannotAnswer(
+        raise CommandFailed(
             f"No such record: {id}. List them with: {NAME} trace log", TraceExit.NOT_FOUND
         )
     return found
@@ -351,19 +350,19 @@ def _record_and_before(opened: OpenedLedger, id: str) -> tuple[TracedRecord, Tra
 @ledger_command
 def stats_command(opened: OpenedLedger, since: str | None) -> int:
     """Count what was done, refused and approved, and the lines changed."""
-    from rookery.governance.ledger.statistics import counted_records
+    from rookery.governance.ledger.statistics import brief_records
 
     begin = point_in_time(since)
-    records = counted_records(opened.folder)
+    records = brief_records(opened.folder)
     found = statistics(record for record in records if not begin or record.time >= begin)
     if opened.as_json:
         pairs = {
-            name: dict(held) if isinstance(held, tuple) else held
-            for name, held in to_builtins(found).items()
+            name: dict(value) if isinstance(value, tuple) else value
+            for name, value in to_builtins(found).items()
         }
         print(json.dumps(pairs))
     elif not found.records:
         print_lines(["No records since then." if since else "No records yet."])
     else:
-        print_lines(told(found).splitlines())
+        print_lines(format_statistics(found).splitlines())
     return TraceExit.FINE

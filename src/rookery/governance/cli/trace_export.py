@@ -1,11 +1,10 @@
-"""`rookery trace` commands that add to the ledger (`recover`, `seal`, `prune`) or hand it on
+"""`rookery trace` commands that add to the ledger (`recover`, `seal`, `prune`) or export from it
 (`export`, `finalize`, `install-hooks`).
 
-Exported are Agent Trace records, one on each line. `finalize` puts those of a commit's lines into a
-note of that commit; the hook does it for every new one.
+Exports are Agent Trace records as JSON Lines. `finalize` writes the records of a commit's lines to
+a git note; the installed hook does this after every commit.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ from typing import Any
 import click
 from msgspec import to_builtins
 
+from rookery.core.text.terminal_text import counted
 from rookery.errors import StorageError
-from rookery.governance.cli.trace_common import (
+from rookery.governance.cli.common import (
     TASK,
-    CannotAnswer,
+    CommandFailed,
     OpenedLedger,
     TraceExit,
-    journal_of,
+    journals,
     ledger_command,
     point_in_time,
     write_out,
@@ -29,9 +29,10 @@ from rookery.governance.ledger.git_history import GitHistory, HistoryUnreadable,
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.ledger_reader import Query, oldest
 from rookery.governance.ledger.records import LedgerEntry
+from rookery.governance.ledger.recovery import damaged_journal
 from rookery.governance.ledger.segments import Segment
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.storage.cli.session_listing import confirmed, counted
+from rookery.storage.cli.session_listing import confirmed
 
 
 @click.command("recover")
@@ -39,20 +40,20 @@ from rookery.storage.cli.session_listing import confirmed, counted
 def recover_command(opened: OpenedLedger) -> int:
     """Record calls that a crash interrupted, by comparing the journal with the files."""
     recording = opened.recording()
-    found = recording.recover(opened.layout.root, journal_of)
+    found = recording.recover(opened.layout.root, journals())
     recording.close()
-    if opened.as_json:
-        print(json.dumps(to_builtins(found)))
-        return TraceExit.FINE
+    opened.print_json(to_builtins(found))
     if found.put_away:
         entries = f"{found.put_away} entr{'y' if found.put_away == 1 else 'ies'} of the journal"
-        opened.say(
+        opened.echo(
             f"Moved {entries} not written on this machine to .orchestration/.state/quarantine."
         )
+    for task_id in found.damaged:
+        opened.echo(f"{damaged_journal(task_id)}. The ledger says so.")
     if not (found.changed or found.unchanged or found.known):
-        opened.say("No call was interrupted.")
+        opened.echo("No call was interrupted.")
     else:
-        opened.say(
+        opened.echo(
             f"{counted(found.changed, 'call')} had changed something and "
             f"{counted(found.unchanged, 'call')} nothing; {found.known} were already recorded."
         )
@@ -71,10 +72,8 @@ def seal_command(opened: OpenedLedger) -> int:
     ledger.close()
     made = [path for path in sealed_files(opened.folder) if path not in before]
     names = [path.relative_to(opened.layout.root).as_posix() for path in made]
-    if opened.as_json:
-        print(json.dumps({"sealed": names}))
-    else:
-        opened.say(f"Sealed {', '.join(names)}." if names else "Nothing to seal.")
+    opened.print_json({"sealed": names})
+    opened.echo(f"Sealed {', '.join(names)}." if names else "Nothing to seal.")
     return TraceExit.FINE
 
 
@@ -90,38 +89,31 @@ def prune_command(opened: OpenedLedger, before: str, dry_run: bool, yes: bool) -
     current file, seal it first.
     """
     from rookery.governance.ledger.segments import segments_before
-    from rookery.governance.ledger.verification import verified
+    from rookery.governance.ledger.verification import audit
 
     segments = segments_before(opened.folder, point_in_time(before))
     names = [segment.path.relative_to(opened.layout.root).as_posix() for segment in segments]
     records = sum(segment.records for segment in segments)
-    told = f"{counted(len(names), 'file')} with {counted(records, 'record')}"
-    if not verified(opened.folder, known=opened.known_head(), keys=opened.heads.trace_keys).whole:
-        raise CannotAnswer(
-            (
-                "Nothing was removed, because the ledger is not valid. Run `rookery "
-                "trace verify` for details."
-            ),
+    text = f"{counted(len(names), 'file')} with {counted(records, 'record')}"
+    if not audit(opened.folder, known=opened.known_head(), keys=opened.heads.trace_keys).whole:
+        raise CommandFailed(
+            "Nothing was removed, because the ledger is not valid. Run `rookery "
+            "trace verify` for details.",
             TraceExit.FINDINGS,
         )
     if names and not dry_run:
-        if not yes and not confirmed(f"Remove {told} permanently?"):
-            opened.say("Nothing was removed.")
+        if not yes and not confirmed(f"Remove {text} permanently?"):
+            opened.echo("Nothing was removed.")
             return TraceExit.FINDINGS
         prune(opened.recording().ledger, segments, task_id=TASK)
-    if opened.as_json:
-        print(json.dumps({"files": names, "records": records, "removed": not dry_run}))
-    else:
-        would = "would be removed" if dry_run else "removed"
-        opened.say(
-            f"{told} {would}: {', '.join(names)}" if names else "No sealed file is that old."
-        )
+    opened.print_json({"files": names, "records": records, "removed": not dry_run})
+    would = "would be removed" if dry_run else "removed"
+    opened.echo(f"{text} {would}: {', '.join(names)}" if names else "No sealed file is that old.")
     return TraceExit.FINE
 
 
 def prune(ledger: Ledger, segments: list[Segment], *, task_id: str) -> None:
-    """The tombstones are in the ledger before anything is removed. Once cut off in between, it
-    can be done again."""
+    """Remove segments. Tombstones come first, so that an interrupted run can be repeated."""
     if segments:
         more = {"pruned": [segment.tombstone for segment in segments]}
         ledger.append(LedgerEntry(kind="checkpoint", task_id=task_id, more=more))
@@ -157,9 +149,9 @@ def export_command(
 
 
 def agent_trace(records: Iterable[TracedRecord], *, strip: bool = False) -> Iterator[bytes]:
-    """The records as lines; stripped, without our part."""
+    """The records as lines; with `strip`, without rookery's own fields."""
     for record in records:
-        yield json_line(_stripped(record.raw) if strip else record.raw)
+        yield json_line(_strip(record.raw) if strip else record.raw)
 
 
 @click.command("finalize")
@@ -173,16 +165,14 @@ def finalize_command(opened: OpenedLedger, commit: str) -> int:
     """
     from rookery.governance.ledger.commit_notes import finalise, recent_writers
 
-    history = _needed_history(opened)
+    history = _require_history(opened)
     try:
-        meant = history.commit(commit)
+        resolved = history.commit(commit)
     except HistoryUnreadable as error:
-        raise CannotAnswer(str(error), TraceExit.NOT_FOUND) from error
-    found = finalise(history, meant, recent_writers(opened.folder))
-    if opened.as_json:
-        print(json.dumps({"commit": meant.revision, **_counts(found)}))
-    else:
-        opened.say(f"{meant.revision[:12]}: {_told(found)}")
+        raise CommandFailed(str(error), TraceExit.NOT_FOUND) from error
+    found = finalise(history, resolved, recent_writers(opened.folder))
+    opened.print_json({"commit": resolved.revision, **_counts(found)})
+    opened.echo(f"{resolved.revision[:12]}: {_summary(found)}")
     return TraceExit.FINE
 
 
@@ -195,43 +185,40 @@ def install_hooks_command(opened: OpenedLedger) -> int:
     """
     from rookery.governance.ledger.commit_notes import HOOK, HOOK_LINE, install_hook
 
-    folder = _needed_history(opened).hooks_folder
+    folder = _require_history(opened).hooks_folder
     try:
         outcome = install_hook(folder)
     except OSError as error:
         raise StorageError(
             f"The hook could not be written ({error.strerror}); nothing was changed."
         ) from error
-    if opened.as_json:
-        print(json.dumps({"hook": str(folder / HOOK), "outcome": outcome}))
+    opened.print_json({"hook": str(folder / HOOK), "outcome": outcome})
     match outcome:
         case "installed":
-            opened.say(f"Installed {folder / HOOK}.")
+            opened.echo(f"Installed {folder / HOOK}.")
         case "there":
-            opened.say(f"{folder / HOOK} is already installed.")
+            opened.echo(f"{folder / HOOK} is already installed.")
         case "foreign":
-            raise CannotAnswer(
-                (
-                    f"There is another {HOOK} hook, which was not changed. Add this line "
-                    f"to {folder / HOOK}: {HOOK_LINE}"
-                ),
+            raise CommandFailed(
+                f"There is another {HOOK} hook, which was not changed. Add this line "
+                f"to {folder / HOOK}: {HOOK_LINE}",
                 TraceExit.FINDINGS,
             )
     return TraceExit.FINE
 
 
-def _stripped(raw: dict[str, Any]) -> dict[str, Any]:
+def _strip(raw: dict[str, Any]) -> dict[str, Any]:
     metadata = {
-        name: held for name, held in raw.get("metadata", {}).items() if name != "orchestration"
+        name: value for name, value in raw.get("metadata", {}).items() if name != "orchestration"
     }
-    rest = {name: held for name, held in raw.items() if name != "metadata"}
+    rest = {name: value for name, value in raw.items() if name != "metadata"}
     return {**rest, "metadata": metadata} if metadata else rest
 
 
-def _needed_history(opened: OpenedLedger) -> GitHistory:
+def _require_history(opened: OpenedLedger) -> GitHistory:
     history = history_of(opened.layout.root)
     if history is None:
-        raise CannotAnswer(
+        raise CommandFailed(
             f"{opened.layout.root} is not in a git repository, or git is not installed.",
             TraceExit.NOT_FOUND,
         )
@@ -248,10 +235,10 @@ def _counts(found: Finalised) -> dict[str, int]:
     }
 
 
-def _told(found: Finalised) -> str:
+def _summary(found: Finalised) -> str:
     if not found.placed:
         return f"none of the {found.unknown} lines is in the ledger, so no note was written"
     rest = f"{found.edited} edited since, {found.unknown} unknown"
-    gone = f"; {found.dropped} recorded lines are not in the commit" if found.dropped else ""
+    dropped = f"; {found.dropped} recorded lines are not in the commit" if found.dropped else ""
     noted = f"{counted(found.lines, 'line')} of {counted(len(found.placed), 'record')} noted"
-    return f"{noted}; {rest}{gone}"
+    return f"{noted}; {rest}{dropped}"

@@ -1,4 +1,4 @@
-"""`rookery trace verify`: whether the ledger is whole and untouched, here or for an auditor."""
+"""`rookery trace verify`: whether the ledger is complete and unaltered."""
 
 import json
 import re
@@ -9,25 +9,27 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from rookery import NAME
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import SettingsError, StorageError
-from rookery.governance.cli.trace_common import (
+from rookery.governance.cli.common import (
     TASK,
     OpenedLedger,
     TraceExit,
-    journal_of,
+    journals,
     ledger_command,
     point_in_time,
 )
-from rookery.governance.ledger.verification import lost_records, mend_tail, told_here, verified
-from rookery.governance.ledger.verify_ledger import KnownHead, Report, known_head
+from rookery.governance.ledger.recovery import damaged_journal
+from rookery.governance.ledger.verification import audit, lost_records, owner_report, repair_tail
+from rookery.governance.ledger.verify_ledger import KnownHead, Report, parse_head, tips_json
 from rookery.storage.cli.session_listing import confirmed
 
 _STATE = re.compile(r"\b(?:sha256:)?([0-9a-f]{64})\b")
 
 
 class RememberedHead(Struct, frozen=True, kw_only=True):
-    """What the ledger is compared with, and the day on which it was noted, if that is known."""
+    """The known end of the ledger to compare with, and the day it was noted, if known."""
 
     head: KnownHead | None = None
     state: str = ""
@@ -68,37 +70,41 @@ def verify_command(
     """Verify that no record was altered, removed or forged. The exit code is 0 only then."""
     if script:
         return _write_script(opened, script)
-    if fix_tail and mend_tail(opened.recording().ledger, task_id=TASK):
-        opened.say("The last line was repaired.")
-    known = _known(opened, checkpoint)
-    report = verified(
+    if fix_tail and repair_tail(opened.recording().ledger, task_id=TASK):
+        opened.echo("The last line was repaired.")
+    known = _remembered_head(opened, checkpoint)
+    unrecorded, damaged = opened.recording().unrecorded(opened.layout.root, journals())
+    report = audit(
         opened.folder,
         since=point_in_time(since),
         known=known.head,
         expected=expect or known.state,
         require_chain=require_chain,
         keys=opened.heads.trace_keys,
-        unrecorded=opened.recording().unrecorded(opened.layout.root, journal_of),
+        unrecorded=unrecorded,
+        remarks=[
+            f"{damaged_journal(each)}. To record that: {NAME} trace recover" for each in damaged
+        ],
     )
     lost = 0 if since else lost_records(report, known.head)
     if opened.as_json:
         print(json.dumps(_as_json(report)))
     elif not opened.quiet:
-        _print(opened, told_here(report, lost=lost, noted=known.noted, strict=strict))
+        _print(opened, owner_report(report, lost=lost, noted=known.noted, strict=strict))
     if accept:
-        return _accepted(opened, report)
-    return _ending(report, strict=strict)
+        return _accept(opened, report)
+    return _exit_code(report, strict=strict)
 
 
-def _ending(report: Report, *, strict: bool) -> int:
+def _exit_code(report: Report, *, strict: bool) -> int:
     if not report.whole:
         return TraceExit.FINDINGS
     warned = any(finding.level == "WARN" for finding in report.findings)
     return TraceExit.WARNINGS if strict and warned else TraceExit.FINE
 
 
-def _known(opened: OpenedLedger, checkpoint: Path | None) -> RememberedHead:
-    """From a file, or from what this machine remembers."""
+def _remembered_head(opened: OpenedLedger, checkpoint: Path | None) -> RememberedHead:
+    """The known end from the given file, or as remembered by this machine."""
     if checkpoint is None:
         head = opened.known_head()
         noted = _day_noted(opened.heads.path.read_text(encoding="utf-8")) if head else ""
@@ -108,7 +114,7 @@ def _known(opened: OpenedLedger, checkpoint: Path | None) -> RememberedHead:
     except (OSError, ValueError) as error:
         raise SettingsError(f"{checkpoint} cannot be read ({error}).") from error
     try:
-        return RememberedHead(head=known_head(text), noted=_day_noted(text))
+        return RememberedHead(head=parse_head(text), noted=_day_noted(text))
     except ValueError:
         if found := _STATE.search(text):
             return RememberedHead(state=found[1])
@@ -134,7 +140,7 @@ def _as_json(report: Report) -> dict[str, object]:
         "streams": report.streams,
         "broken_streams": report.broken_streams,
         "seals": report.seals,
-        "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in report.tips],
+        "tips": tips_json(report.tips),
         "state": report.state,
         "signed": report.signed,
         "known_head": report.known or None,
@@ -144,18 +150,18 @@ def _as_json(report: Report) -> dict[str, object]:
     }
 
 
-def _accepted(opened: OpenedLedger, report: Report) -> int:
-    """What this machine remembers is its only proof of a cut-off end: only a person at a terminal
-    can have it forgotten."""
+def _accept(opened: OpenedLedger, report: Report) -> int:
+    """Accept the current end of the ledger. The remembered end is the only proof of missing
+    records, so this needs a person at a terminal."""
     if report.failures:
-        opened.say("Nothing was accepted: this does not repair damaged records.")
+        opened.echo("Nothing was accepted: this does not repair damaged records.")
         return TraceExit.FINDINGS
     if not sys.stdin.isatty():
         raise SettingsError("Not interactive: only a person at a terminal can accept a loss.")
     if not confirmed("Forget the missing records and continue with the ledger as it is?"):
         return TraceExit.FINDINGS
     opened.heads.accept(opened.recording().ledger.tail())
-    opened.say("The ledger was accepted as it is now.")
+    opened.echo("The ledger was accepted as it is now.")
     return TraceExit.FINE
 
 
@@ -163,8 +169,8 @@ def _write_script(opened: OpenedLedger, target: Path) -> int:
     from rookery.governance.ledger import verify_ledger
 
     try:
-        held = Path(verify_ledger.__file__).read_bytes()
-        target.write_bytes(held)
+        source = Path(verify_ledger.__file__).read_bytes()
+        target.write_bytes(source)
         target.chmod(0o755)
     except OSError as error:
         raise StorageError(f"{target} could not be written ({error.strerror}).") from error

@@ -1,5 +1,5 @@
 """The user's own programs that run before and after tool calls.
 
-`ExternalHooks` tells them of events and joins their answers, `HookTrust` knows which of a
-project's hooks the user has seen. A hook that fails never allows anything.
+`ExternalHooks` runs them for an event and combines their answers; `HookTrust` stores which hooks of
+a project the user has trusted. A hook that fails never allows anything.
 """

@@ -1,17 +1,16 @@
-"""What a hook answers, by its exit status and its output.
+"""Parsing of a hook's exit status and output, and the combined verdict of several hooks.
 
-Exit status 2 blocks, whatever else was written. 0 is success, and what looks like JSON must be
-JSON. Another status is a failure of the hook and no opinion: `on_failure` decides about it.
+Exit status 2 blocks, whatever the output. With 0, output that looks like JSON must be valid. Any
+other status is a failure of the hook, and `on_failure` decides.
 
-A guard fails closed. If its answer cannot be read, the action is refused. If it gave none, because
-it did not start, timed out or was killed, the action is refused unless `on_failure` is `warn`.
-A failure never reads like somebody's refusal.
+A guard fails closed: an unreadable answer refuses the action. A missing one (not started, timed
+out, killed) refuses it unless `on_failure` is `warn`. The reason always says that the hook failed.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from enum import IntEnum, StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -34,26 +33,26 @@ _CAN_BLOCK = frozenset(
 _GUARDS = frozenset(
     {HookEvent.USER_PROMPT_SUBMIT, HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST}
 )
-"""Events whose hooks decide whether something is done at all."""
+"""Events whose hooks decide whether something is done."""
 _TEXT_IS_CONTEXT = frozenset({HookEvent.SESSION_START, HookEvent.USER_PROMPT_SUBMIT})
 _DECIDING = ("permissionDecision", "decision", "behavior")
-_OWN_FORM = {
+_DECISION_KEYS = {
     HookEvent.PRE_TOOL_USE: "permissionDecision",
     HookEvent.PERMISSION_REQUEST: "decision",
 }
-"""Which key of `hookSpecificOutput` decides."""
+"""The key of `hookSpecificOutput` that holds the decision."""
 _CONSENT = (None, "allow", "approve", {"behavior": "allow"})
 _ANSWERS = frozenset({"continue", "decision", "hookSpecificOutput"})
 _JSON_LINE = re.compile(r"^[ \t]*\{", re.MULTILINE)
 _LONGEST_REASON = 4_000
-_JSON_BEGINS = re.compile(r"[\[\s\0]*\{")
-"""Zeros are in front of it in UTF-16."""
+_JSON_START = re.compile(r"[\[\s\0]*\{")
+"""In UTF-16 a NUL may come first."""
 _NOT_EXECUTABLE, _NOT_FOUND, _SIGNALS = 126, 127, range(129, 193)
-"""Exit statuses by which a shell says that a program did not run, or was killed."""
+"""Exit statuses of a shell for a program that could not be run or was killed."""
 
 
 class HookOpinion(IntEnum):
-    """From none to the strictest. The greatest of several is the one that holds."""
+    """Ordered by strictness; the strictest of several answers wins."""
 
     NONE = 0
     ALLOW = 1
@@ -63,20 +62,13 @@ class HookOpinion(IntEnum):
     HALT = 5
 
 
-_DECISIONS = {
-    "allow": HookOpinion.ALLOW,
-    "approve": HookOpinion.ALLOW,
-    "ask": HookOpinion.ASK,
-    "defer": HookOpinion.DEFER,
-    "deny": HookOpinion.DENY,
-    "block": HookOpinion.DENY,
-}
+_DECISIONS = {name: HookOpinion[name.upper()] for name in ("allow", "ask", "defer", "deny")}
+_DECISIONS |= {"approve": HookOpinion.ALLOW, "block": HookOpinion.DENY}
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
-    """How a hook's program ended. `status` is None if nobody saw it end; `trouble` says why it
-    could not be run, or not to its end. `cut` if it wrote more than is kept, and `garbled` if
-    its output is not text."""
+    """How a hook ended. `status` is None if its exit was not observed; `trouble` is why it could
+    not run to its end. `cut` if output was dropped, `garbled` if it is not UTF-8."""
 
     status: int | None = None
     stdout: str = ""
@@ -89,8 +81,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
-    """`code` is that of the refusal, if it is one. `message` is for the person, `context` for the
-    model, `warning` what went wrong with the hook itself."""
+    """`code` is the refusal code. `message` is for the user, `context` for the model, and
+    `warning` describes a failure of the hook."""
 
     opinion: HookOpinion = HookOpinion.NONE
     reason: str = ""
@@ -103,49 +95,49 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
 
 
 class _UnreadableAnswer(Exception):
-    """The hook's answer is not what the contract says. The text ends a sentence about it."""
+    """The answer violates the contract. The message completes "gave an answer that ..."."""
 
 
-def answer_of(hook: HookCommand, run: HookRun) -> HookAnswer:
+def parse_answer(hook: HookCommand, run: HookRun) -> HookAnswer:
     if run.timed_out:
-        return no_answer(hook, TIMED_OUT, f"timed out after {hook.timeout:g} s")
+        return missing_answer(hook, TIMED_OUT, f"timed out after {hook.timeout:g} s")
     if run.trouble:
-        return no_answer(hook, FAILED, run.trouble)
+        return missing_answer(hook, FAILED, run.trouble)
     if run.status == BLOCKS:
-        return _blocked(hook, run)
+        return _refuse(hook, run.stderr.strip())
     if run.status == 0:
-        return _said(hook, run)
+        return _parse_output(hook, run)
     if _did_not_run(run.status):
-        return no_answer(hook, FAILED, _how_it_failed(run))
-    return failure(hook, FAILED, _how_it_failed(run))
+        return missing_answer(hook, FAILED, _failure_text(run))
+    return failure_answer(hook, FAILED, _failure_text(run))
 
 
-def failure(hook: HookCommand, code: str, what: str) -> HookAnswer:
-    """The hook failed: a warning, or a refusal if `on_failure` says so."""
+def failure_answer(hook: HookCommand, code: str, what: str) -> HookAnswer:
+    """Handle a failed hook: a warning, or a refusal if `on_failure` is `block`."""
     if hook.on_failure is OnFailure.BLOCK and hook.event in _CAN_BLOCK:
-        return _failed_closed(hook, code, what)
+        return _fail_closed(hook, code, what)
     return HookAnswer(warning=f"The hook {hook.name} {what}.")
 
 
-def no_answer(hook: HookCommand, code: str, what: str) -> HookAnswer:
-    """The hook did not get to answer. A guard then refuses, unless `on_failure` is `warn`."""
-    if hook.event in _GUARDS and hook.on_failure is OnFailure.UNSAID:
-        return _failed_closed(hook, code, what)
-    return failure(hook, code, what)
+def missing_answer(hook: HookCommand, code: str, what: str) -> HookAnswer:
+    """Handle a hook without an answer. A guard refuses, unless `on_failure` is `warn`."""
+    if hook.event in _GUARDS and hook.on_failure is OnFailure.UNSET:
+        return _fail_closed(hook, code, what)
+    return failure_answer(hook, code, what)
 
 
-def unreadable(hook: HookCommand, what: str) -> HookAnswer:
-    """The hook answered, and nobody can tell what. It may have been a refusal."""
+def unreadable_answer(hook: HookCommand, what: str) -> HookAnswer:
+    """Handle an unreadable answer. A guard refuses, because the answer may have been a refusal."""
     if hook.event in _GUARDS:
-        return _failed_closed(hook, FAILED, what)
-    return failure(hook, FAILED, what)
+        return _fail_closed(hook, FAILED, what)
+    return failure_answer(hook, FAILED, what)
 
 
-def untrusted(hook: HookCommand, why: str) -> HookAnswer:
-    return failure(hook, UNTRUSTED, f"was not run: {why}")
+def untrusted_answer(hook: HookCommand, why: str) -> HookAnswer:
+    return failure_answer(hook, UNTRUSTED, f"was not run: {why}")
 
 
-def _failed_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
+def _fail_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
     text = f"The hook {hook.name} {what}."
     reason = f"{text} This is a failure of the hook, not a refusal. The hook must succeed first."
     return HookAnswer(opinion=HookOpinion.DENY, code=code, reason=reason, warning=text)
@@ -155,12 +147,8 @@ def _did_not_run(status: int | None) -> bool:
     return status in (None, _NOT_EXECUTABLE, _NOT_FOUND) or status in _SIGNALS
 
 
-def _blocked(hook: HookCommand, run: HookRun) -> HookAnswer:
-    return _refused(hook, run.stderr.strip())
-
-
-def _refused(hook: HookCommand, reason: str) -> HookAnswer:
-    """Where nothing can be stopped any more, a refusal is something to be told."""
+def _refuse(hook: HookCommand, reason: str) -> HookAnswer:
+    """Refuse or, after the fact, report the reason to the model or the user."""
     reason = reason[:_LONGEST_REASON] or f"The hook {hook.name} gave no reason."
     if hook.event in _CAN_BLOCK:
         return HookAnswer(opinion=HookOpinion.DENY, code=BLOCKED, reason=reason)
@@ -169,30 +157,30 @@ def _refused(hook: HookCommand, reason: str) -> HookAnswer:
     return HookAnswer(message=reason)
 
 
-def _how_it_failed(run: HookRun) -> str:
+def _failure_text(run: HookRun) -> str:
     ended = "was killed" if run.status is None else f"failed with exit status {run.status}"
-    said = " ".join(run.stderr.split())[:200]
-    return f"{ended} ({said})" if said else ended
+    detail = " ".join(run.stderr.split())[:200]
+    return f"{ended} ({detail})" if detail else ended
 
 
-def _said(hook: HookCommand, run: HookRun) -> HookAnswer:
+def _parse_output(hook: HookCommand, run: HookRun) -> HookAnswer:
     try:
-        document = _document(run)
+        document = _parse_document(run)
         if document is not None:
-            return _understood(hook, document)
+            return _interpret(hook, document)
     except _UnreadableAnswer as error:
-        return unreadable(hook, f"gave an answer that {error}")
+        return unreadable_answer(hook, f"gave an answer that {error}")
     return HookAnswer(context=run.stdout.strip() if hook.event in _TEXT_IS_CONTEXT else "")
 
 
-def _document(run: HookRun) -> Mapping[str, Any] | None:
-    """The object on standard output; None if there is only text."""
+def _parse_document(run: HookRun) -> Mapping[str, Any] | None:
+    """The JSON object on standard output, or None if it is plain text."""
     if run.garbled:
         raise _UnreadableAnswer("is not UTF-8 text")
     text = run.stdout.removeprefix("\ufeff").strip()
     only_blanks = bool(run.stdout) and not text
-    if not _JSON_BEGINS.match(text) and not (only_blanks and run.cut):
-        if _has_answer_inside(text):
+    if not _JSON_START.match(text) and not (only_blanks and run.cut):
+        if _contains_answer(text):
             raise _UnreadableAnswer("has other text before its JSON")
         return None
     try:
@@ -205,8 +193,8 @@ def _document(run: HookRun) -> Mapping[str, Any] | None:
     return document
 
 
-def _has_answer_inside(text: str) -> bool:
-    """Whether a line of plain text begins an answer, as after a greeting from a shell profile."""
+def _contains_answer(text: str) -> bool:
+    """Whether JSON follows other text, such as the output of a shell profile."""
     begins = _JSON_LINE.search(text)
     if not begins:
         return False
@@ -224,9 +212,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _understood(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
-    own = _own_part(hook, document)
-    answer = _decided(hook, document, own)
+def _interpret(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
+    own = _event_output(hook, document)
+    answer = _decide(hook, document, own)
     message, context = _text(document, "systemMessage"), _text(own, "additionalContext")
     message = message[:_LONGEST_REASON]
     answer = replace(
@@ -238,18 +226,18 @@ def _understood(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
         new = own.get("updatedToolOutput", own.get("updatedMCPToolOutput"))
         if new is not None:
             answer = replace(answer, new_output=new if isinstance(new, str) else json.dumps(new))
-    goes_on = document.get("continue", True)
-    if not isinstance(goes_on, bool):
+    continues = document.get("continue", True)
+    if not isinstance(continues, bool):
         raise _UnreadableAnswer("has a continue that is neither true nor false")
-    if not goes_on:
+    if not continues:
         stop = _text(document, "stopReason") or f"The hook {hook.name} stopped the task."
         stop = stop[:_LONGEST_REASON]
         answer = replace(answer, opinion=HookOpinion.HALT, code=BLOCKED, reason=stop)
     return answer
 
 
-def _own_part(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is said about the hook's own event."""
+def _event_output(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The `hookSpecificOutput` for the hook's event."""
     own = document.get("hookSpecificOutput")
     if own is None:
         return {}
@@ -262,8 +250,8 @@ def _own_part(hook: HookCommand, document: Mapping[str, Any]) -> Mapping[str, An
     return {}
 
 
-def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, Any]) -> HookAnswer:
-    _demand_no_misplaced(hook, document, own)
+def _decide(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, Any]) -> HookAnswer:
+    _reject_misplaced(hook, document, own)
     decision, reason = document.get("decision"), _text(document, "reason")
     older = _with_decision(hook, decision, reason)
     updated = own.get("updatedInput")
@@ -276,7 +264,7 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
         decision, reason = asked["behavior"], _text(asked, "message")
         updated = asked.get("updatedInput")
     newer = _with_decision(hook, decision, reason)
-    # who contradicts itself has refused
+    # of two contradicting decisions the refusal counts
     answer = older if HookOpinion.DENY is older.opinion > newer.opinion else newer
     if updated is not None and hook.event in (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST):
         if not isinstance(updated, Mapping):
@@ -285,16 +273,16 @@ def _decided(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, A
     return answer
 
 
-def _demand_no_misplaced(
+def _reject_misplaced(
     hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, Any]
 ) -> None:
-    """A guard that refuses in the form of another event has refused all the same."""
+    """Reject a refusal of a guard in a key of another event, which would be ignored otherwise."""
     if hook.event not in _GUARDS:
         return
-    expected = _OWN_FORM.get(hook.event, "")
-    said = [(key, own.get(key)) for key in _DECIDING if key != expected]
-    said += [(key, document.get(key)) for key in _DECIDING if key != "decision"]
-    for key, decision in said:
+    expected = _DECISION_KEYS.get(hook.event, "")
+    decisions = [(key, own.get(key)) for key in _DECIDING if key != expected]
+    decisions += [(key, document.get(key)) for key in _DECIDING if key != "decision"]
+    for key, decision in decisions:
         if decision not in _CONSENT:
             raise _UnreadableAnswer(f"has {key} in a place where it means nothing")
 
@@ -306,18 +294,95 @@ def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnsw
         return _with_opinion(hook, _DECISIONS[decision], reason)
     if hook.event in (HookEvent.USER_PROMPT_SUBMIT, HookEvent.PERMISSION_REQUEST):
         raise _UnreadableAnswer(f"has an unknown decision: {str(decision)[:100]}")
-    # a guard that cannot be understood must not count as consent
+    # an unknown decision must not count as consent
     reason = f"The hook {hook.name} gave an unknown decision: {str(decision)[:100]}."
     return HookAnswer(opinion=HookOpinion.ASK, reason=reason)
 
 
 def _with_opinion(hook: HookCommand, opinion: HookOpinion, reason: str) -> HookAnswer:
     if opinion is HookOpinion.DENY:
-        return _refused(hook, reason)
+        return _refuse(hook, reason)
     opinion = opinion if hook.event in _CAN_BLOCK else HookOpinion.NONE
     return HookAnswer(opinion=opinion, reason=reason[:_LONGEST_REASON])
 
 
-def _text(said: Mapping[str, Any], key: str) -> str:
-    text = said.get(key)
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    text = fields.get(key)
     return text if isinstance(text, str) else ""
+
+
+class HookDecision(StrEnum):
+    NONE = "none"
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+    HALT = "halt"
+
+
+class HookVerdict(Struct, frozen=True, kw_only=True):
+    """The combined verdict. `updated_input` replaces all arguments, `new_output` replaces the
+    result. `context` is added to the result for the model, `system_messages` go to the user,
+    `notes` to the ledger; `warnings` are failures of hooks."""
+
+    decision: HookDecision = HookDecision.NONE
+    code: str = ""
+    reason: str = ""
+    updated_input: Mapping[str, Any] | None = None
+    context: str = ""
+    system_messages: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    new_output: str | None = None
+
+
+class HookOutput(Struct, frozen=True, kw_only=True):
+    """The answer of a hook. `arguments` is its updated input, converted to our own arguments."""
+
+    hook: HookCommand
+    answer: HookAnswer
+    arguments: Mapping[str, Any] | None = None
+
+
+def combine(outputs: Sequence[HookOutput], *, interactive: bool) -> HookVerdict:
+    """Combine answers, given in the order of the configuration: the strictest decision wins, and
+    the last updated input. A conflict between inputs is added to `notes`."""
+    opinion = max((each.answer.opinion for each in outputs), default=HookOpinion.NONE)
+    decisive = [each for each in outputs if each.answer.opinion is opinion]
+    if opinion is HookOpinion.DEFER:
+        opinion = HookOpinion.ASK if interactive else HookOpinion.DENY
+    rewriters = [each for each in outputs if each.arguments is not None]
+    replacing = [each for each in outputs if each.answer.new_output is not None]
+    return HookVerdict(
+        decision=HookDecision[opinion.name],
+        code=_code(opinion, decisive),
+        reason=" ".join(_distinct(each.answer.reason for each in decisive)),
+        updated_input=rewriters[-1].arguments if rewriters else None,
+        context="\n".join(_label(each) for each in outputs if each.answer.context),
+        system_messages=_distinct(each.answer.message for each in outputs),
+        warnings=_distinct(each.answer.warning for each in outputs),
+        notes=_conflict(rewriters),
+        new_output=replacing[-1].answer.new_output if replacing else None,
+    )
+
+
+def _code(opinion: HookOpinion, decisive: Sequence[HookOutput]) -> str:
+    """The refusal code. A deliberate refusal takes precedence over failures."""
+    if opinion not in (HookOpinion.DENY, HookOpinion.HALT):
+        return ""
+    codes = sorted(each.answer.code or BLOCKED for each in decisive)
+    return codes[0] if codes else FAILED
+
+
+def _conflict(rewriters: Sequence[HookOutput]) -> tuple[str, ...]:
+    if len({repr(each.arguments) for each in rewriters}) < 2:
+        return ()
+    names = ", ".join(each.hook.name for each in rewriters)
+    return (f"Several hooks rewrote the input ({names}); the last one is used.",)
+
+
+def _label(output: HookOutput) -> str:
+    return f"[hook {output.hook.name}] {output.answer.context}"
+
+
+def _distinct(texts: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for text in texts if text))

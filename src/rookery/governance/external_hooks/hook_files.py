@@ -1,6 +1,6 @@
-"""Hooks with where they come from, and the files they are written in.
+"""Hooks with their source, the files they come from, and the transcript that hooks can read.
 
-All files add up, and a broken one spoils no other.
+The hooks of all files apply together; an invalid file does not affect the others.
 """
 
 import json
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
+from rookery.core.commands import repeated_field
 from rookery.core.facts import (
     Answered,
     AssistantSpoke,
@@ -28,14 +29,16 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import MIB
 from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.settings import HookSettings
 from rookery.governance.external_hooks.hook_config import HookCommand, read_hooks
 from rookery.platform.disk import Unreadable, small_file
+from rookery.platform.user_folders import Places
 
 TRANSCRIPT = "transcript.jsonl"
 
 
 class TranscriptFile:
-    """`folder` is the task's own, which only its user can read."""
+    """A transcript in the format of Claude Code. `folder` is the task's private folder."""
 
     def __init__(self, folder: Path, task_id: str, cwd: str) -> None:
         self._path = folder / TRANSCRIPT
@@ -43,8 +46,9 @@ class TranscriptFile:
         self._cwd = cwd
         self._written = 0
 
-    def brought_up_to_date(self, events: Sequence[Event]) -> str:
-        """Its path; empty if it cannot be written, so that no hook reads half of it."""
+    def update(self, events: Sequence[Event]) -> str:
+        """Append the new events. Returns the path, or an empty string if writing failed, so that
+        no hook reads a partial transcript."""
         new = events[self._written :]
         text = "".join(f"{line}\n" for line in transcript_lines(new, self._task_id, self._cwd))
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -106,18 +110,17 @@ def _block(block: Block) -> dict[str, Any] | None:
 
 HOOK_FILE = "hooks.json"
 MANAGED_FILE = Path("/etc") / NAME / HOOK_FILE
-"""The administrator's."""
 IMPORTED_FILES = (".claude/settings.json", ".claude/settings.local.json")
 LARGEST = 1 * MIB
 
 
 class HookSource(StrEnum):
     MANAGED = "managed"
-    """The administrator's."""
+    """Set up by the administrator."""
     USER = "user"
     PROJECT = "project"
     IMPORTED = "claude"
-    """The project's too, but written for another product."""
+    """Also part of the project, but written for Claude Code."""
 
     @property
     def is_of_project(self) -> bool:
@@ -136,7 +139,7 @@ class TrustStatus(StrEnum):
 
 
 class KnownHook(Struct, frozen=True):
-    """`file` is where it is written, as it is shown."""
+    """`file` is the path for display."""
 
     source: HookSource
     file: str
@@ -144,7 +147,7 @@ class KnownHook(Struct, frozen=True):
 
 
 class FileProblem(Struct, frozen=True):
-    """What is wrong in a file of hooks. `where` is the element; empty for the file as a whole."""
+    """A problem in a hook file. `where` is the element; empty for the whole file."""
 
     file: str
     where: str
@@ -155,7 +158,7 @@ class FileProblem(Struct, frozen=True):
 
 
 class HookPlaces(Struct, frozen=True, kw_only=True):
-    """`managed` is the administrator's file and `user` the user's own, if there can be any."""
+    """`managed` is the administrator's file and `user` the user's own; None if there is none."""
 
     workspace: Path
     managed: Path | None = None
@@ -165,7 +168,7 @@ class HookPlaces(Struct, frozen=True, kw_only=True):
 
 
 class FoundHooks(Struct, frozen=True):
-    """In the order in which they are heard."""
+    """Hooks in the order they run."""
 
     hooks: tuple[KnownHook, ...] = ()
     problems: tuple[FileProblem, ...] = ()
@@ -175,6 +178,17 @@ class _Source(Struct, frozen=True):
     kind: HookSource
     path: Path
     shown: str
+
+
+def hook_places(workspace: Path, places: Places, settings: HookSettings) -> HookPlaces:
+    """The hook files that apply in a workspace."""
+    return HookPlaces(
+        workspace=workspace,
+        managed=MANAGED_FILE,
+        user=places.config / HOOK_FILE,
+        import_claude=settings.import_claude,
+        managed_only=settings.managed_only,
+    )
 
 
 def find_hooks(places: HookPlaces) -> FoundHooks:
@@ -204,9 +218,10 @@ def _sources(places: HookPlaces) -> list[_Source]:
 
 def _read(source: _Source, workspace: Path) -> FoundHooks:
     try:
-        inside = source.kind.is_of_project
-        data = small_file(source.path, workspace, largest=LARGEST) if inside else _own(source.path)
-        document = json.loads(data.decode("utf-8-sig"))
+        path, inside = source.path, source.kind.is_of_project
+        data = small_file(path, workspace, largest=LARGEST) if inside else _read_own(path)
+        text = data.decode("utf-8-sig")
+        document = json.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return FoundHooks()
     except Unreadable as error:
@@ -216,6 +231,8 @@ def _read(source: _Source, workspace: Path) -> FoundHooks:
     except json.JSONDecodeError as error:
         why = f"it is not JSON (line {error.lineno}: {error.msg}); none of its hooks runs"
         return _unusable(source, why)
+    if repeated := repeated_field(text):  # one of the two would be dropped
+        return _unusable(source, f"it {repeated.rstrip('.')}; none of its hooks runs")
     file = read_hooks(document, imported=source.kind is HookSource.IMPORTED)
     return FoundHooks(
         tuple(KnownHook(source.kind, source.shown, hook) for hook in file.hooks),
@@ -223,8 +240,8 @@ def _read(source: _Source, workspace: Path) -> FoundHooks:
     )
 
 
-def _own(path: Path) -> bytes:
-    """A file outside of the workspace, where links are the owner's business."""
+def _read_own(path: Path) -> bytes:
+    """Read a file outside the workspace; symlinks are allowed."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb") as opened:

@@ -1,8 +1,8 @@
-"""Where and with what hooks run: in the workspace, without a terminal, without the user's keys.
+"""Running hooks: in the workspace, without a terminal and without the user's secrets.
 
-They run outside of the sandbox. So nothing is found for them in the workspace that nobody named:
-what the agent may write must not become their programs or modules. The files of hooks are read
-once: a task in which a guard is deleted keeps the guard.
+Hooks run outside the sandbox, so PATH and module search paths exclude the workspace: files that the
+agent can write must not become programs of a hook. Hook files are read once per task, so deleting a
+hook during a task does not disable it.
 """
 
 import os
@@ -28,18 +28,18 @@ from rookery.governance.external_hooks.hook_files import FoundHooks, KnownHook, 
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES, HookTrust
 from rookery.platform.command_environment import command_environment
 from rookery.platform.disk import put
-from rookery.platform.guarded_process import GuardedProcess, guarded, not_started
+from rookery.platform.guarded_process import GuardedProcess, not_started, start_guarded
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import Wardens
 
 GRACE = 2.0
-"""Seconds between asking a hook to end and killing it."""
+"""Seconds between terminating a hook and killing it."""
 WARDEN_SECONDS = 3.0
-"""How much longer than the grace the warden may take before it is killed itself."""
+"""Seconds after the grace period until the warden process itself is killed."""
 CAPTURE = 1 * MIB
-"""Bytes that are kept of each stream; what follows is read and forgotten."""
+"""Bytes kept of each stream; the rest is discarded."""
 FLOOD = 64 * MIB
-"""Bytes of one stream after which a hook is ended."""
+"""Bytes of one stream after which a hook is terminated."""
 READ_SIZE = 64 * KIB
 READY = b"ready\n"
 _WITH_STREAMS = (
@@ -49,7 +49,7 @@ _WITH_STREAMS = (
 
 
 class _HookOutput:
-    """What the hook writes to one of its streams."""
+    """One output stream of a hook."""
 
     def __init__(self, path: Path) -> None:
         self.kept = bytearray()
@@ -66,7 +66,7 @@ class _HookOutput:
 
     @property
     def is_text(self) -> bool:
-        """Whether what was kept is UTF-8; its last character may be cut."""
+        """Whether the kept output is UTF-8; its last character may be truncated."""
         try:
             getincrementaldecoder("utf-8")().decode(bytes(self.kept), final=not self.cut)
         except UnicodeDecodeError:
@@ -74,7 +74,7 @@ class _HookOutput:
         return True
 
     def read(self) -> bool:
-        """Take what is there. False once nobody can write any more."""
+        """Read what is available. Returns False at the end of the stream."""
         with suppress(BlockingIOError):
             data = os.read(self.file, READ_SIZE)
             self.size += len(data)
@@ -84,7 +84,7 @@ class _HookOutput:
 
 
 class HookProcess:
-    """Made and run once. Whatever happens, nothing of it is left when `run` returns."""
+    """A process for a single run. When `run` returns, it and its children have ended."""
 
     def __init__(
         self, wardens: Wardens, argv: Sequence[str], folder: Path, environment: Mapping[str, str]
@@ -96,7 +96,7 @@ class HookProcess:
         try:
             for name in ("input", "output", "errors"):
                 os.mkfifo(self._pipes / name, 0o600)
-            # with a reader of ours it can be opened for writing before the hook reads it
+            # O_RDWR: opening only for writing would fail until the hook has opened its end
             self._input = os.open(self._pipes / "input", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
             self._open.append(self._input)
             self._output = _HookOutput(self._pipes / "output")
@@ -104,18 +104,18 @@ class HookProcess:
             self._errors = _HookOutput(self._pipes / "errors")
             self._open.append(self._errors.file)
             words = ["/bin/sh", "-c", _WITH_STREAMS, "sh", str(self._pipes), *argv]
-            self._process: GuardedProcess = guarded(
+            self._process: GuardedProcess = start_guarded(
                 wardens, words, grace=GRACE, folder=folder, environment=environment
             )
         except BaseException:
-            self._give_back()
+            self._release()
             raise
 
     async def run(self, document: bytes, *, seconds: float) -> HookRun:
-        began = anyio.current_time()
+        started = anyio.current_time()
         try:
             with anyio.move_on_after(seconds) as time:
-                await self._attend(document)
+                await self._communicate(document)
             self._timed_out = time.cancelled_caught
         finally:
             with anyio.CancelScope(shield=True):
@@ -128,37 +128,37 @@ class HookProcess:
             trouble=f"wrote more than {FLOOD // MIB} MiB and was stopped" if self._flooded else "",
             cut=self._output.cut or self._errors.cut,
             garbled=not self._output.is_text,
-            seconds=anyio.current_time() - began,
+            seconds=anyio.current_time() - started,
         )
 
-    async def _attend(self, document: bytes) -> None:
+    async def _communicate(self, document: bytes) -> None:
         await self._start()
         async with anyio.create_task_group() as group:
             group.start_soon(self._feed, document)
             for stream in (self._output, self._errors):
-                group.start_soon(self._take, stream)
+                group.start_soon(self._read_stream, stream)
             while self._process.status is None and not self._process.gone and not self._flooded:
                 await self._listen()
             group.cancel_scope.cancel()
 
     async def _start(self) -> None:
-        """Wait until the hook has its streams. Raises `ToolError` if it never will."""
-        said = b""
-        while not said.endswith(READY):
+        """Wait until the hook has opened its streams. Raises `ToolError` if it fails before."""
+        ready = b""
+        while not ready.endswith(READY):
             if self._process.gone or self._process.status is not None:
                 raise not_started(self._process.failure)
             await _first_readable(self._process.sources)
             self._process.listen()
-            said += self._process.read()
-        # from here on only the hook reads, and it is noticed when it does not
-        theirs = os.open(self._pipes / "input", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        os.dup2(theirs, self._input, inheritable=False)
-        os.close(theirs)
-        self._forget_names()
+            ready += self._process.read()
+        # write-only from here on, so that a hook that does not read causes EPIPE
+        write_only = os.open(self._pipes / "input", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.dup2(write_only, self._input, inheritable=False)
+        os.close(write_only)
+        self._remove_pipes()
 
     async def _feed(self, document: bytes) -> None:
         view = memoryview(document)
-        with suppress(BrokenPipeError):  # a hook need not read
+        with suppress(BrokenPipeError):  # hooks may ignore their input
             while view:
                 try:
                     view = view[os.write(self._input, view) :]
@@ -166,7 +166,7 @@ class HookProcess:
                     await anyio.wait_writable(self._input)
         self._close(self._input)
 
-    async def _take(self, stream: _HookOutput) -> None:
+    async def _read_stream(self, stream: _HookOutput) -> None:
         while stream.read():
             if stream.size > FLOOD:
                 self._flooded = True
@@ -179,7 +179,7 @@ class HookProcess:
         self._process.listen()
 
     async def _finish(self) -> None:
-        """End whatever is left of it, and hear its last words."""
+        """Terminate what still runs and read the remaining output."""
         self._process.stop()
         with anyio.move_on_after(GRACE + WARDEN_SECONDS):
             while not self._process.gone:
@@ -188,10 +188,10 @@ class HookProcess:
             self._process.kill()
         self._drain()
         self._process.close()
-        self._give_back()
+        self._release()
 
     def _drain(self) -> None:
-        """What is in the pipes now, and no more: somebody may go on writing."""
+        """Read what the pipes contain, with a limit, because a process may still be writing."""
         for stream in (self._output, self._errors):
             for _ in range(CAPTURE // READ_SIZE):
                 before = stream.size
@@ -202,12 +202,12 @@ class HookProcess:
         self._open.remove(file)
         os.close(file)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         while self._open:
             os.close(self._open.pop())
-        self._forget_names()
+        self._remove_pipes()
 
-    def _forget_names(self) -> None:
+    def _remove_pipes(self) -> None:
         shutil.rmtree(self._pipes, ignore_errors=True)
 
 
@@ -220,7 +220,7 @@ async def run_hook(
     environment: Mapping[str, str],
     seconds: float,
 ) -> HookRun:
-    """Whatever goes wrong is said in what is returned."""
+    """Run a hook. Failures are reported in the result, never raised."""
     try:
         process = HookProcess(wardens, argv, folder, environment)
         return await process.run(document, seconds=seconds)
@@ -229,7 +229,7 @@ async def run_hook(
 
 
 def _exit_status(status: int | None) -> int | None:
-    """As a shell gives it: 128 and the signal for who was killed."""
+    """The exit status as a shell reports it: 128 plus the signal number if killed."""
     if status is None:
         return None
     code = os.waitstatus_to_exitcode(status)
@@ -247,16 +247,16 @@ async def _first_readable(files: Sequence[int]) -> None:
             group.start_soon(wait, file)
 
 
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 WITHHELD = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")
-"""Beside what no command is given."""
+"""Withheld from hooks in addition to what commands never get."""
 TASK_VARIABLE, INTENT_VARIABLE = f"{ENV_PREFIX}TASK_ID", f"{ENV_PREFIX}INTENT_ID"
 _withheld = re.compile("|".join(map(translate, WITHHELD)))
 LONG_CONTEXTS = "hook_context"
 
 
 class HookRunner:
-    """`env_allow` are variables that hooks are given though their names look like secrets."""
+    """`env_allow` names variables that hooks get although they look like secrets."""
 
     def __init__(
         self,
@@ -274,8 +274,8 @@ class HookRunner:
     async def run(
         self, hook: HookCommand, document: bytes, *, task_id: str = "", intent_id: str = ""
     ) -> HookRun:
-        """Run it to its end. Cancelling this ends it and all it started."""
-        async with self._turns:
+        """Run a hook to its end. Cancellation terminates it and its children."""
+        async with self._limiter:
             words = [self._shell, "-c", hook.command]
             return await run_hook(
                 self._wardens,
@@ -287,8 +287,8 @@ class HookRunner:
             )
 
     @cached_property
-    def _turns(self) -> anyio.CapacityLimiter:
-        return anyio.CapacityLimiter(AT_ONCE)
+    def _limiter(self) -> anyio.CapacityLimiter:
+        return anyio.CapacityLimiter(MAX_CONCURRENT)
 
     @cached_property
     def _shell(self) -> str:
@@ -296,13 +296,13 @@ class HookRunner:
 
     @property
     def _folder(self) -> Path:
-        """The workspace, or the nearest folder above it that is still there."""
+        """The workspace, or its nearest parent that still exists."""
         above = (self._workspace, *self._workspace.parents)
         return next(folder for folder in above if folder.is_dir())
 
     @property
     def _path(self) -> str:
-        """The user's, without folders of the workspace."""
+        """The user's PATH without folders of the workspace."""
         root = os.path.realpath(self._workspace)
         return os.pathsep.join(
             folder
@@ -311,13 +311,13 @@ class HookRunner:
         )
 
     def _environment(self, hook: HookCommand, task_id: str, intent_id: str) -> dict[str, str]:
-        usual = command_environment(self._environ, confined=False)
-        asked_for = {name: self._environ[name] for name in self._env_allow & {*self._environ}}
+        inherited = command_environment(self._environ, confined=False)
+        allowed = {name: self._environ[name] for name in self._env_allow & {*self._environ}}
         return {
-            **{name: text for name, text in usual.items() if not _withheld.match(name.upper())},
+            **{name: text for name, text in inherited.items() if not _withheld.match(name.upper())},
             "PATH": self._path,
             "PYTHONSAFEPATH": "1",
-            **asked_for,
+            **allowed,
             **{name: str(self._workspace) for name in PROJECT_VARIABLES},
             TASK_VARIABLE: task_id,
             INTENT_VARIABLE: intent_id,
@@ -325,8 +325,8 @@ class HookRunner:
         }
 
 
-class HookDesk:
-    """`state` is where texts go that are too long for the model, if there is such a folder."""
+class HookSet:
+    """The hooks of a task. `state` is the folder for texts too long for the model, if any."""
 
     def __init__(
         self, found: FoundHooks, trust: HookTrust, runner: HookRunner, state: Path | None = None
@@ -338,7 +338,7 @@ class HookDesk:
         self._state = state
 
     async def why_not(self, known: KnownHook) -> str:
-        """Why a hook must not run; empty if it may. Its files are looked at each time."""
+        """Why a hook must not run; empty if it may. Its files are checked each time."""
         return await anyio.to_thread.run_sync(self._why_not, known)
 
     async def run(
@@ -346,8 +346,8 @@ class HookDesk:
     ) -> HookRun:
         return await self._runner.run(known.hook, document, task_id=task_id, intent_id=intent_id)
 
-    def keep(self, text: str) -> str:
-        """Where a long text can be read; empty if it could not be kept."""
+    def store_text(self, text: str) -> str:
+        """Store a long text. Returns its path, or an empty string if that failed."""
         from hashlib import sha256
 
         if self._state is None:
@@ -355,7 +355,7 @@ class HookDesk:
         data = text.encode("utf-8", "replace")
         folder = self._state / LONG_CONTEXTS
         path = folder / f"{sha256(data).hexdigest()[:16]}.txt"
-        if os.path.realpath(folder) != str(folder):  # the agent can write there, links too
+        if os.path.realpath(folder) != str(folder):  # the agent could create a symlink there
             return ""
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""Intents: the file they are written in, their life cycle, and what a model is told of them.
+"""Intents: their file, their life cycle, and the context a model gets about them.
 
-`Intent` is the value, `IntentReader` and `IntentWriter` are the way from and to
-`active_intents.yaml`. Only a person changes the status or the scope of an intent.
+`IntentReader` and `IntentWriter` read and edit `active_intents.yaml`; `Intent` is the parsed value.
+Only the user changes the status or the scope of an intent.
 """

@@ -1,8 +1,8 @@
-"""A YAML file as a tree of texts with their places, and `NodeReader`, which makes values of them.
+"""A YAML file as a tree of text nodes with positions, and `NodeReader`, which converts them.
 
-Nothing in the tree was converted: `no` is the text "no". Lines and columns count from 1; `start`
-and `end` are places in the file's text, so that an edit can leave the rest alone. `NodeReader`
-always gives back something usable and notes what was wrong.
+The tree is unconverted: `no` is the text "no". Lines and columns count from 1; `start` and `end`
+are offsets in the file's text, so that an edit can keep the rest. `NodeReader` always returns a
+usable value and records what was wrong.
 """
 
 import re
@@ -19,13 +19,13 @@ _TIME = re.compile(
 )
 _NUMBER = re.compile(r"[+-]?\d{1,15}", re.ASCII)
 MOST_ALTERNATIVES = 20_000
-"""That the patterns of one file may stand for."""
+"""Most patterns that the braces of one file may expand to."""
 Fault = Callable[[str], str]
-"""What is wrong with a text; empty if nothing is."""
+"""Returns what is wrong with a text; empty if it is valid."""
 
 
 class TextNode(Struct, frozen=True):
-    """`plain` if it stood without quotes, so that nothing at all may be meant by it."""
+    """`plain` if the text was not quoted, so that it may mean null."""
 
     text: str
     line: int
@@ -35,7 +35,7 @@ class TextNode(Struct, frozen=True):
     plain: bool = True
 
     @property
-    def is_nothing(self) -> bool:
+    def is_null(self) -> bool:
         return self.plain and self.text in ("", "~", "null")
 
 
@@ -75,30 +75,29 @@ class MapNode(Struct, frozen=True):
 Node: TypeAlias = TextNode | ListNode | MapNode
 
 
-class Allowance:
-    """How much of something may still be done."""
+class WorkLimit:
+    """A counter that limits expensive work on untrusted files."""
 
     def __init__(self, left: int) -> None:
         self._left = left
 
-    def take(self, much: int) -> bool:
-        self._left -= much
+    def take(self, amount: int) -> bool:
+        self._left -= amount
         return self._left >= 0
 
 
 class NodeReader:
-    """Of one file, or of one intent in it. Whatever is asked for comes back as something usable;
-    what was wrong is among the problems."""
+    """Converts the nodes of a file, or of one intent in it, to values and collects the problems."""
 
     def __init__(self, file: str, lines: Sequence[str], intent_id: str = "") -> None:
         self.file = file
         self.lines = lines
         self.intent_id = intent_id
         self.problems: list[Problem] = []
-        self.alternatives = Allowance(MOST_ALTERNATIVES)
+        self.alternatives = WorkLimit(MOST_ALTERNATIVES)
 
-    def about(self, intent_id: str) -> "NodeReader":
-        """The same for one intent, with the same list of problems."""
+    def for_intent(self, intent_id: str) -> "NodeReader":
+        """A reader for one intent that shares the problems and limits of this one."""
         other = NodeReader(self.file, self.lines, intent_id)
         other.problems, other.alternatives = self.problems, self.alternatives
         return other
@@ -125,7 +124,7 @@ class NodeReader:
         if not isinstance(node, TextNode):
             self.note("E207", node, path, "this must be text", "write one text")
             return ""
-        if node.is_nothing:
+        if node.is_null:
             return ""
         if len(node.text) > longest:
             self.note(
@@ -137,7 +136,7 @@ class NodeReader:
             )
         return node.text
 
-    def line_of_text(self, node: Node | None, path: str, *, longest: int) -> str:
+    def one_line(self, node: Node | None, path: str, *, longest: int) -> str:
         text = self.text(node, path, longest=longest).strip()
         if node is not None and "\n" in text:
             self.note("E207", node, path, "this must be one line", "write it on one line")
@@ -145,7 +144,7 @@ class NodeReader:
 
     def number(self, node: Node | None, path: str, *, least: int, code: str = "E207") -> int | None:
         text = self.text(node, path).strip()
-        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+        if node is None or (isinstance(node, TextNode) and node.is_null):
             return None
         if not _NUMBER.fullmatch(text) or int(text) < least:
             if isinstance(node, TextNode):
@@ -170,7 +169,7 @@ class NodeReader:
             return None
 
     def items(self, node: Node | None, path: str, *, most: int = 1000) -> Sequence[Node]:
-        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+        if node is None or (isinstance(node, TextNode) and node.is_null):
             return ()
         if not isinstance(node, ListNode):
             self.note(
@@ -188,8 +187,8 @@ class NodeReader:
         return tuple(self.text(each, f"{path}[{at}]", longest=longest) for at, each in found)
 
     def fields(self, node: Node | None, path: str, known: Collection[str]) -> MapNode | None:
-        """A mapping; other keys than the known ones are noted, and kept in the file."""
-        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+        """A mapping. Unknown keys are reported and stay in the file."""
+        if node is None or (isinstance(node, TextNode) and node.is_null):
             return None
         if not isinstance(node, MapNode):
             self.note("E207", node, path, "this must have keys", f"e.g. {next(iter(known))}: …")
@@ -203,14 +202,14 @@ class NodeReader:
             if key not in known and not key.startswith("x-"):
                 where = f"{path}.{key}" if path else key
                 what = f'"{key}" is not a known key and has no effect'
-                self.note("W301", entry.key, where, what, _near(key, known))
+                self.note("W301", entry.key, where, what, _suggestion(key, known))
 
     def choice(
         self, node: Node | None, path: str, choices: Sequence[str], *, code: str = "E207"
     ) -> str:
-        """One of the choices; the first if nothing was said."""
+        """One of the choices; the first if there is no value."""
         text = self.text(node, path).strip()
-        if node is None or (isinstance(node, TextNode) and node.is_nothing):
+        if node is None or (isinstance(node, TextNode) and node.is_null):
             return choices[0]
         if text not in choices:
             if isinstance(node, TextNode):
@@ -219,19 +218,18 @@ class NodeReader:
         return text
 
 
-def last_place(node: Node) -> int:
-    """Where what the node says ends. Blocks claim the blanks and comments after them; these do
-    not belong to what they say."""
+def text_end(node: Node) -> int:
+    """Where a node's content ends, without the blank lines and comments after a block."""
     match node:
         case ListNode(items=items, flow=False) if items:
-            return last_place(items[-1])
+            return text_end(items[-1])
         case MapNode(entries=entries, flow=False) if entries:
-            return last_place(entries[-1].value)
+            return text_end(entries[-1].value)
         case _:
             return node.end
 
 
-def _near(key: str, known: Collection[str]) -> str:
+def _suggestion(key: str, known: Collection[str]) -> str:
     from difflib import get_close_matches
 
     [near] = get_close_matches(key, sorted(known), n=1) or [""]

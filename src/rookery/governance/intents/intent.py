@@ -1,7 +1,7 @@
-"""Intents: why something may be changed, and where. The file they come from, as values.
+"""Intents and the policy of a project, as parsed values.
 
-What is here has been read already: texts are texts, numbers are numbers, and whatever was wrong
-stands among the problems. Only people move an intent from one status to another; an agent can ask.
+Invalid input is reported in `IntentFile.problems`; the values here are always usable. `LIFECYCLE`
+lists the changes of status; only the user makes them, an agent can only suggest one.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from rookery.core.refusals import Problem, Severity
 
@@ -30,7 +30,7 @@ OPEN = (IntentStatus.PENDING, IntentStatus.IN_PROGRESS, IntentStatus.PAUSED)
 
 
 class Verify(Struct, frozen=True, kw_only=True):
-    """A command whose success proves a criterion."""
+    """The shell command that checks a criterion."""
 
     command: str
     timeout_s: int = DEFAULT_VERIFY_SECONDS
@@ -49,7 +49,7 @@ class Constraint(Struct, frozen=True, kw_only=True):
 
 
 class IntentPermissions(Struct, frozen=True, kw_only=True):
-    """Rules as they were written; `permission_rules` understands them."""
+    """Rules as written; parsed by `permission_rules`."""
 
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class IntentPermissions(Struct, frozen=True, kw_only=True):
 
 
 class IntentBudget(Struct, frozen=True, kw_only=True):
-    """None where nothing was said: no limit."""
+    """Limits of an intent; None means no limit."""
 
     max_files: int | None = None
     max_changed_lines: int | None = None
@@ -109,7 +109,7 @@ class Intent(Struct, frozen=True, kw_only=True):
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """What a project asks of everybody who works in it. The first value of each is the default."""
+    """Rules of the project for all intents. The first value of each field is the default."""
 
     unknown_targets: Literal["ask", "deny"] = "ask"
     out_of_scope: Literal["ask", "deny"] = "ask"
@@ -125,8 +125,8 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 class IntentFile(Struct, frozen=True, kw_only=True):
-    """What was read. An intent with an error of its own is listed and cannot be selected; if the
-    file as a whole has one, no intent can."""
+    """The parsed file. An intent with errors is listed but cannot be selected; with an error in
+    the file as a whole, none can."""
 
     intents: tuple[Intent, ...] = ()
     policy: Policy = Policy()
@@ -142,11 +142,11 @@ class IntentFile(Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> frozenset[str]:
-        """The ids of intents that cannot be selected because of what is wrong with them."""
+        """Ids of the intents that have errors."""
         return frozenset(each.intent_id for each in self.errors if each.intent_id)
 
     def find(self, wanted: str) -> Intent | None:
-        """The intent of that id: exactly, else without regard to case."""
+        """Find an intent by id, exactly or else ignoring case."""
         exact = (intent for intent in self.intents if intent.id == wanted)
         loose = (intent for intent in self.intents if intent.id.lower() == wanted.lower())
         return next(exact, None) or next(loose, None)
@@ -160,24 +160,21 @@ class IntentFile(Struct, frozen=True, kw_only=True):
         )
 
     def unmet(self, intent: Intent) -> tuple[str, ...]:
-        """What the intent depends on and is not completed."""
+        """Dependencies of the intent that are not completed."""
         found = {each: self.find(each) for each in intent.depends_on}
         done = IntentStatus.COMPLETED
         return tuple(each for each, its in found.items() if its is None or its.status is not done)
 
 
 class Move(Struct, frozen=True):
-    """One way from a status to another. None among `before` is an intent that is not there yet."""
+    """A change of status. None in `before` means the intent does not exist yet."""
 
     command: str
     before: tuple[IntentStatus | None, ...]
     after: IntentStatus
     needs_scope: bool = False
     needs_dependencies: bool = False
-    needs_checks: bool = False
-    needs_reason_to_skip: bool = False
     raises_revision: bool = False
-    agent_may_ask: bool = False
 
 
 LIFECYCLE: tuple[Move, ...] = (
@@ -188,17 +185,9 @@ LIFECYCLE: tuple[Move, ...] = (
         IntentStatus.IN_PROGRESS,
         needs_scope=True,
         needs_dependencies=True,
-        agent_may_ask=True,
     ),
     Move("pause", (IntentStatus.IN_PROGRESS,), IntentStatus.PAUSED),
-    Move(
-        "close",
-        (IntentStatus.IN_PROGRESS,),
-        IntentStatus.COMPLETED,
-        needs_checks=True,
-        needs_reason_to_skip=True,
-        agent_may_ask=True,
-    ),
+    Move("close", (IntentStatus.IN_PROGRESS,), IntentStatus.COMPLETED),
     Move("abandon", OPEN, IntentStatus.ABANDONED),
     Move("reopen", (IntentStatus.COMPLETED,), IntentStatus.IN_PROGRESS, raises_revision=True),
     Move("reopen", (IntentStatus.ABANDONED,), IntentStatus.PENDING),
@@ -223,26 +212,26 @@ def selectable(intent: Intent, now: datetime) -> bool:
 
 @lru_cache(maxsize=256)
 def digest(intent: Intent, policy: Policy) -> str:
-    """What tells one wording of an intent, under one policy, from any other. Hexadecimal."""
+    """Hash of the intent's definition and the policy, to detect changes. Hexadecimal."""
     from rookery.governance.ledger.verify_ledger import canonical
 
     return sha256(canonical(_definition(intent, policy))).hexdigest()
 
 
 def move(command: str, status: IntentStatus | None) -> Move | None:
-    """What the command does to an intent in that status; None if it cannot."""
+    """The move a command makes from a status, or None if it is not possible."""
     fitting = (each for each in LIFECYCLE if each.command == command and status in each.before)
     return next(fitting, None)
 
 
 def possible_moves(status: IntentStatus) -> tuple[str, ...]:
-    """The commands that an intent in this status can take."""
+    """The commands that are possible in a status."""
     return tuple(each.command for each in LIFECYCLE if status in each.before)
 
 
 def first_step(command: str, status: IntentStatus) -> Move | None:
-    """What must be done first so that the command can be given. None if there is no way, or it has
-    come already to where the command would lead."""
+    """The move to make before the command is possible. None if there is none, or the intent
+    already has the status the command leads to."""
     wanted = [each for each in LIFECYCLE if each.command == command]
     if any(each.after is status for each in wanted):
         return None
@@ -256,8 +245,8 @@ def first_step(command: str, status: IntentStatus) -> Move | None:
     return steps[0] if steps else None
 
 
-def in_order(intents: Iterable[Intent]) -> list[Intent]:
-    """Those in progress first, closed ones last."""
+def sort_intents(intents: Iterable[Intent]) -> list[Intent]:
+    """Sort by status, in progress first and closed last, then by id."""
     return sorted(intents, key=lambda each: (ORDER.index(each.status), each.id))
 
 
@@ -266,51 +255,19 @@ def _definition(intent: Intent, policy: Policy) -> dict[str, Any]:
         "id": intent.id,
         "status": str(intent.status),
         "owned_scope": sorted(intent.owned_scope),
-        "constraints": [{"id": each.id, "text": each.text} for each in intent.constraints],
-        "acceptance_criteria": [_criterion(each) for each in intent.acceptance_criteria],
-        "permissions": {
-            "allow": list(intent.permissions.allow),
-            "ask": list(intent.permissions.ask),
-            "deny": list(intent.permissions.deny),
+        "constraints": to_builtins(intent.constraints),
+        "acceptance_criteria": to_builtins(intent.acceptance_criteria),
+        "permissions": to_builtins(intent.permissions),
+        "budget": {
+            **to_builtins(intent.budget),
+            "expires_at": intent.budget.expires_at and intent.budget.expires_at.isoformat(),
         },
-        "budget": _budget(intent.budget),
         "parent": intent.parent,
         "policy": _policy(policy),
     }
 
 
-def _criterion(criterion: Criterion) -> dict[str, Any]:
-    verify = criterion.verify
-    check = verify and {
-        "command": verify.command,
-        "timeout_s": verify.timeout_s,
-        "cwd": verify.cwd,
-    }
-    return {"id": criterion.id, "text": criterion.text, "verify": check}
-
-
-def _budget(budget: IntentBudget) -> dict[str, Any]:
-    return {
-        "max_files": budget.max_files,
-        "max_changed_lines": budget.max_changed_lines,
-        "max_tool_calls": budget.max_tool_calls,
-        "expires_at": budget.expires_at and budget.expires_at.isoformat(),
-    }
-
-
 def _policy(policy: Policy) -> dict[str, Any]:
-    return {
-        "unknown_targets": policy.unknown_targets,
-        "out_of_scope": policy.out_of_scope,
-        "deletes": policy.deletes,
-        "same_turn_writes": policy.same_turn_writes,
-        "commands": {
-            "sandbox": policy.sandbox,
-            "on_out_of_scope_write": policy.on_out_of_scope_write,
-        },
-        "overlap": policy.overlap,
-        "dependencies": policy.dependencies,
-        "stale": policy.stale,
-        "protect": sorted(policy.protect),
-        "max_in_progress": policy.max_in_progress,
-    }
+    fields = to_builtins(policy)
+    commands = {name: fields.pop(name) for name in ("sandbox", "on_out_of_scope_write")}
+    return {**fields, "commands": commands, "protect": sorted(policy.protect)}

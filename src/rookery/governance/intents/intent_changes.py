@@ -1,8 +1,8 @@
-"""What it means for a task that its intent was rewritten while it worked.
+"""The effect of an edit to the intent while a task works under it.
 
-Whatever takes something away holds at once. Whatever gives something holds when the intent is
-selected again, so that no task gains power unseen. A difference that is not known to be one of the
-first kind counts as one of the second. `difference` shows both wordings to a person.
+Restrictions apply immediately. Anything that may widen the scope applies only after the intent is
+selected again, so that a task never gains rights unnoticed. A change that is not certainly a
+restriction counts as widening.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,17 +43,15 @@ UNCHANGED = "Its wording did not change."
 class ScopeEffect(StrEnum):
     NONE = "none"
     NARROWED = "narrowed"
-    """In force at once; the context is given again; the call at hand is judged by it."""
+    """Applies immediately, also to the current call; the context is sent again."""
     WIDENED = "widened"
-    """Nothing destructive until the intent is selected again."""
+    """Destructive calls are refused until the intent is selected again."""
     LOST = "lost"
     """There is no active intent any more."""
-    LOST_TO_TOOL = "lost_to_tool"
-    """The same, and a person must agree to the difference before it is selected again."""
 
 
 class IntentChange(Struct, frozen=True, kw_only=True):
-    """`fields` are what differs. `reason` says it in a word where the intent was lost."""
+    """`fields` are the fields that differ; `reason` is set if the intent was lost."""
 
     effect: ScopeEffect
     fields: tuple[str, ...] = ()
@@ -70,9 +68,8 @@ def change(
     new: IntentDefinition | None,
     *,
     now: datetime,
-    during_own_call: bool = False,
 ) -> IntentChange:
-    """`new` is None if the intent is no longer there, or is broken."""
+    """Compare two definitions. `new` is None if the intent was removed or has errors."""
     if new is None:
         return IntentChange(effect=ScopeEffect.LOST, fields=("intent",), reason="removed")
     if new.intent.status is not IntentStatus.IN_PROGRESS:
@@ -85,39 +82,35 @@ def change(
     fields = tuple(effects)
     if not fields:
         return IntentChange(effect=ScopeEffect.NONE)
-    if during_own_call:
-        return IntentChange(
-            effect=ScopeEffect.LOST_TO_TOOL, fields=fields, reason="changed_by_tool"
-        )
     if ScopeEffect.WIDENED in effects.values():
         return IntentChange(effect=ScopeEffect.WIDENED, fields=fields)
     return IntentChange(effect=ScopeEffect.NARROWED, fields=fields)
 
 
 def difference(old: IntentDefinition, new: IntentDefinition) -> tuple[str, ...]:
-    """What was taken out of an intent, then what was put in."""
+    """A diff for the user: removed lines, then added ones."""
     before, after = list(_lines(old)), list(_lines(new))
-    out = [f"- {line}" for line in before if line not in after]
-    put = [f"+ {line}" for line in after if line not in before]
-    return (*out, *put) or (UNCHANGED,)
+    removed = [f"- {line}" for line in before if line not in after]
+    added = [f"+ {line}" for line in after if line not in before]
+    return (*removed, *added) or (UNCHANGED,)
 
 
 def _effects(old: IntentDefinition, new: IntentDefinition) -> dict[str, ScopeEffect]:
-    """What each field that differs amounts to."""
+    """The effect of each field that differs."""
     a, b = old.intent, new.intent
     found = {
-        "owned_scope": _scope(a.owned_scope, b.owned_scope),
-        "constraints": _texts(a.constraints, b.constraints),
-        "acceptance_criteria": _texts(a.acceptance_criteria, b.acceptance_criteria),
-        "permissions": _permissions(a.permissions, b.permissions),
-        "budget": _budget(a.budget, b.budget),
+        "owned_scope": _scope_effect(a.owned_scope, b.owned_scope),
+        "constraints": _list_effect(a.constraints, b.constraints),
+        "acceptance_criteria": _list_effect(a.acceptance_criteria, b.acceptance_criteria),
+        "permissions": _permissions_effect(a.permissions, b.permissions),
+        "budget": _budget_effect(a.budget, b.budget),
         "parent": ScopeEffect.NONE if a.parent == b.parent else ScopeEffect.WIDENED,
-        "policy": _policy(old.policy, new.policy),
+        "policy": _policy_effect(old.policy, new.policy),
     }
     return {field: effect for field, effect in found.items() if effect is not ScopeEffect.NONE}
 
 
-def _scope(old: Sequence[str], new: Sequence[str]) -> ScopeEffect:
+def _scope_effect(old: Sequence[str], new: Sequence[str]) -> ScopeEffect:
     if set(old) == set(new):
         return ScopeEffect.NONE
     try:
@@ -126,7 +119,7 @@ def _scope(old: Sequence[str], new: Sequence[str]) -> ScopeEffect:
         return ScopeEffect.WIDENED
 
 
-def _texts(
+def _list_effect(
     old: Sequence[Constraint] | Sequence[Criterion], new: Sequence[Constraint] | Sequence[Criterion]
 ) -> ScopeEffect:
     if tuple(old) == tuple(new):
@@ -134,7 +127,7 @@ def _texts(
     return ScopeEffect.NARROWED if set(old) <= set(new) else ScopeEffect.WIDENED
 
 
-def _permissions(old: IntentPermissions, new: IntentPermissions) -> ScopeEffect:
+def _permissions_effect(old: IntentPermissions, new: IntentPermissions) -> ScopeEffect:
     if old == new:
         return ScopeEffect.NONE
     before, after = set(old.deny), set(new.deny)
@@ -146,7 +139,7 @@ def _permissions(old: IntentPermissions, new: IntentPermissions) -> ScopeEffect:
     return ScopeEffect.NARROWED if stricter else ScopeEffect.WIDENED
 
 
-def _budget(old: IntentBudget, new: IntentBudget) -> ScopeEffect:
+def _budget_effect(old: IntentBudget, new: IntentBudget) -> ScopeEffect:
     if old == new:
         return ScopeEffect.NONE
     pairs = (
@@ -155,14 +148,14 @@ def _budget(old: IntentBudget, new: IntentBudget) -> ScopeEffect:
         (old.max_tool_calls, new.max_tool_calls),
         (old.expires_at, new.expires_at),
     )
-    return ScopeEffect.NARROWED if all(_lower(a, b) for a, b in pairs) else ScopeEffect.WIDENED
+    return ScopeEffect.NARROWED if all(_is_lower(a, b) for a, b in pairs) else ScopeEffect.WIDENED
 
 
-def _lower(old: Any, new: Any) -> bool:
+def _is_lower(old: Any, new: Any) -> bool:
     return old is None or (new is not None and new <= old)
 
 
-def _policy(old: Policy, new: Policy) -> ScopeEffect:
+def _policy_effect(old: Policy, new: Policy) -> ScopeEffect:
     if old == new:
         return ScopeEffect.NONE
     stricter = set(old.protect) <= set(new.protect) and all(
@@ -172,8 +165,8 @@ def _policy(old: Policy, new: Policy) -> ScopeEffect:
     return ScopeEffect.NARROWED if stricter else ScopeEffect.WIDENED
 
 
-def _lines(worded: IntentDefinition) -> Iterator[str]:
-    intent, policy = worded.intent, worded.policy
+def _lines(definition: IntentDefinition) -> Iterator[str]:
+    intent, policy = definition.intent, definition.policy
     yield f"status: {intent.status}"
     yield from (f"scope: {each}" for each in intent.owned_scope)
     yield from (f"constraint: {each.text}" for each in intent.constraints)

@@ -1,21 +1,26 @@
-"""What is wrong with intents only together: ids twice, cycles, scopes that do not fit.
-And how problems are shown."""
+"""Checks across intents (duplicate ids, cycles, overlapping scopes) and the output of problems."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from rookery.core.refusals import Problem, Severity
-from rookery.governance.intents.file_nodes import Allowance, ListNode, MapNode, Node, NodeReader
+from rookery.core.text.terminal_text import counted
+from rookery.governance.intents.file_nodes import ListNode, MapNode, Node, NodeReader, WorkLimit
 from rookery.governance.intents.intent import Intent, IntentFile, IntentStatus
-from rookery.governance.scope.scope_patterns import inside, literal_folder, overlaps, scope_pattern
+from rookery.governance.scope.scope_patterns import (
+    literal_folder,
+    may_be_within,
+    overlaps,
+    scope_pattern,
+)
 
 MOST_COMPARISONS = 50_000
-"""Of patterns with each other: a stranger's file may ask for more than anybody waits for."""
+"""Most comparisons between patterns, so that an untrusted file cannot take up much time."""
 
 
-class Read(Struct, frozen=True):
-    """An intent, and where it stands."""
+class IntentEntry(Struct, frozen=True):
+    """An intent and its node in the file."""
 
     intent: Intent
     node: MapNode
@@ -24,22 +29,22 @@ class Read(Struct, frozen=True):
         return self.node.get(key) or self.node
 
 
-def check_together(
-    read: Sequence[Read], reading: NodeReader, *, most_in_progress: int, listed: ListNode
+def check_across(
+    entries: Sequence[IntentEntry], reader: NodeReader, *, most_in_progress: int, listed: ListNode
 ) -> None:
-    by_id = _by_id(read, reading)
-    _check_dependencies(read, by_id, reading)
-    _check_parents(read, by_id, reading)
-    running = [each for each in read if each.intent.status is IntentStatus.IN_PROGRESS]
+    by_id = _by_id(entries, reader)
+    _check_dependencies(entries, by_id, reader)
+    _check_parents(entries, by_id, reader)
+    running = [each for each in entries if each.intent.status is IntentStatus.IN_PROGRESS]
     for one, other, pattern in _overlapping(running):
-        reading.about(one.intent.id).note(
+        reader.for_intent(one.intent.id).note(
             "W304",
             one.at("owned_scope"),
             "owned_scope",
             f"{one.intent.id} and {other.intent.id} overlap at {pattern}",
         )
     if len(running) > most_in_progress:
-        reading.note(
+        reader.note(
             "W313",
             listed,
             "active_intents",
@@ -48,30 +53,30 @@ def check_together(
 
 
 def unmatched_patterns(
-    file: IntentFile, root: MapNode, reading: NodeReader, matches: Callable[[str], bool]
+    file: IntentFile, root: MapNode, reader: NodeReader, matches: Callable[[str], bool]
 ) -> tuple[Problem, ...]:
-    """Patterns of open intents for which there is no file yet. `matches` looks for one."""
+    """Warn about patterns of intents in progress that match no file. `matches` looks for one."""
     listed = root.get("active_intents")
     nodes = listed.items if isinstance(listed, ListNode) else ()
     for node in nodes:
-        its_id = reading.text(node.get("id"), "id") if isinstance(node, MapNode) else ""
+        its_id = reader.text(node.get("id"), "id") if isinstance(node, MapNode) else ""
         intent = file.find(its_id) if its_id else None
         if intent is None or intent.status is not IntentStatus.IN_PROGRESS:
             continue
         scope = node.get("owned_scope") if isinstance(node, MapNode) else None
         for at, each in enumerate(scope.items if isinstance(scope, ListNode) else ()):
-            text = reading.text(each, "owned_scope")
+            text = reader.text(each, "owned_scope")
             if text in intent.owned_scope and not text.startswith("!") and not matches(text):
-                reading.about(intent.id).note(
+                reader.for_intent(intent.id).note(
                     "W305", each, f"owned_scope[{at}]", f'"{text}" matches no file yet'
                 )
-    return tuple(reading.problems)
+    return tuple(reader.problems)
 
 
 def changed_without_revision(
     file: str, intent: Intent, *, digest: str, last_digest: str, last_revision: int
 ) -> Problem | None:
-    """An intent that means something else than when it was last used, under the same number."""
+    """Warn if an intent's definition changed since its last use but its revision did not."""
     if digest == last_digest or intent.revision > last_revision:
         return None
     return Problem(
@@ -84,14 +89,14 @@ def changed_without_revision(
     )
 
 
-def _by_id(read: Sequence[Read], reading: NodeReader) -> dict[str, Read]:
-    by_id: dict[str, Read] = {}
-    for each in read:
+def _by_id(entries: Sequence[IntentEntry], reader: NodeReader) -> dict[str, IntentEntry]:
+    by_id: dict[str, IntentEntry] = {}
+    for each in entries:
         intent_id = each.intent.id
         first = by_id.setdefault(intent_id.lower(), each)
         if first is not each:
             for one in dict.fromkeys((first.intent.id, intent_id)):
-                reading.about(one).note(
+                reader.for_intent(one).note(
                     "E202",
                     each.at("id"),
                     "id",
@@ -102,73 +107,79 @@ def _by_id(read: Sequence[Read], reading: NodeReader) -> dict[str, Read]:
 
 
 def _check_dependencies(
-    read: Sequence[Read], by_id: Mapping[str, Read], reading: NodeReader
+    entries: Sequence[IntentEntry], by_id: Mapping[str, IntentEntry], reader: NodeReader
 ) -> None:
     graph = {
-        each.intent.id.lower(): [one.lower() for one in each.intent.depends_on] for each in read
+        each.intent.id.lower(): [one.lower() for one in each.intent.depends_on] for each in entries
     }
-    for each in read:
-        about = reading.about(each.intent.id)
+    for each in entries:
+        own_reader = reader.for_intent(each.intent.id)
         listed = each.node.get("depends_on")
         nodes = listed.items if isinstance(listed, ListNode) else ()
         for at, (name, node) in enumerate(zip(each.intent.depends_on, nodes, strict=False)):
             if name and name.lower() not in by_id:
-                about.note(
+                own_reader.note(
                     "E209", node, f"depends_on[{at}]", f"no such intent: {name}", "name an intent"
                 )
     for cycle in _cycles(graph):
-        said = " -> ".join(by_id[one].intent.id for one in (*cycle, cycle[0]))
+        cycle_text = " -> ".join(by_id[one].intent.id for one in (*cycle, cycle[0]))
         for one in cycle:
             its = by_id[one]
-            reading.about(its.intent.id).note(
+            reader.for_intent(its.intent.id).note(
                 "E210",
                 its.at("depends_on"),
                 "depends_on",
-                f"these depend on each other: {said}",
+                f"these depend on each other: {cycle_text}",
                 "remove one of the dependencies",
             )
 
 
-def _check_parents(read: Sequence[Read], by_id: Mapping[str, Read], reading: NodeReader) -> None:
+def _check_parents(
+    entries: Sequence[IntentEntry], by_id: Mapping[str, IntentEntry], reader: NodeReader
+) -> None:
     graph = {
-        each.intent.id.lower(): [each.intent.parent.lower()] for each in read if each.intent.parent
+        each.intent.id.lower(): [each.intent.parent.lower()]
+        for each in entries
+        if each.intent.parent
     }
     cyclic = {one for cycle in _cycles(graph) for one in cycle}
-    comparisons = Allowance(MOST_COMPARISONS)
-    for each in read:
+    comparisons = WorkLimit(MOST_COMPARISONS)
+    for each in entries:
         if not each.intent.parent:
             continue
-        about, at = reading.about(each.intent.id), each.at("parent")
+        own_reader, at = reader.for_intent(each.intent.id), each.at("parent")
         parent = by_id.get(each.intent.parent.lower())
         if parent is None:
-            about.note(
+            own_reader.note(
                 "E211", at, "parent", f"no such intent: {each.intent.parent}", "name an intent"
             )
         elif each.intent.id.lower() in cyclic:
             what = f"{each.intent.id} is its own ancestor"
-            about.note("E211", at, "parent", what, "remove one of the parents")
+            own_reader.note("E211", at, "parent", what, "remove one of the parents")
         else:
-            _check_scope_of(each, parent, about, comparisons)
+            _check_scope_of(each, parent, own_reader, comparisons)
 
 
-def _check_scope_of(child: Read, parent: Read, about: NodeReader, comparisons: Allowance) -> None:
+def _check_scope_of(
+    child: IntentEntry, parent: IntentEntry, own_reader: NodeReader, comparisons: WorkLimit
+) -> None:
     mine, its = child.intent.owned_scope, parent.intent.owned_scope
-    if not comparisons.take(_ways(mine) * _ways(its)):
+    if not comparisons.take(_count_variants(mine) * _count_variants(its)):
         what = "there are too many patterns to compare with its parent's"
-    elif not inside(mine, its):
+    elif not may_be_within(mine, its):
         what = f"it goes beyond the scope of {parent.intent.id}"
     else:
         return
     fix = f"stay inside {', '.join(its[:5])}"
-    about.note("E212", child.at("owned_scope"), "owned_scope", what, fix)
+    own_reader.note("E212", child.at("owned_scope"), "owned_scope", what, fix)
 
 
-def _ways(patterns: Sequence[str]) -> int:
-    return sum(len(scope_pattern(text).ways) for text in patterns)
+def _count_variants(patterns: Sequence[str]) -> int:
+    return sum(len(scope_pattern(text).variants) for text in patterns)
 
 
 def _cycles(graph: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """One cycle for each group of names that lead to each other."""
+    """One cycle for each group of names that refer to each other."""
     found: list[list[str]] = []
     done: set[str] = set()
     for start in graph:
@@ -191,13 +202,16 @@ def _cycles(graph: Mapping[str, Sequence[str]]) -> list[list[str]]:
     return found
 
 
-def _overlapping(running: Sequence[Read]) -> Iterator[tuple[Read, Read, str]]:
-    """Each intent that shares something with an earlier one, with the first such, and where.
+def _overlapping(
+    running: Sequence[IntentEntry],
+) -> Iterator[tuple[IntentEntry, IntentEntry, str]]:
+    """Intents that overlap with an earlier one: the first such intent, this one, and the pattern.
 
-    Patterns can meet only if of the folders they begin with one lies in the other."""
+    Two patterns can overlap only if the literal folder of one contains that of the other.
+    """
     by_folder: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     by_any_above: dict[tuple[str, ...], list[tuple[int, str]]] = {}
-    comparisons = Allowance(MOST_COMPARISONS)
+    comparisons = WorkLimit(MOST_COMPARISONS)
     for number, each in enumerate(running):
         places = list(_places(each.intent))
         for folder, text in places:
@@ -216,10 +230,10 @@ def _overlapping(running: Sequence[Read]) -> Iterator[tuple[Read, Read, str]]:
 
 
 def _places(intent: Intent) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The folder that each granting pattern begins with."""
+    """The literal folders that the granting patterns start with."""
     for text in intent.owned_scope:
         if not text.startswith("!"):
-            for folder in {literal_folder(way) for way in scope_pattern(text).ways}:
+            for folder in {literal_folder(way) for way in scope_pattern(text).variants}:
                 yield folder, text
 
 
@@ -227,7 +241,7 @@ def _above(folder: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [folder[:depth] for depth in range(len(folder))]
 
 
-def _overlap(one: Read, other: Read, mine: str, its: str) -> bool:
+def _overlap(one: IntentEntry, other: IntentEntry, mine: str, its: str) -> bool:
     without = [
         text
         for text in (*one.intent.owned_scope, *other.intent.owned_scope)
@@ -236,9 +250,9 @@ def _overlap(one: Read, other: Read, mine: str, its: str) -> bool:
     return overlaps([mine, *without], [its, *without])
 
 
-def rendered(problem: Problem) -> str:
-    """The place, the line with a mark under what is meant, and a way out. A warning needs no
-    mark: its message names what it is about."""
+def render(problem: Problem) -> str:
+    """The location, the line with a mark below the error, and the fix. Warnings have no mark,
+    because their message names the value."""
     place = f"{problem.file}:{problem.line}:{problem.column}" if problem.line else problem.file
     element = " ".join(filter(None, (problem.intent_id, problem.path)))
     head = f"{place}  {problem.severity} {problem.code}  {element}".rstrip()
@@ -250,22 +264,21 @@ def rendered(problem: Problem) -> str:
 
 
 def summary(file: IntentFile, problems: Sequence[Problem] | None = None) -> str:
-    """How many problems there are, and which intents they leave usable. `problems` if more is
-    known than reading the file told."""
+    """Count problems and name the usable intents. `problems` may be more than the file's."""
     problems = file.problems if problems is None else problems
     errors = sum(each.severity is Severity.ERROR for each in problems)
     warnings = len(problems) - errors
     if not problems:
         return "No problems."
-    counted = f"{_count(errors, 'error')}, {_count(warnings, 'warning')}."
+    found = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}."
     if not file.usable:
-        return f"{counted} No intent can be selected until the file is fixed."
+        return f"{found} No intent can be selected until the file is fixed."
     broken = [each.id for each in file.intents if each.id in file.broken]
     if not broken:
-        return counted
+        return found
     good = [each.id for each in file.intents if each.id not in file.broken]
-    stays = f"{_in_words(good)} {'stays' if len(good) == 1 else 'stay'} usable; " if good else ""
-    return f"{counted} {stays}{_in_words(broken)} cannot be selected."
+    stays = f"{_join_names(good)} {'stays' if len(good) == 1 else 'stay'} usable; " if good else ""
+    return f"{found} {stays}{_join_names(broken)} cannot be selected."
 
 
 def _mark(problem: Problem) -> str:
@@ -275,9 +288,5 @@ def _mark(problem: Problem) -> str:
     return " " * max(0, at - indent + inside_quotes) + "^"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _in_words(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,8 +1,8 @@
-"""What a model is told about the intent it works under.
+"""What a model is sent about the active intent.
 
-Intents are written by whoever wrote the repository, so every value is escaped: a name cannot end
-the block it stands in. What binds the model (specification, scope, constraints, criteria) is never
-cut; what merely helps it is cut to the room that is left.
+Intents come from the repository and are untrusted, so every value is escaped and cannot close its
+element. Specification, scope, constraints and criteria are never truncated; the rest is cut to the
+remaining budget.
 """
 
 import unicodedata
@@ -21,7 +21,7 @@ DIGEST_SHOWN = 12
 
 
 class ContextTooLarge(ValueError):
-    """What must not be cut does not fit by itself."""
+    """Raised if the parts that cannot be truncated exceed the budget."""
 
     def __init__(self, intent_id: str, size: int, budget: int) -> None:
         super().__init__(
@@ -33,7 +33,7 @@ class ContextTooLarge(ValueError):
 
 
 class TraceLine(Struct, frozen=True, kw_only=True):
-    """An earlier change made for the same intent."""
+    """An earlier change for the same intent."""
 
     id: str
     at: str
@@ -42,21 +42,21 @@ class TraceLine(Struct, frozen=True, kw_only=True):
 
 
 class OtherWork(Struct, frozen=True, kw_only=True):
-    """A task that runs at the same time."""
+    """Another task that is running."""
 
     intent_id: str
     scope: tuple[str, ...]
 
 
-class IntentSurroundings(Struct, frozen=True, kw_only=True):
-    """What helps, newest first where there is an order."""
+class IntentBackground(Struct, frozen=True, kw_only=True):
+    """Optional context about an intent, newest first."""
 
     related: tuple[TraceLine, ...] = ()
     others: tuple[OtherWork, ...] = ()
     files_left: int | None = None
 
 
-ALONE = IntentSurroundings()
+NO_BACKGROUND = IntentBackground()
 
 
 def intent_context(
@@ -64,10 +64,10 @@ def intent_context(
     *,
     digest: str,
     generated: str,
-    around: IntentSurroundings = ALONE,
+    background: IntentBackground = NO_BACKGROUND,
     budget: int = DEFAULT_CHARS,
 ) -> str:
-    """The block a selection answers with. Raises `ContextTooLarge`."""
+    """The result of selecting an intent. Raises `ContextTooLarge`."""
     head = _tag(
         "intent_context",
         id=intent.id,
@@ -76,29 +76,29 @@ def intent_context(
         generated=generated,
     )
     binding = f"{head}\n{_binding(intent)}"
-    tail = f"{_limits(intent, around)}</intent_context>"
+    tail = f"{_limits(intent, background)}</intent_context>"
     size = len(binding) + len(tail)
     if size > budget:
         raise ContextTooLarge(intent.id, size, budget)
     room = budget - size
     for section in (_concurrent_work, _related_work):
-        said = section(around, room)
-        binding += said
-        room -= len(said)
+        text = section(background, room)
+        binding += text
+        room -= len(text)
     return binding + tail
 
 
 def reminder(intent: Intent) -> str:
-    """What every later turn carries: at most 600 characters."""
-    start = f'Active intent {_plain(intent.id)} "{_shortened(_plain(intent.name), 120)}". Scope: '
+    """The reminder in every later request, at most 600 characters."""
+    start = f'Active intent {_plain(intent.id)} "{_shorten(_plain(intent.name), 120)}". Scope: '
     end = ". Anything else is refused or asked about."
     room = REMINDER_CHARS - len(start) - len(end)
-    spelled = [_scope_word(_plain(each)) for each in intent.owned_scope]
-    return start + _listed(spelled, room) + end
+    spelled = [_scope_text(_plain(each)) for each in intent.owned_scope]
+    return start + _join_within(spelled, room) + end
 
 
 def selectable_intents(intents: Sequence[Intent]) -> str:
-    """The list a model picks from while nothing is selected."""
+    """The list of choices for a model without an active intent."""
     if not intents:
         return "No intent can be selected. Ask the user; never invent an id."
     lines = [f"- {_plain(each.id)}: {_plain(each.name)}" for each in intents[:MOST_LISTED]]
@@ -126,8 +126,8 @@ def _binding(intent: Intent) -> str:
     )
 
 
-def _ids(entries: Sequence[Constraint | Criterion], letter: str) -> list[str]:
-    return [each.id or f"{letter}{number}" for number, each in enumerate(entries, start=1)]
+def _ids(entries: Sequence[Constraint | Criterion], prefix: str) -> list[str]:
+    return [each.id or f"{prefix}{number}" for number, each in enumerate(entries, start=1)]
 
 
 def _constraint(constraint: Constraint, its_id: str) -> str:
@@ -140,32 +140,33 @@ def _criterion(criterion: Criterion, its_id: str) -> str:
     return _element("criterion", criterion.text, id=its_id, check=criterion.verify.command)
 
 
-def _limits(intent: Intent, around: IntentSurroundings) -> str:
-    said: dict[str, str] = {}
-    if around.files_left is not None:
-        said["files_left"] = str(around.files_left)
+def _limits(intent: Intent, background: IntentBackground) -> str:
+    attributes: dict[str, str] = {}
+    if background.files_left is not None:
+        attributes["files_left"] = str(background.files_left)
     if intent.budget.expires_at is not None:
-        said["expires"] = intent.budget.expires_at.date().isoformat()
-    return f"  {_empty('limits', **said)}\n" if said else ""
+        attributes["expires"] = intent.budget.expires_at.date().isoformat()
+    return f"  {_empty('limits', **attributes)}\n" if attributes else ""
 
 
-def _concurrent_work(around: IntentSurroundings, room: int) -> str:
+def _concurrent_work(background: IntentBackground, room: int) -> str:
     tasks = [
-        _empty("task", intent=each.intent_id, scope=", ".join(each.scope)) for each in around.others
+        _empty("task", intent=each.intent_id, scope=", ".join(each.scope))
+        for each in background.others
     ]
-    return _fitting("concurrent_work", tasks, room)
+    return _fit("concurrent_work", tasks, room)
 
 
-def _related_work(around: IntentSurroundings, room: int) -> str:
+def _related_work(background: IntentBackground, room: int) -> str:
     traces = [
         _empty("trace", id=each.id, at=each.at, tool=each.tool, files=", ".join(each.files))
-        for each in around.related[:MOST_RELATED]
+        for each in background.related[:MOST_RELATED]
     ]
-    return _fitting("related_work", traces, room)
+    return _fit("related_work", traces, room)
 
 
-def _fitting(name: str, entries: Sequence[str], room: int) -> str:
-    """As many of the entries, from the first, as there is room for."""
+def _fit(name: str, entries: Sequence[str], room: int) -> str:
+    """A section with as many of the first entries as fit."""
     while entries:
         section = _section(name, entries)
         if len(section) <= room:
@@ -183,8 +184,8 @@ def _element(name: str, text: str, **attributes: str) -> str:
 
 
 def _tag(name: str, **attributes: str) -> str:
-    said = (f' {key}="{_text(each)}"' for key, each in attributes.items())
-    return f"<{name}{''.join(said)}>"
+    pairs = (f' {key}="{_text(each)}"' for key, each in attributes.items())
+    return f"<{name}{''.join(pairs)}>"
 
 
 def _empty(name: str, **attributes: str) -> str:
@@ -196,28 +197,28 @@ def _text(text: str) -> str:
 
 
 def _plain(text: str, keep: str = "") -> str:
-    """Without characters that control something, seen or unseen."""
+    """Remove control and format characters, except those in `keep`."""
     return "".join(
-        sign
-        for sign in text
-        if sign in keep or unicodedata.category(sign) not in ("Cc", "Cf", "Cs")
+        char
+        for char in text
+        if char in keep or unicodedata.category(char) not in ("Cc", "Cf", "Cs")
     )
 
 
-def _scope_word(pattern: str) -> str:
+def _scope_text(pattern: str) -> str:
     return f"not {pattern[1:]}" if pattern.startswith("!") else pattern
 
 
-def _listed(words: Sequence[str], room: int) -> str:
+def _join_within(words: Sequence[str], room: int) -> str:
     whole = ", ".join(words)
     if len(whole) <= room:
         return whole
     for kept in range(len(words) - 1, 0, -1):
-        said = f"{', '.join(words[:kept])} and {len(words) - kept} more"
-        if len(said) <= room:
-            return said
+        text = f"{', '.join(words[:kept])} and {len(words) - kept} more"
+        if len(text) <= room:
+            return text
     return f"{len(words)} patterns"
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -1,8 +1,8 @@
-"""Changes of `active_intents.yaml` that the host makes on a person's order.
+"""Edits of `active_intents.yaml` that the user ordered.
 
-An edit knows where the nodes stand and touches no other line: people keep comments, an order and a
-way of quoting in the file. Somebody may save the file between reading and renaming. Then the edit
-is refused: nothing that a person wrote is ever overwritten.
+An edit changes only the affected lines, so that comments, order and quoting stay. If the file is
+saved by someone else between reading and renaming, the edit is refused, never merged or
+overwritten.
 """
 
 import json
@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from rookery.errors import RookeryError
 from rookery.faults import kp
-from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, TextNode, last_place
+from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, TextNode, text_end
 from rookery.governance.intents.intent import (
     Intent,
     IntentFile,
@@ -24,7 +24,7 @@ from rookery.governance.intents.intent import (
     Move,
     StatusChange,
 )
-from rookery.governance.intents.intent_file import LARGEST, IntentText, parsed
+from rookery.governance.intents.intent_file import LARGEST, IntentText, parse_intents
 from rookery.governance.layout import Layout, note_write
 from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import Unreadable, put, small_file
@@ -34,7 +34,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class IntentsNotWritten(RookeryError):
-    """The file is as it was."""
+    """Raised if an edit was refused; the file is unchanged."""
 
 
 class AddHistory(Struct, frozen=True):
@@ -61,13 +61,13 @@ class SetVerification(Struct, frozen=True):
 Edit: TypeAlias = SetField | AddScope | AddHistory | SetVerification | AddIntent
 
 
-class EditOf(Struct, frozen=True):
+class IntentEdit(Struct, frozen=True):
     intent_id: str
     edit: Edit
 
 
-Decide = Callable[[IntentFile], Sequence[EditOf]]
-"""What is to be changed in a file as it stands; it raises if nothing may be."""
+Decide = Callable[[IntentFile], Sequence[IntentEdit]]
+"""Returns the edits to make to a file, or raises if there must be none."""
 
 
 class IntentWriter:
@@ -81,14 +81,14 @@ class IntentWriter:
         self._name = layout.shown(layout.intent_file)
         self._now = now
 
-    def change(self, seen: IntentText, edits: Sequence[EditOf], decide: Decide) -> IntentText:
-        """Writes the edits that were decided on what was `seen`. If the file is another by now it
-        is decided once more. Raises `IntentsNotWritten` or `LockTimeout`; then nothing changed."""
+    def change(self, seen: IntentText, edits: Sequence[IntentEdit], decide: Decide) -> IntentText:
+        """Write the edits made for the file as `seen`; if it has changed since, `decide` is
+        called again. Raises `IntentsNotWritten` or `LockTimeout` and changes nothing then."""
         with file_lock(self._layout.own_folder(self._layout.locks) / "intents"):
             current = self._read()
             if current.data != seen.data:
                 edits = decide(current.file)
-            result = self._edited(current, edits)
+            result = self._apply_edits(current, edits)
             self._write(current.data, result.data)
         return result
 
@@ -97,24 +97,23 @@ class IntentWriter:
             data = small_file(self._layout.intent_file, self._layout.workspace, largest=LARGEST)
         except (FileNotFoundError, Unreadable) as error:
             raise self._not_written(f"it cannot be read ({error})") from error
-        return parsed(data, self._name, now=self._now())
+        return parse_intents(data, self._name, now=self._now())
 
-    def _edited(self, current: IntentText, edits: Sequence[EditOf]) -> IntentText:
+    def _apply_edits(self, current: IntentText, edits: Sequence[IntentEdit]) -> IntentText:
         text = current
         for each in edits:
             if text.root is None or not text.file.usable:
                 raise self._not_written("it has errors; see: rookery intents validate")
-            after = edited(text.data.decode("utf-8-sig"), text.root, each.intent_id, each.edit)
+            after = apply_edit(text.data.decode("utf-8-sig"), text.root, each.intent_id, each.edit)
             bom = _BOM if current.data.startswith(_BOM) else b""
-            result = parsed(bom + after.encode(), self._name, now=self._now())
+            result = parse_intents(bom + after.encode(), self._name, now=self._now())
             self._check(text.file, result.file, each)
             text = result
         return text
 
-    def _check(self, before: IntentFile, after: IntentFile, made: EditOf) -> None:
-        """The edit did what it was to do, and nothing else. A status is read with care, so the
-        spelling of other intents never changes either."""
-        wanted = [_after(intent, made) for intent in before.intents]
+    def _check(self, before: IntentFile, after: IntentFile, made: IntentEdit) -> None:
+        """Check that the edit had exactly the expected effect and caused no new error."""
+        wanted = [_expected_after(intent, made) for intent in before.intents]
         if isinstance(made.edit, AddIntent):
             wanted.append(made.edit.intent)
         if not after.usable or list(after.intents) != wanted or after.policy != before.policy:
@@ -149,11 +148,11 @@ class IntentWriter:
 
 
 class CannotEdit(RookeryError):
-    """The file is written in a way in which the edit has no place."""
+    """Raised if the file's layout has no place for the edit."""
 
 
-class _EditedText:
-    """A text, and what is put into it."""
+class _TextEditor:
+    """The text of the file, with methods that return an edited copy."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -164,11 +163,11 @@ class _EditedText:
         if entry is None:
             return self._with_entry(node, f"{key}: {spelled}")
         value = entry.value
-        end = last_place(value)
+        end = text_end(value)
         kept = self._text[value.start : end]
         after = self._newline if kept.endswith("\n") else ""
         before = "" if self._text[value.start - 1 : value.start].isspace() else " "
-        return self._replaced(value.start, end, f"{before}{spelled}{after}")
+        return self._replace(value.start, end, f"{before}{spelled}{after}")
 
     def with_item(self, node: MapNode, key: str, spelled: str) -> str:
         entry = node.entry(key)
@@ -176,13 +175,13 @@ class _EditedText:
             return self._with_entry(node, f"{key}: [{spelled}]", f"{key}:", f"- {spelled}")
         value = entry.value
         if isinstance(value, ListNode) and value.items and not value.flow:
-            return self._with_lines(last_place(value), value.column, [f"- {spelled}"])
+            return self._with_lines(text_end(value), value.column, [f"- {spelled}"])
         if isinstance(value, ListNode) and value.items:
             end = value.items[-1].end
-            return self._replaced(end, end, f", {spelled}")
-        if isinstance(value, ListNode) or (isinstance(value, TextNode) and value.is_nothing):
+            return self._replace(end, end, f", {spelled}")
+        if isinstance(value, ListNode) or (isinstance(value, TextNode) and value.is_null):
             before = "" if self._text[value.start - 1 : value.start].isspace() else " "
-            return self._replaced(value.start, value.end, f"{before}[{spelled}]")
+            return self._replace(value.start, value.end, f"{before}[{spelled}]")
         raise CannotEdit(f"{key} is not a list; nothing was changed.")
 
     def with_intent(self, root: MapNode, intent: Intent) -> str:
@@ -192,49 +191,50 @@ class _EditedText:
         listed = entry.value
         if isinstance(listed, ListNode) and listed.items and listed.flow:
             end = listed.items[-1].end
-            return self._replaced(end, end, f", {_flow(_said_of_intent(intent))}")
-        lines = _block(_said_of_intent(intent))
+            return self._replace(end, end, f", {_flow(_intent_fields(intent))}")
+        lines = _block(_intent_fields(intent))
         if isinstance(listed, ListNode) and listed.items:
-            return self._with_lines(last_place(listed), listed.column, lines)
+            return self._with_lines(text_end(listed), listed.column, lines)
         return self._with_first_intent(entry, lines)
 
     def _with_first_intent(self, entry: KeyedNode, lines: Sequence[str]) -> str:
         colon = self._text.index(":", entry.key.end)
-        bare = _EditedText(self._text[: colon + 1] + self._text[entry.value.end :])
+        bare = _TextEditor(self._text[: colon + 1] + self._text[entry.value.end :])
         return bare._with_lines(colon + 1, entry.key.column + 2, lines)
 
     def _with_entry(self, node: MapNode, inline: str, *block: str) -> str:
-        """One more key of a mapping. `block` are a line and one below it, where there is room."""
+        """Add a key to a mapping. `block` is its form in block style: a line and an indented
+        one."""
         if node.flow:
-            end = last_place(node.entries[-1].value)
-            return self._replaced(end, end, f", {inline}")
+            end = text_end(node.entries[-1].value)
+            return self._replace(end, end, f", {inline}")
         lines = [block[0], *(f"  {each}" for each in block[1:])] if block else [inline]
-        return self._with_lines(last_place(node), node.column, lines)
+        return self._with_lines(text_end(node), node.column, lines)
 
     def _with_lines(self, place: int, column: int, lines: Sequence[str]) -> str:
-        """Whole lines below the one in which the place is."""
+        """Insert whole lines below the line that contains `place`."""
         block = self._newline.join(f"{' ' * (column - 1)}{line}" for line in lines)
         if place and self._text[place - 1] == "\n":
-            return self._replaced(place, place, block + self._newline)
+            return self._replace(place, place, block + self._newline)
         end = self._text.find("\n", place)
         if end < 0:
             return f"{self._text}{self._newline}{block}"
-        return self._replaced(end + 1, end + 1, block + self._newline)
+        return self._replace(end + 1, end + 1, block + self._newline)
 
-    def _replaced(self, start: int, end: int, said: str) -> str:
-        return self._text[:start] + said + self._text[end:]
+    def _replace(self, start: int, end: int, value: str) -> str:
+        return self._text[:start] + value + self._text[end:]
 
 
 def edits_for(move: Move, intent: Intent, *, at: str, by: str, reason: str) -> Sequence[Edit]:
-    """What a change of status writes into the file."""
+    """The edits for a change of status."""
     change = StatusChange(status=str(move.after), at=at, by=by, reason=reason)
     raised = [SetField("revision", str(intent.revision + 1))] if move.raises_revision else []
     dated = [SetField("updated_at", at)] if intent.updated_at else []
     return (SetField("status", str(move.after)), *raised, *dated, AddHistory(change))
 
 
-def expected(intent: Intent, edit: Edit) -> Intent:
-    """The intent as it must be read after the edit."""
+def expected_intent(intent: Intent, edit: Edit) -> Intent:
+    """The intent as it must be parsed after the edit."""
     match edit:
         case SetField("status", text):
             return replace(intent, status=IntentStatus(text))
@@ -252,31 +252,31 @@ def expected(intent: Intent, edit: Edit) -> Intent:
             return added
 
 
-def edited(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
+def apply_edit(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
     """The text after the edit. Raises `CannotEdit`."""
-    page = _EditedText(text)
+    editor = _TextEditor(text)
     if isinstance(edit, AddIntent):
-        return page.with_intent(root, edit.intent)
-    node = _found(root, intent_id)
+        return editor.with_intent(root, edit.intent)
+    node = _find_node(root, intent_id)
     match edit:
-        case SetField(key, said):
-            spelled = json.dumps(said) if key == "updated_at" else said
-            return page.with_field(node, key, spelled)
+        case SetField(key, value):
+            spelled = json.dumps(value) if key == "updated_at" else value
+            return editor.with_field(node, key, spelled)
         case AddScope(pattern):
-            return page.with_item(node, "owned_scope", _spelled(pattern))
+            return editor.with_item(node, "owned_scope", _quote(pattern))
         case AddHistory(change):
-            return page.with_item(node, "status_history", _flow(_said_of_change(change)))
+            return editor.with_item(node, "status_history", _flow(_change_fields(change)))
         case SetVerification(result):
-            return page.with_field(node, "last_verification", _flow(_said_of_check(result)))
+            return editor.with_field(node, "last_verification", _flow(to_builtins(result)))
 
 
-def _after(intent: Intent, made: EditOf) -> Intent:
+def _expected_after(intent: Intent, made: IntentEdit) -> Intent:
     if isinstance(made.edit, AddIntent) or intent.id != made.intent_id:
         return intent
-    return expected(intent, made.edit)
+    return expected_intent(intent, made.edit)
 
 
-def _found(root: MapNode, intent_id: str) -> MapNode:
+def _find_node(root: MapNode, intent_id: str) -> MapNode:
     listed = root.get("active_intents")
     for node in listed.items if isinstance(listed, ListNode) else ():
         its = node.get("id") if isinstance(node, MapNode) else None
@@ -285,25 +285,25 @@ def _found(root: MapNode, intent_id: str) -> MapNode:
     raise CannotEdit(f"No {intent_id} in the intent file; nothing was changed.")
 
 
-def _spelled(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _flow(said: dict[str, Any]) -> str:
-    return "{ " + ", ".join(f"{key}: {_flow_value(each)}" for key, each in said.items()) + " }"
+def _flow(value: dict[str, Any]) -> str:
+    return "{ " + ", ".join(f"{key}: {_flow_value(each)}" for key, each in value.items()) + " }"
 
 
-def _flow_value(said: Any) -> str:
-    if isinstance(said, dict):
-        return _flow(said)
-    if isinstance(said, list | tuple):
-        return f"[{', '.join(map(_flow_value, said))}]"
-    return said if isinstance(said, IntentStatus) else json.dumps(said, ensure_ascii=False)
+def _flow_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return _flow(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow_value, value))}]"
+    return value if isinstance(value, IntentStatus) else json.dumps(value, ensure_ascii=False)
 
 
-def _block(said: dict[str, Any]) -> list[str]:
+def _block(value: dict[str, Any]) -> list[str]:
     lines: list[str] = []
-    for key, each in said.items():
+    for key, each in value.items():
         if isinstance(each, list) and each:
             lines += [f"{key}:", *(f"  - {_flow_value(one)}" for one in each)]
         else:
@@ -311,21 +311,12 @@ def _block(said: dict[str, Any]) -> list[str]:
     return [f"{'- ' if not at else '  '}{line}" for at, line in enumerate(lines)]
 
 
-def _said_of_change(change: StatusChange) -> dict[str, Any]:
-    said = {"status": IntentStatus(change.status), "at": change.at, "by": change.by}
-    return {**said, **({"reason": change.reason} if change.reason else {})}
+def _change_fields(change: StatusChange) -> dict[str, Any]:
+    fields = {"status": IntentStatus(change.status), "at": change.at, "by": change.by}
+    return {**fields, **({"reason": change.reason} if change.reason else {})}
 
 
-def _said_of_check(result: LastVerification) -> dict[str, Any]:
-    return {
-        "at": result.at,
-        "ok": result.ok,
-        "criteria": list(result.criteria),
-        "trace_id": result.trace_id,
-    }
-
-
-def _said_of_intent(intent: Intent) -> dict[str, Any]:
+def _intent_fields(intent: Intent) -> dict[str, Any]:
     criteria: list[Any] = []
     for each in intent.acceptance_criteria:
         check = each.verify
@@ -334,7 +325,7 @@ def _said_of_intent(intent: Intent) -> dict[str, Any]:
         else:
             run = {"command": check.command, "timeout_s": check.timeout_s}
             criteria.append({"text": each.text, "verify": run})
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": intent.id,
         "name": intent.name,
         "description": intent.description,
@@ -347,4 +338,4 @@ def _said_of_intent(intent: Intent) -> dict[str, Any]:
         "created_at": intent.created_at,
     }
     always = ("id", "name", "status", "owned_scope")
-    return {key: each for key, each in said.items() if each or key in always}
+    return {key: each for key, each in fields.items() if each or key in always}

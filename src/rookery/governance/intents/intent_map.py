@@ -1,6 +1,6 @@
-"""What was done under each intent, as the ledger says, and the map of where each lives in the code.
+"""Activity per intent from the ledger, its coverage, and the map from intents to code.
 
-Everything is sorted, so that the same ledger gives the same text.
+All output is sorted, so that the same ledger gives the same text.
 """
 
 import ast
@@ -15,7 +15,7 @@ from rookery.governance.criteria import CHECK_TOOL
 from rookery.governance.intents.intent import Intent
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.records import LineRange
-from rookery.governance.ledger.statistics import CALLS, REFUSED, CountedRecord, is_by_product
+from rookery.governance.ledger.statistics import CALLS, REFUSED, is_by_product
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.platform.disk import Unreadable, small_file
 
@@ -24,14 +24,14 @@ _COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})
 
 
 class CoveredIntent(Struct, frozen=True, kw_only=True):
-    """What coverage needs to know of an intent as it is now."""
+    """The current state of an intent, as far as coverage needs it."""
 
     id: str
     status: str
     revision: int = 1
     digest: str = ""
     verified: bool = False
-    """All its criteria can be checked, were checked, and hold."""
+    """Every criterion has a check, and all of them passed."""
 
 
 class IntentCoverage(Struct, frozen=True, kw_only=True):
@@ -45,26 +45,26 @@ class IntentCoverage(Struct, frozen=True, kw_only=True):
 class Coverage(Struct, frozen=True, kw_only=True):
     intents: tuple[IntentCoverage, ...]
     orphans: tuple[str, ...]
-    """Files changed under no intent, or under one that is gone."""
+    """Files last changed without an intent, or under one that no longer exists."""
     drifted: tuple[str, ...]
-    """Files that are not as the last recorded change left them."""
+    """Files that differ from their last recorded change."""
 
 
 def coverage(
     intents: Iterable[CoveredIntent],
-    records: Iterable[CountedRecord],
+    records: Iterable[TracedRecord],
     hashes: Mapping[str, str | None],
 ) -> Coverage:
-    """From records oldest first and the present SHA-256 of files (None: there is no such file).
+    """Compute coverage from records, oldest first, and current SHA-256 hashes (None: no such file).
 
-    A file whose present hash is not given is not judged, and what tools leave behind never is.
+    Files without a current hash and by-products of tools are not judged.
     """
     known = {intent.id: intent for intent in intents}
     done: dict[str, IntentActivity] = {}
     changes: dict[str, list[bool]] = {}
     last: dict[str, tuple[str, str | None]] = {}
     for record in records:
-        take_record(done, record)
+        add_record(done, record)
         if not _is_change(record):
             continue
         if record.tool_name not in HOST_CALLS:
@@ -80,7 +80,7 @@ def coverage(
     drifted = {path for path, (_, after) in last.items() if hashes.get(path, after) != after}
     return Coverage(
         intents=tuple(
-            _of_intent(
+            _intent_coverage(
                 intent,
                 changes.get(intent.id, []),
                 sorted(done.get(intent.id, IntentActivity()).files),
@@ -94,36 +94,36 @@ def coverage(
     )
 
 
-def _of_intent(
+def _intent_coverage(
     intent: CoveredIntent,
     changes: Sequence[bool],
     files: Sequence[str],
-    astray: Sequence[str],
+    drifted: Sequence[str],
 ) -> IntentCoverage:
-    """`changes` has for each whether it was made under the intent as it is now."""
+    """`changes` tells for each change whether it was made under the current revision."""
     state: CoverageState = "covered" if intent.verified else "unverified"
     if not changes:
         state = "uncovered"
     elif not any(changes):
         state = "outdated"
-    elif astray:
+    elif drifted:
         state = "drifted"
     return IntentCoverage(
         intent_id=intent.id,
         state=state,
         changes=len(changes),
         files=tuple(files),
-        drifted=tuple(astray),
+        drifted=tuple(drifted),
     )
 
 
-def _is_change(record: CountedRecord) -> bool:
+def _is_change(record: TracedRecord) -> bool:
     worked = any(not is_by_product(file.path) for file in record.files)
     return worked and record.outcome not in REFUSED
 
 
-def _is_current(record: CountedRecord, intent: CoveredIntent) -> bool:
-    """Under the present revision. The digest counts where no revision was recorded."""
+def _is_current(record: TracedRecord, intent: CoveredIntent) -> bool:
+    """Whether the record has the current revision or, if it has none, the current digest."""
     if record.intent_rev is not None:
         return record.intent_rev == intent.revision
     return not intent.digest or record.intent_digest == intent.digest
@@ -135,7 +135,7 @@ SHORT_HASH = 12
 MOST_SYMBOLS = 12
 OUTSIDE_SCOPE = frozenset({"approved_once", "approved_task"})
 HOST_CALLS = frozenset({CHECK_TOOL})
-"""What the host runs to see how an intent stands, which is nobody's work under it."""
+"""Tools that rookery runs itself to check an intent; they do not count as work on it."""
 
 
 class MapFile(Struct, frozen=True, kw_only=True):
@@ -152,7 +152,7 @@ class MapEntry(Struct, frozen=True, kw_only=True):
 
 
 class FileActivity(Struct):
-    """One file's changes under an intent. `ranges` are of the last of them."""
+    """The changes of one file under an intent. `ranges` belong to the last one."""
 
     path: str
     changes: int = 0
@@ -173,13 +173,12 @@ class IntentActivity(Struct):
 def intent_map(
     layout: Layout, intents: Sequence[Intent], records: Iterable[TracedRecord]
 ) -> tuple[MapEntry, ...]:
-    """From all records, oldest first."""
+    """Build the map from all records, oldest first."""
     activities = activity(records)
-    return map_entries(intents, activities, _texts(layout, activities))
+    return map_entries(intents, activities, _unchanged_texts(layout, activities))
 
 
 def map_text(entries: Sequence[MapEntry]) -> str:
-    """The intents in the order of their ids."""
     return "\n\n".join([TITLE, *map(_section, sorted(entries, key=_by_id))]) + "\n"
 
 
@@ -188,8 +187,7 @@ def map_entries(
     activities: Mapping[str, IntentActivity],
     texts: Mapping[str, str],
 ) -> tuple[MapEntry, ...]:
-    """`texts` are the present contents of files, where there are any; names are looked for in
-    them."""
+    """`texts` are the current contents of files, used to find symbols."""
     return tuple(
         MapEntry(
             intent=intent,
@@ -205,7 +203,7 @@ def map_entries(
 
 
 def symbols(path: str, text: str, ranges: Sequence[LineRange]) -> tuple[str, ...]:
-    """The innermost functions and classes that the lines belong to, in the file's order."""
+    """The innermost functions and classes that contain the lines, in file order."""
     if not path.endswith((".py", ".pyi")):
         return ()
     try:
@@ -218,17 +216,16 @@ def symbols(path: str, text: str, ranges: Sequence[LineRange]) -> tuple[str, ...
     return tuple(names)
 
 
-def activity(records: Iterable[CountedRecord]) -> dict[str, IntentActivity]:
-    """By the intent's id, from records oldest first. What was refused changed nothing, and what
-    tools leave behind is no work."""
+def activity(records: Iterable[TracedRecord]) -> dict[str, IntentActivity]:
+    """Activity by intent id, from records oldest first, without refused calls and by-products."""
     found: dict[str, IntentActivity] = {}
     for record in records:
-        take_record(found, record)
+        add_record(found, record)
     return found
 
 
-def take_record(found: dict[str, IntentActivity], record: CountedRecord) -> None:
-    """The same for whoever hears the records one by one."""
+def add_record(found: dict[str, IntentActivity], record: TracedRecord) -> None:
+    """Add one record to the activity."""
     if record.tool_name in HOST_CALLS:
         return
     own = found.setdefault(record.intent_id, IntentActivity())
@@ -238,11 +235,11 @@ def take_record(found: dict[str, IntentActivity], record: CountedRecord) -> None
         return
     worked = any(not is_by_product(each.path) for each in record.files)
     own.approved_outside += worked and record.scope in OUTSIDE_SCOPE
-    _take_files(own, record)
+    _add_files(own, record)
 
 
-def _texts(layout: Layout, activities: Mapping[str, IntentActivity]) -> dict[str, str]:
-    """Of files that are as they were left: in others, recorded lines may be other lines by now."""
+def _unchanged_texts(layout: Layout, activities: Mapping[str, IntentActivity]) -> dict[str, str]:
+    """Contents of files that still have their recorded hash; others may have shifted lines."""
     wanted = {
         (file.path, file.after) for each in activities.values() for file in each.files.values()
     }
@@ -251,7 +248,7 @@ def _texts(layout: Layout, activities: Mapping[str, IntentActivity]) -> dict[str
         try:
             data = small_file(layout.root / path, layout.workspace, largest=LARGEST_SOURCE)
         except (FileNotFoundError, Unreadable):
-            continue  # then it has no names here
+            continue
         if sha256(data).hexdigest() == after:
             found[path] = data.decode("utf-8", "replace")
     return found
@@ -287,7 +284,7 @@ def _by_id(entry: MapEntry) -> str:
 def _section(entry: MapEntry) -> str:
     intent = entry.intent
     lines = [
-        f"## {intent.id} {_words(intent.name)}",
+        f"## {intent.id} {_one_line(intent.name)}",
         "",
         f"{intent.status}, revision {intent.revision}",
         "",
@@ -303,18 +300,18 @@ def _row(file: MapFile) -> str:
     more = len(file.symbols) - MOST_SYMBOLS
     named += f" and {more} more" if more > 0 else ""
     times = "1 change" if file.changes == 1 else f"{file.changes} changes"
-    told = [file.last_change[:10], file.after[:SHORT_HASH], times]
-    about = ", ".join(each for each in told if each)
-    return f"- `{_words(file.path)}`{f': {named}' if named else ''} ({about})"
+    details = [file.last_change[:10], file.after[:SHORT_HASH], times]
+    summary = ", ".join(each for each in details if each)
+    return f"- `{_one_line(file.path)}`{f': {named}' if named else ''} ({summary})"
 
 
-def _words(text: str) -> str:
-    """On one line, without anything that moves a cursor."""
-    plain = "".join(sign if sign.isprintable() else " " for sign in text)
+def _one_line(text: str) -> str:
+    """The text on one line, without control characters."""
+    plain = "".join(char if char.isprintable() else " " for char in text)
     return " ".join(plain.split()).replace("`", "'")
 
 
-def _take_files(own: IntentActivity, record: CountedRecord) -> None:
+def _add_files(own: IntentActivity, record: TracedRecord) -> None:
     for file in record.files:
         if is_by_product(file.path):
             continue

@@ -1,4 +1,4 @@
-"""The parts of an intent file that have parts themselves: criteria, permissions, the policy."""
+"""Parsing of the nested parts of an intent file: criteria, permissions, the policy."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from rookery.governance.intents.intent import (
     Verify,
 )
 from rookery.governance.scope.permission_rules import rule_fault
-from rookery.governance.scope.scope_rules import floating_fault
+from rookery.governance.scope.scope_rules import ignore_pattern_fault
 
 LONGEST_CONSTRAINT = 500
 LONGEST_CHECK_SECONDS = 3600
@@ -38,160 +38,159 @@ _KEYS = (*_CHOICES, "commands", *_DOTTED, "protect", "max_in_progress")
 DEFAULT = Policy()
 
 
-def constraints(node: MapNode, reading: NodeReader) -> tuple[Constraint, ...]:
+def constraints(node: MapNode, reader: NodeReader) -> tuple[Constraint, ...]:
     found: list[Constraint] = []
-    for at, each in enumerate(reading.items(node.get("constraints"), "constraints")):
+    for at, each in enumerate(reader.items(node.get("constraints"), "constraints")):
         path = f"constraints[{at}]"
         if isinstance(each, MapNode):
-            fields = reading.fields(each, path, ("id", "text"))
-            its_id = reading.text(each.get("id"), f"{path}.id", longest=64)
-            text = reading.text(
+            fields = reader.fields(each, path, ("id", "text"))
+            its_id = reader.text(each.get("id"), f"{path}.id", longest=64)
+            text = reader.text(
                 fields and fields.get("text"), f"{path}.text", longest=LONGEST_CONSTRAINT
             )
             found.append(Constraint(text=text, id=its_id))
         else:
-            found.append(Constraint(text=reading.text(each, path, longest=LONGEST_CONSTRAINT)))
+            found.append(Constraint(text=reader.text(each, path, longest=LONGEST_CONSTRAINT)))
     return tuple(found)
 
 
-def criteria(node: MapNode, reading: NodeReader) -> tuple[Criterion, ...]:
+def criteria(node: MapNode, reader: NodeReader) -> tuple[Criterion, ...]:
     found: list[Criterion] = []
-    listed = reading.items(node.get("acceptance_criteria"), "acceptance_criteria")
+    listed = reader.items(node.get("acceptance_criteria"), "acceptance_criteria")
     for at, each in enumerate(listed):
         path = f"acceptance_criteria[{at}]"
         if isinstance(each, MapNode):
-            reading.unknown_keys(each, path, ("id", "text", "verify"))
+            reader.unknown_keys(each, path, ("id", "text", "verify"))
             found.append(
                 Criterion(
-                    text=reading.text(each.get("text"), f"{path}.text"),
-                    id=reading.text(each.get("id"), f"{path}.id", longest=64),
-                    verify=_verify(each.get("verify"), f"{path}.verify", reading),
+                    text=reader.text(each.get("text"), f"{path}.text"),
+                    id=reader.text(each.get("id"), f"{path}.id", longest=64),
+                    verify=_verify(each.get("verify"), f"{path}.verify", reader),
                 )
             )
         else:
-            found.append(Criterion(text=reading.text(each, path)))
+            found.append(Criterion(text=reader.text(each, path)))
     return tuple(found)
 
 
-def permissions(node: MapNode, reading: NodeReader) -> IntentPermissions:
-    fields = reading.fields(node.get("permissions"), "permissions", ("allow", "ask", "deny"))
+def permissions(node: MapNode, reader: NodeReader) -> IntentPermissions:
+    fields = reader.fields(node.get("permissions"), "permissions", ("allow", "ask", "deny"))
     if fields is None:
         return IntentPermissions()
     lists: dict[str, tuple[str, ...]] = {}
     for name in ("allow", "ask", "deny"):
         path = f"permissions.{name}"
-        rules = reading.items(fields.get(name), path)
-        lists[name] = tuple(reading.text(each, f"{path}[{at}]") for at, each in enumerate(rules))
+        rules = reader.items(fields.get(name), path)
+        lists[name] = tuple(reader.text(each, f"{path}[{at}]") for at, each in enumerate(rules))
         for at, each in enumerate(rules):
             fault = isinstance(each, TextNode) and rule_fault(each.text)
             if fault:
-                reading.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)
+                reader.note("E214", each, f"{path}[{at}]", str(fault), fault.fix)
     return IntentPermissions(**lists)
 
 
-def budget(node: MapNode, reading: NodeReader) -> IntentBudget:
+def budget(node: MapNode, reader: NodeReader) -> IntentBudget:
     limits = ("max_files", "max_changed_lines", "max_tool_calls")
-    fields = reading.fields(node.get("budget"), "budget", (*limits, "expires_at"))
+    fields = reader.fields(node.get("budget"), "budget", (*limits, "expires_at"))
     if fields is None:
         return IntentBudget()
     numbers = {
-        key: reading.number(fields.get(key), f"budget.{key}", least=1, code="E215")
-        for key in limits
+        key: reader.number(fields.get(key), f"budget.{key}", least=1, code="E215") for key in limits
     }
-    end = reading.time(fields.get("expires_at"), "budget.expires_at")
+    end = reader.time(fields.get("expires_at"), "budget.expires_at")
     return IntentBudget(**numbers, expires_at=end)
 
 
-def related(node: MapNode, reading: NodeReader) -> tuple[Related, ...]:
+def related(node: MapNode, reader: NodeReader) -> tuple[Related, ...]:
     found: list[Related] = []
-    for at, each in enumerate(reading.items(node.get("related"), "related")):
+    for at, each in enumerate(reader.items(node.get("related"), "related")):
         path = f"related[{at}]"
-        if fields := reading.fields(each, path, ("type", "url")):
-            kind = reading.text(fields.get("type"), f"{path}.type")
-            found.append(Related(type=kind, url=reading.text(fields.get("url"), f"{path}.url")))
+        if fields := reader.fields(each, path, ("type", "url")):
+            kind = reader.text(fields.get("type"), f"{path}.type")
+            found.append(Related(type=kind, url=reader.text(fields.get("url"), f"{path}.url")))
     return tuple(found)
 
 
-def history(node: MapNode, reading: NodeReader) -> tuple[StatusChange, ...]:
+def history(node: MapNode, reader: NodeReader) -> tuple[StatusChange, ...]:
     found: list[StatusChange] = []
-    for at, each in enumerate(reading.items(node.get("status_history"), "status_history")):
+    for at, each in enumerate(reader.items(node.get("status_history"), "status_history")):
         path = f"status_history[{at}]"
-        if fields := reading.fields(each, path, ("status", "at", "by", "reason")):
+        if fields := reader.fields(each, path, ("status", "at", "by", "reason")):
             found.append(
                 StatusChange(
-                    status=reading.text(fields.get("status"), f"{path}.status"),
-                    at=time_text(fields, "at", reading, f"{path}.at"),
-                    by=reading.text(fields.get("by"), f"{path}.by"),
-                    reason=reading.text(fields.get("reason"), f"{path}.reason"),
+                    status=reader.text(fields.get("status"), f"{path}.status"),
+                    at=time_text(fields, "at", reader, f"{path}.at"),
+                    by=reader.text(fields.get("by"), f"{path}.by"),
+                    reason=reader.text(fields.get("reason"), f"{path}.reason"),
                 )
             )
     return tuple(found)
 
 
-def verification(node: MapNode, reading: NodeReader) -> LastVerification | None:
+def verification(node: MapNode, reader: NodeReader) -> LastVerification | None:
     path = "last_verification"
-    fields = reading.fields(node.get(path), path, ("at", "ok", "criteria", "trace_id"))
+    fields = reader.fields(node.get(path), path, ("at", "ok", "criteria", "trace_id"))
     if fields is None:
         return None
-    ok = reading.choice(fields.get("ok"), f"{path}.ok", ("false", "true"))
+    ok = reader.choice(fields.get("ok"), f"{path}.ok", ("false", "true"))
     return LastVerification(
-        at=time_text(fields, "at", reading, f"{path}.at"),
+        at=time_text(fields, "at", reader, f"{path}.at"),
         ok=ok == "true",
-        criteria=reading.texts(fields.get("criteria"), f"{path}.criteria"),
-        trace_id=reading.text(fields.get("trace_id"), f"{path}.trace_id"),
+        criteria=reader.texts(fields.get("criteria"), f"{path}.criteria"),
+        trace_id=reader.text(fields.get("trace_id"), f"{path}.trace_id"),
     )
 
 
-def time_text(node: MapNode, key: str, reading: NodeReader, path: str = "") -> str:
-    """A time that is only shown: as it was written, if it is one."""
+def time_text(node: MapNode, key: str, reader: NodeReader, path: str = "") -> str:
+    """A time for display, as written; empty if it is not a valid time."""
     its = node.get(key)
-    return its.text if reading.time(its, path or key) and isinstance(its, TextNode) else ""
+    return its.text if reader.time(its, path or key) and isinstance(its, TextNode) else ""
 
 
-def read_policy(reading: NodeReader, node: Node | None) -> Policy:
-    fields = reading.fields(node, "policy", _KEYS)
+def read_policy(reader: NodeReader, node: Node | None) -> Policy:
+    fields = reader.fields(node, "policy", _KEYS)
     if fields is None:
         return DEFAULT
     chosen: dict[str, Any] = {
-        key: reading.choice(fields.get(key), f"policy.{key}", choices)
+        key: reader.choice(fields.get(key), f"policy.{key}", choices)
         for key, choices in _CHOICES.items()
     }
-    most = reading.number(fields.get("max_in_progress"), "policy.max_in_progress", least=1)
+    most = reader.number(fields.get("max_in_progress"), "policy.max_in_progress", least=1)
     return Policy(
         **chosen,
-        **_commands(reading, fields),
-        protect=_protect(reading, fields.get("protect")),
+        **_commands(reader, fields),
+        protect=_protect(reader, fields.get("protect")),
         max_in_progress=most or DEFAULT.max_in_progress,
     )
 
 
-def _verify(node: Node | None, path: str, reading: NodeReader) -> Verify | None:
-    fields = reading.fields(node, path, ("command", "timeout_s", "cwd"))
+def _verify(node: Node | None, path: str, reader: NodeReader) -> Verify | None:
+    fields = reader.fields(node, path, ("command", "timeout_s", "cwd"))
     if fields is None:
         return None
-    command = reading.text(fields.get("command"), f"{path}.command")
+    command = reader.text(fields.get("command"), f"{path}.command")
     if not command.strip():
-        reading.note("E207", fields, path, "verify needs a command", 'e.g. command: "pytest -q"')
-    seconds = reading.number(fields.get("timeout_s"), f"{path}.timeout_s", least=1)
+        reader.note("E207", fields, path, "verify needs a command", 'e.g. command: "pytest -q"')
+    seconds = reader.number(fields.get("timeout_s"), f"{path}.timeout_s", least=1)
     if seconds is not None and seconds > LONGEST_CHECK_SECONDS:
-        reading.note(
+        reader.note(
             "E208",
             fields.get("timeout_s") or fields,
             f"{path}.timeout_s",
             f"{seconds} seconds are too long",
             f"use at most {LONGEST_CHECK_SECONDS}",
         )
-    cwd = reading.text(fields.get("cwd"), f"{path}.cwd")
+    cwd = reader.text(fields.get("cwd"), f"{path}.cwd")
     if cwd.startswith(("/", "~")) or ".." in cwd.split("/"):
         at = fields.get("cwd") or fields
-        reading.note("E207", at, f"{path}.cwd", "it is outside the workspace", "e.g. cwd: tests")
+        reader.note("E207", at, f"{path}.cwd", "it is outside the workspace", "e.g. cwd: tests")
     return Verify(command=command, timeout_s=seconds or DEFAULT_VERIFY_SECONDS, cwd=cwd)
 
 
-def _commands(reading: NodeReader, fields: MapNode) -> dict[str, Any]:
-    nested = reading.fields(fields.get("commands"), "policy.commands", _COMMAND_CHOICES)
+def _commands(reader: NodeReader, fields: MapNode) -> dict[str, Any]:
+    nested = reader.fields(fields.get("commands"), "policy.commands", _COMMAND_CHOICES)
     return {
-        key: reading.choice(
+        key: reader.choice(
             (nested and nested.get(key)) or fields.get(f"commands.{key}"),
             f"policy.commands.{key}",
             choices,
@@ -200,13 +199,13 @@ def _commands(reading: NodeReader, fields: MapNode) -> dict[str, Any]:
     }
 
 
-def _protect(reading: NodeReader, node: Node | None) -> tuple[str, ...]:
+def _protect(reader: NodeReader, node: Node | None) -> tuple[str, ...]:
     kept: list[str] = []
-    for at, each in enumerate(reading.items(node, "policy.protect")):
+    for at, each in enumerate(reader.items(node, "policy.protect")):
         path = f"policy.protect[{at}]"
-        text = reading.text(each, path)
-        if text and (wrong := floating_fault(text)):
-            reading.note("E206", each, path, wrong, "write it as in .gitignore")
+        text = reader.text(each, path)
+        if text and (wrong := ignore_pattern_fault(text)):
+            reader.note("E206", each, path, wrong, "write it as in .gitignore")
         elif text:
             kept.append(text)
     return tuple(kept)

@@ -1,7 +1,7 @@
-"""Who works under which intent at this moment: one small file per task.
+"""Which task works under which intent: one small file per task.
 
-A lease counts while its process runs and shows that it does. What a crash left is removed when a
-later task takes its first lease.
+A lease is valid while its process runs and renews it. Leases of crashed processes are removed when
+another task takes its first lease.
 """
 
 import json
@@ -9,12 +9,14 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 
 from rookery.core.limits import KIB
 from rookery.governance.layout import Layout
@@ -25,7 +27,7 @@ from rookery.platform.disk import Unreadable, put, small_file
 HEARTBEAT_SECONDS = 30.0
 DEAD_AFTER = timedelta(minutes=5)
 REMOVED_AFTER = timedelta(days=1)
-"""Long enough that nobody is just about to take up the task again."""
+"""Long enough that the task is not about to be resumed."""
 LARGEST = 256 * KIB
 
 _TASK = re.compile(r"[A-Za-z0-9_-]{1,100}", re.ASCII)
@@ -35,35 +37,35 @@ class Lease(Struct, frozen=True, kw_only=True):
     task: str
     intent_id: str
     scope: tuple[str, ...]
-    pid: int
+    pid: Annotated[int, Meta(gt=0)]
     started: str
     host: str
-    heartbeat: datetime
+    heartbeat: Annotated[datetime, Meta(tz=True)]
 
 
 class Neighbours(Struct, frozen=True, kw_only=True):
-    """The other tasks that are at work: under the same intent, and where they could meet."""
+    """Other running tasks: under the same intent, or with an overlapping scope."""
 
     same_intent: tuple[Lease, ...] = ()
     overlapping: tuple[Lease, ...] = ()
 
 
 class Leases:
-    """Of one governance root. No folder is made for them before there is a lease."""
+    """The leases of a governance root. The folder is created with the first lease."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._folder = layout.leases
 
     def take(self, task: str, intent_id: str, scope: Sequence[str], *, now: datetime) -> Lease:
-        """Also what a heartbeat does: the newest lease of a task is the one that counts."""
+        """Write the lease of a task; also called as heartbeat."""
         pid = os.getpid()
         lease = Lease(
             task=task,
             intent_id=intent_id,
             scope=tuple(scope),
             pid=pid,
-            started=_started(pid),
+            started=_start_time(pid),
             host=socket.gethostname(),
             heartbeat=now,
         )
@@ -75,19 +77,19 @@ class Leases:
     def release(self, task: str) -> None:
         self._path(task).unlink(missing_ok=True)
 
-    def living(self, *, now: datetime) -> tuple[Lease, ...]:
-        return tuple(lease for _, lease in self._all() if alive(lease, now=now))
+    def active(self, *, now: datetime) -> tuple[Lease, ...]:
+        return tuple(lease for _, lease in self._all() if is_alive(lease, now=now))
 
     def neighbours(
         self, task: str, intent_id: str, scope: Sequence[str], *, now: datetime
     ) -> Neighbours:
-        others = [lease for lease in self.living(now=now) if lease.task != task]
+        others = [lease for lease in self.active(now=now) if lease.task != task]
         return Neighbours(
             same_intent=tuple(each for each in others if each.intent_id == intent_id),
             overlapping=tuple(
                 each
                 for each in others
-                if each.intent_id != intent_id and _may_meet(scope, each.scope)
+                if each.intent_id != intent_id and _may_overlap(scope, each.scope)
             ),
         )
 
@@ -105,72 +107,45 @@ class Leases:
             try:
                 data = small_file(path, self._folder, largest=LARGEST)
             except (FileNotFoundError, Unreadable):
-                continue  # released meanwhile, or not ours
-            if lease := _read(data):
-                yield path, lease
+                continue  # released meanwhile, or unreadable
+            with suppress(ValueError, RecursionError):  # not a lease
+                yield path, msgspec.convert(json.loads(data), Lease)
 
     def _write(self, lease: Lease) -> None:
         self._layout.own_folder(self._folder)
-        said = {
-            "task": lease.task,
-            "intent_id": lease.intent_id,
-            "scope": list(lease.scope),
-            "pid": lease.pid,
-            "started": lease.started,
-            "host": lease.host,
-            "heartbeat": lease.heartbeat.astimezone(UTC).isoformat(),
-        }
-        put(self._path(lease.task), [json.dumps(said).encode()], durable=False)
+        put(
+            self._path(lease.task), [json.dumps(msgspec.to_builtins(lease)).encode()], durable=False
+        )
 
 
-def alive(lease: Lease, *, now: datetime) -> bool:
+def is_alive(lease: Lease, *, now: datetime) -> bool:
     if now - lease.heartbeat > DEAD_AFTER:
         return False
-    return lease.host != socket.gethostname() or _runs(lease.pid, lease.started)
+    return lease.host != socket.gethostname() or _is_running(lease.pid, lease.started)
 
 
-def _runs(pid: int, started: str) -> bool:
-    """Whether that very process runs: numbers are given again."""
+def _is_running(pid: int, started: str) -> bool:
+    """Whether this process still runs. The start time detects a reused PID."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return _started(pid) == started
+    return _start_time(pid) == started
 
 
-def _started(pid: int) -> str:
-    """When a process began, in the system's own count; empty where it does not say."""
+def _start_time(pid: int) -> str:
+    """Start time of a process in clock ticks; empty if /proc does not have it."""
     try:
-        said = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return said.rpartition(")")[2].split()[19]
+    return stat.rpartition(")")[2].split()[19]
 
 
-def _may_meet(mine: Sequence[str], its: Sequence[str]) -> bool:
+def _may_overlap(mine: Sequence[str], its: Sequence[str]) -> bool:
     try:
         return overlaps(mine, its)
     except PatternError:
         return True
-
-
-def _read(data: bytes) -> Lease | None:
-    """What a file says; None if it is no lease."""
-    try:
-        said: Any = json.loads(data)
-        heartbeat = datetime.fromisoformat(said["heartbeat"])
-        if heartbeat.tzinfo is None or int(said["pid"]) <= 0:
-            return None
-        return Lease(
-            task=str(said["task"]),
-            intent_id=str(said["intent_id"]),
-            scope=tuple(map(str, said["scope"])),
-            pid=int(said["pid"]),
-            started=str(said["started"]),
-            host=str(said["host"]),
-            heartbeat=heartbeat,
-        )
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
-        return None

@@ -1,6 +1,6 @@
-"""Choosing the intent to work under, and what comes with it: the context and the fact for the log.
+"""Selection of the active intent, with its context and the fact for the journal.
 
-`select` decides on the file alone; `choose` also looks at other tasks. Neither changes anything.
+`select` decides from the file alone; `choose` also considers other tasks. Neither has effects.
 """
 
 import json
@@ -31,12 +31,12 @@ from rookery.governance.layout import find_layout
 from rookery.governance.project import GovernedProject
 
 MOST_NAMED = 20
-_MAKE = "The user can create one with: rookery intents init"
-_MEND = "For details: rookery intents validate"
+_SETUP = "The user can create one with: rookery intents init"
+_DETAILS = "For details: rookery intents validate"
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """What would be in force, and what the model would be told of it."""
+    """A selection that is not in force yet, and the context for the model."""
 
     fact: IntentSelected
     definition: IntentDefinition
@@ -45,7 +45,7 @@ class Chosen(Struct, frozen=True, kw_only=True):
 
 
 class Selected(Struct, frozen=True, kw_only=True):
-    """`notes` are for the model and the user: what to watch out for."""
+    """`notes` are warnings for the model and the user."""
 
     intent: Intent
     notes: tuple[str, ...] = ()
@@ -57,18 +57,17 @@ async def choose(
     wanted: str,
     *,
     by: Literal["model", "user", "parent"],
-    ancestors: frozenset[str] = frozenset(),
 ) -> Chosen | Refusal:
-    """Nothing is changed by this. Tasks that wait for this one are no neighbours of it."""
+    """Return the selection, or the reason why it is not possible."""
     text = await project.intents()
-    file = text.file if text.there else None
-    overlapping = _overlapping(project, task_id, file, wanted, ancestors)
+    file = text.file if text.exists else None
+    overlapping = _overlapping(project, task_id, file, wanted)
     found = select(
         file,
         wanted,
         now=project.now(),
         overlapping=overlapping,
-        auto_single=project.options.auto_single,
+        auto_single=project.settings.governance.auto_select_single,
     )
     if isinstance(found, Refusal):
         return found
@@ -104,13 +103,13 @@ async def context_of(project: GovernedProject, task_id: str, definition: IntentD
         intent,
         digest=digest(intent, definition.policy),
         generated=project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        around=await project.surroundings(task_id, intent),
-        budget=project.options.context_chars,
+        background=await project.background_of(task_id, intent),
+        budget=project.settings.governance.context_chars,
     )
 
 
 def is_descendant(file: IntentFile, intent: Intent, ancestor: str) -> bool:
-    """Whether an intent is part of another, over however many steps."""
+    """Whether `ancestor` is the intent itself or one of its parents at any level."""
     seen: set[str] = set()
     at: Intent | None = intent
     while at and at.id not in seen:
@@ -122,15 +121,15 @@ def is_descendant(file: IntentFile, intent: Intent, ancestor: str) -> bool:
 
 
 def wanted_id(arguments: Any) -> str:
-    """The id a model gave, also if its arguments came as text, or it gave nothing but the id."""
+    """The id from a tool call's arguments, which may be an object, JSON text, or just the id."""
     if isinstance(arguments, str):
         try:
             return wanted_id(json.loads(arguments))
         except (ValueError, RecursionError):
             return arguments.strip()
     if isinstance(arguments, Mapping):
-        said = arguments.get("intent_id")
-        return wanted_id(said) if isinstance(said, str | Mapping) else ""
+        given = arguments.get("intent_id")
+        return wanted_id(given) if isinstance(given, str | Mapping) else ""
     return ""
 
 
@@ -142,12 +141,12 @@ def select(
     overlapping: Sequence[str] = (),
     auto_single: bool = False,
 ) -> Selected | Refusal:
-    """`file` is None if there is none; `overlapping` are the intents of other tasks that share
-    something with the wanted one. The first objection counts."""
+    """Select an intent, or return the first objection. `file` is None if there is none;
+    `overlapping` are intents of other tasks whose scope overlaps."""
     if file is None:
-        return Refusal(code="REQ-011", message=f"There is no intent file here. {_MAKE}")
+        return Refusal(code="REQ-011", message=f"There is no intent file here. {_SETUP}")
     if not file.usable:
-        return _invalid(file, f"The intent file has errors, so nothing can be selected. {_MEND}")
+        return _invalid(file, f"The intent file has errors, so nothing can be selected. {_DETAILS}")
     choices = file.selectable(now)
     if not wanted and auto_single and len(choices) == 1:
         wanted = choices[0].id
@@ -162,24 +161,20 @@ def select(
             code="REQ-006", message=f"No such intent: {wanted[:64]}. {_choices(choices)}"
         )
     if intent.id in file.broken:
-        return _invalid(file, f"{intent.id} has errors in the intent file. {_MEND}", intent.id)
+        return _invalid(file, f"{intent.id} has errors in the intent file. {_DETAILS}", intent.id)
     return _objection(file, intent, now, choices, overlapping) or Selected(
         intent=intent, notes=_notes(file, intent, wanted, overlapping)
     )
 
 
 def _overlapping(
-    project: GovernedProject,
-    task_id: str,
-    file: IntentFile | None,
-    wanted: str,
-    ancestors: frozenset[str],
+    project: GovernedProject, task_id: str, file: IntentFile | None, wanted: str
 ) -> tuple[str, ...]:
     intent = file.find(wanted) if file else None
     if intent is None:
         return ()
     near = project.neighbours(task_id, intent).overlapping
-    return tuple(dict.fromkeys(each.intent_id for each in near if each.task not in ancestors))
+    return tuple(dict.fromkeys(each.intent_id for each in near))
 
 
 def _objection(
@@ -252,7 +247,7 @@ def _choices(choices: Sequence[Intent]) -> str:
 
 
 def check_selectable(settings: Settings, workspace: Path, intent_id: str) -> None:
-    """Raises `IntentNotSelectable` if a run could not work for the intent."""
+    """Raises `IntentNotSelectable` if a run cannot work under the intent."""
     if settings.governance.mode == "off":
         raise IntentNotSelectable("Governance is turned off, so no intent can be selected.")
     layout = find_layout(workspace, workspace).layout

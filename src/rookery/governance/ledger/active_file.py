@@ -1,87 +1,98 @@
-"""The ledger's active file while its lock is held: mended, read on and appended to.
+"""The ledger's active file: repair, incremental reading and appending, while its lock is held.
 
-`LedgerTail` is what a writer knows of the file without reading it again. `TailMemory` keeps it in
-`.state/head.json` between processes. That only saves reading: it is believed if the file still has
-the same last line in the same place.
+`LedgerTail` is what a writer knows of the file without reading it again. `TailCache` caches it in
+`.state/head.json` between processes. The cache is used only if the file still has the same last
+line at the same offset.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec import Struct, field
 
 from rookery.core.limits import MIB
 from rookery.faults import kp
 from rookery.governance.ledger.segments import LARGEST_FILE
 from rookery.governance.ledger.state_files import make_state_folder
 from rookery.governance.ledger.verify_ledger import (
+    EMPTY_DIGEST,
     LONGEST_LINE,
-    NO_BYTES,
     PREFIX,
     MerkleTree,
     Tip,
     bounded_lines,
-    decoded_objects,
-    digest_after,
+    chain_entry,
+    decode_objects,
+    extend_digest,
     leaf_hash,
-    own_part,
-    tips_in,
+    parse_tips,
 )
 from rookery.platform.disk import UnfitFile, put, regular_file, whole_file
 
-_LARGEST = 64 * MIB
+_MAX_CACHE = 64 * MIB
 _BLOCK = 256 * 1024
 
 
-class LedgerTail:
-    """The file up to `size`, folded line by line. Hashes are believed here; verifying is not
-    the writer's work."""
+class LedgerTail(Struct):
+    """State of the active file up to `size`, updated line by line. Record hashes are not checked
+    here; `verify_ledger` does that."""
 
-    def __init__(self) -> None:
-        self.size = 0
-        self.records = 0
-        self.digest = NO_BYTES
-        self.tree = MerkleTree()
-        self.last_line = b""
-        self.first_time = ""
-        self.last_time = ""
-        self.ends_with_seal = False
-        self.since_checkpoint = 0
-        self.sealed_records = 0
-        """How many records the sealed files before this one hold."""
-        self._heads: dict[str, tuple[int, str]] = {}
-        self._anchored: dict[str, int] = {}
+    inode: int = 0
+    size: int = 0
+    records: int = 0
+    digest: bytes = EMPTY_DIGEST
+    tree: MerkleTree = field(default_factory=MerkleTree)
+    last_line: bytes = b""
+    first_time: str = ""
+    last_time: str = ""
+    ends_with_seal: bool = False
+    since_checkpoint: int = 0
+    sealed_records: int = 0
+    """Number of records in the sealed files before this one."""
+    heads: dict[str, tuple[int, str]] = field(default_factory=dict)
+    anchored: dict[str, int] = field(default_factory=dict)
 
-    def take(self, line: bytes) -> None:
-        """One more line, with its line end."""
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self, enc_hook=lambda tree: tree.peaks)
+
+    @staticmethod
+    def decode(data: bytes) -> "LedgerTail":
+        """Raises ValueError if the data is not an encoded tail."""
+        return msgspec.json.decode(data, type=LedgerTail, dec_hook=_decode_tree)
+
+    def add(self, line: bytes) -> None:
+        """Add one line, with its line end."""
         self.size += len(line)
-        self.digest = digest_after(self.digest, line)
+        self.digest = extend_digest(self.digest, line)
         self.last_line = line
         for record in _objects(line):
-            own = own_part(record)
+            own = chain_entry(record)
             if own is not None:
                 self._count(own, str(record.get("timestamp", "")))
 
     def head(self, stream: str) -> tuple[int, str] | None:
-        """The last record of a stream, by number and hash."""
-        return self._heads.get(stream)
+        """Sequence number and hash of a stream's last record."""
+        return self.heads.get(stream)
 
     def covers(self, tip: Tip) -> bool:
-        """Whether the record is here, or is one that a record here builds upon."""
+        """Whether the record is in the file, or a record in the file is anchored to it."""
         stream, seq, _ = tip
-        here = max(self._heads.get(stream, (-1, ""))[0], self._anchored.get(stream, -1))
+        here = max(self.heads.get(stream, (-1, ""))[0], self.anchored.get(stream, -1))
         return here >= seq
 
     @property
     def tips(self) -> tuple[Tip, ...]:
-        """The last records of streams that no other stream anchors."""
+        """The last records of the streams that no other stream is anchored to."""
         return tuple(
-            (stream, seq, mark)
-            for stream, (seq, mark) in sorted(self._heads.items())
-            if seq > self._anchored.get(stream, -1)
+            (stream, seq, hash_)
+            for stream, (seq, hash_) in sorted(self.heads.items())
+            if seq > self.anchored.get(stream, -1)
         )
 
     def _count(self, own: dict[str, Any], time: str) -> None:
@@ -95,54 +106,26 @@ class LedgerTail:
             count = segment.get("records")
             self.sealed_records = count if isinstance(count, int) else 0
         stream, seq = own["stream"], own["seq"]
-        if seq > self._heads.get(stream, (-1, ""))[0]:
-            self._heads[stream] = (seq, own["hash"])
-        for named, at, _ in tips_in(own.get("anchors")) or ():
+        if seq > self.heads.get(stream, (-1, ""))[0]:
+            self.heads[stream] = (seq, own["hash"])
+        for named, at, _ in parse_tips(own.get("anchors")) or ():
             if named != stream:
-                self._anchored[named] = max(at, self._anchored.get(named, -1))
+                self.anchored[named] = max(at, self.anchored.get(named, -1))
 
     def _is_sealed_by(self, own: dict[str, Any]) -> bool:
-        """Whether the seal is the one of just these records. Anybody may write a false one."""
-        told = (own.get("root"), own.get("records"), own.get("first_time"))
-        return told == (PREFIX + self.tree.root, self.records, self.first_time)
+        """Whether the seal matches the records before it; a forged one does not."""
+        seal = (own.get("root"), own.get("records"), own.get("first_time"))
+        return seal == (PREFIX + self.tree.root, self.records, self.first_time)
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "size": self.size,
-            "records": self.records,
-            "digest": self.digest.hex(),
-            "peaks": [[size, node.hex()] for size, node in self.tree.peaks],
-            "last_line": self.last_line.decode("utf-8", "surrogateescape"),
-            "times": [self.first_time, self.last_time],
-            "ends_with_seal": self.ends_with_seal,
-            "since_checkpoint": self.since_checkpoint,
-            "sealed_records": self.sealed_records,
-            "heads": {stream: [seq, mark] for stream, (seq, mark) in self._heads.items()},
-            "anchored": self._anchored,
-        }
 
-    @staticmethod
-    def from_json(held: Mapping[str, Any]) -> "LedgerTail":
-        """Raises KeyError, TypeError or ValueError for what is no tail."""
-        tail = LedgerTail()
-        tail.size, tail.records = int(held["size"]), int(held["records"])
-        tail.digest = bytes.fromhex(held["digest"])
-        tail.tree = MerkleTree((int(size), bytes.fromhex(node)) for size, node in held["peaks"])
-        tail.last_line = held["last_line"].encode("utf-8", "surrogateescape")
-        tail.first_time, tail.last_time = held["times"]
-        tail.ends_with_seal = bool(held["ends_with_seal"])
-        tail.since_checkpoint = int(held["since_checkpoint"])
-        tail.sealed_records = int(held["sealed_records"])
-        tail._heads = {
-            stream: (int(seq), str(mark)) for stream, (seq, mark) in held["heads"].items()
-        }
-        tail._anchored = {stream: int(seq) for stream, seq in held["anchored"].items()}
-        return tail
+def _decode_tree(kind: type, peaks: Any) -> MerkleTree:
+    return MerkleTree(msgspec.convert(peaks, list[tuple[int, bytes]]))
 
 
 class ActiveFile:
     def __init__(self, path: Path) -> None:
-        """Raises OSError, and so for what is no file of a ledger: it may have come with a clone."""
+        """Raises OSError if the file cannot be opened, is not a regular file or is too large: it
+        may have come with a clone."""
         self.path = path
         self.fd = regular_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         found = os.fstat(self.fd)
@@ -158,13 +141,13 @@ class ActiveFile:
         return at >= 0 and os.pread(self.fd, len(line), at) == line
 
     def lines_from(self, offset: int) -> Iterator[bytes]:
-        """The whole lines from there to the end."""
+        """Yield the lines from an offset to the end."""
         with open(os.dup(self.fd), "rb") as file:
             file.seek(offset)
             yield from bounded_lines(file.readline)
 
     def append(self, data: bytes) -> None:
-        """All of it, in one call if the system takes it. After a failure, undo."""
+        """Write all the data, in one call if the system allows. Call `undo` after a failure."""
         left = memoryview(data)
         while left:
             left = left[os.write(self.fd, left) :]
@@ -172,22 +155,21 @@ class ActiveFile:
         self.size += len(data)
 
     def undo(self, size: int) -> None:
-        """Take back what was written beyond the size. What cannot be taken back is a torn line,
-        which the next writer mends."""
+        """Truncate to `size`. If that fails, the next writer repairs the torn line."""
         with suppress(OSError):
             os.ftruncate(self.fd, size)
             self.size = size
 
-    def mend(self, quarantine: Path) -> dict[str, Any] | None:
-        """Complete the last line, or move it away if it is no whole record.
+    def repair(self, quarantine: Path) -> dict[str, Any] | None:
+        """Complete the last line, or move it to `quarantine` if it is not a valid record.
 
-        Returns what a repair record says of it.
+        Returns the content of the repair record, or None if none is needed.
         """
         if not self.size or os.pread(self.fd, 1, self.size - 1) == b"\n":
             return None
         start = self._last_line_start()
         fragment = os.pread(self.fd, self.size - start, start)
-        if _is_whole(fragment):
+        if _is_valid(fragment):
             self.append(b"\n")
             return None
         digest = sha256(fragment).hexdigest()
@@ -212,74 +194,72 @@ class ActiveFile:
         return 0
 
 
-class TailMemory:
+class TailCache:
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: tuple[int, LedgerTail] | None = None
+        self._known: LedgerTail | None = None
 
     def tail_of(self, file: ActiveFile) -> LedgerTail:
-        """The file up to its end, of which only what is new is read."""
-        tail = _if_it_fits(self._known, file) or _if_it_fits(self._kept(), file) or LedgerTail()
+        """State of the file up to its end; only lines that are new since the last call are read."""
+        known = (each for each in (self._known, self._load()) if _is_current(each, file))
+        tail = next(known, None) or LedgerTail(inode=file.inode)
         if tail.size < file.size:
             for line in file.lines_from(tail.size):
-                tail.take(line)
-        self._known = (file.inode, tail)
+                tail.add(line)
+        self._known = tail
         return tail
 
-    def keep(self) -> None:
-        """Leave what is known to the next process."""
+    def save(self) -> None:
+        """Write the cache for the next process."""
         if self._known:
-            inode, tail = self._known
-            text = json.dumps({"inode": inode, **tail.as_json()})
-            put(self._path, [text.encode()], durable=False)
+            with suppress(UnicodeEncodeError):  # foreign stream names may hold surrogates
+                put(self._path, [self._known.encode()], durable=False)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         self._known = None
         self._path.unlink(missing_ok=True)
 
-    def _kept(self) -> tuple[int, LedgerTail] | None:
+    def _load(self) -> LedgerTail | None:
         try:
-            held = json.loads(whole_file(self._path, largest=_LARGEST))
-            return int(held["inode"]), LedgerTail.from_json(held)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None  # a cache: without it, the file is read
+            return LedgerTail.decode(whole_file(self._path, largest=_MAX_CACHE))
+        except (OSError, ValueError, RecursionError):
+            return None  # only a cache: the file is read instead
 
 
-def _if_it_fits(known: tuple[int, LedgerTail] | None, file: ActiveFile) -> LedgerTail | None:
-    if known is None or known[0] != file.inode:
-        return None
-    tail = known[1]
-    fits = tail.size <= file.size and file.holds(tail.last_line, at=tail.size - len(tail.last_line))
-    return tail if fits else None
+def _is_current(tail: LedgerTail | None, file: ActiveFile) -> bool:
+    if tail is None or tail.inode != file.inode:
+        return False
+    start = tail.size - len(tail.last_line)
+    return tail.size <= file.size and file.holds(tail.last_line, at=start)
 
 
 def _objects(line: bytes) -> list[Any]:
-    """The records on a line. Damage is no concern of a writer: it is kept, and verifying tells."""
+    """The objects on a line; none if it is damaged, which `verify_ledger` reports."""
     try:
         return [json.loads(line)]
     except (ValueError, RecursionError):
         pass
     try:
-        return list(decoded_objects(line.decode("utf-8")))
+        return list(decode_objects(line.decode("utf-8")))
     except (ValueError, RecursionError):
         return []
 
 
-def _leaf(mark: str) -> bytes:
+def _leaf(hash_: str) -> bytes:
     try:
-        return bytes.fromhex(mark.removeprefix(PREFIX))
+        return bytes.fromhex(hash_.removeprefix(PREFIX))
     except ValueError:
-        return NO_BYTES
+        return EMPTY_DIGEST
 
 
-def _is_whole(fragment: bytes) -> bool:
+def _is_valid(fragment: bytes) -> bool:
     try:
-        objects = list(decoded_objects(fragment.decode("utf-8")))
-        return bool(objects) and all(_verifies(record) for record in objects)
+        objects = list(decode_objects(fragment.decode("utf-8")))
+        return bool(objects) and all(_has_valid_hash(record) for record in objects)
     except (ValueError, RecursionError):
         return False
 
 
-def _verifies(record: Any) -> bool:
-    own = own_part(record)
+def _has_valid_hash(record: Any) -> bool:
+    own = chain_entry(record)
     return own is not None and leaf_hash(record) == own["hash"]

@@ -1,9 +1,10 @@
-"""Who wrote the lines of a file, as far as the ledger tells. It never guesses.
+"""Attribution of a file's lines to ledger records. It never guesses.
 
-A line belongs to the newest record of which a whole range stands in the file, found by its hash
-wherever it moved. Of a range that stands there in part, what lies between its lines was edited
-since; a part that moved keeps its record. Blanks do not count for parts, so that indenting changes
-nothing. Content that is too plain to tell records apart counts only where it was recorded.
+A line belongs to the newest record of which a whole range is still in the file; ranges are found by
+their hash, wherever they moved. If only parts of a range are left, those keep their record and the
+lines between them count as "edited since". Parts are compared without white space, so that
+re-indenting changes nothing. Content that is too short to identify a record counts only at its
+recorded position.
 """
 
 import json
@@ -30,18 +31,18 @@ from rookery.governance.ledger.records import (
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on
 
-_NEVER_DONE = frozenset({"blocked", "denied"})
+_NOT_PERFORMED = frozenset({"blocked", "denied"})
 CallName = tuple[str, str]
-"""A task and a call of it."""
+"""Ids of a task and of one of its calls."""
 
 
 def writing_records(
-    folder: Path, may_matter: Callable[[bytes], bool] = lambda line: True
+    folder: Path, is_relevant: Callable[[bytes], bool] = lambda line: True
 ) -> Iterator[TracedRecord]:
     for line in newest_first(folder):
-        if (b'"start_line"' in line or b'"rename"' in line) and may_matter(line):
+        if (b'"start_line"' in line or b'"rename"' in line) and is_relevant(line):
             for record in records_on(line):
-                if record.files and record.outcome not in _NEVER_DONE:
+                if record.files and record.outcome not in _NOT_PERFORMED:
                     yield record
 
 
@@ -51,54 +52,55 @@ _RANGE = re.compile(rb'"content_hash":"(sha256:[0-9a-f]{64})","end_line":(\d+),"
 _MARKS = re.compile(rb'"(line|word)_marks":"([0-9a-f]+)"')
 
 
-class AboutFile:
-    """Whether a line may tell of a file: it names the file, renames any, or wrote what is in it."""
+class FileFilter:
+    """Whether a ledger line may be about a file: it names it, renames a file, or wrote content
+    that is in it."""
 
     def __init__(self, path: str, lines: Sequence[str]) -> None:
         self._lines = lines
         self._hashes: dict[int, frozenset[bytes]] = {}
         self._names: list[bytes] = []
-        self.was_called(path)
+        self.add_name(path)
 
-    def was_called(self, path: str) -> None:
+    def add_name(self, path: str) -> None:
         self._names.append(_quoted(unicodedata.normalize("NFC", path)))
 
     def __call__(self, line: bytes) -> bool:
         if b'"rename"' in line or any(name in line for name in self._names):
             return True
         if b'"orchestration"' not in line:
-            return True  # others write their lines in other forms
+            return True  # records of other writers have no fixed form
         if any(self._holds(*found.groups()) for found in _RANGE.finditer(line)):
             return True
         return any(self._holds_part(*found.groups()) for found in _MARKS.finditer(line))
 
     def _holds_part(self, kind: bytes, marks: bytes) -> bool:
-        """Whether two lines that stand one after the other were written so."""
+        """Whether two adjacent lines of the file were written next to each other."""
         pairs = self._pairs[kind]
         places = range(0, len(marks) - 2 * MARK + 1, MARK)
         return any(marks[at : at + 2 * MARK] in pairs for at in places)
 
     @cached_property
     def _pairs(self) -> dict[bytes, frozenset[bytes]]:
-        return {b"line": self._paired(line_mark), b"word": self._paired(word_mark)}
+        return {b"line": self._pairs_of(line_mark), b"word": self._pairs_of(word_mark)}
 
-    def _paired(self, marking: Callable[[str], str]) -> frozenset[bytes]:
+    def _pairs_of(self, marking: Callable[[str], str]) -> frozenset[bytes]:
         marks = [marking(line).encode() for line in self._lines]
         return frozenset(one + other for one, other in pairwise(marks))
 
-    def _holds(self, mark: bytes, end: bytes, start: bytes) -> bool:
+    def _holds(self, hash_: bytes, end: bytes, start: bytes) -> bool:
         size = int(end) - int(start) + 1
-        if not 0 < size <= MOVED_LINES:
+        if not 0 < size <= MAX_MOVED_LINES:
             return False
         if size not in self._hashes:
             places = range(len(self._lines) - size + 1)
-            marks = (content_hash(self._lines[at : at + size]) for at in places)
-            self._hashes[size] = frozenset(mark.encode() for mark in marks)
-        return mark in self._hashes[size]
+            hashes = (content_hash(self._lines[at : at + size]) for at in places)
+            self._hashes[size] = frozenset(hash_.encode() for hash_ in hashes)
+        return hash_ in self._hashes[size]
 
 
 def decisions(folder: Path, calls: Collection[CallName]) -> dict[CallName, TracedRecord]:
-    """The newest decision about each of the calls, of those that have one."""
+    """The newest decision record for each call that has one."""
     left = {call: _quoted(call[1]) for call in calls if call[1]}
     found: dict[CallName, TracedRecord] = {}
     for line in newest_first(folder):
@@ -114,7 +116,7 @@ def decisions(folder: Path, calls: Collection[CallName]) -> dict[CallName, Trace
 
 
 def records_by_id(folder: Path, ids: Collection[str]) -> dict[str, TracedRecord]:
-    """Those of the records that the ledger holds."""
+    """Those of the records that are in the ledger, by id."""
     left = {id: _quoted(id) for id in ids}
     found: dict[str, TracedRecord] = {}
     for line in newest_first(folder):
@@ -130,8 +132,8 @@ def records_by_id(folder: Path, ids: Collection[str]) -> dict[str, TracedRecord]
 def record_and_before(
     folder: Path, id: str, *, most: int
 ) -> tuple[TracedRecord, TracedRecord | None] | None:
-    """The newest record whose id begins so, and the one before it in its stream if it is among
-    so many lines before it."""
+    """The newest record whose id starts with `id`, and its predecessor in the stream if that is
+    within the `most` lines before it."""
     lines = newest_first(folder)
     record = next(
         (
@@ -152,23 +154,23 @@ def record_and_before(
 
 
 def _quoted(text: str) -> bytes:
-    """As it stands in a line of ours."""
+    """The text as a JSON string, the way it appears in our lines."""
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
 
 
-MOVED_LINES = 100
-TELLING = 8
-"""Letters and digits that a text must have to be recognised in another place."""
-MOVED_PART, TELLING_PART = 2, 24
-"""Lines, and letters and digits, that a part of a range must have to be known in another file."""
-MOST_PLACES = 50
+MAX_MOVED_LINES = 100
+MIN_LETTERS = 8
+"""Minimum letters and digits of a range to be recognised at another position."""
+MIN_PART_LINES, MIN_PART_LETTERS = 2, 24
+"""Minimum lines, and letters and digits, of a part to be recognised in another file."""
+MAX_PLACES = 50
 _Marking: TypeAlias = Callable[[str], str]
 _Run: TypeAlias = range
-"""Lines of the page, one after the other."""
+"""Consecutive lines of the file."""
 
 
 class LineOrigin(Struct, frozen=True, kw_only=True):
-    """What is known of one line."""
+    """Origin of one line."""
 
     certainty: Literal["written", "edited since", "unknown"] = "unknown"
     record: TracedRecord | None = None
@@ -180,51 +182,50 @@ UNKNOWN = LineOrigin()
 def blame(
     path: str, lines: Sequence[str], records: Iterable[TracedRecord]
 ) -> tuple[LineOrigin, ...]:
-    """The origin of every line of the file, from records that come newest first."""
-    page, names = _FileLines(lines), {path}
+    """The origin of every line of the file. `records` must be newest first."""
+    target, names = _FileLines(lines), {path}
     elsewhere: list[tuple[TracedRecord, LineRange]] = []
     parts: list[tuple[TracedRecord, _Run]] = []
     for record in records:
         for file in record.files:
             if file.path in names:
-                page.place_file(record, file)
+                target.place_file(record, file)
                 names |= {file.origin} if file.op == "rename" else set()
                 continue
-            whole = [each for each in file.ranges if page.may_hold(each)]
+            whole = [each for each in file.ranges if target.may_hold(each)]
             elsewhere += [(record, each) for each in whole]
             if len(whole) < len(file.ranges):
-                parts += [(record, run) for run in page.parts_of(file)]
-        if page.full:
+                parts += [(record, run) for run in target.parts_of(file)]
+        if target.is_full:
             break
-    _place_moved(page, elsewhere)
-    _place_parts(page, parts)
-    return tuple(page.origins)
+    _place_moved(target, elsewhere)
+    _place_parts(target, parts)
+    return tuple(target.origins)
 
 
-def _place_parts(page: "_FileLines", found: "list[tuple[TracedRecord, _Run]]") -> None:
-    """Parts of ranges of other files, unless several intents have written the same."""
+def _place_parts(target: "_FileLines", found: "list[tuple[TracedRecord, _Run]]") -> None:
+    """Attribute parts of ranges of other files, except lines that several intents wrote."""
     intents: dict[int, set[str]] = {}
     for record, run in found:
         for at in run:
             intents.setdefault(at, set()).add(record.intent_id)
     for record, run in found:
         if all(len(intents[at]) == 1 for at in run):
-            page.write_run(record, run)
+            target.write_run(record, run)
 
 
-def _place_moved(page: "_FileLines", found: list[tuple[TracedRecord, LineRange]]) -> None:
-    """Ranges of other files. If records of several intents wrote the same, nobody knows whose
-    it is."""
+def _place_moved(target: "_FileLines", found: list[tuple[TracedRecord, LineRange]]) -> None:
+    """Attribute ranges of other files, except content that records of several intents wrote."""
     intents: dict[str, set[str]] = {}
     for record, lines in found:
         intents.setdefault(lines.content_hash, set()).add(record.intent_id)
     for record, lines in found:
         if len(intents[lines.content_hash]) == 1:
-            page.place_anywhere(record, lines)
+            target.place_anywhere(record, lines)
 
 
 class _FileLines:
-    """The lines of a file, and what was found out about them."""
+    """The lines of a file with their origins."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -234,25 +235,25 @@ class _FileLines:
         self._by_mark: dict[_Marking, dict[str, list[int]]] = {}
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return UNKNOWN not in self.origins
 
     def place_file(self, record: TracedRecord, file: TracedFile) -> None:
-        """Attribute what is left of the ranges that a record wrote into this file."""
+        """Attribute what is left of the ranges that a record wrote to this file."""
         marking = _marking(file)
         for lines, marks in zip(file.ranges, _marks_by_range(file), strict=True):
             if self._place(record, lines):
                 continue
             self._place_matching(record, marks, marking)
             for run in self._runs(marks, marking):
-                if len(run) >= MOVED_PART or self._letters(run) >= TELLING_PART:
+                if len(run) >= MIN_PART_LINES or self._letters(run) >= MIN_PART_LETTERS:
                     self.write_run(record, run)
 
     def parts_of(self, file: TracedFile) -> "Iterator[_Run]":
-        """Where parts of what was written into another file are found here."""
+        """Yield the runs of lines that match parts of what was written to another file."""
         for marks in _marks_by_range(file):
             for run in self._runs(marks, _marking(file)):
-                if len(run) >= MOVED_PART and self._letters(run) >= TELLING_PART:
+                if len(run) >= MIN_PART_LINES and self._letters(run) >= MIN_PART_LETTERS:
                     yield run
 
     def write_run(self, record: TracedRecord, run: "_Run") -> None:
@@ -261,48 +262,48 @@ class _FileLines:
                 self.origins[at] = LineOrigin(certainty="written", record=record)
 
     def _runs(self, own: list[str], marking: "_Marking") -> "Iterator[_Run]":
-        """The longest runs of these lines that stand here once and are nobody's yet."""
+        """Yield the longest runs of these marks that match unattributed lines in one place only."""
         here, places = self._unknown(marking), self._places_of_marks(marking)
         at = 0
         while at < len(own):
-            found = [(_alike(own, at, here, place), place) for place in places.get(own[at], ())]
+            found = [(_overlap(own, at, here, place), place) for place in places.get(own[at], ())]
             size = max((length for length, _ in found), default=0)
             best = [place for length, place in found if length == size]
-            if len(best) == 1 and self._telling(best[0], size):
+            if len(best) == 1 and self._is_distinctive(best[0], size):
                 yield range(best[0], best[0] + size)
             at += max(size, 1)
 
     def _places_of_marks(self, marking: "_Marking") -> dict[str, list[int]]:
-        """Where each mark is, of all lines. What stands in very many places tells nothing."""
+        """Line numbers by mark, for all lines. Marks in very many places are left out."""
         if marking not in self._by_mark:
             found: dict[str, list[int]] = {}
             for at, line in enumerate(self._lines):
                 found.setdefault(marking(line), []).append(at)
-            few = {mark: places for mark, places in found.items() if len(places) <= MOST_PLACES}
+            few = {mark: places for mark, places in found.items() if len(places) <= MAX_PLACES}
             self._by_mark[marking] = few
         return self._by_mark[marking]
 
     def _unknown(self, marking: "_Marking") -> list[str]:
-        """The marks of the lines, empty for those that are somebody's."""
+        """The mark of each line, empty for lines that are already attributed."""
         if marking not in self._marks:
             self._marks[marking] = [marking(line) for line in self._lines]
         marks = zip(self._marks[marking], self.origins, strict=True)
         return [mark if origin is UNKNOWN else "" for mark, origin in marks]
 
     def may_hold(self, lines: LineRange) -> bool:
-        """Whether a range of another file is found here. Very long ones are not looked for."""
-        return _length(lines) <= MOVED_LINES and bool(self._places(lines))
+        """Whether a range of another file is in this one. Very long ranges are not searched for."""
+        return _length(lines) <= MAX_MOVED_LINES and bool(self._places(lines))
 
     def _place(self, record: TracedRecord, lines: LineRange) -> bool:
-        """At its recorded place, or wherever it moved."""
+        """Attribute a range at its recorded position, or wherever it moved."""
         if (at := lines.start - 1) in self._places(lines):
             self._write(record, at, lines)
             return True
         return self.place_anywhere(record, lines)
 
     def place_anywhere(self, record: TracedRecord, lines: LineRange) -> bool:
-        free = [at for at in self._places(lines) if self._free(at, lines)]
-        if len(free) != 1 or not self._tells(free[0], lines):
+        free = [at for at in self._places(lines) if self._has_unknown(at, lines)]
+        if len(free) != 1 or not self._is_range_distinctive(free[0], lines):
             return False
         self._write(record, free[0], lines)
         return True
@@ -310,11 +311,11 @@ class _FileLines:
     def _place_matching(self, record: TracedRecord, own: list[str], marking: "_Marking") -> None:
         here = self._unknown(marking)
         blocks = SequenceMatcher(None, own, here, autojunk=False).get_matching_blocks()
-        telling = [block for block in blocks if block.size and self._telling(block.b, block.size)]
-        for block in telling:
+        distinctive = [b for b in blocks if b.size and self._is_distinctive(b.b, b.size)]
+        for block in distinctive:
             for at in range(block.b, block.b + block.size):
                 self.origins[at] = LineOrigin(certainty="written", record=record)
-        for one, other in pairwise(telling):
+        for one, other in pairwise(distinctive):
             between = range(one.b + one.size, other.b)
             if other.a - one.a - one.size and len(between) <= len(own):
                 for at in between:
@@ -326,15 +327,15 @@ class _FileLines:
             if self.origins[line] is UNKNOWN:
                 self.origins[line] = LineOrigin(certainty="written", record=record)
 
-    def _free(self, at: int, lines: LineRange) -> bool:
-        """Whether a line there is still nobody's: a newer record has the first word."""
+    def _has_unknown(self, at: int, lines: LineRange) -> bool:
+        """Whether any of the lines is still unattributed; newer records take precedence."""
         return UNKNOWN in self.origins[at : at + _length(lines)]
 
-    def _tells(self, at: int, lines: LineRange) -> bool:
-        return self._telling(at, _length(lines))
+    def _is_range_distinctive(self, at: int, lines: LineRange) -> bool:
+        return self._is_distinctive(at, _length(lines))
 
-    def _telling(self, at: int, size: int) -> bool:
-        return self._letters(range(at, at + size)) >= TELLING
+    def _is_distinctive(self, at: int, size: int) -> bool:
+        return self._letters(range(at, at + size)) >= MIN_LETTERS
 
     def _letters(self, run: "_Run") -> int:
         return sum(map(str.isalnum, "".join(self._lines[run.start : run.stop])))
@@ -349,18 +350,18 @@ class _FileLines:
         encoded = [f"{line}\n".encode() for line in self._lines]
         found: dict[str, list[int]] = {}
         for at in range(len(encoded) - size + 1):
-            mark = sha256(b"".join(encoded[at : at + size])).hexdigest()
-            found.setdefault(f"sha256:{mark}", []).append(at)
+            digest = sha256(b"".join(encoded[at : at + size])).hexdigest()
+            found.setdefault(f"sha256:{digest}", []).append(at)
         return found
 
 
 def _marking(file: TracedFile) -> "_Marking":
-    """How the lines of a file were marked."""
+    """The function that made the marks of this record."""
     return word_mark if file.word_marks else line_mark
 
 
-def _alike(own: Sequence[str], at: int, here: Sequence[str], place: int) -> int:
-    """How many lines from there on are the same."""
+def _overlap(own: Sequence[str], at: int, here: Sequence[str], place: int) -> int:
+    """Number of equal elements from the two positions on."""
     size, most = 0, min(len(own) - at, len(here) - place)
     while size < most and own[at + size] == here[place + size]:
         size += 1
@@ -372,9 +373,9 @@ def _length(lines: LineRange) -> int:
 
 
 def _marks_by_range(file: TracedFile) -> list[list[str]]:
-    """The marks of each range's lines; none where the record was written without."""
-    held = file.word_marks or file.line_marks
-    marks = [held[at : at + MARK] for at in range(0, len(held), MARK)]
+    """The line marks of each range; empty lists if the record has none."""
+    joined = file.word_marks or file.line_marks
+    marks = [joined[at : at + MARK] for at in range(0, len(joined), MARK)]
     if len(marks) != sum(map(_length, file.ranges)):
         return [[] for _ in file.ranges]
     ends = list(accumulate(map(_length, file.ranges)))

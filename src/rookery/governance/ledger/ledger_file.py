@@ -1,14 +1,14 @@
-"""The ledger as a process writes it: line by line, safe between processes, in constant time.
+"""Appending to the ledger: in constant time, safe across threads and processes.
 
-A stream belongs to one task in one process and is never continued from a second place: if its
-last record is not where it was left (a branch was switched, the file was replaced or sealed),
-the task goes on in a new stream that names all tips. Whoever appends holds the lock, mends the
-torn line that a killed writer may have left, and takes in what others have appended since.
+A stream belongs to one task in one process. If its last record is no longer where it was written
+(another branch was checked out, the file was replaced or sealed), the task continues in a new
+stream that names all tips. A writer holds the lock, repairs a torn last line that a killed writer
+may have left, and reads what others have appended since.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
@@ -21,15 +21,15 @@ from uuid import uuid4
 from msgspec import Struct
 
 from rookery.faults import kp
-from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailMemory
+from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailCache
 from rookery.governance.ledger.records import (
     LedgerEntry,
     Link,
     Writer,
-    line_of,
+    build_record,
+    encode_line,
     new_ulid,
-    parts_of,
-    record_of,
+    split_entry,
 )
 from rookery.governance.ledger.segments import (
     ACTIVE,
@@ -39,14 +39,14 @@ from rookery.governance.ledger.segments import (
     sealed_files,
 )
 from rookery.governance.ledger.state_files import (
-    WAIT,
+    LOCK_TIMEOUT,
     KnownHeads,
     LedgerUnreadable,
     exclusive,
-    kept_key,
+    read_or_create_key,
     unwritable,
 )
-from rookery.governance.ledger.verify_ledger import Tip, state_id
+from rookery.governance.ledger.verify_ledger import state_id, tips_json
 
 SEAL_SIZE = 64 * 1024 * 1024
 SEAL_RECORDS = 100_000
@@ -56,7 +56,7 @@ FLUSH_EVERY = 1.0
 
 
 class Flush(Enum):
-    """When a record is on the medium: at once, within a second, or when the system likes."""
+    """When records reach the disk: immediately, within a second, or when the system writes."""
 
     ALWAYS = "always"
     BATCH = "batch"
@@ -64,7 +64,7 @@ class Flush(Enum):
 
 
 class Appended(Struct, frozen=True, kw_only=True):
-    """A record that is in the ledger."""
+    """Identity of a record that was appended."""
 
     id: str
     stream: str
@@ -73,7 +73,7 @@ class Appended(Struct, frozen=True, kw_only=True):
 
 
 class _Stream(Struct, frozen=True):
-    """A task's stream, with the place and the bytes of its last line."""
+    """A task's stream, with the offset and the bytes of its last line."""
 
     name: str
     seq: int = -1
@@ -83,20 +83,20 @@ class _Stream(Struct, frozen=True):
     inode: int = 0
 
 
-class _Page(Struct):
-    """The active file while it is written."""
+class _OpenLedger(Struct):
+    """The active file while it is open for writing."""
 
     file: ActiveFile
     tail: LedgerTail
     start: int = 0
-    """Where it ended when it was opened."""
+    """Size of the file when it was opened; a failed write is truncated to it."""
 
     def __post_init__(self) -> None:
         self.start = self.file.size
 
 
 class Ledger:
-    """One workspace's ledger. Several tasks and threads may share it."""
+    """The ledger of one workspace. Tasks and threads can share it."""
 
     def __init__(
         self,
@@ -105,17 +105,17 @@ class Ledger:
         writer: Writer,
         heads: KnownHeads | None = None,
         flush: Flush = Flush.ALWAYS,
-        lock_wait: float = WAIT,
+        lock_wait: float = LOCK_TIMEOUT,
         seal_size: int = SEAL_SIZE,
         seal_records: int = SEAL_RECORDS,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.folder = folder
         self.heads_problem = ""
-        """Why the known heads could not be written, if they could not."""
+        """Why the known heads could not be written; empty if they were."""
         self._active = folder / ACTIVE
         self._state = folder / ".state"
-        self._memory = TailMemory(self._state / "head.json")
+        self._tail_cache = TailCache(self._state / "head.json")
         self._writer = writer
         self._heads = heads
         self._flush = flush
@@ -125,200 +125,200 @@ class Ledger:
         self._guard = RLock()
         self._streams: dict[str, _Stream] = {}
         self._torn: dict[str, Any] | None = None
-        """What was cut off the file and is to be told in a record."""
+        """Details of a torn line that was cut off and is not recorded yet."""
         self._unflushed = False
         self._flushed_at = time.monotonic()
 
     def append(self, entry: LedgerEntry) -> Appended:
-        """Record one thing. Raises LedgerUnwritable, and then nothing of it was recorded."""
-        parts = parts_of(entry)
-        with self._writing(entry.task_id) as page:
-            if page.tail.size >= self._seal_size or page.tail.records >= self._seal_records:
-                self._put(page, seal_entry(entry.task_id, page.tail))
-                self._turn(page)
+        """Append one entry. Raises LedgerUnwritable; then nothing of it was recorded."""
+        parts = split_entry(entry)
+        with self._writing(entry.task_id) as active:
+            if active.tail.size >= self._seal_size or active.tail.records >= self._seal_records:
+                self._append(active, seal_entry(entry.task_id, active.tail))
+                self._rotate(active)
                 self._torn = None
-                self._open_stream(page, entry.task_id)
+                self._open_stream(active, entry.task_id)
             for part in parts:
-                done = self._put(page, part)
-            if page.tail.since_checkpoint >= CHECKPOINT_EVERY:
-                self._put(page, _checkpoint_entry(entry.task_id, page.tail))
-                self._memory.keep()
+                done = self._append(active, part)
+            if active.tail.since_checkpoint >= CHECKPOINT_EVERY:
+                self._append(active, _checkpoint_entry(entry.task_id, active.tail))
+                self._tail_cache.save()
         return done
 
     def has_recorded(self, task_id: str) -> bool:
         return task_id in self._streams
 
-    def holds_own(self, task_id: str) -> bool:
-        """Whether what the task recorded last is still where it was put; true if it recorded
-        nothing yet, or the file was sealed since."""
+    def has_last_record(self, task_id: str) -> bool:
+        """Whether the task's last record is still where it was written; true if there is none,
+        or if the file was sealed since."""
         own = self._streams.get(task_id)
         if own is None:
             return True
         if any(path.stat().st_ino == own.inode for path in sealed_files(self.folder)):
             return True
-        with self._open() as page:
-            return self._is_where_it_was_left(own, page)
+        with self._open() as active:
+            return self._is_unchanged(own, active)
 
     def checkpoint(self, task_id: str) -> None:
-        """Record the tips, as at the end of a task. A task that recorded nothing needs none."""
+        """Record the tips at the end of a task. Does nothing if the task has recorded nothing."""
         if task_id in self._streams:
-            with self._writing(task_id) as page:
-                self._put(page, _checkpoint_entry(task_id, page.tail))
-                self._memory.keep()
+            with self._writing(task_id) as active:
+                self._append(active, _checkpoint_entry(task_id, active.tail))
+                self._tail_cache.save()
 
     def seal(self, task_id: str) -> None:
-        """Close the active file for good. Nothing is done to one without records."""
+        """Seal the active file and start a new one. Does nothing if it has no records."""
         if self.tail().records:
-            with self._writing(task_id) as page:
-                self._put(page, seal_entry(task_id, page.tail))
-                self._note_heads(page.tail)
-                self._turn(page)
+            with self._writing(task_id) as active:
+                self._append(active, seal_entry(task_id, active.tail))
+                self._update_heads(active.tail)
+                self._rotate(active)
 
     def flush(self) -> None:
-        """What was appended is on the medium when this returns."""
+        """Sync what was appended to disk."""
         if self._unflushed:
-            with self._open() as page:
-                os.fsync(page.file.fd)
-                self._note_flush()
-                self._note_heads(page.tail)
+            with self._open() as active:
+                os.fsync(active.file.fd)
+                self._mark_flushed()
+                self._update_heads(active.tail)
 
     @property
     def flushed(self) -> bool:
-        """Whether all that was appended is as safe as was asked for."""
+        """Whether everything appended is as durable as the `Flush` mode asks for."""
         return not self._unflushed or self._flush is Flush.NEVER
 
     def tail(self) -> LedgerTail:
-        """The active file as it is now."""
-        with self._open() as page:
-            return page.tail
+        """The state of the active file as it is now."""
+        with self._open() as active:
+            return active.tail
 
     def close(self) -> None:
-        """Flush, and leave behind what spares the next process a reading of the whole file."""
+        """Flush, and write the cache that saves the next process from reading the whole file."""
         if self._flush is not Flush.NEVER:
             self.flush()
         if self._streams:
             with self._open():
-                self._memory.keep()
+                self._tail_cache.save()
 
     @contextmanager
-    def _open(self) -> Iterator[_Page]:
-        """The active file, whole and read up to its end. Nobody else writes meanwhile."""
+    def _open(self) -> Iterator[_OpenLedger]:
+        """Lock and open the active file, repaired and read up to its end."""
         lock = self._state / "locks" / "trace"
         try:
             if not self.folder.is_dir():
                 raise unwritable(f"no such folder: {self.folder}")
             with self._guard, exclusive(lock, wait=self._lock_wait):
-                page = self._page()
+                active = self._open_active()
                 try:
-                    yield page
+                    yield active
                 finally:
-                    page.file.close()
+                    active.file.close()
         except LedgerUnreadable as error:
             raise unwritable(error.why) from error
         except OSError as error:
             raise unwritable(error.strerror or str(error)) from error
 
-    def _page(self) -> _Page:
+    def _open_active(self) -> _OpenLedger:
         file = ActiveFile(self._active)
         try:
-            self._torn = file.mend(self._state / "quarantine") or self._torn
-            page = _Page(file, self._memory.tail_of(file))
-            if page.tail.ends_with_seal:  # whoever wrote the seal did not live to move the file
-                self._turn(page)
-            return page
+            self._torn = file.repair(self._state / "quarantine") or self._torn
+            active = _OpenLedger(file, self._tail_cache.tail_of(file))
+            if active.tail.ends_with_seal:  # the writer was killed before moving the file
+                self._rotate(active)
+            return active
         except BaseException:
             file.close()
             raise
 
     @contextmanager
-    def _writing(self, task_id: str) -> Iterator[_Page]:
-        """The same, to append to it. What was appended is kept and remembered, or none of it."""
-        with self._open() as page:
+    def _writing(self, task_id: str) -> Iterator[_OpenLedger]:
+        """Open the file to append to the task's stream. On failure, everything is undone."""
+        with self._open() as active:
             before = dict(self._streams)
             try:
-                self._open_stream(page, task_id)
-                yield page
-                self._flush_now(page.file)
+                self._open_stream(active, task_id)
+                yield active
+                self._flush_now(active.file)
             except BaseException:
-                page.file.undo(page.start)
+                active.file.undo(active.start)
                 self._streams = before
-                self._memory.forget()
+                self._tail_cache.discard()
                 raise
             kp("ledger.appended")
             self._torn = None
-            if self.flushed:  # what is not on the medium yet is remembered when it is
-                self._note_heads(page.tail)
+            if self.flushed:  # unsynced records are noted by `flush`
+                self._update_heads(active.tail)
 
-    def _turn(self, page: _Page) -> None:
-        """Move the file that ends with its seal away, and go on with a new one."""
-        os.fsync(page.file.fd)
-        move_sealed(self._active, page.tail.last_line)
-        self._memory.forget()
-        page.file.close()
-        page.file = ActiveFile(self._active)
-        page.start = 0
-        page.tail = self._memory.tail_of(page.file)
+    def _rotate(self, active: _OpenLedger) -> None:
+        """Move the sealed file away and continue with a new one."""
+        os.fsync(active.file.fd)
+        move_sealed(self._active, active.tail.last_line)
+        self._tail_cache.discard()
+        active.file.close()
+        active.file = ActiveFile(self._active)
+        active.start = 0
+        active.tail = self._tail_cache.tail_of(active.file)
 
-    def _put(self, page: _Page, entry: LedgerEntry) -> Appended:
-        """Append one record to its task's stream, which is open."""
+    def _append(self, active: _OpenLedger, entry: LedgerEntry) -> Appended:
+        """Append one record to its task's stream, which must be open."""
         stream = self._streams[entry.task_id]
         link = Link(stream=stream.name, seq=stream.seq + 1, prev=stream.hash)
-        record = record_of(
+        record = build_record(
             entry,
             id=str(uuid4()),
-            timestamp=self._time(),
+            timestamp=self._timestamp(),
             writer=self._writer,
             link=link,
             key=self._key,
         )
-        mark, line = record["metadata"]["orchestration"]["hash"], line_of(record)
+        hash_, line = record["metadata"]["orchestration"]["hash"], encode_line(record)
         self._streams[entry.task_id] = _Stream(
-            link.stream, link.seq, mark, page.file.size, line, page.file.inode
+            link.stream, link.seq, hash_, active.file.size, line, active.file.inode
         )
-        page.file.append(line)
-        page.tail.take(line)
-        return Appended(id=record["id"], stream=link.stream, seq=link.seq, hash=mark)
+        active.file.append(line)
+        active.tail.add(line)
+        return Appended(id=record["id"], stream=link.stream, seq=link.seq, hash=hash_)
 
     @cached_property
     def _key(self) -> bytes:
-        """Without one, records are not signed, and verifying says so."""
+        """The signing key; without one, records are unsigned, which verifying reports."""
         try:
-            return kept_key(self._heads.trace_key) if self._heads else b""
+            return read_or_create_key(self._heads.trace_key) if self._heads else b""
         except OSError:
             return b""
 
-    def _open_stream(self, page: _Page, task_id: str) -> None:
-        """Go on with the task's stream, or begin a new one; tell of what was repaired."""
-        if not self._is_where_it_was_left(self._streams.get(task_id), page):
-            opening = self._opening(task_id, page.tail)
+    def _open_stream(self, active: _OpenLedger, task_id: str) -> None:
+        """Continue the task's stream or start a new one, and record a repair if there was one."""
+        if not self._is_unchanged(self._streams.get(task_id), active):
+            entries = self._start_entries(task_id, active.tail)
             self._streams[task_id] = _Stream(new_ulid())
-            for entry in opening:
-                self._put(page, entry)
-            self._memory.keep()
+            for entry in entries:
+                self._append(active, entry)
+            self._tail_cache.save()
         if self._torn:
-            self._put(page, LedgerEntry(kind="repair", task_id=task_id, more=self._torn))
+            self._append(active, LedgerEntry(kind="repair", task_id=task_id, more=self._torn))
 
-    def _is_where_it_was_left(self, own: _Stream | None, page: _Page) -> bool:
-        if own is None or page.tail.head(own.name) != (own.seq, own.hash):
+    def _is_unchanged(self, own: _Stream | None, active: _OpenLedger) -> bool:
+        if own is None or active.tail.head(own.name) != (own.seq, own.hash):
             return False
-        return page.file.holds(own.line, at=own.offset)
+        return active.file.holds(own.line, at=own.offset)
 
-    def _opening(self, task_id: str, tail: LedgerTail) -> list[LedgerEntry]:
-        """What begins a stream: all tips, of which one record names no more than so many."""
+    def _start_entries(self, task_id: str, tail: LedgerTail) -> list[LedgerEntry]:
+        """The entries that start a stream and name all tips, at most `ANCHORS` in the first."""
         seal = None if tail.records else newest_seal(self.folder)
         tips = seal.tips if seal else tail.tips
         more: dict[str, Any] = {"segment": seal.segment} if seal else {}
         if own := self._streams.get(task_id):
             sealed = any(path.stat().st_ino == own.inode for path in sealed_files(self.folder))
             more["reason"] = "sealed" if sealed else "head_missing"
-        more["anchors"] = _named(tips[:ANCHORS])
-        opening = [LedgerEntry(kind="stream_start", task_id=task_id, more=more)]
+        more["anchors"] = tips_json(tips[:ANCHORS])
+        entries = [LedgerEntry(kind="stream_start", task_id=task_id, more=more)]
         if len(tips) > ANCHORS:
-            rest = {"anchors": _named(tips[ANCHORS:])}
-            opening.append(LedgerEntry(kind="checkpoint", task_id=task_id, more=rest))
-        return opening
+            rest = {"anchors": tips_json(tips[ANCHORS:])}
+            entries.append(LedgerEntry(kind="checkpoint", task_id=task_id, more=rest))
+        return entries
 
-    def _time(self) -> str:
+    def _timestamp(self) -> str:
         now = self._now()
         return f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03}Z"
 
@@ -327,14 +327,14 @@ class Ledger:
         due = time.monotonic() - self._flushed_at >= FLUSH_EVERY
         if self._flush is Flush.ALWAYS or (self._flush is Flush.BATCH and due):
             os.fdatasync(file.fd)
-            self._note_flush()
+            self._mark_flushed()
 
-    def _note_flush(self) -> None:
+    def _mark_flushed(self) -> None:
         self._unflushed = False
         self._flushed_at = time.monotonic()
 
-    def _note_heads(self, tail: LedgerTail) -> None:
-        """The record is written, whether it can be remembered elsewhere or not."""
+    def _update_heads(self, tail: LedgerTail) -> None:
+        """Update the known heads. A failure only sets `heads_problem`: the record is written."""
         if self._heads is None or not tail.records:
             return
         try:
@@ -344,13 +344,9 @@ class Ledger:
             self.heads_problem = f"{self._heads.path} cannot be written ({error.strerror})."
 
 
-def _named(tips: Sequence[Tip]) -> list[dict[str, Any]]:
-    return [{"stream": stream, "seq": seq, "hash": mark} for stream, seq, mark in tips]
-
-
 def _checkpoint_entry(task_id: str, tail: LedgerTail) -> LedgerEntry:
     more = {
-        "tips": _named(tail.tips),
+        "tips": tips_json(tail.tips),
         "records": tail.sealed_records + tail.records,
         "state": state_id(tail.tips),
     }

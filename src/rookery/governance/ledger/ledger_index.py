@@ -1,7 +1,7 @@
-"""Finds records by intent, task, file and time without reading the whole ledger.
+"""SQLite index of the ledger, to find records by intent, task, file and time.
 
-A cache in SQLite. It says where to look; what is there is read from the ledger and compared
-with the question again, and verifying never asks it.
+It is only a cache: it says where to look. Records are read from the ledger and matched again, and
+verification never uses it.
 """
 
 import sqlite3
@@ -38,25 +38,25 @@ select intent, count(*) from records
 where intent != '' and outcome not in {_REFUSED} and rowid in (select record from paths)
 group by intent
 """
-PATIENCE = 1.0
-"""Seconds for which an index that others use is waited for."""
+LOCK_TIMEOUT = 1.0
+"""Seconds to wait for another process that uses the index."""
 _LAST = 200
-"""Bytes before the end of what was indexed that must still be the same."""
+"""Bytes at the end of the indexed part that must be unchanged, else the file is indexed again."""
 
 
 class LedgerIndex:
-    def __init__(self, folder: Path, place: Path, *, patience: float = PATIENCE) -> None:
-        """The ledger's folder, and where the index lies: nowhere that an agent can write."""
+    def __init__(self, folder: Path, path: Path, *, timeout: float = LOCK_TIMEOUT) -> None:
+        """`path` is the index file. It must be where agents cannot write."""
         self._folder = folder
-        self._patience = patience
-        self._path = place
+        self._timeout = timeout
+        self._path = path
 
     def find(self, query: Query) -> Iterator[TracedRecord]:
-        """The records that match, newest first by their times. Compressed files are read through,
-        after all others."""
+        """Yield matching records, newest first by time, then those of compressed files, which
+        are not indexed."""
         try:
-            database = self._refreshed()
-        except sqlite3.Error:  # in use by others for too long: it is only a cache
+            database = self._open_refreshed()
+        except sqlite3.Error:  # locked for too long: it is only a cache
             yield from newest(self._folder, query)
             return
         with closing(database):
@@ -67,20 +67,20 @@ class LedgerIndex:
                 yield from filter(query.matches, records_in(lines_backwards(path)))
 
     def writes(self) -> dict[str, int]:
-        """How many records changed files, by the intents they changed them for."""
+        """Number of records that changed files, by intent."""
         try:
-            database = self._refreshed()
+            database = self._open_refreshed()
         except sqlite3.Error:
-            return writes_in(oldest(self._folder))
+            return count_writes(oldest(self._folder))
         with closing(database):
             counted = dict(database.execute(_WRITES).fetchall())
         packed = (path for path in sealed_files(self._folder) if path.suffix == ".gz")
-        for intent, more in writes_in(each for path in packed for each in _of(path)).items():
+        for intent, more in count_writes(r for path in packed for r in _records_of(path)).items():
             counted[intent] = counted.get(intent, 0) + more
         return counted
 
-    def _refreshed(self) -> sqlite3.Connection:
-        database = self._opened()
+    def _open_refreshed(self) -> sqlite3.Connection:
+        database = self._open()
         try:
             self._refresh(database)
         except BaseException:
@@ -88,36 +88,36 @@ class LedgerIndex:
             raise
         return database
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            return _connected(self._path, self._patience)
+            return _connect(self._path, self._timeout)
         except sqlite3.OperationalError:
             raise
-        except sqlite3.DatabaseError:  # no database at all
+        except sqlite3.DatabaseError:  # not a database
             self._path.unlink(missing_ok=True)
-            return _connected(self._path, self._patience)
+            return _connect(self._path, self._timeout)
 
     def _refresh(self, database: sqlite3.Connection) -> None:
-        there = {
+        present = {
             str(path.relative_to(self._folder)): path
             for path in (*sealed_files(self._folder), active_file(self._folder))
             if path.suffix == ".jsonl" and path.exists()
         }
         for (name,) in database.execute("select name from files").fetchall():
-            if name not in there:
-                _forget(database, name)
-        for name, path in there.items():
-            self._take_in(database, name, path)
+            if name not in present:
+                _remove(database, name)
+        for name, path in present.items():
+            self._index_file(database, name, path)
         database.commit()
 
-    def _take_in(self, database: sqlite3.Connection, name: str, path: Path) -> None:
+    def _index_file(self, database: sqlite3.Connection, name: str, path: Path) -> None:
         found = database.execute("select size, last from files where name = ?", (name,)).fetchone()
         size, last = found or (0, b"")
         with open_ledger_file(path) as file:
             file.seek(max(0, size - len(last)))
             if file.read(len(last)) != last:
-                _forget(database, name)
+                _remove(database, name)
                 size = 0
             file.seek(size)
             for line in bounded_lines(file.readline):
@@ -135,18 +135,18 @@ class LedgerIndex:
             yield from filter(query.matches, records_on(file.read(length)))
 
 
-def writes_in(records: Iterable[TracedRecord]) -> dict[str, int]:
-    """As `LedgerIndex.writes`, for who has no index."""
+def count_writes(records: Iterable[TracedRecord]) -> dict[str, int]:
+    """The same as `LedgerIndex.writes`, without an index."""
     wrote = (each for each in records if each.files and each.outcome not in _REFUSED)
     return Counter(each.intent_id for each in wrote if each.intent_id)
 
 
-def _of(path: Path) -> Iterator[TracedRecord]:
+def _records_of(path: Path) -> Iterator[TracedRecord]:
     return records_in(lines(path))
 
 
-def _connected(path: Path, patience: float) -> sqlite3.Connection:
-    database = sqlite3.connect(path, timeout=patience)
+def _connect(path: Path, timeout: float) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=timeout)
     try:
         database.execute("pragma synchronous = off")
         database.executescript(_SCHEMA)
@@ -156,7 +156,7 @@ def _connected(path: Path, patience: float) -> sqlite3.Connection:
     return database
 
 
-def _forget(database: sqlite3.Connection, name: str) -> None:
+def _remove(database: sqlite3.Connection, name: str) -> None:
     owned = "select rowid from records where file = ?"
     database.execute(f"delete from paths where record in ({owned})", (name,))
     database.execute("delete from records where file = ?", (name,))
@@ -165,9 +165,9 @@ def _forget(database: sqlite3.Connection, name: str) -> None:
 
 def _insert(database: sqlite3.Connection, name: str, offset: int, line: bytes) -> None:
     for record in records_on(line):
-        told = (record.time, record.kind, record.intent_id, record.task_id, record.outcome)
+        values = (record.time, record.kind, record.intent_id, record.task_id, record.outcome)
         row = database.execute(
-            "insert into records values(?, ?, ?, ?, ?, ?, ?, ?)", (name, offset, len(line), *told)
+            "insert into records values(?, ?, ?, ?, ?, ?, ?, ?)", (name, offset, len(line), *values)
         ).lastrowid
         database.executemany(
             "insert into paths values(?, ?)", [(file.path, row) for file in record.files]
@@ -184,7 +184,7 @@ def _statement(query: Query) -> tuple[str, tuple[str, ...]]:
         "time < ?": query.until,
         "rowid in (select record from paths where path glob ?)": query.file,
     }
-    asked = {test: wanted for test, wanted in tests.items() if wanted}
-    where = f" where {' and '.join(asked)}" if asked else ""
+    used = {test: wanted for test, wanted in tests.items() if wanted}
+    where = f" where {' and '.join(used)}" if used else ""
     order = " order by time desc, rowid desc"
-    return f"select distinct file, offset, length from records{where}{order}", tuple(asked.values())
+    return f"select distinct file, offset, length from records{where}{order}", tuple(used.values())

@@ -1,33 +1,31 @@
-"""One object for whoever records: the ledger, what could not be written yet, and secrets.
+"""Recording for a workspace: the ledger, a backlog of unwritten entries, redaction and recovery.
 
-With `Flush.BATCH` only the task's journal waits for the medium. A power failure loses no change
-all the same: the task stays among the open ones until the ledger is flushed, so that whoever
-comes next compares its journal with the ledger.
+With `Flush.BATCH` only the task's journal is synced at once. A power failure still loses no change:
+the task stays in `OpenTasks` until the ledger is flushed, so that the next process compares its
+journal with the ledger.
 
-A task's journal says of each governed call that it is about to be made, and how its files are
-(`CallPermitted`), and of each rewind which files it restored (`FilesRestored`). The record names
-that event. What comes after the newest event that is on record was cut off: it is compared with
-the disk and recorded as it is found.
+Before each governed call, the task's journal gets the call and the hashes of its files
+(`CallPermitted`); after each rewind, the files it restored (`FilesRestored`). The ledger record
+names that event. Events after the newest one on record were interrupted: they are compared with the
+disk and recorded as found.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.core.facts import (
-    Event,
-)
+from rookery.core.facts import Event
+from rookery.engine.ports.hooks import StoredJournals
+from rookery.errors import StorageError
 from rookery.governance.ledger.ledger_file import Appended, Flush, Ledger
 from rookery.governance.ledger.ledger_reader import Query, newest, newest_call
-from rookery.governance.ledger.records import (
-    LedgerEntry,
-    Writer,
-)
+from rookery.governance.ledger.records import LedgerEntry, Writer
 from rookery.governance.ledger.recovery import (
     RecoveredCalls,
     record_old_journal,
@@ -40,19 +38,36 @@ from rookery.governance.ledger.state_files import (
     KnownHeads,
     OpenTasks,
     exclusive,
-    key_at,
+    read_key,
 )
 from rookery.governance.ledger.traced import TracedRecord
 
-EventsOf = Callable[[str], Sequence[Event] | None]
-"""The events of a task; None while a process works on it, and none at all if it was deleted."""
-
-LONGEST_RECOVERY = 30.0
-"""Seconds for which another process that recovers is waited for."""
+RECOVERY_TIMEOUT = 30.0
+"""Seconds to wait for another process that is recovering."""
 SHORTEST_SECRET = 8
-"""Characters; most texts of a record are single words, and looking through them takes its time."""
+"""Minimum characters of a text that is searched for secrets, as the search is slow."""
 LONGEST_TEXT = 16_000
-"""Characters of a command or a reason that are recorded."""
+"""Maximum characters recorded of a command or a reason."""
+
+
+class JournalsWithOwn(Struct, frozen=True):
+    """Stored journals plus the one of this process, which is still being written."""
+
+    journals: StoredJournals
+    own: str
+    own_events: Sequence[Event]
+
+    def events_of(self, task_id: str) -> Sequence[Event] | None:
+        if task_id == self.own:
+            return self.own_events
+        with suppress(StorageError):  # the task stays open until its journal can be read
+            return self.journals.events_of(task_id)
+        return None
+
+    def lost_lines(self, task_id: str) -> int:
+        with suppress(StorageError):
+            return self.journals.lost_lines(task_id)
+        return 0
 
 
 class Recording:
@@ -75,20 +90,19 @@ class Recording:
         self._backlog: list[LedgerEntry] = []
 
     def note(self, entry: LedgerEntry) -> Appended:
-        """In the order in which things happened: what could not be recorded before goes first.
-        Raises LedgerUnwritable: then it is recorded with the next thing that can be, or by
-        `retry`."""
+        """Record an entry, after those that could not be written before. Raises
+        LedgerUnwritable; the entry is then written with the next one or by `retry`."""
         with self._guard:
-            self._backlog.append(self._redacted(entry))
+            self._backlog.append(self._redact(entry))
             return self._write_backlog()
 
     @property
-    def behind(self) -> int:
-        """How much could not be recorded yet."""
+    def backlog_size(self) -> int:
+        """Number of entries that could not be written yet."""
         return len(self._backlog)
 
     def retry(self) -> None:
-        """Record what could not be recorded before. Raises LedgerUnwritable if it still cannot."""
+        """Write the entries that could not be written before. Raises LedgerUnwritable."""
         with self._guard:
             if self._backlog:
                 self._write_backlog()
@@ -100,94 +114,115 @@ class Recording:
         return done
 
     def flush(self) -> None:
-        """All that was recorded is on the medium. To be called when a turn ends, at the latest."""
+        """Sync the ledger to disk. Call this at the end of a turn at the latest."""
         with self._guard:
             self.ledger.flush()
 
     def find(self, query: Query) -> Iterator[TracedRecord]:
-        """The records that match, found by the index that lies beside what is known of the
-        ledger."""
+        """Yield matching records, using the index that is stored next to the known heads."""
         from rookery.governance.ledger.ledger_index import LedgerIndex
 
         if self._heads is None:
             return newest(self.ledger.folder, query)
         return LedgerIndex(self.ledger.folder, self._heads.index).find(query)
 
-    def open_task(self, task_id: str, since: int = 0) -> None:
-        """After event `since` it may make calls that are not on record yet."""
+    def open_task(self, task_id: str, since: int = 0, lost: int = 0) -> None:
+        """Mark the task as open: calls after event `since` may not be recorded yet. `lost` is
+        the number of unreadable journal lines that are already on record."""
         if self._open:
-            with suppress(OSError):  # then only the task itself catches up, when it is resumed
-                self._open.open(task_id, since)
+            with suppress(OSError):  # then only resuming the task recovers its calls
+                self._open.open(task_id, since, lost)
 
-    def recover(self, root: Path, events_of: EventsOf, own: str = "") -> RecoveredCalls:
-        """Record what processes that are gone left unrecorded. To be called when a task starts,
-        which is then the `own` one."""
+    def recover(self, root: Path, journals: StoredJournals, own: str = "") -> RecoveredCalls:
+        """Record what processes that no longer run left unrecorded. Call this when a task
+        starts; `own` is that task."""
         state = self.ledger.folder / ".state"
-        tasks, old = self._left_open(events_of, own), state / "journal"
+        tasks, old = self._open_task_ids(journals, own), state / "journal"
         found = RecoveredCalls()
         if not tasks and not os.path.lexists(old):
             return found
-        with self._guard, exclusive(state / "locks" / "recovery", wait=LONGEST_RECOVERY):
+        with self._guard, exclusive(state / "locks" / "recovery", wait=RECOVERY_TIMEOUT):
             self.retry()
             for task_id in sorted(tasks):
-                if (events := self._events(task_id, events_of, own)) is not None:
-                    found += self._catch_up(task_id, events, root)
+                if (events := self._events(task_id, journals, own)) is not None:
+                    found += self._catch_up(task_id, events, journals, root)
                     self._close_task(task_id)
-            key = key_at(self._heads.journal_key) if self._heads else b""
+            key = read_key(self._heads.journal_key) if self._heads else b""
             return found + record_old_journal(self.ledger, old, key)
 
-    def _catch_up(self, task_id: str, events: Sequence[Event], root: Path) -> RecoveredCalls:
-        """Record the calls of one task that were cut off."""
-        entries = self._missing(task_id, events, root)
-        for entry in entries:
+    def _catch_up(
+        self, task_id: str, events: Sequence[Event], journals: StoredJournals, root: Path
+    ) -> RecoveredCalls:
+        """Record the interrupted calls of one task."""
+        entries, damage = (
+            self._new_entries(task_id, events, root),
+            self._lost_entries(task_id, len(events), journals),
+        )
+        for entry in (*entries, *damage):
             self.ledger.append(entry)
         changed = sum(entry.kind != "blocked" for entry in entries)
-        known = max(len(recorded_after(self._since(task_id), events)) - len(entries), 0)
-        return RecoveredCalls(changed=changed, unchanged=len(entries) - changed, known=known)
+        return RecoveredCalls(
+            changed=changed,
+            unchanged=len(entries) - changed,
+            known=max(len(recorded_after(self._since(task_id), events)) - len(entries), 0),
+            damaged=(task_id,) if damage else (),
+        )
 
-    def _missing(self, task_id: str, events: Sequence[Event], root: Path) -> list[LedgerEntry]:
-        """What is to be recorded of the calls of a task that the ledger does not tell of."""
+    def _lost_entries(self, task_id: str, seq: int, journals: StoredJournals) -> list[LedgerEntry]:
+        """Entry for unreadable journal lines, which may hold calls; empty if the loss is on
+        record. Its `log_seq` is the last readable event, because later events reuse the lost
+        numbers."""
+        known = self._open.lost(task_id) if self._open else 0
+        if journals.lost_lines(task_id) <= known:
+            return []
+        return [replace(unknown_calls(task_id, "journal_damaged"), log_seq=seq)]
+
+    def _new_entries(self, task_id: str, events: Sequence[Event], root: Path) -> list[LedgerEntry]:
+        """Entries for the calls of a task that are not in the ledger."""
         if not events:
-            return [unknown_calls(task_id)]
-        begun = recorded_after(self._since(task_id), events)
-        reached = newest_call(self.ledger.folder, task_id, self._keys()) if begun else 0
+            return [unknown_calls(task_id, "journal_missing")]
+        started = recorded_after(self._since(task_id), events)
+        reached = newest_call(self.ledger.folder, task_id, self._keys()) if started else 0
         entries = (
-            recovered_entry(task_id, each, events, root) for each in begun if each.seq > reached
+            recovered_entry(task_id, each, events, root) for each in started if each.seq > reached
         )
         return [entry for entry in entries if entry]
 
     def _keys(self) -> list[bytes]:
-        """With which records of calls are signed; none if they are not."""
-        signs = self._heads is not None and key_at(self._heads.trace_key)
+        """The keys that sign records; empty if records are not signed."""
+        signs = self._heads is not None and read_key(self._heads.trace_key)
         return self._heads.trace_keys if self._heads and signs else []
 
     def _since(self, task_id: str) -> int:
         return self._open.since(task_id) if self._open else 0
 
-    def _left_open(self, events_of: EventsOf, own: str = "") -> set[str]:
-        if self._open and self._open.are_known:
+    def _open_task_ids(self, journals: StoredJournals, own: str = "") -> set[str]:
+        if self._open and self._open.exists:
             return set(self._open.names())
-        return {own} if own and recorded_after(0, events_of(own) or ()) else set()
+        return {own} if own and recorded_after(0, journals.events_of(own) or ()) else set()
 
-    def _events(self, task_id: str, events_of: EventsOf, own: str = "") -> Sequence[Event] | None:
-        """None while somebody works on the task."""
+    def _events(
+        self, task_id: str, journals: StoredJournals, own: str = ""
+    ) -> Sequence[Event] | None:
+        """Events of the task's journal; None while another process works on the task."""
         if task_id != own and self._open and self._open.is_held(task_id):
             return None
-        return events_of(task_id)
+        return journals.events_of(task_id)
 
-    def unrecorded(self, root: Path, events_of: EventsOf) -> int:
-        """How many calls `recover` would record."""
-        found = {each: self._events(each, events_of) for each in self._left_open(events_of)}
-        left = ((each, events) for each, events in found.items() if events is not None)
-        return sum(len(self._missing(each, events, root)) for each, events in left)
+    def unrecorded(self, root: Path, journals: StoredJournals) -> tuple[int, list[str]]:
+        """Number of calls that `recover` would record, and the tasks with damaged journals."""
+        found = {each: self._events(each, journals) for each in self._open_task_ids(journals)}
+        left = [(each, events) for each, events in found.items() if events is not None]
+        damaged = sorted(each for each, _ in left if self._lost_entries(each, 0, journals))
+        return sum(len(self._new_entries(each, events, root)) for each, events in left), damaged
 
     def is_open(self, task_id: str) -> bool:
-        """Whether some of its calls may not be on record."""
+        """Whether some calls of the task may not be on record."""
         return self._open is not None and task_id in self._open.names()
 
     def close(self, task_id: str = "") -> None:
-        """The task is over, and all that it did is on record, unless something is `behind` or
-        could not be caught up with."""
+        """Close the ledger, and the task if given. The task stays open for recovery while
+        entries are unwritten, or if it could not be caught up with."""
         with self._guard:
             if task_id:
                 self.ledger.checkpoint(task_id)
@@ -200,20 +235,20 @@ class Recording:
         if self._open:
             self._open.close(task_id)
 
-    def _redacted(self, entry: LedgerEntry) -> LedgerEntry:
+    def _redact(self, entry: LedgerEntry) -> LedgerEntry:
         count = 0
 
-        def clean(held: Any) -> Any:
+        def clean(value: Any) -> Any:
             nonlocal count
-            if isinstance(held, str) and len(held) < SHORTEST_SECRET:
-                return held
-            if isinstance(held, str):
-                text, found = self._hide(held[:LONGEST_TEXT])
+            if isinstance(value, str) and len(value) < SHORTEST_SECRET:
+                return value
+            if isinstance(value, str):
+                text, found = self._hide(value[:LONGEST_TEXT])
                 count += found
-                return text if len(held) <= LONGEST_TEXT else f"{text}… ({len(held)} characters)"
-            if isinstance(held, Mapping):
-                return {name: clean(value) for name, value in held.items()}
-            return [clean(each) for each in held] if isinstance(held, list | tuple) else held
+                return text if len(value) <= LONGEST_TEXT else f"{text}… ({len(value)} characters)"
+            if isinstance(value, Mapping):
+                return {name: clean(item) for name, item in value.items()}
+            return [clean(each) for each in value] if isinstance(value, list | tuple) else value
 
         cleaned = {
             "command": clean(entry.command),

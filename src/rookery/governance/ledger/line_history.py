@@ -1,9 +1,8 @@
-"""Whose every line of a file is: by the note of its commit, by the ledger, by version control.
+"""The origin of every line of a file, from commit notes, the ledger and git, in this order.
 
-Whatever none of them tells is unknown. A record that a note names is taken from the ledger if
-that still holds it, because a note is nobody's proof.
-
-`OwnedLine`s are then told the intent, its criteria, and who let the call through.
+Lines that none of them covers are unknown. If a note names a record that the ledger still has, the
+ledger's record is used, because anyone can write a note. `ChangeReason` adds the
+intent, its criteria and the approval behind a line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from rookery.governance.intents.intent import Intent, IntentFile, digest
 from rookery.governance.intents.intent_file import IntentReader
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.attribution import (
-    AboutFile,
+    FileFilter,
     LineOrigin,
     blame,
     decisions,
@@ -33,13 +32,13 @@ from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on
 
 Origin = Literal["recorded", "edited since", "version control", "unknown"]
-NAMES = (22, 10)
-"""How wide the columns for who and where are at least."""
+MIN_WIDTHS = (22, 10)
+"""Minimum widths of the name and place columns."""
 LONGEST_NAME = 32
-WIDEST = 100
-"""Columns of a row; programs are told whole lines."""
+MAX_WIDTH = 100
+"""Maximum columns of a row; machine-readable output is not cut."""
 _SHORT = 8
-"""Digits of an id that people tell tasks apart by."""
+"""Characters shown of a task id."""
 
 
 class OwnedLine(Struct, frozen=True, kw_only=True):
@@ -47,9 +46,9 @@ class OwnedLine(Struct, frozen=True, kw_only=True):
     text: str
     origin: Origin = "unknown"
     record: TracedRecord | None = None
-    """Who wrote it, or what was there before it was edited."""
+    """The record that wrote the line, or that wrote it before it was edited."""
     noted: bool = False
-    """Told by a note of the commit, not by the ledger."""
+    """Whether the record comes from a commit note, not from the ledger."""
     commit: CommitOfLine | None = None
 
 
@@ -58,23 +57,23 @@ class NamedCriterion(Struct, frozen=True, kw_only=True):
     text: str
     checked_by: str = ""
     held: str = ""
-    """Whether it held when it was last checked, in words; empty if nothing checks it."""
+    """Result of the last check, as text; empty if the criterion has no check command."""
 
 
-class Why(Struct, frozen=True, kw_only=True):
-    """What stands behind a call: the intent as it is now, and who let the call through."""
+class ChangeReason(Struct, frozen=True, kw_only=True):
+    """The reason for a call: its intent as it is now, and who approved it."""
 
     intent_name: str = ""
     criteria: tuple[NamedCriterion, ...] = ()
     changed: str = ""
-    """Why the intent is not what it was for the call; empty if it is."""
+    """How the intent differs from when the call was made; empty if it does not."""
     approved: str = ""
     approver: str = ""
-    """Who it was, without what they said; empty if that is not recorded."""
+    """Who approved, without their message; empty if not recorded."""
 
 
 def approver(record: TracedRecord, decision: TracedRecord | None) -> str:
-    """Who let a call through, and by which answer."""
+    """Who approved a call, and with which answer."""
     if each := _approval(record, decision):
         answer = f" ({each.approval})" if each.approval else ""
         return f"{each.approved_by or 'unknown'}{answer}"
@@ -82,23 +81,23 @@ def approver(record: TracedRecord, decision: TracedRecord | None) -> str:
 
 
 def _approval(record: TracedRecord, decision: TracedRecord | None) -> TracedRecord | None:
-    """The record that tells of an approval."""
-    told = (each for each in (record, decision) if each and (each.approved_by or each.approval))
-    return next(told, None)
+    """The record that holds the approval: the call's own or the decision."""
+    found = (each for each in (record, decision) if each and (each.approved_by or each.approval))
+    return next(found, None)
 
 
-def approval_words(record: TracedRecord, decision: TracedRecord | None) -> str:
-    """Who let a call through, as far as it is recorded."""
+def approval_text(record: TracedRecord, decision: TracedRecord | None) -> str:
+    """Who approved a call, as text."""
     by = approver(record, decision)
     if not by:
         return "no approval is recorded"
     each = _approval(record, decision)
-    said = feedback(each) if each else ""
-    return f"approved by {by}" + (f': "{said}"' if said else "")
+    text = feedback(each) if each else ""
+    return f"approved by {by}" + (f': "{text}"' if text else "")
 
 
-def held_words(check: TracedRecord | None) -> str:
-    """What the newest check of a criterion found."""
+def check_text(check: TracedRecord | None) -> str:
+    """Result of the newest check of a criterion, as text."""
     if check is None:
         return "never checked"
     if check.outcome == "success":
@@ -110,12 +109,12 @@ def held_words(check: TracedRecord | None) -> str:
 def blame_rows(lines: Sequence[OwnedLine]) -> Iterator[str]:
     width = max(3, len(str(lines[-1].number))) if lines else 3
     cells = [_cells(line) for line in lines]
-    who = max([NAMES[0], *(len(cell[0]) for cell in cells)])
-    where = max([NAMES[1], *(len(cell[1]) for cell in cells)])
+    who = max([MIN_WIDTHS[0], *(len(cell[0]) for cell in cells)])
+    where = max([MIN_WIDTHS[1], *(len(cell[1]) for cell in cells)])
     for line, (name, place, day) in zip(lines, cells, strict=True):
-        yield _cut(
+        yield _shorten(
             f"{line.number:>{width}}  {name:<{who}}  {place:<{where}}  {day:<10}  {line.text}",
-            WIDEST,
+            MAX_WIDTH,
         )
 
 
@@ -124,65 +123,66 @@ def _cells(line: OwnedLine) -> tuple[str, str, str]:
     match line.origin:
         case "recorded" if record:
             by = record.model_id.rpartition("/")[2] or record.contributor
-            name = _cut(f"{record.intent_id or 'no intent'}  {by}", LONGEST_NAME)
+            name = _shorten(f"{record.intent_id or 'no intent'}  {by}", LONGEST_NAME)
             return name, record.task_id[:_SHORT], record.time[:10]
         case "edited since" if record:
             return "edited since", f"({record.intent_id or 'no intent'})", record.time[:10]
         case "version control" if commit:
-            return _cut(commit.author, LONGEST_NAME), commit.revision[:7], commit.day
+            return _shorten(commit.author, LONGEST_NAME), commit.revision[:7], commit.day
         case _:
             return "unknown", "-", "-"
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _shorten(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def why_rows(line: OwnedLine, why: Why | None) -> Iterator[str]:
-    """What stands behind a line, one step a row."""
+def reason_rows(line: OwnedLine, reason: ChangeReason | None) -> Iterator[str]:
+    """Yield the rows that explain a line: call, intent, criteria and approval."""
     record = line.record
-    if record is None or why is None:
+    if record is None or reason is None:
         return
     if line.origin == "edited since":
         yield "  edited    since the call below wrote it; by whom is not recorded"
     call = f" ({record.tool_use_id})" if record.tool_use_id else ""
-    told = " (from the note of its commit)" if line.noted else ""
-    yield f"  call      {record.tool_name or 'unknown'}{call}, record {record.id[:8]}{told}"
+    source = " (from the note of its commit)" if line.noted else ""
+    yield f"  call      {record.tool_name or 'unknown'}{call}, record {record.id[:8]}{source}"
     if not record.intent_id:
         yield "  intent    none"
     else:
-        name = f" {why.intent_name}" if why.intent_name else ""
-        yield f"  intent    {record.intent_id}{name}" + (f" ({why.changed})" if why.changed else "")
-    for each in why.criteria:
+        name = f" {reason.intent_name}" if reason.intent_name else ""
+        changed = f" ({reason.changed})" if reason.changed else ""
+        yield f"  intent    {record.intent_id}{name}{changed}"
+    for each in reason.criteria:
         by = f"checked by: {each.checked_by}" if each.checked_by else ""
-        told = "; ".join(filter(None, (by, each.held)))
-        checked = f" ({told})" if told else ""
+        parts = "; ".join(filter(None, (by, each.held)))
+        checked = f" ({parts})" if parts else ""
         yield f"  criterion {f'{each.id} ' if each.id else ''}{each.text}{checked}"
-    yield f"  approval  {why.approved}"
+    yield f"  approval  {reason.approved}"
 
 
-_MISSING = "-"
+_UNKNOWN = "-"
 
 
 def porcelain(line: OwnedLine) -> str:
-    """One line with tabs in between: its number, origin, intent, model, task, call, record,
-    commit, time and text. What is not known is a dash."""
+    """One tab-separated row: number, origin, intent, model, task, call, record, commit, time and
+    text. Unknown values are a dash."""
     record, commit = line.record, line.commit
-    told = (
+    fields = (
         (record.intent_id, record.model_id, record.task_id, record.tool_use_id, record.id)
         if record
         else ("",) * 5
     )
     time = record.time if record else commit.day if commit else ""
-    cells = (line.origin, *told, commit.revision if commit else "", time)
-    # a tab inside a cell would make two of it; the text comes last and may hold what it likes
-    said = [(cell or _MISSING).replace("\t", " ").replace("\n", " ") for cell in cells]
-    return "\t".join((str(line.number), *said, line.text))
+    cells = (line.origin, *fields, commit.revision if commit else "", time)
+    # the text is the last column, so only the others must not contain tabs
+    clean = [(cell or _UNKNOWN).replace("\t", " ").replace("\n", " ") for cell in cells]
+    return "\t".join((str(line.number), *clean, line.text))
 
 
-def as_json(line: OwnedLine, whys: Mapping[str, Why]) -> dict[str, Any]:
+def as_json(line: OwnedLine, reasons: Mapping[str, ChangeReason]) -> dict[str, Any]:
     record, commit = line.record, line.commit
-    why = whys.get(record.id) if record else None
+    reason = reasons.get(record.id) if record else None
     return {
         "line": line.number,
         "text": line.text,
@@ -197,14 +197,14 @@ def as_json(line: OwnedLine, whys: Mapping[str, Why]) -> dict[str, Any]:
         "told_by": ("note" if line.noted else "ledger") if record else None,
         "commit": commit.revision if commit else None,
         "author": commit.author if commit else None,
-        "why": _why_json(why) if why else None,
+        "why": _reason_json(reason) if reason else None,
     }
 
 
-def _why_json(why: Why) -> dict[str, Any]:
+def _reason_json(reason: ChangeReason) -> dict[str, Any]:
     return {
-        "intent_name": why.intent_name,
-        "intent_changed": why.changed,
+        "intent_name": reason.intent_name,
+        "intent_changed": reason.changed,
         "criteria": [
             {
                 "id": each.id,
@@ -212,36 +212,36 @@ def _why_json(why: Why) -> dict[str, Any]:
                 "verify": each.checked_by or None,
                 "held": each.held or None,
             }
-            for each in why.criteria
+            for each in reason.criteria
         ],
-        "approval": why.approved,
+        "approval": reason.approved,
     }
 
 
 Check = tuple[str, str]
-"""An intent and a command that checks one of its criteria."""
+"""An intent id and a command that checks one of its criteria."""
 
 
-def whys_behind(layout: Layout, lines: Iterable[OwnedLine]) -> dict[str, Why]:
-    """By the ids of the records that the lines come from."""
+def change_reasons(layout: Layout, lines: Iterable[OwnedLine]) -> dict[str, ChangeReason]:
+    """The reasons behind the lines' records, by record id."""
     records = {line.record.id: line.record for line in lines if line.record}
     calls = {(record.task_id, record.tool_use_id) for record in records.values()}
     decided = decisions(layout.folder, calls)
     intents = IntentReader(layout).read().file
     checks = _newest_checks(layout, intents, {record.intent_id for record in records.values()})
     return {
-        id: _why(record, decided.get((record.task_id, record.tool_use_id)), intents, checks)
+        id: _reason_for(record, decided.get((record.task_id, record.tool_use_id)), intents, checks)
         for id, record in records.items()
     }
 
 
 def line_history(folder: Path, path: str, text: str, history: GitHistory | None) -> list[OwnedLine]:
     lines = plain_lines(text)
-    origins = blame(path, lines, _told_of(folder, path, lines))
+    origins = blame(path, lines, _records_about(folder, path, lines))
     committed = history.lines_of(path, text) if history else {}
-    noted = _noted(folder, history, committed) if history else {}
+    noted = _noted_records(folder, history, committed) if history else {}
     return [
-        _owned(number, line, origin, committed.get(number), noted.get(number))
+        _owned_line(number, line, origin, committed.get(number), noted.get(number))
         for number, (line, origin) in enumerate(zip(lines, origins, strict=True), 1)
     ]
 
@@ -249,7 +249,7 @@ def line_history(folder: Path, path: str, text: str, history: GitHistory | None)
 def _newest_checks(
     layout: Layout, intents: IntentFile, named: set[str]
 ) -> Mapping[Check, TracedRecord]:
-    """The last run of every command by which a criterion of these intents is checked."""
+    """The last run of every command that checks a criterion of these intents."""
     left = {
         (intent.id, each.verify.command)
         for intent in filter(None, map(intents.find, named))
@@ -268,26 +268,26 @@ def _newest_checks(
     return found
 
 
-def _why(
+def _reason_for(
     record: TracedRecord,
     decision: TracedRecord | None,
     intents: IntentFile,
     checks: Mapping[Check, TracedRecord],
-) -> Why:
-    approved, by = approval_words(record, decision), approver(record, decision)
+) -> ChangeReason:
+    approved, by = approval_text(record, decision), approver(record, decision)
     intent = intents.find(record.intent_id) if record.intent_id else None
     if intent is None:
-        return Why(approved=approved, approver=by, changed="it was removed")
+        return ChangeReason(approved=approved, approver=by, changed="it was removed")
     criteria = tuple(
         NamedCriterion(
             id=each.id,
             text=each.text,
             checked_by=each.verify.command if each.verify else "",
-            held=held_words(checks.get((intent.id, each.verify.command))) if each.verify else "",
+            held=check_text(checks.get((intent.id, each.verify.command))) if each.verify else "",
         )
         for each in intent.acceptance_criteria
     )
-    return Why(
+    return ChangeReason(
         intent_name=intent.name,
         criteria=criteria,
         changed=_changed(record, intent, intents),
@@ -305,18 +305,18 @@ def _changed(record: TracedRecord, intent: Intent, intents: IntentFile) -> str:
     return ""
 
 
-def _told_of(folder: Path, path: str, lines: Sequence[str]) -> Iterator[TracedRecord]:
-    """The records that may tell of the file, also under the names that it had before."""
-    about, names = AboutFile(path, lines), {path}
+def _records_about(folder: Path, path: str, lines: Sequence[str]) -> Iterator[TracedRecord]:
+    """Yield the records that may be about the file, also under its earlier names."""
+    about, names = FileFilter(path, lines), {path}
     for record in writing_records(folder, about):
         yield record
         for file in record.files:
             if file.op == "rename" and file.path in names:
                 names.add(file.origin)
-                about.was_called(file.origin)
+                about.add_name(file.origin)
 
 
-def _owned(
+def _owned_line(
     number: int,
     text: str,
     origin: LineOrigin,
@@ -335,17 +335,17 @@ def _owned(
             return replace(line, origin="version control" if commit else "unknown")
 
 
-def _noted(
+def _noted_records(
     folder: Path, history: GitHistory, committed: Mapping[int, CommitOfLine]
 ) -> dict[int, TracedRecord]:
-    """The records that notes name for lines."""
+    """The records that commit notes name, by line number."""
     notes = history.notes(NOTES)
-    told: dict[str, Sequence[TracedRecord]] = {}
+    by_commit: dict[str, Sequence[TracedRecord]] = {}
     for revision in {commit.revision for commit in committed.values()} & notes.keys():
-        told[revision] = records_on(history.note_text(notes[revision]))
+        by_commit[revision] = records_on(history.note_text(notes[revision]))
     found: dict[int, TracedRecord] = {}
     for number, commit in committed.items():
-        for record in told.get(commit.revision, ()):
+        for record in by_commit.get(commit.revision, ()):
             if _covers(record, commit):
                 found[number] = record
     names = {record.id: record_finalised_by(record.raw) for record in found.values()}

@@ -1,7 +1,6 @@
-"""A record as text: on one line of a log, and on a page of its own.
+"""Records as text: one line in a log, or a page with the chain's status.
 
-A page also says whether the record's chain holds. Records of other writers and of older versions
-are shown too, so whatever a record does not tell is left out.
+Records of other writers and of older versions are shown too, so any field can be missing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,20 +8,21 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from rookery.core.text.terminal_text import counted
 from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.governance.ledger.verify_ledger import leaf_hash, own_part
+from rookery.governance.ledger.verify_ledger import chain_entry, leaf_hash
 
-_LEAST = (8, 8, 8, 8, 12, 20)
-"""How wide the columns before the last one are at least."""
+_MIN_WIDTHS = (8, 8, 8, 8, 12, 20)
+"""Minimum widths of the columns before the last one."""
 _LONGEST_SUBJECT = 60
 SHOWN_ID = 8
-"""Digits of an id by which a record is found again."""
+"""Digits shown of a record id; enough to find it again."""
 Chain = Literal["ok", "hash differs", "prev differs", "prev not found", "unchained"]
 
 
 class LogLine(Struct, frozen=True, kw_only=True):
-    """Its kind stands apart, because it may be coloured."""
+    """The cells of one log row. `kind` has a cell of its own because it may be coloured."""
 
     id: str
     when: str
@@ -38,10 +38,10 @@ class LogLine(Struct, frozen=True, kw_only=True):
 
 
 class Columns:
-    """Widths that fit all lines so far. They only grow, because what is printed stays."""
+    """Column widths that fit all lines so far. They only grow, as printed rows stay."""
 
     def __init__(self) -> None:
-        self._widths = list(_LEAST)
+        self._widths = list(_MIN_WIDTHS)
 
     def rows(self, lines: Sequence[LogLine]) -> Iterator[str]:
         for line in lines:
@@ -56,18 +56,18 @@ class Columns:
 
 
 def log_lines(records: Sequence[TracedRecord], *, today: str) -> Iterator[LogLine]:
-    """Lines for records; those of another day than today say which. What was decided is told with
-    what the call was about, if another of the records says that."""
+    """Yield a log line for each record; the date is shown unless it is today. A record without a
+    subject gets that of another record of the same call."""
     about = {_call(record): subject(record) for record in records if subject(record)}
     for record in records:
-        said = subject(record) or (about.get(_call(record), "") if record.tool_use_id else "")
+        text = subject(record) or (about.get(_call(record), "") if record.tool_use_id else "")
         yield LogLine(
             id=record.id[:SHOWN_ID] or "-",
             when=when(record, today=today),
             kind=record.kind,
             intent=record.intent_id or "-",
             tool=record.tool_name or "-",
-            subject=_shortened(said) or "-",
+            subject=_shorten(text) or "-",
             result=result(record),
         )
 
@@ -78,64 +78,63 @@ def when(record: TracedRecord, *, today: str) -> str:
 
 
 def subject(record: TracedRecord) -> str:
-    """What it was about: a file, a command, what a refused call was aimed at, or what was
-    written down."""
+    """What the record is about: files, a command, targets of a refused call, or a changed text."""
     if record.files:
         more = len(record.files) - 1
         return record.files[0].path + (f" and {more} more" if more else "")
-    return record.command or ", ".join(record.targets) or _written_down(record)
+    return record.command or ", ".join(record.targets) or _changed_text(record)
 
 
 def result(record: TracedRecord) -> str:
     match record.kind:
         case "decision":
-            return _decided(record)
+            return _decision_text(record)
         case "blocked":
-            return _refused(record)
+            return _refusal_text(record)
         case "command":
-            changed = f"{_counted(len(record.files))} changed"
+            changed = f"{counted(len(record.files), 'file')} changed"
             ended = "" if record.exit_code is None else f"exit {record.exit_code}, "
             return ended + changed
         case "rewind":
-            return _put_back(record)
+            return _restored_text(record)
         case "intent_change":
-            return _intent_changed(record)
+            return _intent_change_text(record)
         case "intent_selected" | "intent_cleared" | "intent_invalidated":
-            by = _said(record, "by")
-            return f"by {by}" if by else _shortened(_said(record, "reason"))
+            by = _text_field(record, "by")
+            return f"by {by}" if by else _shorten(_text_field(record, "reason"))
         case "lesson":
-            count = own(record).get("count")
+            count = entry_of(record).get("count")
             return (
                 f"{count} times" if isinstance(count, int) and count > 1 else "for the first time"
             )
         case "stream_start" | "checkpoint" | "seal" | "repair":
             return f"stream {record.stream[:8]}… #{record.seq}"
         case _:
-            return "  ".join(word for word in _done(record) if word)
+            return "  ".join(word for word in _change_parts(record) if word)
 
 
-def own(record: TracedRecord) -> dict[str, Any]:
-    """Our part of the record, if it has one."""
-    return own_part(record.raw) or {}
+def entry_of(record: TracedRecord) -> dict[str, Any]:
+    """The chain entry of the record; empty if it has none."""
+    return chain_entry(record.raw) or {}
 
 
 def lines_of(file: TracedFile) -> str:
     return f"+{file.lines_added} -{file.lines_deleted}"
 
 
-def scope_words(scope: str) -> str:
+def scope_text(scope: str) -> str:
     return "" if scope == "none" else scope.replace("_", " ")
 
 
 def feedback(record: TracedRecord) -> str:
-    """What somebody said when they decided."""
-    approval = own(record).get("approval")
-    said = approval.get("text") or approval.get("reason") if isinstance(approval, dict) else None
-    return said if isinstance(said, str) else ""
+    """The message that came with an approval or a denial."""
+    approval = entry_of(record).get("approval")
+    text = approval.get("text") or approval.get("reason") if isinstance(approval, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def chain_of(record: TracedRecord, before: TracedRecord | None) -> Chain:
-    """Whether the record is as it was written and follows the one before it in its stream."""
+    """Whether the record matches its hash and follows its predecessor in the stream."""
     if not record.chained:
         return "unchained"
     try:
@@ -159,67 +158,63 @@ def _call(record: TracedRecord) -> tuple[str, str]:
     return record.task_id, record.tool_use_id
 
 
-def _put_back(record: TracedRecord) -> str:
+def _restored_text(record: TracedRecord) -> str:
     removed = sum(file.op == "delete" for file in record.files)
-    put_back = f"{_counted(len(record.files) - removed)} restored"
-    return f"{put_back}, {removed} removed" if removed else put_back
+    restored = f"{counted(len(record.files) - removed, 'file')} restored"
+    return f"{restored}, {removed} removed" if removed else restored
 
 
-def _intent_changed(record: TracedRecord) -> str:
-    """By which command, from which status to which, by whom and why."""
-    change = own(record).get("change")
-    told = change if isinstance(change, dict) else {"command": change}
-    before, after = told.get("from"), told.get("to")
+def _intent_change_text(record: TracedRecord) -> str:
+    """The command, the status change, who made it and why."""
+    change = entry_of(record).get("change")
+    fields = change if isinstance(change, dict) else {"command": change}
+    before, after = fields.get("from"), fields.get("to")
     status = f" ({before} -> {after})" if before and after and before != after else ""
     by = f" by {record.approved_by}" if record.approved_by else ""
-    return f"{told.get('command') or 'changed'}{status}{by}{_quoted(feedback(record))}"
+    return f"{fields.get('command') or 'changed'}{status}{by}{_quoted(feedback(record))}"
 
 
-def _written_down(record: TracedRecord) -> str:
-    """The name of a new intent, what a scope got, or where a lesson went."""
-    change = own(record).get("change")
+def _changed_text(record: TracedRecord) -> str:
+    """Name of a new intent, paths added to a scope, or the pattern or file of a lesson."""
+    change = entry_of(record).get("change")
     if isinstance(change, dict):
         added = change.get("scope_added")
-        said = ", ".join(map(str, added)) if isinstance(added, list) else change.get("name")
-        return said if isinstance(said, str) else ""
-    return _said(record, "pattern") or _said(record, "file")
+        text = ", ".join(map(str, added)) if isinstance(added, list) else change.get("name")
+        return text if isinstance(text, str) else ""
+    return _text_field(record, "pattern") or _text_field(record, "file")
 
 
-def _said(record: TracedRecord, name: str) -> str:
-    said = own(record).get(name)
-    return said if isinstance(said, str) else ""
+def _text_field(record: TracedRecord, name: str) -> str:
+    text = entry_of(record).get(name)
+    return text if isinstance(text, str) else ""
 
 
-def _counted(files: int) -> str:
-    return f"{files} file{'' if files == 1 else 's'}"
-
-
-def _done(record: TracedRecord) -> Iterator[str]:
+def _change_parts(record: TracedRecord) -> Iterator[str]:
     if record.files:
         added = sum(file.lines_added for file in record.files)
         yield f"+{added} -{sum(file.lines_deleted for file in record.files)}"
     if record.outcome not in {"", "success"}:
         yield record.outcome
-    yield scope_words(record.scope)
+    yield scope_text(record.scope)
     yield "" if record.enforced else "not enforced"
 
 
-def _refused(record: TracedRecord) -> str:
+def _refusal_text(record: TracedRecord) -> str:
     why = " ".join(filter(None, (record.error_code, record.error_type.replace("_", " "))))
     return ": ".join(filter(None, (why, record.outcome)))
 
 
-def _decided(record: TracedRecord) -> str:
+def _decision_text(record: TracedRecord) -> str:
     by = f" by {record.approved_by}" if record.approved_by else ""
     decided = "denied" if record.outcome == "denied" else record.approval
     return f"{decided or 'decided'}{by}{_reasons(record)}{_quoted(feedback(record))}"
 
 
 def _reasons(record: TracedRecord) -> str:
-    """What somebody was asked about."""
-    approval = own(record).get("approval")
-    told = approval.get("reasons") if isinstance(approval, dict) else None
-    codes = [each for each in told if isinstance(each, str)] if isinstance(told, list) else []
+    """The reasons why approval was needed."""
+    approval = entry_of(record).get("approval")
+    reasons = approval.get("reasons") if isinstance(approval, dict) else None
+    codes = [each for each in reasons if isinstance(each, str)] if isinstance(reasons, list) else []
     return f" about {', '.join(codes)}" if codes else ""
 
 
@@ -227,7 +222,7 @@ def _quoted(text: str) -> str:
     return f': "{text}"' if text else ""
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     first = text.split("\n", 1)[0]
     cut = first if len(first) <= _LONGEST_SUBJECT else first[: _LONGEST_SUBJECT - 1]
     return cut if cut == text else f"{cut}…"
@@ -244,7 +239,7 @@ def _rows(record: TracedRecord, chain: Chain) -> Iterator[tuple[str, str]]:
         yield "file", _file(file)
     yield "target", ", ".join(record.targets)
     yield "command", _command(record)
-    yield "scope", scope_words(record.scope) + ("" if record.enforced else " (not enforced)")
+    yield "scope", scope_text(record.scope) + ("" if record.enforced else " (not enforced)")
     yield "error", f"{record.error_code} {record.error_type}".strip()
     yield "decision", _decision(record)
     yield "base", _base(record)
@@ -254,8 +249,8 @@ def _stream(record: TracedRecord, chain: Chain) -> str:
     if not record.chained:
         return f'unchained, by "{record.writer or "unknown"}"'
     prev = _short(record.prev) if record.prev else "none"
-    said = f"{record.stream[:8]}… #{record.seq}  prev {prev}  hash {_short(record.hash)}"
-    return f"{said}  chain {chain}" if chain == "ok" else f"{said}  chain broken: {chain}"
+    text = f"{record.stream[:8]}… #{record.seq}  prev {prev}  hash {_short(record.hash)}"
+    return f"{text}  chain {chain}" if chain == "ok" else f"{text}  chain broken: {chain}"
 
 
 def _intent(record: TracedRecord) -> str:
@@ -276,14 +271,14 @@ def _call_row(record: TracedRecord) -> str:
 
 def _file(file: TracedFile) -> str:
     moved = f" from {file.origin}" if file.origin else ""
-    hashes = f"{_mark(file.before)} -> {_mark(file.after)}"
+    hashes = f"{_hash_text(file.before)} -> {_hash_text(file.after)}"
     spans = [
         f"lines {_spans(ranges)} {what}"
         for ranges, what in ((file.ranges, "written"), (file.deleted_ranges, "removed"))
         if ranges
     ]
-    told = ", ".join(spans) or lines_of(file)
-    return f"{file.path}  {file.op}{moved}  {hashes}   {told}"
+    lines = ", ".join(spans) or lines_of(file)
+    return f"{file.path}  {file.op}{moved}  {hashes}   {lines}"
 
 
 def _command(record: TracedRecord) -> str:
@@ -297,12 +292,11 @@ def _decision(record: TracedRecord) -> str:
     if not record.approval:
         return ""
     by = f" by {record.approved_by}" if record.approved_by else ""
-    said = feedback(record)
-    return f"{record.approval}{by}" + (f': "{said}"' if said else "")
+    return f"{record.approval}{by}{_quoted(feedback(record))}"
 
 
 def _base(record: TracedRecord) -> str:
-    base = own(record).get("base")
+    base = entry_of(record).get("base")
     if not isinstance(base, dict) or not base.get("revision"):
         return ""
     dirty = " (dirty)" if base.get("dirty") else ""
@@ -315,8 +309,8 @@ def _spans(ranges: tuple[LineRange, ...]) -> str:
     )
 
 
-def _mark(held: FileHash | None) -> str:
-    return f"{held.sha256[:8]}…" if held else "nothing"
+def _hash_text(file_hash: FileHash | None) -> str:
+    return f"{file_hash.sha256[:8]}…" if file_hash else "nothing"
 
 
 def _short(mark: str) -> str:

@@ -1,6 +1,6 @@
-"""A line of the ledger: an Agent Trace record (0.1.0) with our part in `metadata.orchestration`.
+"""Ledger records: Agent Trace 0.1.0 with our chain entry in `metadata.orchestration`.
 
-No content of a file is ever in it, only hashes and line numbers. What is empty is left out.
+Records hold hashes and line numbers, never file content. Empty fields are left out.
 """
 
 import secrets
@@ -11,42 +11,44 @@ from difflib import SequenceMatcher
 from hashlib import sha256
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import fields, replace
 
+from rookery import NAME
+from rookery import VERSION as PRODUCT_VERSION
 from rookery.core.text.text_lines import alike
 from rookery.governance.ledger.verify_ledger import canonical, leaf_hash, signature
 
 COMPARED_LINES = 3_000
-"""Above this, what changed is one block: finding small changes would take too long."""
+"""Above this many lines a change counts as one block, because a line diff would take too long."""
 MARKED_LINES = 2_000
 MARK = 8
-"""Hex digits that tell a line from another, when it is looked for again."""
+"""Hex digits of a line's hash that are kept to find the line again."""
 
 
 class LineRange(Struct, frozen=True):
-    """Lines from 1, both ends included."""
+    """Line numbers start at 1; both ends are included."""
 
-    start: int
-    end: int
-    content_hash: str
+    start: int = field(name="start_line")
+    end: int = field(name="end_line")
+    content_hash: str = ""
 
 
 class LineChange(Struct, frozen=True, kw_only=True):
     written: tuple[LineRange, ...] = ()
-    """In the new text."""
+    """Ranges in the new text."""
     removed: tuple[LineRange, ...] = ()
-    """In the old one."""
+    """Ranges in the old text."""
     added: int = 0
     deleted: int = 0
     marks: str = ""
-    """Eight digits for every line written, one after the other; empty if they are too many."""
+    """The line marks of all written lines, concatenated; empty if there are too many."""
     words: str = ""
-    """The same for what is left of each line without blanks."""
+    """The same with `word_mark`, which ignores white space."""
 
 
 def plain_lines(text: str) -> list[str]:
-    """The lines with every kind of line end taken off. A final one opens no further line."""
+    """Split text at any kind of line end. A final line end does not start another line."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -60,12 +62,12 @@ def line_mark(line: str) -> str:
 
 
 def word_mark(line: str) -> str:
-    """The same for a line that was only indented or spaced in another way."""
+    """Mark of a line that ignores white space."""
     return sha256("".join(line.split()).encode()).hexdigest()[:MARK]
 
 
 def line_change(old: str, new: str) -> LineChange:
-    """What became of the lines of `old` in `new`."""
+    """Compare two texts line by line."""
     before, after = plain_lines(old), plain_lines(new)
     written, removed = _changed_spans(before, after)
     fresh = [line for start, end in written for line in after[start:end]]
@@ -109,7 +111,7 @@ _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 VERSION = "0.1.0"
 SCHEMA = 1
 LONGEST_LINE = 256 * 1024
-"""Bytes of one line; a call that needs more is recorded in several parts."""
+"""Maximum bytes of a line; a larger entry is recorded in several parts."""
 Kind = Literal[
     "stream_start",
     "intent_selected",
@@ -130,15 +132,18 @@ Kind = Literal[
     "recovered",
 ]
 OWN_KINDS = frozenset({"stream_start", "checkpoint", "seal", "repair"})
-"""What the ledger records of itself."""
+"""Kinds that the ledger writes for its own chain."""
 Outcome = Literal["success", "failure", "blocked", "denied", "cancelled", "interrupted"]
-FileDeed = Literal["create", "modify", "delete", "rename", "mode"]
+FileOperation = Literal["create", "modify", "delete", "rename", "mode"]
 Contributor = Literal["ai", "human", "mixed", "unknown"]
-_TOLD_ELSEWHERE = frozenset({"files", "contributor", "model_id", "related", "more", "enforced"})
+_OTHER_FIELDS = frozenset({"files", "contributor", "model_id", "related", "more", "enforced"})
+
+
+_ALWAYS_PRESENT = frozenset({"path", "op", "before", "after", "lines_added", "lines_deleted"})
 
 
 class FileHash(Struct, frozen=True, kw_only=True):
-    """A file's raw bytes."""
+    """Hash and size of a file's raw bytes."""
 
     sha256: str
     size: int
@@ -148,11 +153,11 @@ class TracedFile(Struct, frozen=True, kw_only=True):
     """What a call did to one file."""
 
     path: str
-    op: FileDeed
+    op: FileOperation
     before: FileHash | None = None
     after: FileHash | None = None
-    origin: str = ""
-    """Where a renamed file was."""
+    origin: str = field(default="", name="from")
+    """Previous path of a renamed file."""
     ranges: tuple[LineRange, ...] = ()
     deleted_ranges: tuple[LineRange, ...] = ()
     original_ranges: tuple[LineRange, ...] = ()
@@ -160,7 +165,7 @@ class TracedFile(Struct, frozen=True, kw_only=True):
     lines_deleted: int = 0
     line_marks: str = ""
     word_marks: str = ""
-    """Instead of them since lines are found again however they are spaced."""
+    """Written instead of `line_marks` since matching ignores white space."""
     binary: bool = False
     stale: str = ""
     attribution: str = ""
@@ -172,13 +177,12 @@ class RelatedLink(Struct, frozen=True, kw_only=True):
 
 
 class LedgerEntry(Struct, frozen=True, kw_only=True):
-    """What is to be recorded. The ledger adds the id, the time and the chain."""
+    """Something to record. The ledger adds the id, the time and the chain."""
 
     kind: Kind
     task_id: str
     parent_task_id: str = ""
     turn: int | None = None
-    agent_role: str = ""
     intent_id: str = ""
     intent_rev: int | None = None
     intent_digest: str = ""
@@ -187,7 +191,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     input_digest: str = ""
     outcome: Outcome | None = None
     error: Mapping[str, str] | None = None
-    """`code` and `type`."""
+    """With the keys `code` and `type`."""
     enforced: bool = True
     scope: str = ""
     files: tuple[TracedFile, ...] = ()
@@ -199,15 +203,15 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     contributor: Contributor = "ai"
     model_id: str = ""
     log_seq: int | None = None
-    """The event of the task's journal that the record of a call goes back to."""
+    """Number of the journal event that the record of a call belongs to."""
     related: tuple[RelatedLink, ...] = ()
-    """What the intent names; the intent and the parent task are added."""
+    """Links from the intent; links to the intent and the parent task are added."""
     more: Mapping[str, Any] | None = None
-    """What only some kinds have."""
+    """Fields that only some kinds have."""
 
 
 class Link(Struct, frozen=True, kw_only=True):
-    """A record's place in its stream."""
+    """A record's position in its stream."""
 
     stream: str
     seq: int
@@ -215,10 +219,13 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class Writer(Struct, frozen=True, kw_only=True):
-    """Who writes, as the format calls it: a tool."""
+    """The program that writes, which Agent Trace calls a tool."""
 
     name: str
     version: str
+
+
+OURS = Writer(name=NAME, version=PRODUCT_VERSION)
 
 
 def new_ulid() -> str:
@@ -226,32 +233,32 @@ def new_ulid() -> str:
     return "".join(_DIGITS[number >> 5 * place & 31] for place in reversed(range(26)))
 
 
-def record_of(
+def build_record(
     entry: LedgerEntry, *, id: str, timestamp: str, writer: Writer, link: Link, key: bytes = b""
 ) -> dict[str, Any]:
-    """The whole record with its hash, signed if there is a key. Raises ValueError for what has no
-    canonical form."""
+    """Build the complete record with its hash, signed if there is a key. Raises ValueError if a
+    value has no canonical form."""
     record: dict[str, Any] = {
         "version": VERSION,
         "id": id,
         "timestamp": timestamp,
         "tool": {"name": writer.name, "version": writer.version},
         "files": [_standard_file(file, entry) for file in entry.files],
-        "metadata": {"orchestration": _own(entry, link)},
+        "metadata": {"orchestration": _chain_entry(entry, link)},
     }
     try:
-        return _marked(record, key)
-    except UnicodeEncodeError:  # names of files and commands may be no Unicode
-        return _marked(_unicode(record), key)
+        return _sign_and_hash(record, key)
+    except UnicodeEncodeError:  # file names and commands may hold surrogates
+        return _sign_and_hash(_escape_surrogates(record), key)
 
 
-def line_of(record: Mapping[str, Any]) -> bytes:
+def encode_line(record: Mapping[str, Any]) -> bytes:
     return canonical(record) + b"\n"
 
 
-def parts_of(entry: LedgerEntry, limit: int = LONGEST_LINE) -> tuple[LedgerEntry, ...]:
-    """The entry, or if one line cannot hold it, several with some of its files each."""
-    sizes = [_size([_standard_file(file, entry), _own_file(file)]) for file in entry.files]
+def split_entry(entry: LedgerEntry, limit: int = LONGEST_LINE) -> tuple[LedgerEntry, ...]:
+    """The entry; or, if it does not fit in one line, several with some of its files each."""
+    sizes = [_size([_standard_file(file, entry), _file_entry(file)]) for file in entry.files]
     room = limit - _bare_size(entry)
     groups: list[list[TracedFile]] = [[]]
     used = 0
@@ -273,7 +280,7 @@ def parts_of(entry: LedgerEntry, limit: int = LONGEST_LINE) -> tuple[LedgerEntry
     )
 
 
-def _marked(record: dict[str, Any], key: bytes) -> dict[str, Any]:
+def _sign_and_hash(record: dict[str, Any], key: bytes) -> dict[str, Any]:
     own = record["metadata"]["orchestration"]
     if key:
         own["mac"] = signature(key, canonical(record))
@@ -285,13 +292,13 @@ def _standard_file(file: TracedFile, entry: LedgerEntry) -> dict[str, Any]:
     contributor: dict[str, str] = {"type": entry.contributor}
     if entry.model_id and entry.contributor != "human":
         contributor["model_id"] = entry.model_id[:250]
-    talk = {
+    conversation = {
         "url": f"urn:task:{entry.task_id}",
         "contributor": contributor,
-        "ranges": [_range(lines) for lines in file.ranges],
-        "related": [{"type": each.type, "url": each.url} for each in _related(entry)],
+        "ranges": to_builtins([*file.ranges]),
+        "related": to_builtins([*_related(entry)]),
     }
-    return {"path": _path(file.path), "conversations": [talk]}
+    return {"path": _path(file.path), "conversations": [conversation]}
 
 
 def _related(entry: LedgerEntry) -> Iterator[RelatedLink]:
@@ -302,57 +309,34 @@ def _related(entry: LedgerEntry) -> Iterator[RelatedLink]:
         yield RelatedLink(type="session", url=f"urn:task:{entry.parent_task_id}")
 
 
-def _own(entry: LedgerEntry, link: Link) -> dict[str, Any]:
+def _chain_entry(entry: LedgerEntry, link: Link) -> dict[str, Any]:
     own: dict[str, Any] = {
         "schema": SCHEMA,
         "stream": link.stream,
         "seq": link.seq,
         "prev": link.prev,
     }
-    for field in fields(entry):
-        held = getattr(entry, field.name)
-        if field.name not in _TOLD_ELSEWHERE and held != field.default:
-            own[field.name] = dict(held) if isinstance(held, Mapping) else held
+    for each in fields(entry):
+        value = getattr(entry, each.name)
+        if each.name not in _OTHER_FIELDS and value != each.default:
+            own[each.name] = dict(value) if isinstance(value, Mapping) else value
     if not entry.intent_id and entry.kind not in OWN_KINDS:
         own["intent_id"] = None
     if entry.files:
-        own["files"] = [_own_file(file) for file in entry.files]
+        own["files"] = [_file_entry(file) for file in entry.files]
     if not entry.enforced:
         own["enforced"] = False
     return {**own, **(entry.more or {})}
 
 
-def _own_file(file: TracedFile) -> dict[str, Any]:
-    own: dict[str, Any] = {
-        "path": _path(file.path),
-        "op": file.op,
-        "before": _hash(file.before),
-        "after": _hash(file.after),
-        "lines_added": file.lines_added,
-        "lines_deleted": file.lines_deleted,
-    }
-    told = {
-        "from": _path(file.origin),
-        "deleted_ranges": [_range(lines) for lines in file.deleted_ranges],
-        "original_ranges": [_range(lines) for lines in file.original_ranges],
-        "line_marks": file.line_marks,
-        "word_marks": file.word_marks,
-        "binary": file.binary,
-        "stale": file.stale,
-        "attribution": file.attribution,
-    }
-    return {**own, **{name: held for name, held in told.items() if held}}
-
-
-def _hash(held: FileHash | None) -> dict[str, Any] | None:
-    return {"sha256": held.sha256, "size": held.size} if held else None
-
-
-def _range(lines: LineRange) -> dict[str, Any]:
+def _file_entry(file: TracedFile) -> dict[str, Any]:
+    """Our entry for a file. Ranges are left out, as they are in the standard part."""
+    named = replace(file, path=_path(file.path), origin=_path(file.origin), ranges=())
+    entry: dict[str, Any] = to_builtins(named)
     return {
-        "start_line": lines.start,
-        "end_line": lines.end,
-        "content_hash": lines.content_hash,
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in entry.items()
+        if value or name in _ALWAYS_PRESENT
     }
 
 
@@ -360,27 +344,27 @@ def _path(path: str) -> str:
     return unicodedata.normalize("NFC", path)
 
 
-def _unicode(held: Any) -> Any:
-    """The same with every lone surrogate spelled out."""
-    if isinstance(held, str):
-        return held.encode("utf-8", "backslashreplace").decode()
-    if isinstance(held, Mapping):
-        return {name: _unicode(each) for name, each in held.items()}
-    return [_unicode(each) for each in held] if isinstance(held, list | tuple) else held
+def _escape_surrogates(value: Any) -> Any:
+    """The same value with lone surrogates escaped."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Mapping):
+        return {name: _escape_surrogates(each) for name, each in value.items()}
+    return [*map(_escape_surrogates, value)] if isinstance(value, list | tuple) else value
 
 
-def _size(held: object) -> int:
-    return len(canonical(_unicode(held)))
+def _size(value: object) -> int:
+    return len(canonical(_escape_surrogates(value)))
 
 
 def _bare_size(entry: LedgerEntry) -> int:
-    """Bytes that a record of the entry takes without its files, generously."""
-    own = _own(replace(entry, files=()), Link(stream="0" * 26, seq=0, prev="0" * 71))
+    """Upper bound of the bytes of a record without its files."""
+    own = _chain_entry(replace(entry, files=()), Link(stream="0" * 26, seq=0, prev="0" * 71))
     return _size(own) + 1024
 
 
 def _without_ranges(file: TracedFile) -> TracedFile:
-    """A file whose changes are too many to be listed: its hashes still tell what it became."""
+    """The file with only its hashes, for changes that are too many to list."""
     return replace(
         file,
         ranges=(),

@@ -1,4 +1,4 @@
-"""What was cut off, as it is put into the ledger: from a task's journal and from the disk."""
+"""Ledger entries for interrupted calls, from a task's journal and the files on disk."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest, digest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -23,8 +23,8 @@ from rookery.core.facts import (
 from rookery.core.limits import MIB
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.records import (
-    FileDeed,
     FileHash,
+    FileOperation,
     LedgerEntry,
     TracedFile,
     new_ulid,
@@ -40,13 +40,16 @@ LARGEST_ENTRY = 16 * MIB
 
 
 class RecoveredCalls(Struct, frozen=True, kw_only=True):
-    """How many calls were found to have changed something, nothing, or to be recorded already, and
-    how many entries of an old call journal were put away because nobody here wrote them."""
+    """Counts of interrupted calls by what they changed, of calls already recorded, and of
+    entries of an old call journal that were quarantined because they were not written on this
+    machine."""
 
     changed: int = 0
     unchanged: int = 0
     known: int = 0
     put_away: int = 0
+    damaged: tuple[str, ...] = ()
+    """Tasks whose journals have unreadable lines."""
 
     def sentences(self) -> Iterator[str]:
         if self.put_away:
@@ -55,6 +58,8 @@ class RecoveredCalls(Struct, frozen=True, kw_only=True):
         if left := self.changed + self.unchanged:
             many = "1 interrupted call" if left == 1 else f"{left} interrupted calls"
             yield f"{many} added to the ledger."
+        for task_id in self.damaged:
+            yield f"{damaged_journal(task_id)}. The ledger says so."
 
     def __add__(self, other: "RecoveredCalls") -> "RecoveredCalls":
         return RecoveredCalls(
@@ -62,11 +67,17 @@ class RecoveredCalls(Struct, frozen=True, kw_only=True):
             unchanged=self.unchanged + other.unchanged,
             known=self.known + other.known,
             put_away=self.put_away + other.put_away,
+            damaged=(*self.damaged, *other.damaged),
         )
 
 
+def damaged_journal(task_id: str) -> str:
+    what = f"Part of the journal of session {task_id} cannot be read"
+    return f"{what}, so some of its actions are unknown"
+
+
 def recorded_after(since: int, events: Sequence[Event]) -> list[Event]:
-    """The events that records name: calls, and rewinds that changed files."""
+    """The events after `since` that need a record: calls, and rewinds that changed files."""
     return [each for each in events[since:] if _is_recorded(each)]
 
 
@@ -77,31 +88,33 @@ def _is_recorded(event: Event) -> bool:
     return isinstance(fact, CallPermitted)
 
 
-def unknown_calls(task_id: str) -> LedgerEntry:
-    """The task was deleted, or kept nothing: nobody can tell any more what it did last."""
-    more = {"unknown_targets": True, "reason": "journal_missing"}
+def unknown_calls(
+    task_id: str, reason: Literal["journal_missing", "journal_damaged"]
+) -> LedgerEntry:
+    """Entry for a task whose journal is missing or damaged, so that its last calls are unknown."""
+    more = {"unknown_targets": True, "reason": reason}
     return LedgerEntry(kind="recovered", task_id=task_id, outcome="interrupted", more=more)
 
 
 def hash_of_file(path: Path) -> FileHash | None:
-    """The file's raw bytes; None if there is no file to be read."""
-    mark, size = sha256(), 0
+    """Hash of the file's raw bytes; None if there is no regular file."""
+    hasher, size = sha256(), 0
     try:
         if not path.is_file():
             return None
         with open(path, "rb") as file:
             while block := file.read(_BLOCK):
-                mark.update(block)
+                hasher.update(block)
                 size += len(block)
     except FileNotFoundError:
         return None
-    return FileHash(sha256=mark.hexdigest(), size=size)
+    return FileHash(sha256=hasher.hexdigest(), size=size)
 
 
 def recovered_entry(
     task_id: str, event: Event, events: Sequence[Event], root: Path
 ) -> LedgerEntry | None:
-    """None for a call that came to its end without having changed anything."""
+    """Entry for an unrecorded event; None for a call that ended without changing anything."""
     call = event.fact
     if isinstance(call, FilesRestored):
         return _rewind_entry(task_id, event.seq, call, root)
@@ -130,7 +143,7 @@ def recovered_entry(
 
 
 def _rewind_entry(task_id: str, seq: int, done: FilesRestored, root: Path) -> LedgerEntry:
-    """Files are restored before the journal says so; only the record was cut off."""
+    """Entry for a rewind: the files were restored before the event; only the record is missing."""
     found = {path: _difference(root, FileBefore(path=path)) for path in done.paths}
     more: dict[str, Any] = {"removed": [path for path, file in found.items() if file is None]}
     if done.count > len(found):
@@ -160,37 +173,35 @@ def _difference(root: Path, file: FileBefore) -> TracedFile | None:
     place = root / file.path
     try:
         if not place.resolve().is_relative_to(root.resolve()):
-            return None  # a call may name any path: it leads nowhere else
+            return None  # a journal may name any path: stay inside the workspace
         after = hash_of_file(place)
-    except (OSError, ValueError):  # nothing can have that name, or nobody may look
+    except (OSError, ValueError):  # an invalid name, or no permission
         if before is None:
             return None
         return TracedFile(path=file.path, op="modify", before=before, attribution="interrupted")
     if after == before:
         return None
-    deed: FileDeed = "modify"
+    op: FileOperation = "modify"
     if before is None:
-        deed = "create"
+        op = "create"
     elif after is None:
-        deed = "delete"
-    return TracedFile(
-        path=file.path, op=deed, before=before, after=after, attribution="interrupted"
-    )
+        op = "delete"
+    return TracedFile(path=file.path, op=op, before=before, after=after, attribution="interrupted")
 
 
 # ── the call journal of the first version ───────────────────────────────────────────────
 
 
 def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> RecoveredCalls:
-    """Earlier versions kept calls that were begun in the workspace. What bears the mark of our key
-    is recorded as interrupted; all else may have come with a clone and is put away, once."""
+    """Import the call journal of earlier versions. Signed entries are recorded as interrupted;
+    others may have come with a clone and are quarantined."""
     if not os.path.lexists(folder):
         return RecoveredCalls()
     try:
         make_state_folder(folder)
         paths = list(folder.iterdir())
         calls = {path: call for path in paths if (call := _old_call(path, key))}
-        if any(map(_is_at_work, calls.values())):
+        if any(map(_is_running, calls.values())):
             return RecoveredCalls()
         for path, call in calls.items():
             ledger.append(_old_entry(call))
@@ -205,16 +216,16 @@ def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> RecoveredCal
 
 def _old_call(path: Path, key: bytes) -> dict[str, Any] | None:
     try:
-        said = json.loads(whole_file(path, largest=LARGEST_ENTRY))
-        mark = str(said.pop("mark")).encode()
+        call = json.loads(whole_file(path, largest=LARGEST_ENTRY))
+        signature = str(call.pop("mark")).encode()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, UnfitFile):
         return None
-    own = digest(key, json.dumps(said, sort_keys=True).encode(), sha256).hex().encode()
-    return said if key and compare_digest(own, mark) else None
+    own = digest(key, json.dumps(call, sort_keys=True).encode(), sha256).hex().encode()
+    return call if key and compare_digest(own, signature) else None
 
 
-def _is_at_work(call: dict[str, Any]) -> bool:
-    """Whether the process may still be there: an earlier version that has not been closed yet."""
+def _is_running(call: dict[str, Any]) -> bool:
+    """Whether the process that wrote the entry may still run."""
     with suppress(ProcessLookupError):
         os.kill(int(call["owner"]["pid"]), 0)
         return True
@@ -223,6 +234,6 @@ def _is_at_work(call: dict[str, Any]) -> bool:
 
 def _old_entry(call: dict[str, Any]) -> LedgerEntry:
     names = ("task_id", "parent_task_id", "intent_id", "intent_rev", "intent_digest", "tool_name")
-    told = {name: call[name] for name in (*names, "tool_use_id", "input_digest", "scope")}
+    fields = {name: call[name] for name in (*names, "tool_use_id", "input_digest", "scope")}
     more = {"unknown_targets": True, "targets": [each["path"] for each in call["targets"]]}
-    return LedgerEntry(kind="recovered", outcome="interrupted", more=more, **told)
+    return LedgerEntry(kind="recovered", outcome="interrupted", more=more, **fields)

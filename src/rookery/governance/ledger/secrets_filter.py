@@ -1,4 +1,4 @@
-"""Takes secrets out of commands and error texts before they are recorded, and counts them."""
+"""Redaction of secrets in commands and error texts before they are recorded."""
 
 import re
 from collections import Counter
@@ -21,21 +21,21 @@ _SHAPES = {
     "password": r"(?i:(?<=password[=:])|(?<=passwd[=:])|(?<=secret[=:])|(?<=token[=:])"
     r"|(?<=api_key[=:])|(?<=apikey[=:]))(?:\"[^\"]{4,}\"|'[^']{4,}'|(?!\[)[^\s\"'&;|]{4,})",
 }
-_FOUND = re.compile(
+_TOKENS = re.compile(
     "|".join(f"(?P<{name.replace('-', '_')}>{shape})" for name, shape in _SHAPES.items()), re.DOTALL
 )
 _NAME = r"(?:password|passwd|passphrase|secret|token|api[_-]?key|secret[_-]?(?:access[_-]?)?key)"
 _VALUE = r"(?P<secret>(?!\S?\[redacted:)(?:\"[^\"]*\"|'[^']*'|\\.|[^\s\"'|&;\\])+)"
 _TEXT = r"(?P<secret>(?!\[redacted:)[^\s\"'\\]{4,})"
-_LATER = r"\b[^\n|;]{0,300}?\s"
-"""Whatever else is told to the program. What may repeat has an end, or else the time has none."""
+_ARGS = r"\b[^\n|;]{0,300}?\s"
+"""Other arguments of the program. Repeats are bounded to keep matching fast."""
 _PLACES = (
     ("password", rf"(?<![\w-])--?[\w-]{{0,40}}(?:{_NAME}|pass)(?:=|\s++(?!-)){_VALUE}"),
-    ("password", rf"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|7z){_LATER}-p(?!rint\b){_VALUE}"),
-    ("password", rf"\b(?:sshpass{_LATER}-p|redis-cli{_LATER}-a)\s*+{_VALUE}"),
+    ("password", rf"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|7z){_ARGS}-p(?!rint\b){_VALUE}"),
+    ("password", rf"\b(?:sshpass{_ARGS}-p|redis-cli{_ARGS}-a)\s*+{_VALUE}"),
     (
         "password",
-        rf"\bcurl{_LATER}(?:-\w{{0,10}}[uU]|--(?:proxy-)?user)[\s=]*+"
+        rf"\bcurl{_ARGS}(?:-\w{{0,10}}[uU]|--(?:proxy-)?user)[\s=]*+"
         rf"[\"']?[^\s:\"']{{0,100}}:{_TEXT.replace('{4,}', '+')}",
     ),
     (
@@ -65,10 +65,10 @@ _PLACES = (
         r"(?P<secret>(?!\[redacted:)[^\s&\"'#]{4,})",
     ),
 )
-"""Where a secret stands: what is around it tells, not how it looks."""
+"""Patterns that find a secret by what surrounds it."""
 _WORD = re.compile(r"[A-Za-z0-9+/=_-]{24,}")
-_RANDOM = 4.0
-"""Bits per character above which a long word is no word."""
+_MIN_ENTROPY = 4.0
+"""Bits of entropy per character from which a long word counts as random."""
 _HASH = re.compile(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
 _SECRET_NAME = re.compile(
     r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|PRIVATE|SESSION|COOKIE|DSN", re.IGNORECASE
@@ -77,8 +77,8 @@ _SHORTEST_VALUE = 8
 
 
 class SecretsFilter:
-    """Knows token shapes, where commands have secrets, words too random to be words, and the
-    values of variables whose names look secret."""
+    """Redacts token formats, secrets in known positions of commands, random words, and the
+    values of environment variables with secret-looking names."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         values = {
@@ -90,26 +90,26 @@ class SecretsFilter:
         self._known = re.compile(known) if known else None
 
     def __call__(self, text: str) -> tuple[str, int]:
-        """The text without its secrets, and how many there were."""
+        """The redacted text, and the number of secrets found."""
         found = 0
 
-        def replaced(match: re.Match[str], kind: str) -> str:
+        def redact(match: re.Match[str], kind: str) -> str:
             nonlocal found
             found += 1
             return f"[redacted:{kind}]"
 
         def around(kind: str, match: re.Match[str]) -> str:
-            return _without(match, replaced(match, kind))
+            return _replace_secret(match, redact(match, kind))
 
         if self._known:
-            text = self._known.sub(lambda match: replaced(match, "environment"), text)
-        text = _FOUND.sub(
-            lambda match: replaced(match, str(match.lastgroup).replace("_", "-")), text
+            text = self._known.sub(lambda match: redact(match, "environment"), text)
+        text = _TOKENS.sub(
+            lambda match: redact(match, str(match.lastgroup).replace("_", "-")), text
         )
         for kind, place in _places():
             text = place.sub(partial(around, kind), text)
         text = _WORD.sub(
-            lambda match: replaced(match, "random") if _is_random(match[0]) else match[0], text
+            lambda match: redact(match, "random") if _is_random(match[0]) else match[0], text
         )
         return text, found
 
@@ -119,19 +119,19 @@ def _places() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return tuple((kind, re.compile(place, re.IGNORECASE)) for kind, place in _PLACES)
 
 
-def _without(match: re.Match[str], shown: str) -> str:
+def _replace_secret(match: re.Match[str], replacement: str) -> str:
     start, end = (at - match.start() for at in match.span("secret"))
-    return f"{match[0][:start]}{shown}{match[0][end:]}"
+    return f"{match[0][:start]}{replacement}{match[0][end:]}"
 
 
 def _is_random(word: str) -> bool:
-    """Hashes are random and no secrets; paths and names of things mix no kinds of characters."""
+    """Whether a word looks generated. Hashes, paths and hyphenated names do not count."""
     if _HASH.fullmatch(word) or word.count("/") > 1 or word.count("-") + word.count("_") > 4:
         return False
     mixed = all(any(test(c) for c in word) for test in (str.isdigit, str.isupper, str.islower))
-    return mixed and _bits(word) >= _RANDOM
+    return mixed and _entropy(word) >= _MIN_ENTROPY
 
 
-def _bits(word: str) -> float:
+def _entropy(word: str) -> float:
     counts = Counter(word).values()
     return -sum(count / len(word) * log2(count / len(word)) for count in counts)

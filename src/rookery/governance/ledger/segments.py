@@ -1,9 +1,8 @@
-"""The files of a ledger: the active one and the sealed ones, plain or compressed.
+"""The files of a ledger: one active, the others sealed, plain or compressed.
 
-Readers stream. From the end backwards a file is read block by block, so that the newest
-records of a very long ledger come at once. A ledger may have come with a clone: whatever is no
-file, is longer than any ledger or unpacks to more than that is refused, and overlong lines come
-in pieces.
+Readers stream. Reading backwards goes block by block, so that the newest records of a long ledger
+come first and fast. A ledger may have come with a clone: anything that is not a regular file, or is
+too large before or after unpacking, is refused, and overlong lines come in pieces.
 """
 
 import errno
@@ -26,8 +25,9 @@ from rookery.governance.ledger.verify_ledger import (
     PREFIX,
     Tip,
     bounded_lines,
-    own_part,
-    tips_in,
+    chain_entry,
+    parse_tips,
+    tips_json,
 )
 from rookery.platform.disk import UnfitFile, regular_file
 
@@ -40,7 +40,7 @@ ACTIVE = "agent_trace.jsonl"
 SEALED = "trace"
 LARGEST_FILE = 4096 * MIB
 LARGEST_UNPACKED = 256 * MIB
-"""A file is sealed at a quarter of that; branches that are merged add up."""
+"""Writers seal at a quarter of this; merged branches add up."""
 _BLOCK = 64 * 1024
 _TIME = re.compile(r"[0-9TZ:.-]{10,40}")
 
@@ -50,7 +50,7 @@ def active_file(folder: Path) -> Path:
 
 
 def sealed_files(folder: Path) -> list[Path]:
-    """Oldest first. Of a segment that is there plain and compressed, the plain one."""
+    """Sealed files, oldest first. If a segment exists plain and compressed, the plain one."""
     found = sorted((folder / SEALED).glob("*.jsonl*"))
     plain = {path.name for path in found if path.suffix == ".jsonl"}
     return [
@@ -59,22 +59,22 @@ def sealed_files(folder: Path) -> list[Path]:
 
 
 def segment_name(first_time: str, root: str) -> str:
-    """Names sort by time, and hold no character that a file system refuses."""
+    """File name of a segment. Names sort by time and are valid on any file system."""
     when = first_time if _TIME.fullmatch(first_time) else "unknown"
     return f"{when.replace(':', '')}-{root[:8]}.jsonl"
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file with their line ends. Raises `LedgerUnreadable`."""
+    """Yield the lines of a file with their line ends. Raises `LedgerUnreadable`."""
     with open_ledger_file(path) as file, _unpacking(path, file) as unpacked:
         yield from bounded_lines(unpacked.readline)
 
 
 def lines_backwards(path: Path) -> Iterator[bytes]:
-    """The same, last line first."""
+    """Yield the lines of a file, last line first."""
     with _seekable(path) as file:
         at = file.seek(0, os.SEEK_END)
-        rest: list[bytes] = []  # the end of the line that is being read, its last block first
+        rest: list[bytes] = []  # blocks of the current line, last one first
         while at:
             size = min(_BLOCK, at)
             at -= size
@@ -91,7 +91,7 @@ def lines_backwards(path: Path) -> Iterator[bytes]:
 
 
 def newest_first(folder: Path) -> Iterator[bytes]:
-    """Every line of the ledger, from the last one of the active file on."""
+    """Yield every line of the ledger, last written first."""
     active = active_file(folder)
     if active.exists():
         yield from lines_backwards(active)
@@ -106,22 +106,8 @@ def oldest_first(folder: Path) -> Iterator[bytes]:
         yield from lines(active_file(folder))
 
 
-def compress(path: Path) -> Path:
-    """Replace a sealed file by a compressed one with the same content."""
-    import gzip
-
-    packed = path.with_name(path.name + ".gz")
-    unfinished = packed.with_suffix(".unfinished")
-    with open_ledger_file(path) as source, gzip.open(unfinished, "wb") as target:
-        while block := source.read(_BLOCK):
-            target.write(block)
-    unfinished.replace(packed)
-    path.unlink()
-    return packed
-
-
 def open_ledger_file(path: Path) -> IO[bytes]:
-    """As it is on the disk. Raises `LedgerUnreadable` for what is no file of a ledger."""
+    """Open a file without unpacking it. Raises `LedgerUnreadable` if it is unfit or too large."""
     try:
         handle = regular_file(path)
     except UnfitFile as error:
@@ -148,20 +134,20 @@ def _unpacking(path: Path, file: IO[bytes]) -> Iterator["IO[bytes] | _Unpacked"]
 
 
 class _Unpacked:
-    """What is in a compressed file, as far as a ledger can be that long."""
+    """A compressed file, readable up to `LARGEST_UNPACKED` bytes."""
 
     def __init__(self, path: Path, packed: "IO[bytes] | GzipFile") -> None:
         self._path = path
         self._packed = packed
         self._left = LARGEST_UNPACKED
 
-    def readline(self, most: int) -> bytes:
-        return self._counted(self._packed.readline(most))
+    def readline(self, limit: int) -> bytes:
+        return self._count(self._packed.readline(limit))
 
-    def read(self, most: int) -> bytes:
-        return self._counted(self._packed.read(most))
+    def read(self, limit: int) -> bytes:
+        return self._count(self._packed.read(limit))
 
-    def _counted(self, data: bytes) -> bytes:
+    def _count(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
             raise _too_large(self._path, LARGEST_UNPACKED)
@@ -170,7 +156,7 @@ class _Unpacked:
 
 @contextmanager
 def _seekable(path: Path) -> Iterator[IO[bytes]]:
-    """A compressed file is unpacked beside, for it cannot be read backwards."""
+    """Open a file for seeking. A compressed one is unpacked to a temporary file."""
     with open_ledger_file(path) as file:
         if path.suffix != ".gz":
             yield file
@@ -184,8 +170,8 @@ def _seekable(path: Path) -> Iterator[IO[bytes]]:
             yield unpacked
 
 
-def _too_large(path: Path, most: int) -> LedgerUnreadable:
-    return LedgerUnreadable(f"{path} is larger than {most // MIB} MiB; move it away")
+def _too_large(path: Path, limit: int) -> LedgerUnreadable:
+    return LedgerUnreadable(f"{path} is larger than {limit // MIB} MiB; move it away")
 
 
 class Seal(Struct, frozen=True, kw_only=True):
@@ -197,20 +183,20 @@ class Seal(Struct, frozen=True, kw_only=True):
 
     @property
     def tips(self) -> tuple[Tip, ...]:
-        """The tips of the ledger once the seal was written."""
+        """The tips of the ledger after the seal was written."""
         stream = self.own["stream"]
-        others = [tip for tip in tips_in(self.own.get("tips")) or () if tip[0] != stream]
+        others = [tip for tip in parse_tips(self.own.get("tips")) or () if tip[0] != stream]
         return (*others, (stream, self.own["seq"], self.own["hash"]))
 
     @property
     def segment(self) -> dict[str, Any]:
-        """How the first stream of the next file names this one."""
+        """How the first stream of the next file refers to this one."""
         total = self.own["sealed_records"] + self.own["records"] + 1
         return {"file": self.file, "root": str(self.own.get("root")), "records": total}
 
 
 class Segment(Struct, frozen=True, kw_only=True):
-    """A sealed file, with its seal."""
+    """A sealed file with its seal."""
 
     path: Path
     seal: Seal
@@ -229,33 +215,32 @@ class Segment(Struct, frozen=True, kw_only=True):
 
     @property
     def tombstone(self) -> dict[str, Any]:
-        tips = [{"stream": a, "seq": b, "hash": c} for a, b, c in self.seal.tips]
         return {
             "file": self.seal.file,
             "root": str(self.seal.own.get("root")),
             "records": self.records,
             "first_time": self.first_time,
             "last_time": self.last_time,
-            "tips": tips,
+            "tips": tips_json(self.seal.tips),
         }
 
 
 def seal_entry(task_id: str, tail: "LedgerTail") -> LedgerEntry:
-    """The seal over all that is in the file now."""
+    """The seal of everything in the file so far."""
     more = {
         "records": tail.records,
         "sealed_records": tail.sealed_records,
         "first_time": tail.first_time,
         "last_time": tail.last_time,
         "root": PREFIX + tail.tree.root,
-        "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in tail.tips],
+        "tips": tips_json(tail.tips),
     }
     return LedgerEntry(kind="seal", task_id=task_id, more=more)
 
 
 def move_sealed(active: Path, last_line: bytes) -> Path:
-    """Give a file that ends with its seal the name it keeps."""
-    own = _own(last_line)
+    """Move a file that ends with its seal to its permanent name."""
+    own = chain_entry(json.loads(last_line))
     assert own is not None
     folder = active.parent / SEALED
     folder.mkdir(exist_ok=True)
@@ -271,43 +256,27 @@ def move_sealed(active: Path, last_line: bytes) -> Path:
 
 
 def newest_seal(folder: Path) -> Seal | None:
-    """The seal that a new active file follows. Clocks go back: the last few names are looked at."""
-    seals = [seal for seal in map(_seal_of, sealed_files(folder)[-3:]) if seal]
+    """The seal that a new active file follows: the newest of three, as clocks can go back."""
+    found = filter(None, map(_seal_of, sealed_files(folder)[-3:]))
+    seals = [seal for seal in found if type(seal.own.get("sealed_records")) is int]
     return max(seals, key=lambda seal: seal.timestamp, default=None)
 
 
 def segments_before(folder: Path, time: str) -> list[Segment]:
-    """The sealed files all of whose records are older, oldest first."""
-    found = [segment for path in sealed_files(folder) if (segment := _segment(path))]
+    """The sealed files with only records older than `time`, oldest first."""
+    seals = ((path, _seal_of(path)) for path in sealed_files(folder))
+    found = [Segment(path=path, seal=seal) for path, seal in seals if seal]
     return [segment for segment in found if segment.last_time < time]
 
 
 def _seal_of(path: Path) -> Seal | None:
-    line = next(lines_backwards(path), b"")
-    own = _own(line)
-    counts = (own.get("records"), own.get("sealed_records")) if own else ()
-    if own is None or own.get("kind") != "seal" or not all(type(each) is int for each in counts):
-        return None
-    name = path.name.removesuffix(".gz")
-    return Seal(file=name, own=own, timestamp=str(json.loads(line).get("timestamp")))
-
-
-def _own(line: bytes) -> dict[str, Any] | None:
+    """The seal of a file; None if it does not end with one."""
     try:
-        return own_part(json.loads(line))
+        record = json.loads(next(lines_backwards(path), b""))
     except (ValueError, RecursionError):
         return None
-
-
-def _segment(path: Path) -> Segment | None:
-    """None for a file without a seal: what is in it nobody can say afterwards."""
-    line = next(lines_backwards(path), b"")
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    own = own_part(record)
+    own = chain_entry(record)
     if own is None or own.get("kind") != "seal" or type(own.get("records")) is not int:
         return None
     name = path.name.removesuffix(".gz")
-    return Segment(path=path, seal=Seal(file=name, own=own, timestamp=str(record.get("timestamp"))))
+    return Seal(file=name, own=own, timestamp=str(record.get("timestamp")))

@@ -1,8 +1,8 @@
-"""What the ledger keeps beside itself: the state folder, its lock, keys, and known heads.
+"""Files next to the ledger: the state folder, its lock, signing keys, and known heads.
 
-`.orchestration` itself is never made here: only a person puts a workspace under governance. A clone
-may bring links, so they are not followed. A chain does not show that its end was cut off; what this
-machine remembers of it outside the workspace (`KnownHeads`) does.
+`.orchestration` itself is never created here: only a person puts a workspace under governance. A
+clone may contain symbolic links, so they are not followed. A chain does not show that its end was
+cut off; `KnownHeads`, which is stored outside the workspace, does.
 """
 
 import errno
@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rookery.errors import StorageError
-from rookery.governance.ledger.verify_ledger import NO_BYTES, KnownHead, Tip, known_head, state_id
+from rookery.governance.layout import Layout, outside_folder
+from rookery.governance.ledger.verify_ledger import (
+    EMPTY_DIGEST,
+    KnownHead,
+    Tip,
+    parse_head,
+    state_id,
+    tips_json,
+)
 from rookery.platform.disk import UnfitFile, whole_file, write_new
 from rookery.platform.locks import lock_within, open_lock, try_lock
 
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LedgerUnreadable(StorageError):
-    """A file of the ledger is none that a ledger has. It may have come with a clone."""
+    """A file of the ledger is invalid. It may have come with a clone."""
 
     code = "TRC-001"
 
@@ -37,7 +45,7 @@ class LedgerUnreadable(StorageError):
 
 
 class LedgerUnwritable(StorageError):
-    """Nothing could be recorded now. The task's journal still says what was to be recorded."""
+    """Nothing could be recorded. The task's journal still has what was to be recorded."""
 
     code = "TRC-001"
     error_type = "trace_write_failed"
@@ -63,31 +71,31 @@ def _sentence(why: str) -> str:
 
 
 _LENGTH = 32
-WAIT = 5.0
-"""Seconds after which somebody who holds the lock is not waited for any longer."""
+LOCK_TIMEOUT = 5.0
+"""Seconds to wait for a lock."""
 STATE = ".state"
 
 
-def key_at(path: Path) -> bytes:
-    """The key that lies there; empty if there is none that can be read."""
+def read_key(path: Path) -> bytes:
+    """Read a key; empty if there is no valid, readable one."""
     try:
-        return path.read_bytes() if _fits(path) else b""
+        return path.read_bytes() if _is_key(path) else b""
     except OSError:
         return b""
 
 
-def kept_key(path: Path) -> bytes:
-    """The key that lies there, or a new one."""
-    if not _fits(path):
+def read_or_create_key(path: Path) -> bytes:
+    """Read a key, or create it."""
+    if not _is_key(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        made_once(path, secrets.token_bytes(_LENGTH), fits=_fits, mode=0o600)
+        create_once(path, secrets.token_bytes(_LENGTH), fits=_is_key, mode=0o600)
     return path.read_bytes()
 
 
 @contextmanager
-def exclusive(path: Path, *, wait: float = WAIT) -> Iterator[None]:
-    """Hold the lock. Its file is never removed: a second one would be a second lock."""
-    fd = _opened(path)
+def exclusive(path: Path, *, wait: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold a lock. The lock file is never removed: another process could then lock a second one."""
+    fd = _open_lock_file(path)
     try:
         if not lock_within(fd, wait):
             raise busy(f"{path} is in use by another process")
@@ -97,8 +105,8 @@ def exclusive(path: Path, *, wait: float = WAIT) -> Iterator[None]:
 
 
 def make_state_folder(folder: Path) -> None:
-    """Make a folder in the state folder, if it is not there. A repository may bring symbolic
-    links, and what is written here must not go where they lead."""
+    """Create a folder in the state folder if it does not exist. Refuses symbolic links, which a
+    repository may contain: nothing may be written where they lead."""
     if folder.name != STATE:
         make_state_folder(folder.parent)
     try:
@@ -112,13 +120,13 @@ def make_state_folder(folder: Path) -> None:
         raise OSError(errno.ENOTDIR, f"{folder} is not a folder")
 
 
-def made_once(path: Path, data: bytes, *, fits: Callable[[Path], bool], mode: int) -> None:
-    """Put it there, whole, unless one that fits is there. Of two processes the second leaves the
-    first one's. Raises OSError."""
+def create_once(path: Path, data: bytes, *, fits: Callable[[Path], bool], mode: int) -> None:
+    """Create a file atomically, unless there is one that `fits`. If two processes try, the first
+    wins. Raises OSError."""
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         write_new(fresh, [data], mode=mode, durable=False)
-        with suppress(OSError):  # something is there, or the file system knows no links
+        with suppress(OSError):  # the path exists, or no hard links here
             os.link(fresh, path)
         if not fits(path):
             fresh.replace(path)
@@ -126,14 +134,14 @@ def made_once(path: Path, data: bytes, *, fits: Callable[[Path], bool], mode: in
         fresh.unlink(missing_ok=True)
 
 
-def _fits(path: Path) -> bool:
+def _is_key(path: Path) -> bool:
     try:
         return path.stat().st_size == _LENGTH
     except FileNotFoundError:
         return False
 
 
-def _opened(path: Path) -> int:
+def _open_lock_file(path: Path) -> int:
     try:
         make_state_folder(path.parent)
         return open_lock(path)
@@ -142,25 +150,24 @@ def _opened(path: Path) -> int:
 
 
 HEADS = "heads.json"
-ABSENT = 64
-"""Tips that are remembered though the file does not hold them: of a branch that is elsewhere."""
+MAX_ABSENT = 64
+"""Maximum remembered tips that the file does not hold, such as those of another branch."""
 _BLOCK = 1024
 _ID = re.compile(r"[0-9a-f]{16}")
 
 
-def workspace_key(state: Path, root: Path, kept: Path) -> str:
-    """The name under which a workspace is known in `kept`: a random id that lies in its state
-    folder, and where it is. A copied workspace is another one. An id that is lost, or that says
-    something new, is put right by what is known of the place: who could make a ledger a new one
-    by it could cut its end unseen."""
+def workspace_key(state: Path, root: Path, outside: Path) -> str:
+    """Name of the workspace's folder in `outside`: a random id from its state folder, and a hash of
+    its path. A copied workspace gets another name. A lost or changed id is restored from what is
+    known of the path; otherwise deleting the id would hide that the ledger's end was cut off."""
     path = state / "workspace_id"
     where = sha256(os.fsencode(root.resolve())).hexdigest()[:16]
     own = _own_id(path)
-    if own and (kept / f"{own}-{where}").is_dir():
+    if own and (outside / f"{own}-{where}").is_dir():
         return f"{own}-{where}"
-    known = _known_id(kept, where)
+    known = _known_id(outside, where)
     if known or not own:
-        own = _given(path, known)
+        own = _write_id(path, known)
     return f"{own}-{where}"
 
 
@@ -172,22 +179,22 @@ def _own_id(path: Path) -> str:
     return own if _ID.fullmatch(own) else ""
 
 
-def _known_id(kept: Path, where: str) -> str:
-    """Of the workspace that was last at work there."""
-    found = [path for path in kept.glob(f"*-{where}") if _ID.fullmatch(path.name[:16])]
-    newest = max(found, key=_last_noted, default=None)
+def _known_id(outside: Path, where: str) -> str:
+    """Id of the workspace that was last used at that path."""
+    found = [path for path in outside.glob(f"*-{where}") if _ID.fullmatch(path.name[:16])]
+    newest = max(found, key=_last_update, default=None)
     return newest.name[:16] if newest else ""
 
 
-def _last_noted(folder: Path) -> float:
+def _last_update(folder: Path) -> float:
     try:
         return (folder / HEADS).stat().st_mtime
     except OSError:
         return 0
 
 
-def _given(path: Path, known: str) -> str:
-    """Write the known id, or a new one, into the workspace in place of whatever is there."""
+def _write_id(path: Path, known: str) -> str:
+    """Write the known id, or a new one, into the workspace, replacing what is there."""
 
     def fits(there: Path) -> bool:
         own = _own_id(there)
@@ -196,99 +203,99 @@ def _given(path: Path, known: str) -> str:
     try:
         make_state_folder(path.parent)
         wanted = known or secrets.token_hex(8)
-        made_once(path, f"{wanted}\n".encode(), fits=fits, mode=0o644)
+        create_once(path, f"{wanted}\n".encode(), fits=fits, mode=0o644)
     except IsADirectoryError as error:
         raise LedgerUnreadable(f"{path} is not a regular file; move it away") from error
     except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENOTDIR):  # a read-only folder can be looked at
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):  # a read-only folder can still be read
             raise
         raise LedgerUnreadable(error.strerror or str(error)) from error
     return _own_id(path)
 
 
-def heads_of_workspace(state: Path, root: Path, kept: Path) -> "KnownHeads":
-    """What is remembered in `kept` of the ledger of the workspace at `root`."""
-    return KnownHeads(kept / workspace_key(state, root, kept) / HEADS)
+def known_heads(layout: Layout, outside: Path) -> "KnownHeads":
+    """The known heads of a workspace's ledger, stored in `outside`."""
+    return KnownHeads(outside_folder(layout, outside) / HEADS)
 
 
 class KnownHeads:
-    """Written by whoever holds the ledger's lock, after every append."""
+    """The last known state of a ledger, updated after every append under the ledger's lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @property
     def index(self) -> Path:
-        """Where an index of the ledger lies: budgets are counted by it, so no agent may reach it
-        either."""
+        """The ledger's index. Budgets are counted with it, so agents must not reach it."""
         return self.path.with_name("index.sqlite3")
 
     @property
     def journal_key(self) -> Path:
-        """What proves that an entry in the call journal of an earlier version was written here."""
+        """The key that signed entries in the call journal of earlier versions."""
         return self.path.with_name("journal.key")
 
     @property
     def open_tasks(self) -> Path:
-        """A folder with a file for each task whose calls may not all be on record."""
+        """Folder with a file for each task that may have unrecorded calls."""
         return self.path.with_name("open_tasks")
 
     @property
     def trace_key(self) -> Path:
-        """What records are signed with."""
+        """The key that signs records."""
         return self.path.with_name("trace.key")
 
     @property
     def trace_keys(self) -> list[bytes]:
-        """Those of all workspaces of this user: a ledger may hold records of several clones."""
+        """The keys of all workspaces of this user: a ledger may hold records of several clones."""
         found = self.path.parent.parent.glob(f"*/{self.trace_key.name}")
-        return [key for path in found if (key := key_at(path))]
+        return [key for path in found if (key := read_key(path))]
 
     def read(self) -> KnownHead | None:
-        """What is known, or None. Raises ValueError if the file says nothing that can be used."""
+        """What is known, or None. Raises ValueError if the file is invalid."""
         try:
-            return known_head(self.path.read_text(encoding="utf-8"))
+            return parse_head(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
 
     def note(self, tail: "LedgerTail") -> None:
-        """Remember the ledger as it is now, and those tips that it no longer holds."""
+        """Remember the ledger's current state, and the known tips that it no longer holds."""
         try:
             before = self.read()
         except ValueError:
             before = None
-        lost = [tip for tip in before.tips if not tail.covers(tip)][-ABSENT:] if before else []
-        self._write(_text((*tail.tips, *lost), tail))
+        lost = [tip for tip in before.tips if not tail.covers(tip)][-MAX_ABSENT:] if before else []
+        self._write(_heads_json((*tail.tips, *lost), tail))
 
     def accept(self, tail: "LedgerTail") -> None:
-        """Take the ledger as it is: forget what it no longer holds. Only a person decides this."""
-        self._write(_text(tail.tips, tail))
+        """Forget tips that the ledger no longer holds. Only a person decides this."""
+        self._write(_heads_json(tail.tips, tail))
 
     def _write(self, text: str) -> None:
-        """In place, in one call: to replace the file would make some file systems flush it,
-        which costs more than the append it is about."""
-        held = text.encode()
-        held += b" " * (-(len(held) + 1) % _BLOCK) + b"\n"
+        """Overwrite the file in place, in one call. Replacing it would make some file systems
+        flush it, which costs more than the append itself."""
+        data = text.encode()
+        data += b" " * (-(len(data) + 1) % _BLOCK) + b"\n"
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.pwrite(fd, held, 0)
-            if os.fstat(fd).st_size != len(held):
-                os.ftruncate(fd, len(held))
+            os.pwrite(fd, data, 0)
+            if os.fstat(fd).st_size != len(data):
+                os.ftruncate(fd, len(data))
         finally:
             os.close(fd)
 
 
 class OpenTasks:
-    """The tasks whose calls may not all be on record. The file of each says after which event such
-    calls may be. Who works on a task holds its file, wherever the task's journal is."""
+    """Tasks that may have unrecorded calls. The file of each holds the last event up to which
+    all calls are recorded, and the number of journal lines known to be lost. The process that
+    works on a task locks its file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: dict[str, int] = {}
 
     @property
-    def are_known(self) -> bool:
+    def exists(self) -> bool:
         return self._folder.is_dir()
 
     def names(self) -> list[str]:
@@ -298,14 +305,21 @@ class OpenTasks:
             return []
 
     def since(self, task_id: str) -> int:
-        """All calls up to this event are on record, or are those of another task."""
+        """The event up to which all calls of the task are recorded."""
+        return self._read(task_id)[0]
+
+    def lost(self, task_id: str) -> int:
+        return self._read(task_id)[1]
+
+    def _read(self, task_id: str) -> tuple[int, int]:
         try:
-            return int((self._folder / task_id).read_text(encoding="ascii"))
+            since, *lost = map(int, (self._folder / task_id).read_text(encoding="ascii").split())
         except (OSError, ValueError):
-            return 0
+            return 0, 0
+        return since, lost[0] if lost else 0
 
     def is_held(self, task_id: str) -> bool:
-        """Whether a process works on it, or has yet to record what it did."""
+        """Whether a process works on the task, or still has to record what it did."""
         try:
             fd = open_lock(self._folder / task_id, create=False)
         except OSError:
@@ -318,32 +332,32 @@ class OpenTasks:
     def holds(self, task_id: str) -> bool:
         return task_id in self._held
 
-    def open(self, task_id: str, since: int) -> None:
-        """Raises OSError."""
+    def open(self, task_id: str, since: int, lost: int) -> None:
+        """Mark the task as open and lock its file. Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._let_go(task_id)
+        self._release(task_id)
         fd = open_lock(self._folder / task_id)
         self._held[task_id] = fd
-        lock_within(fd, WAIT)  # others only look
+        lock_within(fd, LOCK_TIMEOUT)  # other processes lock it only to test it
         os.ftruncate(fd, 0)
-        os.pwrite(fd, str(since).encode(), 0)
+        os.pwrite(fd, f"{since} {lost}".encode() if lost else str(since).encode(), 0)
 
     def close(self, task_id: str) -> None:
         with suppress(OSError):
             (self._folder / task_id).unlink(missing_ok=True)
-        self._let_go(task_id)
+        self._release(task_id)
 
-    def _let_go(self, task_id: str) -> None:
+    def _release(self, task_id: str) -> None:
         if (fd := self._held.pop(task_id, None)) is not None:
             os.close(fd)
 
 
-def _text(tips: tuple[Tip, ...], tail: "LedgerTail") -> str:
-    # a file that was just sealed moves away, and an empty one takes its place
-    size, digest = (0, NO_BYTES) if tail.ends_with_seal else (tail.size, tail.digest)
-    held = {
+def _heads_json(tips: tuple[Tip, ...], tail: "LedgerTail") -> str:
+    # a file that was just sealed is replaced by an empty one
+    size, digest = (0, EMPTY_DIGEST) if tail.ends_with_seal else (tail.size, tail.digest)
+    head = {
         "schema": 1,
-        "tips": [{"stream": a, "seq": b, "hash": c} for a, b, c in sorted(set(tips))],
+        "tips": tips_json(sorted(set(tips))),
         "records": tail.sealed_records + tail.records,
         "file": {
             "size": size,
@@ -352,4 +366,4 @@ def _text(tips: tuple[Tip, ...], tail: "LedgerTail") -> str:
         },
         "time": tail.last_time,
     }
-    return json.dumps(held)
+    return json.dumps(head)

@@ -1,42 +1,23 @@
-"""What a ledger amounts to: calls, refusals, lines, and where they went.
+"""Statistics of a ledger: calls, refusals, lines and files.
 
-`CountedRecord` is what a record must tell to be counted, so that brief records can be counted too.
+Only the counted fields of a record are decoded, so that a long ledger is counted quickly.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from posixpath import splitext
-from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from rookery.governance.ledger.records import LineRange
+from rookery.governance.ledger.records import TracedFile
 from rookery.governance.ledger.segments import oldest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on
 
 _READ_WHOLE = frozenset({"rewind"})
-"""Kinds whose files are told in another way."""
-
-
-class _Hash(msgspec.Struct):
-    sha256: str
-
-
-class BriefFile(msgspec.Struct):
-    path: str
-    op: str = "modify"
-    after: _Hash | None = None
-    origin: str = msgspec.field(default="", name="from")
-    lines_added: int = 0
-    lines_deleted: int = 0
-
-    @property
-    def ranges(self) -> tuple[LineRange, ...]:
-        """Nobody who counts needs them."""
-        return ()
+"""Kinds whose changed files are not all in `files`."""
 
 
 class _Error(msgspec.Struct):
@@ -54,7 +35,7 @@ class _Own(msgspec.Struct):
     hash: str
     kind: str
     task_id: str = ""
-    intent_id: str = ""
+    intent_id: str | None = ""
     intent_rev: int | None = None
     intent_digest: str = ""
     tool_name: str = ""
@@ -63,7 +44,7 @@ class _Own(msgspec.Struct):
     scope: str = ""
     error: _Error | None = None
     approval: _Approval | None = None
-    files: tuple[BriefFile, ...] = ()
+    files: tuple[TracedFile, ...] = ()
 
 
 class _Metadata(msgspec.Struct):
@@ -75,13 +56,13 @@ class _Contributor(msgspec.Struct):
     model_id: str = ""
 
 
-class _Talk(msgspec.Struct):
+class _Conversation(msgspec.Struct):
     contributor: _Contributor | None = None
 
 
 class _Standard(msgspec.Struct):
     path: str
-    conversations: tuple[_Talk, ...] = ()
+    conversations: tuple[_Conversation, ...] = ()
 
 
 class _Line(msgspec.Struct):
@@ -91,104 +72,45 @@ class _Line(msgspec.Struct):
     files: tuple[_Standard, ...] = ()
 
 
-class BriefRecord:
-    """The same names as a `TracedRecord` has, for what is needed to count."""
-
-    __slots__ = ("_line", "_own")
-
-    def __init__(self, line: _Line) -> None:
-        self._line = line
-        self._own = line.metadata.orchestration
-
-    @property
-    def id(self) -> str:
-        return self._line.id
-
-    @property
-    def time(self) -> str:
-        return self._line.timestamp
-
-    @property
-    def kind(self) -> str:
-        return self._own.kind
-
-    @property
-    def task_id(self) -> str:
-        return self._own.task_id
-
-    @property
-    def intent_id(self) -> str:
-        return self._own.intent_id
-
-    @property
-    def intent_rev(self) -> int | None:
-        return self._own.intent_rev
-
-    @property
-    def intent_digest(self) -> str:
-        return self._own.intent_digest
-
-    @property
-    def tool_name(self) -> str:
-        return self._own.tool_name
-
-    @property
-    def tool_use_id(self) -> str:
-        return self._own.tool_use_id
-
-    @property
-    def outcome(self) -> str:
-        return self._own.outcome
-
-    @property
-    def scope(self) -> str:
-        return self._own.scope
-
-    @property
-    def error_code(self) -> str:
-        return self._own.error.code if self._own.error else ""
-
-    @property
-    def approved_by(self) -> str:
-        return self._own.approval.by if self._own.approval else ""
-
-    @property
-    def approval(self) -> str:
-        return self._own.approval.answer if self._own.approval else ""
-
-    @property
-    def files(self) -> tuple[BriefFile, ...]:
-        return self._own.files
-
-    @property
-    def contributor(self) -> str:
-        found = self._contributor
-        return found.type if found else ""
-
-    @property
-    def model_id(self) -> str:
-        found = self._contributor
-        return found.model_id if found else ""
-
-    @property
-    def _contributor(self) -> _Contributor | None:
-        files = self._line.files
-        return files[0].conversations[0].contributor if files and files[0].conversations else None
-
-
-Counted: TypeAlias = BriefRecord | TracedRecord
 _decode = msgspec.json.Decoder(_Line).decode
 
 
-def counted_records(folder: Path) -> Iterator[Counted]:
-    return (record for _, record in counted_lines(folder))
+def _brief(line: _Line) -> TracedRecord:
+    own, files = line.metadata.orchestration, line.files
+    first = files[0].conversations[0] if files and files[0].conversations else _Conversation()
+    error, approval = own.error or _Error(), own.approval or _Approval()
+    contributor = first.contributor or _Contributor()
+    return TracedRecord(
+        id=line.id,
+        time=line.timestamp,
+        kind=own.kind,
+        task_id=own.task_id,
+        intent_id=own.intent_id or "",
+        intent_rev=own.intent_rev,
+        intent_digest=own.intent_digest,
+        tool_name=own.tool_name,
+        tool_use_id=own.tool_use_id,
+        outcome=own.outcome,
+        scope=own.scope,
+        error_code=error.code,
+        approved_by=approval.by,
+        approval=approval.answer,
+        contributor=contributor.type,
+        model_id=contributor.model_id,
+        files=own.files,
+        raw={},
+    )
 
 
-def counted_lines(folder: Path) -> Iterator[tuple[bytes, Counted]]:
-    """Every record with its line, the oldest first."""
+def brief_records(folder: Path) -> Iterator[TracedRecord]:
+    return (record for _, record in brief_lines(folder))
+
+
+def brief_lines(folder: Path) -> Iterator[tuple[bytes, TracedRecord]]:
+    """Yield every line with its record, oldest first."""
     for line in oldest_first(folder):
         try:
-            record = BriefRecord(_decode(line))
+            record = _brief(_decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             yield from ((line, each) for each in records_on(line))
             continue
@@ -213,65 +135,6 @@ CALLS = frozenset({"mutation", "command", "external", "blocked", "recovered"})
 REFUSED = frozenset({"blocked", "denied"})
 
 
-class CountedHash(Protocol):
-    @property
-    def sha256(self) -> str: ...
-
-
-class CountedFile(Protocol):
-    @property
-    def path(self) -> str: ...
-    @property
-    def op(self) -> str: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def after(self) -> CountedHash | None: ...
-    @property
-    def lines_added(self) -> int: ...
-    @property
-    def lines_deleted(self) -> int: ...
-    @property
-    def ranges(self) -> tuple[LineRange, ...]: ...
-
-
-class CountedRecord(Protocol):
-    @property
-    def id(self) -> str: ...
-    @property
-    def time(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def task_id(self) -> str: ...
-    @property
-    def intent_id(self) -> str: ...
-    @property
-    def intent_rev(self) -> int | None: ...
-    @property
-    def intent_digest(self) -> str: ...
-    @property
-    def tool_name(self) -> str: ...
-    @property
-    def tool_use_id(self) -> str: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
-    @property
-    def error_code(self) -> str: ...
-    @property
-    def approved_by(self) -> str: ...
-    @property
-    def approval(self) -> str: ...
-    @property
-    def contributor(self) -> str: ...
-    @property
-    def model_id(self) -> str: ...
-    @property
-    def files(self) -> Sequence[CountedFile]: ...
-
-
 class LedgerStatistics(Struct, frozen=True, kw_only=True):
     records: int
     calls: int
@@ -280,7 +143,7 @@ class LedgerStatistics(Struct, frozen=True, kw_only=True):
     refused: int
     approvals: int
     by_intent: tuple[tuple[str, int], ...]
-    """Calls that changed files."""
+    """Number of calls that changed files."""
     refusals: tuple[tuple[str, int], ...]
     lines_added: int
     lines_deleted: int
@@ -290,12 +153,12 @@ class LedgerStatistics(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=10_000)
 def is_by_product(path: str) -> bool:
-    """Of a path with forward slashes, by its name alone: nothing is looked up."""
+    """Whether a path with forward slashes is a build by-product, by its name alone."""
     ending = splitext(path)[1]
     return ending in BY_PRODUCT_ENDINGS or not BY_PRODUCT_FOLDERS.isdisjoint(path.split("/"))
 
 
-def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
+def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
     kinds, intents, codes, models, files = (Counter[str]() for _ in range(5))
     refused = added = deleted = 0
     approved: set[tuple[str, str]] = set()
@@ -304,8 +167,8 @@ def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
         if record.kind == "blocked" and record.outcome in REFUSED:
             refused += 1
             codes[record.error_code or "without a code"] += 1
-        if _let_by_a_person(record):
-            # what was decided about a call may stand in a record of its own, too
+        if _is_human_approval(record):
+            # a decision may also have a record of its own: count it once
             approved.add((record.task_id, record.tool_use_id or record.id))
         if record.kind == "mutation":
             intents[record.intent_id or "none"] += 1
@@ -330,8 +193,8 @@ def statistics(records: Iterable[CountedRecord]) -> LedgerStatistics:
     )
 
 
-def told(found: LedgerStatistics) -> str:
-    """The figures as people read them."""
+def format_statistics(found: LedgerStatistics) -> str:
+    """Format the statistics for people."""
     share = f" ({100 * found.refused / found.calls:.1f} %)" if found.calls else ""
     lines = f"+{found.lines_added:,} -{found.lines_deleted:,}"
     if found.lines_by_model:
@@ -339,7 +202,7 @@ def told(found: LedgerStatistics) -> str:
     rows = [
         f"calls       {found.calls:<5} mutations {found.mutations}   commands {found.commands}   "
         f"refused {found.refused}{share}   approvals {found.approvals}",
-        f"by intent   {_changing_calls(found.by_intent)}",
+        f"by intent   {_call_counts(found.by_intent)}",
         f"refusals    {_counts(found.refusals)}",
         f"lines       {lines}",
         f"hot files   {_counts(found.hot_files)}",
@@ -347,13 +210,13 @@ def told(found: LedgerStatistics) -> str:
     return "\n".join(row.rstrip() for row in rows)
 
 
-def _let_by_a_person(record: CountedRecord) -> bool:
+def _is_human_approval(record: TracedRecord) -> bool:
     yes = record.approval not in {"", "no", "denied"} and record.outcome != "denied"
     return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
 
 
 def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
-    """Most frequent first, alike ones by name; what never happened is left out."""
+    """Most frequent first, then by name; zero counts are left out."""
     found = [(name, count) for name, count in counts.items() if count]
     return tuple(sorted(found, key=lambda pair: (-pair[1], pair[0])))
 
@@ -362,8 +225,8 @@ def _counts(ranked: Iterable[tuple[str, int]]) -> str:
     return "   ".join(f"{name} {count}" for name, count in ranked)
 
 
-def _changing_calls(ranked: Iterable[tuple[str, int]]) -> str:
-    """What the number of an intent counts is not to be guessed."""
+def _call_counts(ranked: Iterable[tuple[str, int]]) -> str:
+    """Counts with their unit, because an intent's number alone could mean anything."""
     return "   ".join(
         f"{name} {count} changing call{'' if count == 1 else 's'}" for name, count in ranked
     )

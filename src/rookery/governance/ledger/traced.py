@@ -1,8 +1,8 @@
-"""Records as readers want them, whoever wrote them.
+"""Parsed records, whatever program wrote them.
 
-Ours, plain Agent Trace records, and lines in the shape of the format's forerunners, which say
-`relative_path`, `intent_id` at the top and `related[].value`. Several objects on one line are
-read one after the other. What cannot be read at all is left out: verifying tells of it.
+Reads our records, plain Agent Trace records, and lines in the shape of the format's predecessors
+(`relative_path`, top-level `intent_id`, `related[].value`). A line can hold several objects. Lines
+that cannot be parsed are skipped; `verify_ledger` reports them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct
 
 from rookery.governance.ledger.records import FileHash, LineRange, RelatedLink, TracedFile
-from rookery.governance.ledger.verify_ledger import decoded_objects
+from rookery.governance.ledger.verify_ledger import decode_objects
 
 PSEUDO_FILES = frozenset({".sessions", ".shell-history"})
-"""Paths under which another writer keeps events that touched no file."""
+"""Paths under which another writer stores events that touched no file."""
 
 
 class TracedRecord(Struct, frozen=True, kw_only=True):
@@ -38,16 +38,16 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
     contributor: str = ""
     model_id: str = ""
     files: tuple[TracedFile, ...] = ()
-    """What was done to each. What a rewind took away is deleted."""
+    """What was done to each file. Files that a rewind removed count as deleted."""
     targets: tuple[str, ...] = ()
-    """The paths that a call was aimed at which changed nothing."""
+    """The paths that a call without changes was about."""
     related: tuple[RelatedLink, ...] = ()
     command: str = ""
     exit_code: int | None = None
     approved_by: str = ""
     approval: str = ""
     revision: str = ""
-    """What the lines are counted in, or what the work began with."""
+    """The revision that line numbers refer to, or that the work started from."""
     stream: str = ""
     seq: int = -1
     prev: str = ""
@@ -60,16 +60,16 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What it is about: the files that were changed, or would have been."""
+        """The files that were changed, or would have been."""
         return (*(file.path for file in self.files), *self.targets)
 
 
 def records_on(line: bytes) -> list[TracedRecord]:
     try:
-        objects = list(decoded_objects(line.decode("utf-8")))
+        objects = list(decode_objects(line.decode("utf-8")))
     except (ValueError, RecursionError):
         return []
-    return [traced(each) for each in objects if isinstance(each, dict)]
+    return [parse_record(each) for each in objects if isinstance(each, dict)]
 
 
 def records_in(lines: Iterable[bytes]) -> Iterator[TracedRecord]:
@@ -77,23 +77,23 @@ def records_in(lines: Iterable[bytes]) -> Iterator[TracedRecord]:
         yield from records_on(line)
 
 
-def traced(record: dict[str, Any]) -> TracedRecord:
+def parse_record(record: dict[str, Any]) -> TracedRecord:
     own = _object(_object(record.get("metadata")).get("orchestration"))
     files = tuple(_files(record, own))
-    talk = _first_talk(record)
-    contributor = _object(talk.get("contributor")) or _object(record.get("contributor"))
+    first = _first_conversation(record)
+    contributor = _object(first.get("contributor")) or _object(record.get("contributor"))
     error, command = _object(own.get("error")), _object(own.get("command"))
     approval = _object(own.get("approval"))
     base, vcs = _object(own.get("base")), _object(record.get("vcs"))
     return TracedRecord(
         id=_text(record.get("id")),
         time=_text(record.get("timestamp")),
-        kind=_text(own.get("kind")) or _kind_of_another(record, files),
+        kind=_text(own.get("kind")) or _foreign_kind(record, files),
         writer=_text(_object(record.get("tool")).get("name")),
-        task_id=_text(own.get("task_id")) or _text(talk.get("url")).removeprefix("urn:task:"),
+        task_id=_text(own.get("task_id")) or _text(first.get("url")).removeprefix("urn:task:"),
         parent_task_id=_text(own.get("parent_task_id")),
         turn=_number(own.get("turn")),
-        intent_id=_text(own.get("intent_id")) or _intent_of_another(record, talk),
+        intent_id=_text(own.get("intent_id")) or _foreign_intent(record, first),
         intent_rev=_number(own.get("intent_rev")),
         intent_digest=_text(own.get("intent_digest")),
         tool_name=_text(own.get("tool_name")),
@@ -107,7 +107,7 @@ def traced(record: dict[str, Any]) -> TracedRecord:
         model_id=_text(contributor.get("model_id")) or _text(contributor.get("model_identifier")),
         files=files,
         targets=tuple(_targets(own)),
-        related=tuple(_related(talk)),
+        related=tuple(_related(first)),
         command=_text(command.get("text")),
         exit_code=_number(command.get("exit_code")),
         approved_by=_text(approval.get("by")),
@@ -122,11 +122,11 @@ def traced(record: dict[str, Any]) -> TracedRecord:
 
 
 def _files(record: dict[str, Any], own: dict[str, Any]) -> Iterator[TracedFile]:
-    told = {_text(_object(file).get("path")): _object(file) for file in _list(own.get("files"))}
+    entries = {_text(_object(file).get("path")): _object(file) for file in _list(own.get("files"))}
     for file in map(_object, _list(record.get("files"))):
         path = _text(file.get("path")) or _text(file.get("relative_path"))
         if path and path not in PSEUDO_FILES:
-            yield _file(path, file, told.get(path, {}))
+            yield _file(path, file, entries.get(path, {}))
     if own.get("kind") == "rewind":
         for path in map(_text, _list(own.get("removed"))):
             if path:
@@ -140,12 +140,12 @@ def _targets(own: dict[str, Any]) -> Iterator[str]:
 
 
 def _file(path: str, file: dict[str, Any], own: dict[str, Any]) -> TracedFile:
-    talks = [_object(talk) for talk in _list(file.get("conversations"))]
-    ranges = [each for talk in talks for each in _list(talk.get("ranges"))]
-    deed = own.get("op")
+    conversations = [_object(conversation) for conversation in _list(file.get("conversations"))]
+    ranges = [each for conversation in conversations for each in _list(conversation.get("ranges"))]
+    op = own.get("op")
     return TracedFile(
         path=path,
-        op=deed if deed in {"create", "modify", "delete", "rename", "mode"} else "modify",
+        op=op if op in {"create", "modify", "delete", "rename", "mode"} else "modify",
         before=_hash(own.get("before")),
         after=_hash(own.get("after")),
         origin=_text(own.get("from")),
@@ -172,50 +172,50 @@ def _ranges(found: list[Any]) -> tuple[LineRange, ...]:
     return tuple(ranges)
 
 
-def _related(talk: dict[str, Any]) -> Iterator[RelatedLink]:
-    for each in map(_object, _list(talk.get("related"))):
+def _related(conversation: dict[str, Any]) -> Iterator[RelatedLink]:
+    for each in map(_object, _list(conversation.get("related"))):
         url = _text(each.get("url")) or _text(each.get("value"))
         if url:
             yield RelatedLink(type=_text(each.get("type")), url=url)
 
 
-def _first_talk(record: dict[str, Any]) -> dict[str, Any]:
+def _first_conversation(record: dict[str, Any]) -> dict[str, Any]:
     for file in map(_object, _list(record.get("files"))):
-        for talk in map(_object, _list(file.get("conversations"))):
-            return talk
+        for conversation in map(_object, _list(file.get("conversations"))):
+            return conversation
     return {}
 
 
-def _intent_of_another(record: dict[str, Any], talk: dict[str, Any]) -> str:
+def _foreign_intent(record: dict[str, Any], conversation: dict[str, Any]) -> str:
     if named := _text(record.get("intent_id")):
         return named
-    urls = [each.url for each in _related(talk) if each.type in {"intent", "specification"}]
+    urls = [each.url for each in _related(conversation) if each.type in {"intent", "specification"}]
     return urls[0].removeprefix("urn:intent:") if urls else ""
 
 
-def _kind_of_another(record: dict[str, Any], files: tuple[TracedFile, ...]) -> str:
+def _foreign_kind(record: dict[str, Any], files: tuple[TracedFile, ...]) -> str:
     return "mutation" if files else "event"
 
 
-def _hash(held: object) -> FileHash | None:
-    told = _object(held)
-    digest, size = told.get("sha256"), told.get("size")
+def _hash(value: object) -> FileHash | None:
+    fields = _object(value)
+    digest, size = fields.get("sha256"), fields.get("size")
     if isinstance(digest, str) and isinstance(size, int):
         return FileHash(sha256=digest, size=size)
     return None
 
 
-def _object(held: object) -> dict[str, Any]:
-    return held if isinstance(held, dict) else {}
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def _list(held: object) -> list[Any]:
-    return held if isinstance(held, list) else []
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _text(held: object) -> str:
-    return held if isinstance(held, str) else ""
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
-def _number(held: object) -> int | None:
-    return held if isinstance(held, int) and not isinstance(held, bool) else None
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Checks a ledger of agent traces: `python3 verify_ledger.py [--head heads.json] PATH`.
+"""Verify a ledger of agent traces: `python3 verify_ledger.py [--head heads.json] PATH`.
 
-This one file needs nothing but Python, so that an auditor can run it without the product; the
-product itself verifies with the functions below. Only `main` and what stands after it touch
-files. PATH is an `.orchestration` folder or a ledger file. Exit codes: 0 for a whole, untouched
-ledger, 1 for findings, 2 for a wrong call.
+This file needs only Python, so that an auditor can run it without the product; the product uses the
+same functions. PATH is an `.orchestration` folder or a ledger file. Only the functions from
+`ledger_files` on touch files. Exit codes: 0 if the ledger is complete and unaltered, 1 if there are
+findings, 2 for wrong arguments.
 
-Every record carries the SHA-256 of its own canonical JSON and that of the record before it in
-the same stream; the first record of a stream names the tips of all others. Lines may stand in
-any order: `seq` decides. What a chain cannot show, that its end was cut off, is found by a head
-that is known from elsewhere (`--head`, `--expect`).
+Every record holds the SHA-256 of its own canonical JSON and that of the previous record in the same
+stream. The first record of a stream names the tips of all other streams. Lines may be in any order:
+`seq` is the order of a stream. A chain cannot show that its end was cut off; that takes a head
+known from elsewhere (`--head`, `--expect`).
 """
 
 import hmac
@@ -24,17 +24,17 @@ from typing import Any, NamedTuple, NoReturn
 PREFIX = "sha256:"
 LARGEST_INTEGER = 2**53 - 1
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes above which a line is not read: no writer makes such, and memory has an end."""
-MARK = 16
-"""Bytes kept of a record's hash. They are compared where a record comes twice or is referred to."""
-WAITING = 100_000
-"""Records of one stream that may come before their turn."""
-SHOWN = 1_000
-"""Findings that are kept; of those after them only the number is."""
-BACKWARDS = 300
-"""Seconds by which clocks may go back inside a stream."""
-NO_BYTES = bytes(32)
-"""What the digest of a file begins with."""
+"""Maximum bytes of a line, to bound memory. No writer makes longer ones."""
+HASH_BYTES = 16
+"""Bytes kept of a record's hash, to compare repeated records and references."""
+MAX_EARLY = 100_000
+"""Maximum records of one stream held back because an earlier record has not been read yet."""
+MAX_FINDINGS = 1_000
+"""Maximum failures kept in the report; later ones are only counted."""
+CLOCK_TOLERANCE = 300
+"""Seconds that timestamps may go back within a stream without a warning."""
+EMPTY_DIGEST = bytes(32)
+"""The digest of an empty file."""
 UNSIGNED = "from another machine, from before records were signed, or forged"
 CLAIM = (
     "Shows that records were not altered or removed since the known head; it cannot show that "
@@ -42,21 +42,21 @@ CLAIM = (
 )
 
 Tip = tuple[str, int, str]
-"""A record by its stream, its place there and its hash."""
+"""Stream, sequence number and hash of a record."""
 
 
 def canonical(value: object) -> bytes:
-    """The one way to write a value (RFC 8785, within the limits below).
+    """Encode a value as canonical JSON (RFC 8785, with the limits below).
 
-    Raises ValueError for what has no such form here: numbers with a fraction or beyond 2^53 - 1,
-    keys that are not ASCII, and text that is not Unicode.
+    Raises ValueError for non-integer numbers, integers beyond 2^53 - 1, keys that are not ASCII,
+    and text with lone surrogates.
     """
     _check(value)
-    return _encoded(value)
+    return _encode(value)
 
 
 def leaf_hash(record: dict[str, Any]) -> str:
-    """The hash of a record, computed without the `hash` it carries (RFC 6962, a leaf)."""
+    """Hash of a record without its own `hash` member (an RFC 6962 leaf)."""
     own = record["metadata"]["orchestration"]
     bare = {name: value for name, value in own.items() if name != "hash"}
     whole = {**record, "metadata": {**record["metadata"], "orchestration": bare}}
@@ -64,28 +64,31 @@ def leaf_hash(record: dict[str, Any]) -> str:
 
 
 def key_id(key: bytes) -> str:
-    """The name of a signing key, which gives nothing of it away."""
+    """Public id of a signing key; it does not reveal the key."""
     return sha256(b"trace key\0" + key).hexdigest()[:16]
 
 
 def signature(key: bytes, record: bytes) -> str:
-    """Of a record in canonical form, without its `hash` and its `mac`."""
+    """Sign a record, given as canonical JSON without its `hash` and `mac`."""
     return f"{key_id(key)}:{hmac.digest(key, record, 'sha256').hex()}"
 
 
 def state_id(tips: Iterable[Tip]) -> str:
-    """One value for a whole ledger."""
-    named = [{"hash": mark, "seq": seq, "stream": stream} for stream, seq, mark in sorted(tips)]
-    return PREFIX + sha256(b"\2" + canonical(named)).hexdigest()
+    """One hash that identifies the state of a whole ledger."""
+    return PREFIX + sha256(b"\2" + canonical(tips_json(sorted(tips)))).hexdigest()
 
 
-def digest_after(digest: bytes, line: bytes) -> bytes:
-    """What a file's lines so far amount to, after one more: it tells their bytes and order."""
+def tips_json(tips: Iterable[Tip]) -> list[dict[str, Any]]:
+    return [{"stream": stream, "seq": seq, "hash": hash_} for stream, seq, hash_ in tips]
+
+
+def extend_digest(digest: bytes, line: bytes) -> bytes:
+    """Running digest of a file's lines; depends on their bytes and order."""
     return sha256(digest + line).digest()
 
 
 class MerkleTree:
-    """The root of RFC 6962 over leaves that come one by one. It grows with their logarithm."""
+    """Incremental RFC 6962 Merkle tree. Memory grows with the logarithm of the leaves."""
 
     def __init__(self, peaks: Iterable[tuple[int, bytes]] = ()) -> None:
         self._peaks = list(peaks)
@@ -99,7 +102,7 @@ class MerkleTree:
 
     @property
     def peaks(self) -> list[tuple[int, bytes]]:
-        """All there is to go on from, largest first."""
+        """Roots of the complete subtrees, largest first: all that is needed to restore the tree."""
         return list(self._peaks)
 
     @property
@@ -114,12 +117,12 @@ class MerkleTree:
 
 LARGEST_UNPACKED = 256 * 1024 * 1024
 LARGEST_PLAIN = 4 * 1024 * 1024 * 1024
-"""Bytes of one file of a ledger, which is sealed long before."""
+"""Maximum bytes of a ledger file. Writers seal files long before they are this large."""
 
 
 class KnownHead(NamedTuple):
-    """What is known of a ledger: all tips that were ever seen, and how the active file was left:
-    how far it reached, the digest of its lines up to there, and the state the ledger had."""
+    """What is known of a ledger: all tips ever seen, the number of records, the size and the
+    line digest of the active file (-1 and empty if unknown), and the ledger's state."""
 
     tips: tuple[Tip, ...]
     records: int
@@ -128,7 +131,7 @@ class KnownHead(NamedTuple):
     state: str = ""
 
 
-class Remark(NamedTuple):
+class LedgerFinding(NamedTuple):
     level: str
     """FAIL, WARN or INFO."""
     code: str
@@ -139,11 +142,11 @@ class Remark(NamedTuple):
 
     @property
     def breaks(self) -> bool:
-        """Whether the ledger can no longer be called whole and untouched."""
+        """Whether the ledger is no longer complete and unaltered."""
         return self.level == "FAIL" or self.code in _BREAKING
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.file} line {self.line}: " if self.line else ""
 
 
@@ -158,15 +161,15 @@ class Report(NamedTuple):
     tips: tuple[Tip, ...]
     seals: int
     known: str
-    """What was known of the head, in words; empty if nothing was."""
-    findings: tuple[Remark, ...]
-    untold: int
-    """Failures beyond those that were kept."""
+    """Result of the comparison with the known head, as text; empty if there was none."""
+    findings: tuple[LedgerFinding, ...]
+    omitted: int
+    """Number of failures that are not in `findings`."""
     unchained: dict[str, int]
-    """Records without a chain, by the tool that wrote them."""
+    """Number of records without a chain, by the tool that wrote them."""
     kinds: dict[str, int]
     signed: int | None = None
-    """Records whose signature was checked and holds; None if there was no key to check with."""
+    """Number of records with a valid signature; None if there was no key to check with."""
 
     @property
     def state(self) -> str:
@@ -174,11 +177,11 @@ class Report(NamedTuple):
 
     @property
     def failures(self) -> int:
-        return self.untold + sum(finding.level == "FAIL" for finding in self.findings)
+        return self.omitted + sum(finding.level == "FAIL" for finding in self.findings)
 
     @property
     def whole(self) -> bool:
-        return not self.untold and not any(finding.breaks for finding in self.findings)
+        return not self.omitted and not any(finding.breaks for finding in self.findings)
 
 
 class Site(NamedTuple):
@@ -188,26 +191,26 @@ class Site(NamedTuple):
 
 
 class _Chain:
-    """What is kept of one stream while its records pass by."""
+    """State of one stream while its records are read."""
 
-    __slots__ = ("broken", "early", "last", "marks", "seq", "time")
+    __slots__ = ("broken", "early", "hashes", "last", "seq", "time")
 
     def __init__(self) -> None:
         self.seq = 0
-        """The number of records that came in their turn."""
+        """Number of records read in sequence; later ones wait in `early`."""
         self.last: str | None = None
-        self.marks = bytearray()
+        self.hashes = bytearray()
         self.early: dict[int, tuple[str | None, str, Site]] = {}
         self.time = ""
         self.broken = False
 
-    def holds(self, seq: int, mark: str) -> bool | None:
-        """Whether the record of that place is the one named; None if there is none yet."""
+    def holds(self, seq: int, hash_: str) -> bool | None:
+        """Whether record `seq` has this hash; None if it has not been read."""
         if seq in self.early:
-            return self.early[seq][1] == mark
+            return self.early[seq][1] == hash_
         if not 0 <= seq < self.seq:
             return None
-        return self.marks[seq * MARK : (seq + 1) * MARK] == _mark(mark)
+        return self.hashes[seq * HASH_BYTES : (seq + 1) * HASH_BYTES] == _hash_prefix(hash_)
 
     @property
     def tip(self) -> tuple[int, str]:
@@ -218,7 +221,7 @@ class _Chain:
 
 
 class Verifier:
-    """Hears every line of a ledger once, in any order of files, and then gives its report."""
+    """Reads every line of a ledger once, its files in any order, then reports."""
 
     def __init__(
         self,
@@ -228,56 +231,56 @@ class Verifier:
         require_chain: bool = False,
         keys: Iterable[bytes] = (),
     ) -> None:
-        """`keys` are those with which records are signed; without any, signatures do not count."""
+        """`keys` are the signing keys; without any, signatures are not checked."""
         self._keys = {key_id(key): key for key in keys}
         self._signed = 0
         self._known = known
         self._expected = expected.removeprefix(PREFIX).lower()
         self._require_chain = require_chain
         self._streams: dict[str, _Chain] = {}
-        self._findings: list[Remark] = []
-        self._failures = self._untold = 0
+        self._findings: list[LedgerFinding] = []
+        self._failures = self._omitted = 0
         self._references: list[tuple[Tip, Site]] = []
         self._anchored: dict[str, int] = {}
-        self._grounds: dict[str, list[tuple[str, int]]] = {}
-        """Which records each stream builds upon."""
+        self._anchors: dict[str, list[tuple[str, int]]] = {}
+        """The records that each stream names as anchors, as (stream, seq)."""
         self._pruned: list[tuple[str, int, dict[str, Any]]] = []
-        """The tombstones: the stream and the place of each, and what it says of one file."""
-        self._absent: set[Tip] = set()
-        """Records that are known to be away."""
+        """Tombstones of pruned files: stream and seq of the record, and its entry for one file."""
+        self._excused: set[Tip] = set()
+        """Tips of files that were pruned or skipped, so references to them are not failures."""
         self._states: set[str] = set()
         self._unchained: Counter[str] = Counter()
-        self._odd: Counter[str] = Counter()
+        self._oddities: Counter[str] = Counter()
         self._kinds: Counter[str] = Counter()
         self._files = self._records = self._seals = 0
-        self._left_digest, self._left_longer = "", False
+        self._active_digest, self._active_grew = "", False
 
     def read(self, name: str, lines: Iterable[bytes], *, sealed: bool = False) -> None:
-        """Take in one file. Lines keep their line ends; a sealed file must end with its seal."""
+        """Read one file. Lines keep their line ends; a sealed file must end with its seal."""
         self._files += 1
         tree, leaves, seal = MerkleTree(), 0, False
-        digest, offset, number, torn = NO_BYTES, 0, 0, False
+        digest, offset, number, torn = EMPTY_DIGEST, 0, 0, False
         follow = -1 if sealed or self._known is None else self._known.size
         if follow == 0:
-            self._left_digest = digest.hex()
+            self._active_digest = digest.hex()
         for number, line in enumerate(lines, 1):
             if torn:
                 self._fail("unreadable", "is longer than a record can be", Site(name, number - 1))
             torn = not line.endswith(b"\n")
             records = list(self._records_on(line, Site(name, number)))
             if offset < follow:
-                digest, offset = digest_after(digest, line), offset + len(line)
+                digest, offset = extend_digest(digest, line), offset + len(line)
                 if offset == follow:
-                    self._left_digest = digest.hex()
+                    self._active_digest = digest.hex()
             elif not sealed and (records or not line.strip()):
-                self._left_longer = True
-            for own, mark, place in records:
+                self._active_grew = True
+            for own, hash_, site in records:
                 seal = own.get("kind") == "seal"
                 if seal:
-                    self._check_seal(own, tree.root, leaves, place)
-                self._take(own, mark, place)
+                    self._check_seal(own, tree.root, leaves, site)
+                self._add_record(own, hash_, site)
                 leaves += 1
-                tree.add(bytes.fromhex(mark[len(PREFIX) :]))
+                tree.add(bytes.fromhex(hash_[len(PREFIX) :]))
         if torn:
             self._warn(
                 "torn-tail",
@@ -287,31 +290,33 @@ class Verifier:
         if sealed and not seal:
             self._fail("seal", "a sealed file does not end with its seal", Site(name, number))
 
-    def unreadable(self, name: str, why: str) -> None:
+    def add_unreadable(self, name: str, why: str) -> None:
         self._fail("unreadable", f"cannot be read ({why})", Site(name, 1))
 
-    def backlog(self, entries: int) -> None:
-        """Say how many calls were begun and never recorded."""
+    def warn_unrecorded(self, entries: int, remarks: Iterable[str] = ()) -> None:
+        """Warn about calls that were started and not recorded, and about damaged journals."""
+        for text in remarks:
+            self._warn("journal", text, None)
         if entries:
             calls = "call was" if entries == 1 else "calls were"
-            self._warn("backlog", f"{entries} {calls} begun and not recorded yet", None)
+            self._warn("backlog", f"{entries} {calls} started and not recorded yet", None)
 
-    def pass_over(self, tips: Iterable[Tip]) -> None:
-        """The file that ends with these is not to be read."""
-        self._absent.update(tips)
+    def skip(self, tips: Iterable[Tip]) -> None:
+        """Skip the file that ends with these tips."""
+        self._excused.update(tips)
 
     def report(self) -> Report:
         for stream, state in self._streams.items():
             self._check_gaps(stream, state)
         self._check_pruned()
-        for tip, place in self._references:
-            away = tip in self._absent and tip[0] not in self._streams
+        for tip, site in self._references:
+            away = tip in self._excused and tip[0] not in self._streams
             if self._holds(tip) is not True and not away:
-                self._missing_anchor(tip, place)
+                self._fail_anchor(tip, site)
         tips = self._tips()
         known = self._check_known(tips)
         self._check_expected(tips)
-        self._tell_oddities()
+        self._report_oddities()
         return Report(
             files=self._files,
             records=self._records,
@@ -321,35 +326,35 @@ class Verifier:
             seals=self._seals,
             known=known,
             findings=tuple(self._findings),
-            untold=self._untold,
+            omitted=self._omitted,
             unchained=dict(self._unchained),
             kinds=dict(self._kinds),
             signed=self._signed if self._keys else None,
         )
 
-    def _records_on(self, line: bytes, place: Site) -> Iterator[tuple[dict[str, Any], str, Site]]:
-        """Every record of ours on the line: our part, its true hash, and where it is."""
+    def _records_on(self, line: bytes, site: Site) -> Iterator[tuple[dict[str, Any], str, Site]]:
+        """Yield the chain entry, the computed hash and the position of each chained record."""
         if not line.strip():
-            self._odd["blank"] += 1
+            self._oddities["blank"] += 1
             return
-        records, plain = self._decoded(line, place)
+        records, plain = self._decode(line, site)
         for record in records:
-            own = own_part(record)
+            own = chain_entry(record)
             if own is None:
-                self._note_unchained(record, place)
+                self._note_unchained(record, site)
                 continue
-            self._odd["rewritten"] += not plain
-            whole = line.rstrip(b"\n") if plain else _encoded(record)
-            mark = _hash_of(whole, own)
-            if mark != own["hash"]:
-                where = place._replace(detail=_described(own, record))
+            self._oddities["rewritten"] += not plain
+            whole = line.rstrip(b"\n") if plain else _encode(record)
+            hash_ = _hash_of(whole, own)
+            if hash_ != own["hash"]:
+                where = site._replace(detail=_summary(own, record))
                 self._fail("hash", "content does not match its hash", where, own["stream"])
             if self._keys:
-                self._check_signature(whole, own, place)
-            yield {**own, "timestamp": record.get("timestamp")}, mark, place
+                self._check_signature(whole, own, site)
+            yield {**own, "timestamp": record.get("timestamp")}, hash_, site
 
-    def _check_signature(self, whole: bytes, own: dict[str, Any], place: Site) -> None:
-        """Only who has the key can sign, so a record that is signed was written here."""
+    def _check_signature(self, whole: bytes, own: dict[str, Any], site: Site) -> None:
+        """Check the signature, if it was made with one of our keys."""
         mac = own.get("mac")
         key = self._keys.get(mac.partition(":")[0]) if isinstance(mac, str) else None
         if key is None or not isinstance(mac, str):
@@ -360,26 +365,26 @@ class Verifier:
         if hmac.compare_digest(signature(key, bare).encode(), mac.encode("utf-8", "replace")):
             self._signed += 1
         else:
-            self._fail("signature", "does not match its signature", place, own["stream"])
+            self._fail("signature", "does not match its signature", site, own["stream"])
 
-    def _decoded(self, line: bytes, place: Site) -> tuple[list[Any], bool]:
-        """The objects on the line, and whether it is one object in canonical form."""
+    def _decode(self, line: bytes, site: Site) -> tuple[list[Any], bool]:
+        """The objects on the line, and whether the line is a single object in canonical form."""
         try:
             text = line.decode("utf-8")
             record = _DECODER.decode(text)
-            if _encoded(record) == line.rstrip(b"\n"):
+            if _encode(record) == line.rstrip(b"\n"):
                 return [record], True
         except (ValueError, RecursionError):
-            pass  # several objects, those of another writer, or damage: told apart below
+            pass  # several objects, a foreign record, or damage: see below
         try:
-            return list(decoded_objects(line.decode("utf-8"), _STRICT)), False
+            return list(decode_objects(line.decode("utf-8"), _STRICT)), False
         except (ValueError, RecursionError) as error:
-            others = _of_other_writers(line)
-            if not others and line.endswith(b"\n"):
-                self._fail("unreadable", f"is not a record ({_short(error)})", place)
-            return others, False
+            foreign = _foreign_objects(line)
+            if not foreign and line.endswith(b"\n"):
+                self._fail("unreadable", f"is not a record ({_error_text(error)})", site)
+            return foreign, False
 
-    def _take(self, own: dict[str, Any], mark: str, place: Site) -> None:
+    def _add_record(self, own: dict[str, Any], hash_: str, site: Site) -> None:
         self._records += 1
         kind = str(own.get("kind"))
         self._kinds[kind] += 1
@@ -388,95 +393,95 @@ class Verifier:
         if state is None:
             state = self._streams[name] = _Chain()
         if seq == state.seq:
-            self._link(state, prev, mark, name, place)
+            self._link(state, prev, hash_, name, site)
             while state.seq in state.early:
-                prev, mark, where = state.early.pop(state.seq)
-                self._link(state, prev, mark, name, where)
+                prev, hash_, where = state.early.pop(state.seq)
+                self._link(state, prev, hash_, name, where)
         elif seq < state.seq or seq in state.early:
-            self._check_twin(state, seq, mark, name, place)
+            self._check_repeated(state, seq, hash_, name, site)
         else:
-            self._odd["early"] += 1
-            if len(state.early) < WAITING:
-                state.early[seq] = (prev, mark, place)
+            self._oddities["early"] += 1
+            if len(state.early) < MAX_EARLY:
+                state.early[seq] = (prev, hash_, site)
             elif not state.broken:
-                self._fail("gap", f"record #{state.seq} is missing", place, name)
-        self._check_time(state, own["timestamp"], place, name)
+                self._fail("gap", f"record #{state.seq} is missing", site, name)
+        self._check_time(state, own["timestamp"], site, name)
         if kind in _REFERRING or "anchors" in own or "tips" in own:
-            self._refer(own, kind, place)
+            self._add_references(own, kind, site)
 
-    def _link(self, state: _Chain, prev: str | None, mark: str, name: str, place: Site) -> None:
+    def _link(self, state: _Chain, prev: str | None, hash_: str, name: str, site: Site) -> None:
         if prev != state.last:
             before = f"record #{state.seq - 1}" if state.seq else "the beginning of a stream"
-            self._fail("prev", f"prev does not match {before}", place, name)
-        state.marks += _mark(mark)
-        state.last = mark
+            self._fail("prev", f"prev does not match {before}", site, name)
+        state.hashes += _hash_prefix(hash_)
+        state.last = hash_
         state.seq += 1
 
-    def _check_twin(self, state: _Chain, seq: int, mark: str, name: str, place: Site) -> None:
-        if state.holds(seq, mark):
-            self._odd["twice"] += 1
+    def _check_repeated(self, state: _Chain, seq: int, hash_: str, name: str, site: Site) -> None:
+        if state.holds(seq, hash_):
+            self._oddities["twice"] += 1
         else:
-            self._fail("fork", f"another record #{seq} of its stream differs", place, name)
+            self._fail("fork", f"another record #{seq} of its stream differs", site, name)
 
-    def _check_time(self, state: _Chain, time: object, place: Site, name: str) -> None:
+    def _check_time(self, state: _Chain, time: object, site: Site, name: str) -> None:
         if not isinstance(time, str):
             return
-        if time < state.time and _seconds_between(time, state.time) > BACKWARDS:
-            self._warn("clock", f"time runs backwards in stream {name}", place)
+        if time < state.time and _seconds_between(time, state.time) > CLOCK_TOLERANCE:
+            self._warn("clock", f"time runs backwards in stream {name}", site)
         state.time = max(time, state.time)
 
-    def _refer(self, own: dict[str, Any], kind: str, place: Site) -> None:
-        """Note what the record says of other streams: it must all be there in the end."""
-        anchors, tips = tips_in(own.get("anchors")), tips_in(own.get("tips"))
+    def _add_references(self, own: dict[str, Any], kind: str, site: Site) -> None:
+        """Collect the records that this record names; `report` checks that they exist."""
+        anchors, tips = parse_tips(own.get("anchors")), parse_tips(own.get("tips"))
         if anchors is None or tips is None:
-            self._fail("anchor", "refers to other records in a wrong form", place, own["stream"])
+            self._fail("anchor", "refers to other records in a wrong form", site, own["stream"])
             return
         for tip in anchors:
             if tip[0] != own["stream"]:
                 self._anchored[tip[0]] = max(tip[1], self._anchored.get(tip[0], -1))
-                self._grounds.setdefault(own["stream"], []).append(tip[:2])
+                self._anchors.setdefault(own["stream"], []).append(tip[:2])
         if isinstance(pruned := own.get("pruned"), list):
             files = [file for file in pruned if isinstance(file, dict)]
             self._pruned += [(own["stream"], own["seq"], file) for file in files]
         for tip in (*anchors, *tips):
             if self._holds(tip) is not True:
-                self._references.append((tip, place))
+                self._references.append((tip, site))
         if kind == "checkpoint" and "state" in own:
             if own["state"] != state_id(tips):
-                self._fail("checkpoint", "state does not match its tips", place, own["stream"])
+                self._fail("checkpoint", "state does not match its tips", site, own["stream"])
             self._states.add(str(own["state"]).removeprefix(PREFIX))
 
-    def _check_seal(self, own: dict[str, Any], root: str, leaves: int, place: Site) -> None:
+    def _check_seal(self, own: dict[str, Any], root: str, leaves: int, site: Site) -> None:
         if own.get("root") == PREFIX + root and own.get("records") == leaves:
             self._seals += 1
         else:
-            self._fail("seal", "the seal does not match the records before it", place)
+            self._fail("seal", "the seal does not match the records before it", site)
 
     def _check_gaps(self, name: str, state: _Chain) -> None:
         if not state.early:
             return
         missing, before = state.seq, state.last
         for seq in sorted(state.early):
-            prev, mark, place = state.early[seq]
+            prev, hash_, site = state.early[seq]
             if seq != missing:
                 lost = (
                     f"record #{missing} is"
                     if seq == missing + 1
                     else (f"records #{missing} to #{seq - 1} are")
                 )
-                self._fail("gap", f"{lost} missing before #{seq}", place, name)
+                self._fail("gap", f"{lost} missing before #{seq}", site, name)
             elif prev != before:
-                self._fail("prev", f"prev does not match record #{seq - 1}", place, name)
-            missing, before = seq + 1, mark
+                self._fail("prev", f"prev does not match record #{seq - 1}", site, name)
+            missing, before = seq + 1, hash_
 
     def _holds(self, tip: Tip) -> bool | None:
         state = self._streams.get(tip[0])
         return None if state is None else state.holds(tip[1], tip[2])
 
-    def _missing_anchor(self, tip: Tip, place: Site) -> None:
+    def _fail_anchor(self, tip: Tip, site: Site) -> None:
         stream, seq, _ = tip
         there = "is different" if self._holds(tip) is False else "is absent"
-        self._fail("anchor", f"record #{seq} of stream {stream}, named here, {there}", place)
+        self._fail("anchor", f"record #{seq} of stream {stream}, named here, {there}", site)
         if stream in self._streams:
             self._streams[stream].broken = True
 
@@ -485,30 +490,30 @@ class Verifier:
         return tuple(sorted(tip for tip in tips if tip[1] > self._anchored.get(tip[0], -1)))
 
     def _check_pruned(self) -> None:
-        """Say what was removed with a tombstone in its place. Anybody can write a tombstone: if
-        the head is known, only one that it covers excuses that a file is away."""
+        """Report pruned files. Anyone can write a tombstone, so if a head is known, it must
+        cover the tombstone; otherwise the missing file is a finding."""
         covered = self._covered_by_known() if self._known and self._pruned else {}
         for stream, seq, file in self._pruned:
-            tips = tips_in(file.get("tips")) or []
+            tips = parse_tips(file.get("tips")) or []
             if not tips or any(tip[0] in self._streams for tip in tips):
                 continue
             if self._known and seq > covered.get(stream, -1):
                 text = "was pruned, and the known head does not cover that"
                 self._warn("pruned-by-others", f"{file.get('file')} {text}", None)
-            self._absent.update(tips)
+            self._excused.update(tips)
             span = f"{str(file.get('first_time'))[:10]} to {str(file.get('last_time'))[:10]}"
             self._info(
                 "pruned", f"{file.get('file')} was pruned ({file.get('records')} records, {span})"
             )
 
     def _covered_by_known(self) -> dict[str, int]:
-        """How far each stream is known, by its own tip or because another builds upon it."""
+        """The highest known `seq` of each stream, from its tip or from streams anchored to it."""
         covered: dict[str, int] = {}
         left = [tip[:2] for tip in self._known.tips] if self._known else []
         while left:
             stream, seq = left.pop()
             if stream not in covered:
-                left += self._grounds.get(stream, [])
+                left += self._anchors.get(stream, [])
             covered[stream] = max(seq, covered.get(stream, -1))
         return covered
 
@@ -519,7 +524,7 @@ class Verifier:
             tip
             for tip in self._known.tips
             if self._holds(tip) is not True
-            and not (tip in self._absent and tip[0] not in self._streams)
+            and not (tip in self._excused and tip[0] not in self._streams)
         ]
         for stream, seq, _ in absent:
             self._warn(
@@ -532,10 +537,10 @@ class Verifier:
             return f"{len(absent)} of {len(self._known.tips)} missing"
         if not set(tips) <= set(self._known.tips):
             self._info("merged", "records that the known head does not cover were added or merged")
-        # after a merge of branches the file is not as anybody left it
-        as_left = self._left_digest == self._known.digest and not self._left_longer
-        if self._known.state == state_id(tips) and not as_left:
-            # `seq` decides, not the place of a line: nothing is lost or changed by it
+        # a merge changes the file and the state: compare only if the state is the same
+        unchanged = self._active_digest == self._known.digest and not self._active_grew
+        if self._known.state == state_id(tips) and not unchanged:
+            # only a warning: `seq` is the order, so nothing is lost
             self._warn("not-as-left", "lines were reordered or repeated since", None)
         return f"ok ({self._known.records:,} records)"
 
@@ -549,16 +554,16 @@ class Verifier:
                 "expected", f"the ledger was never in the expected state {wanted[:16]}", None
             )
 
-    def _tell_oddities(self) -> None:
-        sayings = {
+    def _report_oddities(self) -> None:
+        labels = {
             "twice": ("INFO", "repeated line", "repeated lines"),
             "early": ("INFO", "line out of order", "lines out of order"),
             "rewritten": ("WARN", "line not in canonical form", "lines not in canonical form"),
             "blank": ("WARN", "empty line", "empty lines"),
         }
-        for code, (level, one, many) in sayings.items():
-            if count := self._odd[code]:
-                self._add(Remark(level, code, f"{count:,} {one if count == 1 else many}"))
+        for code, (level, one, many) in labels.items():
+            if count := self._oddities[code]:
+                self._add(LedgerFinding(level, code, f"{count:,} {one if count == 1 else many}"))
         for kind, words in {"repair": "repaired tail", "recovered": "recovered call"}.items():
             if count := self._kinds[kind]:
                 self._info(kind, f"{count:,} {words}{'' if count == 1 else 's'}")
@@ -568,46 +573,46 @@ class Verifier:
             self._warn("unsigned", f"{unsigned:,} {records} not signed here: {UNSIGNED}", None)
         for writer, count in self._unchained.items():
             self._add(
-                Remark(
+                LedgerFinding(
                     "FAIL" if self._require_chain else "WARN",
                     "unchained",
                     f'{count:,} unchained record{"" if count == 1 else "s"} by "{writer}"',
                 )
             )
 
-    def _note_unchained(self, record: object, place: Site) -> None:
+    def _note_unchained(self, record: object, site: Site) -> None:
         if not isinstance(record, dict):
-            self._fail("unreadable", "is not a record", place)
+            self._fail("unreadable", "is not a record", site)
             return
-        if _claims_a_chain(record):
-            self._fail("shape", "has an incomplete chain entry", place)
+        if _has_chain_fields(record):
+            self._fail("shape", "has an incomplete chain entry", site)
             return
         tool = record.get("tool")
         name = tool.get("name") if isinstance(tool, dict) else None
-        # whoever writes may choose any name: of a thousand, the rest are one
+        # foreign writers can use any number of names
         known = str(name or "unknown")[:80]
-        self._unchained[known if len(self._unchained) < SHOWN else "others"] += 1
+        self._unchained[known if len(self._unchained) < MAX_FINDINGS else "others"] += 1
 
-    def _fail(self, code: str, text: str, place: Site | None, stream: str = "") -> None:
+    def _fail(self, code: str, text: str, site: Site | None, stream: str = "") -> None:
         if stream in self._streams:
             self._streams[stream].broken = True
         elif stream:
             self._streams[stream] = _Chain()
             self._streams[stream].broken = True
         self._failures += 1
-        if self._failures > SHOWN:
-            self._untold += 1
+        if self._failures > MAX_FINDINGS:
+            self._omitted += 1
         else:
-            self._add(_finding("FAIL", code, text, place))
+            self._add(_finding("FAIL", code, text, site))
 
-    def _warn(self, code: str, text: str, place: Site | None) -> None:
-        if code in _BREAKING or len(self._findings) < 2 * SHOWN:
-            self._add(_finding("WARN", code, text, place))
+    def _warn(self, code: str, text: str, site: Site | None) -> None:
+        if code in _BREAKING or len(self._findings) < 2 * MAX_FINDINGS:
+            self._add(_finding("WARN", code, text, site))
 
     def _info(self, code: str, text: str) -> None:
-        self._add(Remark("INFO", code, text))
+        self._add(LedgerFinding("INFO", code, text))
 
-    def _add(self, finding: Remark) -> None:
+    def _add(self, finding: LedgerFinding) -> None:
         self._findings.append(finding)
 
 
@@ -617,21 +622,21 @@ _ENCODER = json.JSONEncoder(
 )
 
 
-def _encoded(value: object) -> bytes:
+def _encode(value: object) -> bytes:
     return _ENCODER.encode(value).encode("utf-8")
 
 
 def _check(value: object) -> None:
     if isinstance(value, dict):
-        for key, held in value.items():
+        for key, item in value.items():
             if not isinstance(key, str) or not key.isascii():
                 raise ValueError(f"{key!r} is not a key of ASCII characters")
-            _check(held)
+            _check(item)
     elif isinstance(value, list | tuple):
-        for held in value:
-            _check(held)
+        for item in value:
+            _check(item)
     elif isinstance(value, str):
-        value.encode("utf-8")  # a lone surrogate is no Unicode, and says so
+        value.encode("utf-8")  # raises for a lone surrogate
     elif isinstance(value, int):
         if abs(value) > LARGEST_INTEGER:
             raise ValueError(f"{value} is beyond 2^53 - 1")
@@ -644,10 +649,10 @@ def _refuse_number(text: str) -> NoReturn:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    held = dict(pairs)
-    if len(held) != len(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
         raise ValueError("a key appears twice in one object")
-    return held
+    return value
 
 
 _DECODER = json.JSONDecoder(parse_float=_refuse_number, parse_constant=_refuse_number)
@@ -659,8 +664,8 @@ _STRICT = json.JSONDecoder(
 _LENIENT = json.JSONDecoder()
 
 
-def decoded_objects(text: str, decoder: json.JSONDecoder = _LENIENT) -> Iterator[Any]:
-    """The objects of a line, which may hold several (a torn one followed by an append does)."""
+def decode_objects(text: str, decoder: json.JSONDecoder = _LENIENT) -> Iterator[Any]:
+    """Decode the objects on a line. There can be several: a writer may append to a torn line."""
     at, text = 0, text.strip()
     while at < len(text):
         value, at = decoder.raw_decode(text, at)
@@ -669,45 +674,45 @@ def decoded_objects(text: str, decoder: json.JSONDecoder = _LENIENT) -> Iterator
             at += 1
 
 
-def _of_other_writers(line: bytes) -> list[Any]:
-    """The objects of a line that breaks our rules, if none of them claims to keep them."""
+def _foreign_objects(line: bytes) -> list[Any]:
+    """The objects on a line that is not valid in our format, if none of them has a chain entry."""
     try:
-        objects = list(decoded_objects(line.decode("utf-8")))
+        objects = list(decode_objects(line.decode("utf-8")))
     except (ValueError, RecursionError):
         return []
-    strange = any(not isinstance(each, dict) or _claims_a_chain(each) for each in objects)
+    strange = any(not isinstance(each, dict) or _has_chain_fields(each) for each in objects)
     return [] if strange else objects
 
 
-def own_part(record: object) -> dict[str, Any] | None:
-    """What a record of ours says of its chain, if it is one."""
+def chain_entry(record: object) -> dict[str, Any] | None:
+    """The chain entry of a record (`metadata.orchestration`); None if it has no valid one."""
     if not isinstance(record, dict) or not isinstance(record.get("metadata"), dict):
         return None
     own = record["metadata"].get("orchestration")
-    return own if isinstance(own, dict) and _chained(own) else None
+    return own if isinstance(own, dict) and _is_chain_entry(own) else None
 
 
-def _chained(own: dict[str, Any]) -> bool:
+def _is_chain_entry(own: dict[str, Any]) -> bool:
+    """Whether the chain entry is valid. Foreign records may hold text that cannot be encoded."""
     seq, prev = own.get("seq"), own.get("prev", 0)
     return (
-        isinstance(own.get("stream"), str)
-        and type(seq) is int
+        type(seq) is int
         and 0 <= seq <= LARGEST_INTEGER
         and (prev is None or isinstance(prev, str))
-        and isinstance(own.get("hash"), str)
+        and all(isinstance(own.get(key), str) and own[key].isascii() for key in ("stream", "hash"))
     )
 
 
-def _claims_a_chain(record: dict[str, Any]) -> bool:
+def _has_chain_fields(record: dict[str, Any]) -> bool:
     metadata = record.get("metadata")
     own = metadata.get("orchestration") if isinstance(metadata, dict) else None
     return isinstance(own, dict) and not {"stream", "seq", "hash"}.isdisjoint(own)
 
 
 def _hash_of(whole: bytes, own: dict[str, Any]) -> str:
-    """The hash of a record in canonical form, from which its `hash` member is cut out."""
-    member = b'"hash":' + _encoded(own["hash"]) + b","
-    part = _own_bytes(whole, member)
+    """Hash a record given as canonical JSON, by cutting out its `hash` member."""
+    member = b'"hash":' + _encode(own["hash"]) + b","
+    part = _member_offset(whole, member)
     if part is None:
         return PREFIX + "0" * 64
     digest = sha256(b"\0")
@@ -716,21 +721,21 @@ def _hash_of(whole: bytes, own: dict[str, Any]) -> str:
     return PREFIX + digest.hexdigest()
 
 
-def _own_bytes(whole: bytes, member: bytes) -> int | None:
-    """Where the member is. It stands once: no record can hold its own hash a second time."""
+def _member_offset(whole: bytes, member: bytes) -> int | None:
+    """Offset of the member; None unless it occurs once, as a record cannot repeat its own hash."""
     at = whole.find(member)
     return at if at >= 0 and whole.find(member, at + 1) < 0 else None
 
 
-def _mark(text: str) -> bytes:
+def _hash_prefix(text: str) -> bytes:
     try:
-        return bytes.fromhex(text[len(PREFIX) : len(PREFIX) + 2 * MARK])
+        return bytes.fromhex(text[len(PREFIX) : len(PREFIX) + 2 * HASH_BYTES])
     except ValueError:
         return b""
 
 
-def tips_in(named: object) -> list[Tip] | None:
-    """The records a record names; None if it names them in another form than ours."""
+def parse_tips(named: object) -> list[Tip] | None:
+    """Parse the tips that a record names; None if they are not in our format."""
     if named is None:
         return []
     if not isinstance(named, list) or not all(isinstance(tip, dict) for tip in named):
@@ -748,22 +753,22 @@ def _seconds_between(earlier: str, later: str) -> float:
         return 0
 
 
-def _described(own: dict[str, Any], record: dict[str, Any]) -> str:
+def _summary(own: dict[str, Any], record: dict[str, Any]) -> str:
     files = record.get("files")
     first = files[0] if isinstance(files, list) and files else {}
     path = first.get("path", "") if isinstance(first, dict) else ""
     time = str(record.get("timestamp"))[:19].replace("T", " ")
-    said = [f"stream {own['stream'][:8]}… #{own['seq']}", f"{time}Z", own.get("kind"), path]
-    return ", ".join(str(word) for word in said if word)
+    parts = [f"stream {own['stream'][:8]}… #{own['seq']}", f"{time}Z", own.get("kind"), path]
+    return ", ".join(str(word) for word in parts if word)
 
 
-def _finding(level: str, code: str, text: str, place: Site | None) -> Remark:
-    if place is None:
-        return Remark(level, code, text)
-    return Remark(level, code, text, place.file, place.line, place.detail)
+def _finding(level: str, code: str, text: str, site: Site | None) -> LedgerFinding:
+    if site is None:
+        return LedgerFinding(level, code, text)
+    return LedgerFinding(level, code, text, site.file, site.line, site.detail)
 
 
-def _short(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error)[:120]
 
 
@@ -772,7 +777,7 @@ MISSING = (
     "was noted, or why its end is gone."
 )
 _DAMAGED = "Ask for an undamaged copy of the file."
-WAYS_OUT = {
+ADVICE = {
     **dict.fromkeys(
         (
             *("hash", "prev", "gap", "fork", "seal", "anchor", "checkpoint", "shape"),
@@ -785,34 +790,34 @@ WAYS_OUT = {
     "torn-tail": "Ask for the file again: its writer repairs the last line with the next record.",
     "pruned-by-others": "Ask who pruned it, and for a head that was noted later.",
 }
-"""What to do about findings, by their codes, for somebody who was handed the ledger."""
+"""Advice by finding code, for an auditor who was given the ledger."""
 
 
-def told(
+def format_report(
     report: Report,
     *,
     missing: str = MISSING,
-    ways_out: Mapping[str, str] = WAYS_OUT,
+    advice: Mapping[str, str] = ADVICE,
     strict: bool = False,
 ) -> str:
-    """The report as people read it. `missing` is said of a cut-off end; if warnings count, nothing
-    is claimed of a ledger that has any."""
+    """Format the report for people. `missing` is the message for a cut-off end. With `strict`, a
+    ledger with warnings gets no statement of what the check shows."""
     breaking = [finding for finding in report.findings if finding.breaks]
     others = [finding for finding in report.findings if finding.level == "WARN"]
-    rows = list(_failing(report, breaking, missing))
-    rows += [f"WARN  {each.place}{each.text}" for each in others if not each.breaks]
+    rows = list(_failure_rows(report, breaking, missing))
+    rows += [f"WARN  {each.location}{each.text}" for each in others if not each.breaks]
     if breaking:
         codes = dict.fromkeys(finding.code for finding in breaking)
         rows += [
-            _left(report),
-            *dict.fromkeys(ways_out[code] for code in codes if code in ways_out),
+            _failure_summary(report),
+            *dict.fromkeys(advice[code] for code in codes if code in advice),
         ]
         return "\n".join(rows)
     notes = [finding.text for finding in report.findings if finding.level == "INFO"]
     rows += [
-        _extent(report),
+        _size_text(report),
         "  chain      ok",
-        f"  anchors    ok ({_counted(len(report.tips), 'tip')})",
+        f"  anchors    ok ({_plural(len(report.tips), 'tip')})",
         f"  known head {report.known or 'none to compare with'}",
         *([f"  seals      {report.seals} ok"] if report.seals else []),
         *([] if report.signed is None else [f"  signed     {report.signed:,} here"]),
@@ -823,55 +828,55 @@ def told(
     return "\n".join(rows)
 
 
-def _failing(report: Report, breaking: list[Remark], missing: str) -> Iterator[str]:
-    """All that keeps the ledger from being whole. Of a cut-off end every head is a detail."""
+def _failure_rows(report: Report, breaking: list[LedgerFinding], missing: str) -> Iterator[str]:
+    """Yield the findings that break the ledger. Missing heads are details of one failure."""
     heads = [finding for finding in breaking if finding.code == "known-head"]
     if heads:
         yield f"FAIL  {missing}"
     yield from (f"      {finding.text}" for finding in heads)
     for finding in breaking:
         if finding.code != "known-head":
-            yield f"FAIL  {finding.place}{_with_detail(finding)}"
-    if report.untold:
-        yield f"FAIL  and {report.untold:,} more"
+            yield f"FAIL  {finding.location}{_with_detail(finding)}"
+    if report.omitted:
+        yield f"FAIL  and {report.omitted:,} more"
 
 
-def _left(report: Report) -> str:
+def _failure_summary(report: Report) -> str:
     if not report.failures:
-        return f"{_extent(report)} left"
+        return f"{_size_text(report)} left"
     intact = report.streams - report.broken_streams
     return (
-        f"{_counted(report.failures, 'failure')} in "
-        f"{_counted(report.broken_streams, 'stream')}; {_counted(intact, 'stream')} "
+        f"{_plural(report.failures, 'failure')} in "
+        f"{_plural(report.broken_streams, 'stream')}; {_plural(intact, 'stream')} "
         f"{'is' if intact == 1 else 'are'} intact"
     )
 
 
-def _extent(report: Report) -> str:
+def _size_text(report: Report) -> str:
     return (
-        f"{_counted(report.files, 'segment')}, {_counted(report.records, 'record')}, "
-        f"{_counted(report.streams, 'stream')}"
+        f"{_plural(report.files, 'segment')}, {_plural(report.records, 'record')}, "
+        f"{_plural(report.streams, 'stream')}"
     )
 
 
-def _with_detail(finding: Remark) -> str:
+def _with_detail(finding: LedgerFinding) -> str:
     return f"{finding.text}\n      {finding.detail}" if finding.detail else finding.text
 
 
-def _counted(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def known_head(text: str) -> KnownHead:
-    """What a `heads.json` says. Raises ValueError if it is none."""
-    held = json.loads(text)
-    tips = tips_in(held.get("tips")) if isinstance(held, dict) else None
-    if tips is None or not isinstance(held.get("records"), int):
+def parse_head(text: str) -> KnownHead:
+    """Parse a `heads.json`. Raises ValueError if it is not one."""
+    head = json.loads(text)
+    tips = parse_tips(head.get("tips")) if isinstance(head, dict) else None
+    if tips is None or not isinstance(head.get("records"), int):
         raise ValueError("it has no heads")
-    file = held.get("file") or {}
+    file = head.get("file") or {}
     return KnownHead(
         tips=tuple(tips),
-        records=held["records"],
+        records=head["records"],
         size=file.get("size", -1),
         digest=str(file.get("digest", "")),
         state=str(file.get("state", "")),
@@ -879,7 +884,7 @@ def known_head(text: str) -> KnownHead:
 
 
 def bounded_lines(readline: Callable[[int], bytes]) -> Iterator[bytes]:
-    """The lines of a file, the overlong ones in pieces."""
+    """Yield the lines of a file; overlong lines come in pieces."""
     while line := readline(LONGEST_LINE):
         yield line
 
@@ -910,25 +915,25 @@ def read_files(
 
     for name, sealed in files:
         try:
-            with _regular(name) as plain:
+            with _open_regular(name) as plain:
                 opened = gzip.GzipFile(fileobj=plain) if name.endswith(".gz") else plain
                 packed = opened is not plain
-                most = LARGEST_UNPACKED if packed else LARGEST_PLAIN
-                readline = _at_most(opened.readline, most)
+                limit = LARGEST_UNPACKED if packed else LARGEST_PLAIN
+                readline = _limit_bytes(opened.readline, limit)
                 verifier.read(shown(name), bounded_lines(readline), sealed=sealed)
         except (OSError, EOFError, zlib.error) as error:
-            verifier.unreadable(shown(name), _short(error))
+            verifier.add_unreadable(shown(name), _error_text(error))
 
 
 @contextmanager
-def _regular(name: str) -> Iterator[Any]:
-    """A file to read, and nothing that would make a reader wait for ever."""
+def _open_regular(name: str) -> Iterator[Any]:
+    """Open a regular file. Refuses links, and pipes and devices without blocking."""
     import os
     import stat
 
     def opener(path: str, flags: int) -> int:
-        careful = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-        return os.open(path, flags | careful)
+        safe_flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+        return os.open(path, flags | safe_flags)
 
     with open(name, "rb", opener=opener) as opened:
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
@@ -936,9 +941,9 @@ def _regular(name: str) -> Iterator[Any]:
         yield opened
 
 
-def _at_most(readline: Callable[[int], bytes], most: int) -> Callable[[int], bytes]:
-    """The same, but a small file cannot unpack to more than anybody can read."""
-    left = most
+def _limit_bytes(readline: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]:
+    """Limit the total bytes `readline` returns: a small file must not unpack to a huge one."""
+    left = limit
 
     def bounded(size: int) -> bytes:
         nonlocal left
@@ -963,31 +968,31 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--require-chain", action="store_true", help="reject unchained records")
     parser.add_argument("--key", metavar="FILE", help="the trace.key that records are signed with")
     parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
-    chosen = parser.parse_args(arguments)
-    files = ledger_files(chosen.path)
+    args = parser.parse_args(arguments)
+    files = ledger_files(args.path)
     if not files:
-        parser.error(f"there is no ledger at {chosen.path}")
+        parser.error(f"there is no ledger at {args.path}")
     known = None
-    if chosen.head:
+    if args.head:
         try:
-            with open(chosen.head, encoding="utf-8") as file:
-                known = known_head(file.read())
+            with open(args.head, encoding="utf-8") as file:
+                known = parse_head(file.read())
         except (OSError, ValueError) as error:
-            parser.error(f"{chosen.head} cannot be used ({error})")
+            parser.error(f"{args.head} cannot be used ({error})")
     keys = []
-    if chosen.key:
+    if args.key:
         try:
-            with open(chosen.key, "rb") as file:
+            with open(args.key, "rb") as file:
                 keys = [file.read()]
         except OSError as error:
-            parser.error(f"{chosen.key} cannot be used ({error})")
+            parser.error(f"{args.key} cannot be used ({error})")
     verifier = Verifier(
-        known=known, expected=chosen.expect, require_chain=chosen.require_chain, keys=keys
+        known=known, expected=args.expect, require_chain=args.require_chain, keys=keys
     )
     read_files(verifier, files)
     report = verifier.report()
-    print(told(report, strict=chosen.strict))
-    return exit_code(report, strict=chosen.strict)
+    print(format_report(report, strict=args.strict))
+    return exit_code(report, strict=args.strict)
 
 
 if __name__ == "__main__":

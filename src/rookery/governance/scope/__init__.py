@@ -1,5 +1,5 @@
 """Which paths and commands an intent covers.
 
-`Scope` is the pattern language, `scope_verdict` judges one path, `call_verdict` a whole call.
-It judges and has no effect.
+`scope_patterns` is the pattern language, `scope_verdict` judges one path, `call_verdict` a whole
+tool call. Nothing in this package asks the user or changes a file.
 """

@@ -1,7 +1,6 @@
-"""What an active intent has to say about one call.
+"""The verdict of the active intent on one tool call.
 
-Every objection is found, so that the model learns of all of them at once and a person is asked
-one question.
+All objections are collected, so that the model sees them together and the user gets one question.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,23 +42,23 @@ from rookery.governance.scope.touched_paths import (
 
 MOST_NAMED = 20
 LONGEST_GRANT = 300
-"""Characters of a command that can be allowed for the rest of a task."""
+"""Longest command line, in characters, that can be allowed for the rest of a task."""
 _ALLOWED_BY = {"REQ-001": "scope", "REQ-002": "unknown", "REQ-008": "delete"}
-"""Which flag of an unattended run stands for a yes."""
+"""Refusal code to the `--allow` value that approves it in a non-interactive run."""
 
 
-class CallStanding(Struct, frozen=True, kw_only=True):
-    """What holds at this moment. `sandboxed` if a command could not write outside the scope."""
+class CallContext(Struct, frozen=True, kw_only=True):
+    """The rules in force for a call. `sandboxed` means a command cannot write outside the scope."""
 
     intent: Intent
     policy: Policy
     digest: str
     rules: ScopeRules
     commands: CommandPolicy
-    commands_wrong: str = ""
+    commands_error: str = ""
     sandboxed: bool = False
-    unsandboxable: str = ""
-    """Why a command cannot be run as strictly as the policy wants."""
+    sandbox_error: str = ""
+    """Why the sandbox that the policy requires is not available; empty if it is."""
     grants: tuple[ScopeGranted, ...] = ()
     allow: frozenset[str] = frozenset()
 
@@ -71,7 +70,7 @@ class Objection(Struct, frozen=True, kw_only=True):
 
 
 class CallVerdict(Struct, frozen=True, kw_only=True):
-    """`label` is how records call what the scope has to do with it."""
+    """`label` is the scope verdict as it is written to the ledger."""
 
     objections: tuple[Objection, ...] = ()
     findings: tuple[PathFinding, ...] = ()
@@ -97,26 +96,26 @@ class CallVerdict(Struct, frozen=True, kw_only=True):
         )
 
 
-def judge_call(call: ToolCall, action: Action, at: CallStanding, layout: Layout) -> CallVerdict:
+def judge_call(call: ToolCall, action: Action, ctx: CallContext, layout: Layout) -> CallVerdict:
     paths = _paths(call, action, layout)
     known = reach(action.judgement) if action.command and action.judgement else None
     if known:
         paths = [NamedPath(each.path, each.op) for each in known.targets]
-    # what names no file still is a call: a command that only reads, a server's tool
+    # calls without paths are judged too: read-only commands, MCP tools
     findings = tuple(
-        _folder_of_scope(each, at, layout) if known else each
-        for each in judge_paths(layout, at.rules, paths)
+        _allow_scope_parents(each, ctx, layout) if known else each
+        for each in judge_paths(layout, ctx.rules, paths)
     )
     found = [
-        *_about_paths(findings, at),
-        *_about_rules(call, action, at, layout, findings),
-        *_about_unknown(call, action, at, known),
+        *_path_objections(findings, ctx),
+        *_rule_objections(call, action, ctx, layout, findings),
+        *_unknown_objections(call, action, ctx, known),
     ]
     kept, granted, flagged = [], [], []
     for each in found:
-        if each.decision is Decision.ASK and _granted(each, action, at):
+        if each.decision is Decision.ASK and _is_granted(each, action, ctx):
             granted.append(each)
-        elif each.decision is Decision.ASK and _ALLOWED_BY.get(each.refusal.code) in at.allow:
+        elif each.decision is Decision.ASK and _ALLOWED_BY.get(each.refusal.code) in ctx.allow:
             flagged.append(each)
         else:
             kept.append(each)
@@ -130,15 +129,15 @@ def judge_call(call: ToolCall, action: Action, at: CallStanding, layout: Layout)
         matched=ignored,
         by_flag=tuple(dict.fromkeys(each.refusal.code for each in flagged)),
     )
-    return replace(verdict, question=_question(verdict, action, at)) if kept else verdict
+    return replace(verdict, question=_question(verdict, action, ctx)) if kept else verdict
 
 
-def _folder_of_scope(finding: PathFinding, at: CallStanding, layout: Layout) -> PathFinding:
-    """To make a folder that everything in the scope lies in is implied by the scope."""
+def _allow_scope_parents(finding: PathFinding, ctx: CallContext, layout: Layout) -> PathFinding:
+    """Allow a command to create the parent folders of the scope, which the scope implies."""
     if finding.verdict is not PathVerdict.OUT_OF_SCOPE or finding.op not in (Op.CREATE, Op.MODIFY):
         return finding
     place = layout.root / finding.path
-    inner = writable_prefixes(at.intent.owned_scope)
+    inner = writable_prefixes(ctx.intent.owned_scope)
     within = any(each == finding.path or each.startswith(f"{finding.path}/") for each in inner)
     if not within or (place.exists() and not place.is_dir()):
         return finding
@@ -151,30 +150,30 @@ def _paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
     return server_paths(call, action) if action.external else []
 
 
-def _about_paths(findings: Sequence[PathFinding], at: CallStanding) -> Iterator[Objection]:
+def _path_objections(findings: Sequence[PathFinding], ctx: CallContext) -> Iterator[Objection]:
     for each in findings:
         if each.decision >= Decision.ASK:
-            yield Objection(decision=each.decision, refusal=_path_refusal(each, at), finding=each)
+            yield Objection(decision=each.decision, refusal=_path_refusal(each, ctx), finding=each)
 
 
-def _path_refusal(finding: PathFinding, at: CallStanding) -> Refusal:
+def _path_refusal(finding: PathFinding, ctx: CallContext) -> Refusal:
     target = RefusedTarget(finding.path, str(finding.op), str(finding.verdict))
     if finding.code == "REQ-001" and finding.verdict is PathVerdict.OUT_OF_SCOPE:
         refusal = scope_refusal(
-            intent_id=at.intent.id,
+            intent_id=ctx.intent.id,
             tool="",
             tool_use_id="",
             target=target,
-            scope=at.intent.owned_scope,
+            scope=ctx.intent.owned_scope,
         )
         return replace(refusal, reason=finding.reason)
     real = f"its real path is {finding.real_path}" if finding.real_path else ""
     return Refusal(
         code=finding.code,
         message=_MESSAGES[finding.code].format(
-            path=finding.path, intent=at.intent.id, why=finding.reason or "it is not allowed here"
+            path=finding.path, intent=ctx.intent.id, why=finding.reason or "it is not allowed here"
         ),
-        intent_id=at.intent.id,
+        intent_id=ctx.intent.id,
         targets=(target,),
         reason=finding.reason,
         steps=(real,) if real and finding.code == "REQ-015" else (),
@@ -191,49 +190,51 @@ _MESSAGES = {
 }
 
 
-def _about_rules(
+def _rule_objections(
     call: ToolCall,
     action: Action,
-    at: CallStanding,
+    ctx: CallContext,
     layout: Layout,
     findings: Sequence[PathFinding],
 ) -> Iterator[Objection]:
-    """What the intent's permissions and the project's command rules forbid or ask about."""
-    decision, rule = _decided(call, action, at, findings)
+    """Objections from the intent's permission rules and the project's command rules."""
+    decision, rule = _permission_decision(call, action, ctx, findings)
     if decision >= Decision.ASK:
         yield Objection(
             decision=decision,
-            refusal=_not_authorized(at, f"A rule of {at.intent.id} applies: {rule}."),
+            refusal=_not_authorized(ctx, f"A rule of {ctx.intent.id} applies: {rule}."),
         )
-    reading, rule = reading_verdict(at.intent.permissions, call, action, layout)
+    reading, rule = reading_verdict(ctx.intent.permissions, call, action, layout)
     if reading >= Decision.ASK:
         yield Objection(
             decision=reading,
-            refusal=_not_authorized(at, f"A rule of {at.intent.id} about reading applies: {rule}."),
+            refusal=_not_authorized(
+                ctx, f"A rule of {ctx.intent.id} about reading applies: {rule}."
+            ),
         )
     if not action.command:
         return
     judged = action.judgement
     words = judged.commands if judged else ()
     redirects = bool(judged and judged.targets)
-    said = opinion(at.commands, words, redirects=redirects)
-    if said.decision >= Decision.ASK:
-        why = f": {said.reason}" if said.reason else ""
+    verdict = opinion(ctx.commands, words, redirects=redirects)
+    if verdict.decision >= Decision.ASK:
+        why = f": {verdict.reason}" if verdict.reason else ""
         message = f"A command rule of the project applies{why}."
-        yield Objection(decision=said.decision, refusal=_not_authorized(at, message))
-    if at.commands_wrong:
-        why = f"The project's command rules cannot be read: {at.commands_wrong}."
-        yield Objection(decision=Decision.ASK, refusal=_not_authorized(at, why))
-    if at.unsandboxable:
-        yield Objection(decision=Decision.DENY, refusal=_not_authorized(at, at.unsandboxable))
+        yield Objection(decision=verdict.decision, refusal=_not_authorized(ctx, message))
+    if ctx.commands_error:
+        why = f"The project's command rules cannot be read: {ctx.commands_error}."
+        yield Objection(decision=Decision.ASK, refusal=_not_authorized(ctx, why))
+    if ctx.sandbox_error:
+        yield Objection(decision=Decision.DENY, refusal=_not_authorized(ctx, ctx.sandbox_error))
 
 
-def _not_authorized(at: CallStanding, message: str) -> Refusal:
-    return Refusal(code="CMD-001", message=message, intent_id=at.intent.id)
+def _not_authorized(ctx: CallContext, message: str) -> Refusal:
+    return Refusal(code="CMD-001", message=message, intent_id=ctx.intent.id)
 
 
-def _decided(
-    call: ToolCall, action: Action, at: CallStanding, findings: Sequence[PathFinding]
+def _permission_decision(
+    call: ToolCall, action: Action, ctx: CallContext, findings: Sequence[PathFinding]
 ) -> tuple[Decision, str]:
     judged = action.judgement
     calls = [
@@ -246,8 +247,8 @@ def _decided(
         for name in rule_names(call, action)
     ]
     try:
-        decided, *others = [decide(at.intent.permissions, each) for each in calls]
-    except PatternError as error:  # an intent with a faulty rule is broken, and not selected
+        decided, *others = [decide(ctx.intent.permissions, each) for each in calls]
+    except PatternError as error:  # unexpected: an intent with an invalid rule cannot be selected
         return Decision.DENY, str(error)
     return max([decided, *(each for each in others if each[0] >= Decision.ASK)], key=_strictness)
 
@@ -256,43 +257,43 @@ def _strictness(decided: tuple[Decision, str]) -> Decision:
     return decided[0]
 
 
-def _about_unknown(
-    call: ToolCall, action: Action, at: CallStanding, known: Reach | None
+def _unknown_objections(
+    call: ToolCall, action: Action, ctx: CallContext, known: Reach | None
 ) -> Iterator[Objection]:
-    """Whether it may touch more than can be told."""
+    """Object to a command or MCP tool whose targets are not all known."""
     if action.changes or call.name == CHECK_TOOL:
         return
     if action.command and known and known.kind is not ReachKind.UNBOUNDED:
         return
-    if action.command and (at.sandboxed or _allowed_command(action, at)):
+    if action.command and (ctx.sandboxed or _allowed_command(action, ctx)):
         return
-    decision, _ = _decided(call, action, at, ())
+    decision, _ = _permission_decision(call, action, ctx, ())
     if decision is Decision.ALLOW:
         return
     what = "This command" if action.command else "This MCP tool"
     why = known.why if known and known.why else "its effects are unknown"
     yield Objection(
-        decision=Decision[at.policy.unknown_targets.upper()],
+        decision=Decision[ctx.policy.unknown_targets.upper()],
         refusal=Refusal(
             code="REQ-002",
-            message=f"{what} may change files outside the scope of {at.intent.id}: {why}.",
-            intent_id=at.intent.id,
+            message=f"{what} may change files outside the scope of {ctx.intent.id}: {why}.",
+            intent_id=ctx.intent.id,
         ),
     )
 
 
-def _allowed_command(action: Action, at: CallStanding) -> bool:
+def _allowed_command(action: Action, ctx: CallContext) -> bool:
     judged = action.judgement
     if judged is None or not all_commands_known(judged):
         return False
-    return opinion(at.commands, judged.commands, redirects=True).decision is Decision.ALLOW
+    return opinion(ctx.commands, judged.commands, redirects=True).decision is Decision.ALLOW
 
 
-def _granted(objection: Objection, action: Action, at: CallStanding) -> bool:
-    """Whether the user has allowed it for the rest of the task, under this very wording."""
+def _is_granted(objection: Objection, action: Action, ctx: CallContext) -> bool:
+    """Whether the user allowed this for the rest of the task and the intent is unchanged."""
     finding = objection.finding
-    for grant in at.grants:
-        if grant.digest != at.digest:
+    for grant in ctx.grants:
+        if grant.digest != ctx.digest:
             continue
         if (
             grant.of == "path"
@@ -320,7 +321,7 @@ def _label(
     flagged: Sequence[Objection],
     action: Action,
 ) -> str:
-    """What it is called if nobody need be asked."""
+    """The label for the ledger if the call needs no approval."""
     if flagged:
         codes = {each.refusal.code for each in flagged}
         return "unknown_approved" if codes == {"REQ-002"} else "approved_once"
@@ -336,13 +337,13 @@ def _label(
     )
 
 
-def _question(verdict: CallVerdict, action: Action, at: CallStanding) -> IntentQuestion:
+def _question(verdict: CallVerdict, action: Action, ctx: CallContext) -> IntentQuestion:
     found = [each.finding for each in verdict.objections if each.finding]
     outside = [each.path for each in found if each.verdict is PathVerdict.OUT_OF_SCOPE]
     codes = {each.refusal.code for each in verdict.objections}
     once = any(each.once_only for each in found)
     pattern = smallest_pattern(outside) if outside and not once else ""
-    # more than the very line would let the same program do something else
+    # only the exact line: a prefix would let the same program do something else
     line = action.command if codes == {"REQ-002"} and len(action.command) <= LONGEST_GRANT else ""
     grant = pattern if codes == {"REQ-001"} else line
     choices: list[Choice] = []
@@ -358,10 +359,10 @@ def _question(verdict: CallVerdict, action: Action, at: CallStanding) -> IntentQ
         for each in by_rank
     ]
     return IntentQuestion(
-        intent_id=at.intent.id,
-        intent_name=at.intent.name,
-        revision=at.intent.revision,
-        scope=at.intent.owned_scope,
+        intent_id=ctx.intent.id,
+        intent_name=ctx.intent.name,
+        revision=ctx.intent.revision,
+        scope=ctx.intent.owned_scope,
         reasons=tuple(dict.fromkeys(reasons))[:MOST_NAMED],
         targets=tuple(
             AskedTarget(
@@ -374,7 +375,7 @@ def _question(verdict: CallVerdict, action: Action, at: CallStanding) -> IntentQ
             for each in verdict.findings[:MOST_NAMED]
         ),
         analysis=str(verdict.reach.kind) if verdict.reach else "",
-        sandboxed=at.sandboxed,
+        sandboxed=ctx.sandboxed,
         pattern=pattern,
         grant=grant,
         choices=(*choices, "halt"),

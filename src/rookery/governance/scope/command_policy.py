@@ -1,8 +1,8 @@
-"""Extra rules for commands, from `command_policy.yaml` and the older `command-policy.json`.
+"""Command rules of the project, from `command_policy.yaml` and the older `command-policy.json`.
 
-A rule is a row of tokens that a simple command must begin with. Its examples are tried when the
-file is read: a rule that does not do what its author thought is an error, not a surprise. The
-strictest rule that fits decides.
+A rule is a list of tokens that a simple command must start with. The examples of a rule are checked
+when the file is read, so a rule that does not match as intended is an error. The strictest matching
+rule decides.
 """
 
 import shlex
@@ -28,7 +28,7 @@ OLDER_NAME = "command-policy.json"
 
 
 class CommandRule(Struct, frozen=True, kw_only=True):
-    """`prefix` has the alternatives of every token."""
+    """`prefix` lists the alternatives for each token."""
 
     prefix: tuple[tuple[str, ...], ...]
     decision: Decision
@@ -36,7 +36,7 @@ class CommandRule(Struct, frozen=True, kw_only=True):
     match: tuple[tuple[str, ...], ...] = ()
     not_match: tuple[tuple[str, ...], ...] = ()
 
-    def fits(self, words: Sequence[str]) -> bool:
+    def matches(self, words: Sequence[str]) -> bool:
         return len(words) >= len(self.prefix) and all(
             word in alternatives for word, alternatives in zip(words, self.prefix, strict=False)
         )
@@ -58,9 +58,10 @@ class Opinion(Struct, frozen=True):
 def opinion(
     policy: CommandPolicy, commands: Sequence[Sequence[str]], *, redirects: bool
 ) -> Opinion:
-    """The strictest opinion about any of the simple commands; allowed only if each of them is.
+    """Return the strictest opinion on the simple commands, or ALLOW if every one is allowed.
 
-    `redirects` if output of the line goes into a file: no `safe` expression speaks for that."""
+    `redirects` means output goes into a file; `safe` expressions do not allow that.
+    """
     if not commands:
         return Opinion()
     each = [_opinion_of(policy, words, redirects=redirects) for words in commands]
@@ -70,13 +71,13 @@ def opinion(
     return max(strict, key=lambda one: one.decision, default=Opinion())
 
 
-def read_policy(said: Any) -> tuple[CommandPolicy, tuple[str, ...]]:
-    """The rules a file holds, and what is wrong with it. Faulty rules that allow are left out."""
-    if not isinstance(said, Mapping) or not isinstance(said.get("rules", []), list):
+def read_policy(document: Any) -> tuple[CommandPolicy, tuple[str, ...]]:
+    """Parse a policy file. Returns the rules and the faults; faulty allow rules are dropped."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("rules", []), list):
         return CommandPolicy(), ("the file must have a list named rules",)
     rules: list[CommandRule] = []
     faults: list[str] = []
-    for number, entry in enumerate(said.get("rules", [])):
+    for number, entry in enumerate(document.get("rules", [])):
         try:
             rule = _rule(entry)
         except ValueError as error:
@@ -86,14 +87,14 @@ def read_policy(said: Any) -> tuple[CommandPolicy, tuple[str, ...]]:
         faults += [f"rules[{number}]: {each}" for each in wrong]
         if not wrong or rule.decision is not Decision.ALLOW:
             rules.append(rule)
-    safe, bad_safe = _expressions(said, "safe")
-    destructive, bad_destructive = _expressions(said, "destructive")
+    safe, bad_safe = _expressions(document, "safe")
+    destructive, bad_destructive = _expressions(document, "destructive")
     policy = CommandPolicy(rules=tuple(rules), safe=safe, destructive=destructive)
     return policy, (*faults, *bad_safe, *bad_destructive)
 
 
 def read_command_policy(layout: Layout) -> tuple[CommandPolicy, tuple[Problem, ...]]:
-    """The rules of both files together, and what is wrong with them."""
+    """Read both files. Returns the combined rules and the problems found."""
     paths = (layout.command_policy_file, layout.folder / OLDER_NAME)
     read = [_read(path, layout) for path in paths]
     policy = CommandPolicy(
@@ -106,7 +107,7 @@ def read_command_policy(layout: Layout) -> tuple[CommandPolicy, tuple[Problem, .
 
 def _opinion_of(policy: CommandPolicy, words: Sequence[str], *, redirects: bool) -> Opinion:
     found = [
-        Opinion(rule.decision, rule.justification) for rule in policy.rules if rule.fits(words)
+        Opinion(rule.decision, rule.justification) for rule in policy.rules if rule.matches(words)
     ]
     text = shlex.join(words)
     for source in policy.destructive:
@@ -153,13 +154,15 @@ def _examples(entry: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], ...]
 
 
 def _failing_examples(rule: CommandRule) -> list[str]:
-    missed = [f"it does not match {shlex.join(each)}" for each in rule.match if not rule.fits(each)]
-    caught = [f"it matches {shlex.join(each)}" for each in rule.not_match if rule.fits(each)]
+    missed = [
+        f"it does not match {shlex.join(each)}" for each in rule.match if not rule.matches(each)
+    ]
+    caught = [f"it matches {shlex.join(each)}" for each in rule.not_match if rule.matches(each)]
     return missed + caught
 
 
-def _expressions(said: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], list[str]]:
-    sources = said.get(key) or []
+def _expressions(document: Mapping[str, Any], key: str) -> tuple[tuple[str, ...], list[str]]:
+    sources = document.get(key) or []
     if not isinstance(sources, list):
         return (), [f"{key} must be a list of regular expressions"]
     good: list[str] = []
@@ -186,15 +189,15 @@ def _read(path: Path, layout: Layout) -> tuple[CommandPolicy, Sequence[Problem]]
     root, faults = yaml_nodes(text)
     if root is None:
         return CommandPolicy(), problems_of(name, text, faults)
-    policy, wrong = read_policy(_plain(root))
+    policy, wrong = read_policy(_to_builtins(root))
     return policy, [Problem(file=name, code="E214", message=each) for each in wrong]
 
 
-def _plain(node: Node) -> Any:
+def _to_builtins(node: Node) -> Any:
     match node:
         case MapNode(entries=entries):
-            return {each.key.text: _plain(each.value) for each in entries}
+            return {each.key.text: _to_builtins(each.value) for each in entries}
         case ListNode(items=items):
-            return [_plain(each) for each in items]
+            return [_to_builtins(each) for each in items]
         case _:
             return node.text

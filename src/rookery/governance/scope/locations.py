@@ -1,7 +1,8 @@
 """Where the paths of a call lead on disk, and the verdict on each.
 
-A path is walked name by name as the operating system does: the text alone is no guide, because
-`in/scope/link/../x` is beside whatever the link points to. A folder stands for all files in it.
+A path is resolved name by name, as the operating system does it. Normalizing the text is not
+enough: `in/scope/link/../x` lies beside the target of the link. A folder stands for all files in
+it.
 """
 
 import os
@@ -28,40 +29,40 @@ from rookery.governance.scope.scope_verdict import (
     ScopeRules,
     judge,
     path_fault,
-    rejected,
+    reject_path,
 )
 
 MOST_LINKS = 40
 MOST_BELOW = 10_000
-"""Files of a folder that are judged one by one."""
+"""Most files of a folder that are judged one by one."""
 MOST_FILES = 200_000
-_NOT_LOOKED_INTO = {".git", ".hg", ".jj", ".svn"}
+_SKIPPED_FOLDERS = {".git", ".hg", ".jj", ".svn"}
 
 
-class _Walked(Struct, frozen=True):
+class _ResolvedPath(Struct, frozen=True):
     path: str
-    over_links: bool
+    via_links: bool
 
 
-class _Refused(Exception):
-    """Its text is the reason."""
+class _PathRejected(Exception):
+    """The message is the reason code of the finding."""
 
 
 class NamedPath(Struct, frozen=True):
-    """A path as it was said, and what is to become of it."""
+    """A path as written in the call, and the operation on it."""
 
     path: str
     op: Op
 
 
 class FilesInScope:
-    """The files below a governance root, looked for once."""
+    """The files below a governance root, listed once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def count(self, pattern: str) -> int:
-        """Raises `PatternError`."""
+        """Count the files that a pattern covers. Raises `PatternError`."""
         covers = scope_pattern(pattern).covers
         return sum(1 for path in self._paths if covers(path))
 
@@ -71,45 +72,43 @@ class FilesInScope:
 
     @cached_property
     def _paths(self) -> tuple[str, ...]:
-        return tuple(islice(self._walked(), MOST_FILES))
+        return tuple(islice(self._walk(), MOST_FILES))
 
-    def _walked(self) -> Iterator[str]:
+    def _walk(self) -> Iterator[str]:
         for here, folders, names in os.walk(self._root):
-            folders[:] = sorted(set(folders) - _NOT_LOOKED_INTO)
+            folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
             below = os.path.relpath(here, self._root)
             start = "" if below == "." else f"{below}/"
             yield from (unicodedata.normalize("NFC", f"{start}{name}") for name in sorted(names))
 
 
-def find_location(layout: Layout, said: str, op: Op, *, cwd: str = "") -> Location | PathFinding:
-    """The named and the real location, or why the path is refused unseen. `cwd` is absolute; the
-    workspace's root if it is not given."""
-    if fault := path_fault(said):
-        return rejected(said, op, fault)
+def find_location(layout: Layout, text: str, op: Op, *, cwd: str = "") -> Location | PathFinding:
+    """Resolve a path, or return why it is rejected. `cwd` is absolute; default the workspace."""
+    if fault := path_fault(text):
+        return reject_path(text, op, fault)
     try:
-        path = os.path.join(cwd or str(layout.workspace), _plain(said))
-        real = _walked(path)
-        named = _named(path, real)
-    except _Refused as error:
-        return rejected(said, op, str(error))
-    inside = _below(named.path, layout.workspace) and _below(real.path, layout.workspace)
-    governed = _below(named.path, layout.root) and _below(real.path, layout.root)
+        path = os.path.join(cwd or str(layout.workspace), _strip_file_url(text))
+        real = _resolve(path)
+        named = _resolve_parents(path, real)
+    except _PathRejected as error:
+        return reject_path(text, op, str(error))
+    inside = _is_below(named.path, layout.workspace) and _is_below(real.path, layout.workspace)
+    governed = _is_below(named.path, layout.root) and _is_below(real.path, layout.root)
     start = layout.root if governed else layout.workspace
     return Location(
-        named=_shown(named.path, start),
-        real=_shown(real.path, start),
-        outside=Outside.NO if inside else _how(path, said, real, layout),
+        named=_relative_to(named.path, start),
+        real=_relative_to(real.path, start),
+        outside=Outside.NO if inside else _outside_kind(path, text, real, layout),
         governed=governed,
-        links=_links(real.path),
+        links=_link_count(real.path),
     )
 
 
 def ignores_case(root: Path) -> bool:
-    """Whether the volume takes names for the same that differ only in case. Found out by asking
-    for the governance folder in another spelling."""
-    there = root / GOVERNANCE_FOLDER
+    """Whether the file system ignores case, tested with the governance folder in capitals."""
+    folder = root / GOVERNANCE_FOLDER
     try:
-        return os.path.samestat(there.stat(), there.with_name(there.name.upper()).stat())
+        return os.path.samestat(folder.stat(), folder.with_name(folder.name.upper()).stat())
     except OSError:
         return False
 
@@ -117,89 +116,88 @@ def ignores_case(root: Path) -> bool:
 def judge_paths(
     layout: Layout, rules: ScopeRules, paths: Iterable[NamedPath], *, cwd: str = ""
 ) -> tuple[PathFinding, ...]:
-    """`cwd` is absolute; the workspace's root if it is not given. A folder is judged by all the
-    files in it, and of those only the ones that may not be touched are told; if none is, the
-    folder itself is."""
+    """Judge paths. `cwd` is absolute; default the workspace. For a folder, returns the findings
+    that are not in scope, or one for the folder if there are none."""
     return tuple(finding for each in paths for finding in _findings(layout, rules, each, cwd=cwd))
 
 
-def _plain(said: str) -> str:
-    if not said.lower().startswith("file:"):
-        return said
-    parts = urlsplit(said)
+def _strip_file_url(text: str) -> str:
+    if not text.lower().startswith("file:"):
+        return text
+    parts = urlsplit(text)
     path = unquote(parts.path)
     if parts.netloc not in ("", "localhost") or not path.startswith("/"):
-        raise _Refused("outside")
+        raise _PathRejected("outside")
     if fault := path_fault(path):
-        raise _Refused(fault)
+        raise _PathRejected(fault)
     return path
 
 
-def _named(path: str, real: _Walked) -> _Walked:
-    """Parents resolved, the last name as it was written."""
+def _resolve_parents(path: str, real: _ResolvedPath) -> _ResolvedPath:
+    """The path with its parents resolved and the last name as written."""
     folder, name = os.path.split(path.rstrip("/"))
     if name in ("", ".", ".."):
         return real
-    above = _walked(folder)
-    return _Walked(os.path.join(above.path, name), above.over_links)
+    above = _resolve(folder)
+    return _ResolvedPath(os.path.join(above.path, name), above.via_links)
 
 
-def _walked(path: str) -> _Walked:
+def _resolve(path: str) -> _ResolvedPath:
     done: list[str] = []
-    waiting = path.split("/")[::-1]
+    pending = path.split("/")[::-1]
     links, missing = 0, False
-    while waiting:
-        part = waiting.pop()
+    while pending:
+        part = pending.pop()
         if part in ("", "."):
             continue
         if part == "..":
             if missing:
-                raise _Refused("traversal")
+                raise _PathRejected("traversal")
             done = done[:-1]
             continue
         at = "/" + "/".join([*done, part])
-        target = None if missing else _target(at)
+        target = None if missing else _link_target(at)
         if target is None:
             missing = missing or not os.path.lexists(at)
             done.append(part)
             continue
         links += 1
         if links > MOST_LINKS:
-            raise _Refused("symlink_escape")
+            raise _PathRejected("symlink_escape")
         done = [] if target.startswith("/") else done
-        waiting += target.split("/")[::-1]
-    return _Walked("/" + "/".join(done), links > 0)
+        pending += target.split("/")[::-1]
+    return _ResolvedPath("/" + "/".join(done), links > 0)
 
 
-def _target(path: str) -> str | None:
+def _link_target(path: str) -> str | None:
     try:
         return os.readlink(path)
     except OSError:
-        return None  # no link, or nothing there
+        return None  # not a symlink, or missing
 
 
-def _below(path: str, root: Path) -> bool:
+def _is_below(path: str, root: Path) -> bool:
     return path == str(root) or path.startswith(f"{str(root).rstrip('/')}/")
 
 
-def _shown(path: str, root: Path) -> str:
-    shown = os.path.relpath(path, root) if _below(path, root) else path
-    return unicodedata.normalize("NFC", shown)
+def _relative_to(path: str, root: Path) -> str:
+    relative = os.path.relpath(path, root) if _is_below(path, root) else path
+    return unicodedata.normalize("NFC", relative)
 
 
-def _how(path: str, said: str, real: _Walked, layout: Layout) -> Outside:
-    """A link that was taken explains more than the spelling does."""
-    if _below(os.path.normpath(path), layout.workspace) or (real.over_links and ".." in said):
+def _outside_kind(path: str, text: str, real: _ResolvedPath, layout: Layout) -> Outside:
+    """How the path leaves the workspace. A symlink on the way counts before the spelling."""
+    if _is_below(os.path.normpath(path), layout.workspace) or (real.via_links and ".." in text):
         return Outside.LINK
-    return Outside.TRAVERSAL if ".." in said.split("/") else Outside.WRITTEN
+    return Outside.TRAVERSAL if ".." in text.split("/") else Outside.WRITTEN
 
 
-def _links(path: str) -> int:
+def _link_count(path: str) -> int:
     try:
-        there = os.lstat(path)
+        info = os.lstat(path)
     except OSError:
         return 1
-    return there.st_nlink if stat.S_ISREG(there.st_mode) else 1
+    return info.st_nlink if stat.S_ISREG(info.st_mode) else 1
 
 
 def _findings(
@@ -209,48 +207,48 @@ def _findings(
     if isinstance(location, PathFinding):
         return [location]
     folder = os.path.join(cwd or str(layout.workspace), named.path)
-    own = judge(location, _op(named.op, folder), rules)
+    own = judge(location, _effective_op(named.op, folder), rules)
     if location.outside or not os.path.isdir(folder) or os.path.islink(folder):
         return [own]
     below = list(islice(_files_below(folder), MOST_BELOW + 1))
     if len(below) > MOST_BELOW:
-        return [rejected(location.named, named.op, "too_many_files")]
+        return [reject_path(location.named, named.op, "too_many_files")]
     found = [
-        _link(layout, rules, os.path.join(folder, path), named.op)
+        _judge_link(layout, rules, os.path.join(folder, path), named.op)
         if os.path.islink(os.path.join(folder, path))
-        else _file(location, folder, path, named.op, rules)
+        else _judge_file(location, folder, path, named.op, rules)
         for path in below
     ]
-    astray = [each for each in found if _is_refusable(each)]
-    return astray or [replace(found[0], path=own.path) if found else own]
+    objections = [each for each in found if _is_refusable(each)]
+    return objections or [replace(found[0], path=own.path) if found else own]
 
 
-def _link(layout: Layout, rules: ScopeRules, path: str, op: Op) -> PathFinding:
+def _judge_link(layout: Layout, rules: ScopeRules, path: str, op: Op) -> PathFinding:
     location = find_location(layout, path, op)
     return location if isinstance(location, PathFinding) else judge(location, op, rules)
 
 
-def _file(above: Location, folder: str, path: str, op: Op, rules: ScopeRules) -> PathFinding:
-    """No link leads from the folder to a file that was found in it, so where the one is tells
-    where the other is, without a walk along its whole path."""
-    shown = unicodedata.normalize("NFC", os.path.normpath(os.path.join(above.real, path)))
+def _judge_file(above: Location, folder: str, path: str, op: Op, rules: ScopeRules) -> PathFinding:
+    """Judge a file found below a folder. No symlink lies between the two, so the file's location
+    follows from the folder's without resolving the whole path."""
+    relative = unicodedata.normalize("NFC", os.path.normpath(os.path.join(above.real, path)))
     if fault := path_fault(path):
-        return rejected(shown, op, fault)
+        return reject_path(relative, op, fault)
     links = os.lstat(os.path.join(folder, path)).st_nlink
-    return judge(replace(above, named=shown, real=shown, links=links), op, rules)
+    return judge(replace(above, named=relative, real=relative, links=links), op, rules)
 
 
 def _is_refusable(finding: PathFinding) -> bool:
     return finding.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
 
 
-def _op(op: Op, path: str) -> Op:
-    """Who writes where nothing is makes something."""
+def _effective_op(op: Op, path: str) -> Op:
+    """CREATE instead of MODIFY if nothing exists at the path."""
     return Op.CREATE if op is Op.MODIFY and not os.path.lexists(path) else op
 
 
 def _files_below(folder: str) -> Iterator[str]:
-    """Everything that is not a folder, by its path in this one; links are not followed."""
+    """Relative paths of everything below that is not a folder; symlinks are not followed."""
     for here, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(here, name))]
         start = os.path.relpath(here, folder)

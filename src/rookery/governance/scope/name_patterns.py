@@ -1,7 +1,7 @@
-r"""Patterns over one name of a path: `*`, `?`, `[a-z]`, `[!a]`, `\` before a literal, and braces.
+r"""Patterns for one name of a path: `*`, `?`, `[a-z]`, `[!a]`, `\` before a literal, and braces.
 
-`alternatives` expands the braces of a whole pattern; `name_pattern` reads one name of what is left.
-Wildcards match leading dots too.
+`alternatives` expands the braces of a whole pattern; `name_pattern` parses one name of the result.
+Wildcards also match leading dots.
 """
 
 import re
@@ -18,39 +18,39 @@ MOST_ALTERNATIVES = 64
 
 
 class Star(Struct, frozen=True):
-    """Any number of characters, also none."""
+    """Any number of characters, including none."""
 
 
-class Signs(Struct, frozen=True):
-    """One character: inside of one of the ranges, or outside of all of them."""
+class CharClass(Struct, frozen=True):
+    """One character: in one of the ranges, or in none of them if `negated`."""
 
     ranges: tuple[tuple[str, str], ...]
-    unlike: bool = False
+    negated: bool = False
     ignore_case: bool = False
 
-    def has(self, sign: str) -> bool:
-        spellings = {sign, sign.lower(), sign.upper()} if self.ignore_case else {sign}
+    def has(self, char: str) -> bool:
+        spellings = {char, char.lower(), char.upper()} if self.ignore_case else {char}
         within = any(a <= each <= b for a, b in self.ranges for each in spellings)
-        return within is not self.unlike
+        return within is not self.negated
 
 
-Token: TypeAlias = str | Star | Signs
-"""A text of one character is that character."""
+Token: TypeAlias = str | Star | CharClass
+"""A string is one literal character."""
 STAR = Star()
-ANY_SIGN = Signs((), unlike=True)
+ANY_CHAR = CharClass((), negated=True)
 
 
 class Name(Struct, frozen=True):
     tokens: tuple[Token, ...]
     literal: str | None = None
-    """The one name that fits, if there is only one."""
+    """The only name that matches, if there is just one."""
 
 
 ANY_NAME = Name((STAR,))
 
 
 class PatternError(ValueError):
-    """Its text says what is wrong with a pattern; `fix` is one way to put it right."""
+    """An invalid pattern. The message says what is wrong; `fix` suggests a correction."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -58,28 +58,28 @@ class PatternError(ValueError):
 
 
 def name_pattern(text: str, *, ignore_case: bool = False) -> Name:
-    """Raises `ValueError` with the reason if it is faulty."""
+    """Parse the pattern of one name. Raises `ValueError` with the reason if it is invalid."""
     if _PLAIN.fullmatch(text):
         plain = caseless(text) if ignore_case else text
         return Name(tuple(plain), plain)
     tokens: list[Token] = []
     at = 0
     while at < len(text):
-        sign = text[at]
-        if sign == "*":
+        char = text[at]
+        if char == "*":
             tokens.append(STAR)
-        elif sign == "?":
-            tokens.append(ANY_SIGN)
-        elif sign == "[":
-            signs, at = _character_class(text, at, ignore_case=ignore_case)
-            tokens.append(signs)
-        elif sign == "\\":
+        elif char == "?":
+            tokens.append(ANY_CHAR)
+        elif char == "[":
+            char_class, at = _character_class(text, at, ignore_case=ignore_case)
+            tokens.append(char_class)
+        elif char == "\\":
             at += 1
             if at == len(text):
                 raise ValueError("the pattern ends with a backslash")
             tokens += _literal(text[at], ignore_case=ignore_case)
         else:
-            tokens += _literal(sign, ignore_case=ignore_case)
+            tokens += _literal(char, ignore_case=ignore_case)
         at += 1
     spelled = [each for each in tokens if isinstance(each, str)]
     literal = "".join(spelled) if len(spelled) == len(tokens) else None
@@ -87,57 +87,57 @@ def name_pattern(text: str, *, ignore_case: bool = False) -> Name:
 
 
 def text_pattern(text: str) -> Name:
-    """A pattern in which only `*` means anything, over a text of any kind."""
-    return Name(tuple(STAR if sign == "*" else sign for sign in text), None)
+    """A pattern for any text, in which only `*` is special."""
+    return Name(tuple(STAR if char == "*" else char for char in text), None)
 
 
-def fits(pattern: Name, name: str) -> bool:
-    """Whether all of the name fits. After a star only the latest one need take more."""
+def matches(pattern: Name, name: str) -> bool:
+    """Whether the whole name matches. Only the last star backtracks, which bounds the time."""
     if pattern.literal is not None:
         return pattern.literal == name
     tokens = pattern.tokens
     at = done = 0
-    free: tuple[int, int] | None = None
+    star: tuple[int, int] | None = None
     while done < len(name):
         token = tokens[at] if at < len(tokens) else None
         if isinstance(token, Star):
-            free = at, done
+            star = at, done
             at += 1
-        elif token is not None and _is(token, name[done]):
+        elif token is not None and _matches_char(token, name[done]):
             at, done = at + 1, done + 1
-        elif free:
-            free = free[0], free[1] + 1
-            at, done = free[0] + 1, free[1]
+        elif star:
+            star = star[0], star[1] + 1
+            at, done = star[0] + 1, star[1]
         else:
             return False
     return all(isinstance(token, Star) for token in tokens[at:])
 
 
-def meet(one: Name, other: Name) -> bool:
-    """Whether some name may fit both."""
+def intersects(one: Name, other: Name) -> bool:
+    """Whether a name may match both patterns."""
     if one.literal is not None and other.literal is not None:
         return one.literal == other.literal
     if one.literal is not None:
-        return fits(other, one.literal)
+        return matches(other, one.literal)
     if other.literal is not None:
-        return fits(one, other.literal)
-    return _walk(one.tokens, other.tokens, both=True)
+        return matches(one, other.literal)
+    return _match_tokens(one.tokens, other.tokens, both=True)
 
 
 def contains(wide: Name, narrow: Name) -> bool:
-    """Whether every name that fits the narrow one fits the wide one, for certain."""
+    """Whether every name that matches `narrow` certainly matches `wide`."""
     if narrow.literal is not None:
-        return fits(wide, narrow.literal)
-    return wide in (narrow, ANY_NAME) or _walk(wide.tokens, narrow.tokens, both=False)
+        return matches(wide, narrow.literal)
+    return wide in (narrow, ANY_NAME) or _match_tokens(wide.tokens, narrow.tokens, both=False)
 
 
 def alternatives(text: str) -> list[str]:
-    """What a pattern's braces come to."""
+    """Expand the braces of a pattern. Raises `PatternError` if there are too many alternatives."""
     if "{" not in text and "}" not in text:
         return [text]
-    done, open_ones = list[str](), [text]
-    while open_ones:
-        current = open_ones.pop()
+    done, pending = list[str](), [text]
+    while pending:
+        current = pending.pop()
         braces = _first_braces(current)
         if braces is None:
             done.append(current)
@@ -145,8 +145,8 @@ def alternatives(text: str) -> list[str]:
             start, end, commas = braces
             edges = [start, *commas, end]
             bodies = [current[a + 1 : b] for a, b in pairwise(edges)]
-            open_ones += [current[:start] + body + current[end + 1 :] for body in bodies]
-        if len(done) + len(open_ones) > MOST_ALTERNATIVES:
+            pending += [current[:start] + body + current[end + 1 :] for body in bodies]
+        if len(done) + len(pending) > MOST_ALTERNATIVES:
             raise PatternError(
                 f"a pattern can have at most {MOST_ALTERNATIVES} alternatives",
                 "use several patterns",
@@ -154,61 +154,64 @@ def alternatives(text: str) -> list[str]:
     return done[::-1]
 
 
-def _walk(one: Sequence[Token], other: Sequence[Token], *, both: bool) -> bool:
-    """Through two rows of tokens at once, each pair of places once. Stars of the other row stand
-    for something unknown unless the rows may `both` choose."""
+def _match_tokens(one: Sequence[Token], other: Sequence[Token], *, both: bool) -> bool:
+    """Match two token lists against each other, visiting each pair of positions once.
+
+    With `both`, a star of either list may match anything (do they intersect?); without it only
+    stars of the first may (does the first contain the second?).
+    """
     reached = {(0, 0)}
-    open_pairs = [(0, 0)]
-    while open_pairs:
-        i, j = open_pairs.pop()
+    pending = [(0, 0)]
+    while pending:
+        i, j = pending.pop()
         if i == len(one) and j == len(other):
             return True
-        mine = one[i] if i < len(one) else None
-        its = other[j] if j < len(other) else None
+        left = one[i] if i < len(one) else None
+        right = other[j] if j < len(other) else None
         found: list[tuple[int, int]] = []
-        if isinstance(mine, Star):
-            found += [(i + 1, j), *([(i, j + 1)] if its is not None else [])]
-        if isinstance(its, Star) and both:
-            found += [(i, j + 1), *([(i + 1, j)] if mine is not None else [])]
-        if _pair(mine, its, both=both):
+        if isinstance(left, Star):
+            found += [(i + 1, j), *([(i, j + 1)] if right is not None else [])]
+        if isinstance(right, Star) and both:
+            found += [(i, j + 1), *([(i + 1, j)] if left is not None else [])]
+        if _match_pair(left, right, both=both):
             found.append((i + 1, j + 1))
         for pair in found:
             if pair not in reached:
                 reached.add(pair)
-                open_pairs.append(pair)
+                pending.append(pair)
     return False
 
 
-def _pair(mine: Token | None, its: Token | None, *, both: bool) -> bool:
-    if mine is None or its is None or isinstance(mine, Star) or isinstance(its, Star):
+def _match_pair(left: Token | None, right: Token | None, *, both: bool) -> bool:
+    if left is None or right is None or isinstance(left, Star) or isinstance(right, Star):
         return False
-    if isinstance(its, str):
-        return _is(mine, its)
-    if isinstance(mine, str):
-        return both and its.has(mine)
-    return _may_share(mine, its) if both else mine in (its, ANY_SIGN)
+    if isinstance(right, str):
+        return _matches_char(left, right)
+    if isinstance(left, str):
+        return both and right.has(left)
+    return _may_intersect(left, right) if both else left in (right, ANY_CHAR)
 
 
-def _may_share(one: Signs, other: Signs) -> bool:
-    """Yes where it is unclear."""
-    if one.unlike or other.unlike or one.ignore_case or other.ignore_case:
+def _may_intersect(one: CharClass, other: CharClass) -> bool:
+    """Whether two character classes may intersect; True if unclear."""
+    if one.negated or other.negated or one.ignore_case or other.ignore_case:
         return True
     return any(a <= d and c <= b for a, b in one.ranges for c, d in other.ranges)
 
 
-def _is(token: Token, sign: str) -> bool:
-    return token == sign if isinstance(token, str) else isinstance(token, Signs) and token.has(sign)
+def _matches_char(token: Token, char: str) -> bool:
+    return token.has(char) if isinstance(token, CharClass) else token == char
 
 
-def _literal(sign: str, *, ignore_case: bool) -> Sequence[str]:
-    return tuple(caseless(sign)) if ignore_case else (sign,)
+def _literal(char: str, *, ignore_case: bool) -> Sequence[str]:
+    return tuple(caseless(char)) if ignore_case else (char,)
 
 
-def _character_class(text: str, at: int, *, ignore_case: bool) -> tuple[Signs, int]:
-    """The bracket that begins there, and where it ends."""
+def _character_class(text: str, at: int, *, ignore_case: bool) -> tuple[CharClass, int]:
+    """Parse the character class at `at`. Returns it and the position of its closing bracket."""
     start = at + 1
-    unlike = text.startswith("!", start)
-    start += unlike
+    negated = text.startswith("!", start)
+    start += negated
     if text.startswith("^", start):
         raise ValueError("[^…] can be read in two ways; write [!…] for any other character")
     end = text.find("]", start + 1)
@@ -222,32 +225,32 @@ def _character_class(text: str, at: int, *, ignore_case: bool) -> tuple[Signs, i
         if first > last:
             raise ValueError(f"the range {first}-{last} is empty")
         ranges.append((first, last))
-    return Signs(tuple(ranges), unlike, ignore_case), end
+    return CharClass(tuple(ranges), negated, ignore_case), end
 
 
 def _first_braces(text: str) -> tuple[int, int, list[int]] | None:
-    """Where the first alternatives begin and end, and the commas between them."""
+    """The positions of the first brace group: start, end, and its top-level commas."""
     depth, start = 0, -1
     commas: list[int] = []
-    for at, sign in _active_signs(text):
-        if sign == "{":
+    for at, char in _unescaped_chars(text):
+        if char == "{":
             depth += 1
             start = at if depth == 1 else start
-        elif sign == "}":
+        elif char == "}":
             depth -= 1
             if depth < 0:
                 raise _unbalanced("brace")
             if depth == 0:
                 return start, at, commas
-        elif sign == "," and depth == 1:
+        elif char == "," and depth == 1:
             commas.append(at)
     if depth:
         raise _unbalanced("brace")
     return None
 
 
-def _active_signs(text: str) -> Iterable[tuple[int, str]]:
-    """The characters that mean something: neither behind a backslash nor in a bracket."""
+def _unescaped_chars(text: str) -> Iterable[tuple[int, str]]:
+    """The characters with their positions, without escaped ones and those in brackets."""
     at = 0
     while at < len(text):
         if text[at] == "\\":

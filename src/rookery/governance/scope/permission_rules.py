@@ -1,8 +1,8 @@
-"""Permission rules: `Tool` or `Tool(specifier)`, in the lists deny, ask and allow.
+"""Permission rules of an intent: `Tool` or `Tool(specifier)`, in the lists deny, ask and allow.
 
-The first list with a rule that fits decides, however special a rule in another list is. What
-grants is read narrowly: every part of a compound command, every path of a call must be covered.
-What forbids is read broadly: one part, one path is enough.
+The lists are tried in that order and the first match decides, however specific a rule of a later
+list is. An allow rule must cover every command and path of a call; a deny or ask rule applies if it
+matches one of them.
 """
 
 import re
@@ -17,19 +17,19 @@ from msgspec import Struct
 from rookery.core.asks import Decision
 from rookery.core.tool_traits import known_tools, traits_of
 from rookery.governance.intents.intent import IntentPermissions
-from rookery.governance.scope.name_patterns import Name, PatternError, fits, text_pattern
+from rookery.governance.scope.name_patterns import Name, PatternError, matches, text_pattern
 from rookery.governance.scope.scope_patterns import ScopePattern, scope_pattern
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_.*-]+)(?:\((?P<specifier>.*)\))?", re.DOTALL)
 
 READ = "read_file"
-"""A rule about this tool is about every way to read a file."""
+"""A rule for this tool applies to every way of reading a file."""
 LIST = "list_files"
 _MCP = "mcp--"
 
 
 class Form(Enum):
-    """What a specifier is compared with."""
+    """What a specifier is matched against."""
 
     COMMANDS = auto()
     PATHS = auto()
@@ -37,9 +37,8 @@ class Form(Enum):
 
 
 class RuleCall(Struct, frozen=True, kw_only=True):
-    """A call as rules see it. `commands` are the words of every simple command of a command line;
-    without `all_known` there may be others, and nothing can be granted. An MCP tool is called
-    `mcp--server--tool`."""
+    """A call as the rules see it. `commands` holds the words of each simple command; if not
+    `all_known`, nothing can be allowed. MCP tools are `mcp--server--tool`."""
 
     tool: str
     paths: tuple[str, ...] = ()
@@ -48,7 +47,7 @@ class RuleCall(Struct, frozen=True, kw_only=True):
 
 
 class PermissionRule(Struct, frozen=True):
-    """`tools` are native names, or one MCP pattern. Without a specifier every call fits."""
+    """`tools` are built-in names, or one MCP pattern. Without a specifier every call matches."""
 
     text: str
     tools: tuple[str, ...]
@@ -59,51 +58,51 @@ class PermissionRule(Struct, frozen=True):
 
     def allows(self, call: RuleCall, part: int) -> bool:
         """Whether it covers one part of the call: one command, one path, or the call itself."""
-        if not self._names(call.tool):
+        if not self._names_tool(call.tool):
             return False
         if self.form is Form.COMMANDS:
-            return any(fits(each, join(call.commands[part])) for each in self.command)
+            return any(matches(each, join(call.commands[part])) for each in self.command)
         return self.grants is None or self.grants.covers(call.paths[part])
 
     def touches(self, call: RuleCall) -> bool:
-        """Whether it has something to say about any part of the call."""
-        if not self._names(call.tool):
+        """Whether it matches any part of the call."""
+        if not self._names_tool(call.tool):
             return False
         if self.form is Form.COMMANDS:
             spellings = [text for words in call.commands for text in _spellings(words)]
-            return any(fits(each, text) for each in self.command for text in spellings)
+            return any(matches(each, text) for each in self.command for text in spellings)
         return self.forbids is None or any(map(self.forbids.covers, call.paths))
 
-    def _names(self, tool: str) -> bool:
-        return normal_tool(tool) in self.tools or any(
-            each.startswith(_MCP) and fits(text_pattern(each), normal_tool(tool))
+    def _names_tool(self, tool: str) -> bool:
+        return normalize_tool(tool) in self.tools or any(
+            each.startswith(_MCP) and matches(text_pattern(each), normalize_tool(tool))
             for each in self.tools
         )
 
 
-def normal_tool(name: str) -> str:
-    """MCP tools are written with `__` or `--` between their parts; here with `--`."""
+def normalize_tool(name: str) -> str:
+    """Write the name of an MCP tool with `--` instead of `__` between its parts."""
     return _MCP + name[5:].replace("__", "--") if name.startswith("mcp__") else name
 
 
 @lru_cache(maxsize=1024)
 def permission_rule(text: str) -> PermissionRule:
-    """Raises `PatternError` if it is faulty, or can never fit."""
+    """Parse a rule. Raises `PatternError` if it is invalid or can never match."""
     parts = _RULE.fullmatch(text.strip())
     if parts is None:
         raise PatternError("a rule is Tool or Tool(specifier)", 'e.g. "execute_command(pytest *)"')
     tools = _tools(parts["tool"])
-    said = parts["specifier"]
-    if said is None:
+    specifier = parts["specifier"]
+    if specifier is None:
         return PermissionRule(text, tools)
-    if not said.strip():
+    if not specifier.strip():
         raise PatternError("the specifier is empty", f'write "{parts["tool"]}" for every call')
-    if said.startswith("!"):
+    if specifier.startswith("!"):
         raise PatternError("a rule cannot be negated with !", "put it into another list")
     if all(traits_of(tool).takes_command for tool in tools):
-        return PermissionRule(text, tools, Form.COMMANDS, command=_command(said.strip()))
+        return PermissionRule(text, tools, Form.COMMANDS, command=_command(specifier.strip()))
     if all(traits_of(tool).takes_paths for tool in tools):
-        grants, forbids = scope_pattern(said), scope_pattern(said, floating=True)
+        grants, forbids = scope_pattern(specifier), scope_pattern(specifier, floating=True)
         return PermissionRule(text, tools, Form.PATHS, grants=grants, forbids=forbids)
     raise PatternError(
         f"{parts['tool']} has neither a command nor a path, so the rule never matches",
@@ -112,7 +111,7 @@ def permission_rule(text: str) -> PermissionRule:
 
 
 def rule_fault(text: str) -> PatternError | None:
-    """What is wrong with a rule; None if nothing is."""
+    """The error of an invalid rule, or None."""
     try:
         permission_rule(text)
     except PatternError as error:
@@ -121,21 +120,21 @@ def rule_fault(text: str) -> PatternError | None:
 
 
 def decide(permissions: IntentPermissions, call: RuleCall) -> tuple[Decision, str]:
-    """What the rules say about a call, and the rule that says so. Raises `PatternError`."""
+    """Return the decision on a call and the rule behind it. Raises `PatternError`."""
     for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
         for text in texts:
             if permission_rule(text).touches(call):
                 return decision, text
     allowing = [permission_rule(text) for text in permissions.allow]
-    covering = _covering(allowing, call)
+    covering = _covering_rules(allowing, call)
     return (Decision.ALLOW, covering) if covering else (Decision.NONE, "")
 
 
-def about_reading(
+def reading_rule(
     permissions: IntentPermissions, tool: str, paths: Collection[str]
 ) -> tuple[Decision, str]:
-    """What the rules say about reading files by a tool, and the rule that says so. Reading what
-    no rule names is allowed. Raises `PatternError`."""
+    """Return the decision on reading files with a tool, and the rule behind it. Files that no
+    rule names may be read. Raises `PatternError`."""
     for decision, texts in ((Decision.DENY, permissions.deny), (Decision.ASK, permissions.ask)):
         for text in texts:
             rule = permission_rule(text)
@@ -147,7 +146,7 @@ def about_reading(
 
 
 def withheld(permissions: IntentPermissions, tool: str) -> tuple[ScopePattern, ...]:
-    """What a walk through folders must leave out: nobody can be asked about each file of it."""
+    """Files that a listing or search must skip: the user cannot be asked about each of them."""
     rules = [permission_rule(text) for text in (*permissions.deny, *permissions.ask)]
     return tuple(
         rule.forbids for rule in rules if rule.forbids is not None and _is_about_reading(rule, tool)
@@ -159,14 +158,14 @@ def _is_about_reading(rule: PermissionRule, tool: str) -> bool:
         return False
     if READ in rule.tools:
         return rule.form is Form.PATHS or tool != LIST
-    return rule.form is Form.PATHS and normal_tool(tool) in rule.tools
+    return rule.form is Form.PATHS and normalize_tool(tool) in rule.tools
 
 
-def _covering(rules: Sequence[PermissionRule], call: RuleCall) -> str:
-    """The rules that together cover every part of a call; empty if a part is left."""
+def _covering_rules(rules: Sequence[PermissionRule], call: RuleCall) -> str:
+    """The rules that together cover every part of a call; empty if a part is not covered."""
     if not call.all_known:
         return ""
-    is_command = traits_of(normal_tool(call.tool)).takes_command
+    is_command = traits_of(normalize_tool(call.tool)).takes_command
     parts = len(call.commands) if is_command else len(call.paths)
     if is_command and not parts:
         return ""
@@ -181,18 +180,18 @@ def _covering(rules: Sequence[PermissionRule], call: RuleCall) -> str:
 
 def _covers(rule: PermissionRule, call: RuleCall, part: int, parts: int) -> bool:
     if not parts and rule.form is not Form.NOTHING:
-        return False  # nothing is known that it could be compared with
+        return False  # nothing to match the specifier against
     return rule.allows(call, part)
 
 
 def _tools(name: str) -> tuple[str, ...]:
-    normal = normal_tool(name)
+    normal = normalize_tool(name)
     if normal.startswith(_MCP):
         return (_mcp_pattern(normal),)
     if normal in known_tools():
         return (normal,)
-    if meant := tuple(tool for tool, traits in known_tools().items() if name in traits.names):
-        return meant
+    if matching := tuple(tool for tool, traits in known_tools().items() if name in traits.names):
+        return matching
     raise PatternError(f"no such tool: {name}, so the rule never matches", "name a known tool")
 
 
@@ -205,16 +204,16 @@ def _mcp_pattern(name: str) -> str:
     return f"{_MCP}{server}--{tool or '*'}"
 
 
-def _command(said: str) -> tuple[Name, ...]:
-    """A trailing ` *` also fits the bare command; `prefix:*` is the older spelling of it."""
-    if said.endswith(":*"):
-        said = f"{said[:-2]} *"
-    if said.endswith(" *"):
-        return (text_pattern(said[:-2]), text_pattern(said))
-    return (text_pattern(said),)
+def _command(specifier: str) -> tuple[Name, ...]:
+    """A trailing ` *` also matches the bare command; `prefix:*` is its older spelling."""
+    if specifier.endswith(":*"):
+        specifier = f"{specifier[:-2]} *"
+    if specifier.endswith(" *"):
+        return (text_pattern(specifier[:-2]), text_pattern(specifier))
+    return (text_pattern(specifier),)
 
 
 def _spellings(words: Sequence[str]) -> tuple[str, ...]:
-    """The ways somebody who forbids a command may have meant it to be written."""
+    """Spellings of a command that a deny or ask rule may match."""
     bare = (basename(words[0]), *words[1:]) if words else ()
     return (join(words), " ".join(words), " ".join(bare))

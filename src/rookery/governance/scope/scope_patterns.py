@@ -1,9 +1,9 @@
 """The pattern language of `owned_scope`: which paths an intent owns, and how two scopes relate.
 
-What grants is anchored at the governance root and narrow; what subtracts (`!`) floats and is
-broad. A stranger may have written the patterns, so none may stall the process: a pattern is a row
-of steps, one for each name of a path, and no way through it is tried twice. `overlaps` and `within`
-decide on the patterns alone, so they also hold for files that do not exist yet.
+A granting pattern is anchored at the governance root; a subtracting one (`!`) applies at any depth.
+Patterns may come from an untrusted project, so matching must never take exponential time: a pattern
+is a sequence of steps, one per path name, and no state is visited twice. `overlaps` and `within`
+compare patterns, not files, so they hold for files that do not exist yet.
 """
 
 import re
@@ -23,34 +23,34 @@ from rookery.governance.scope.name_patterns import (
     PatternError,
     alternatives,
     contains,
-    fits,
-    meet,
+    intersects,
+    matches,
     name_pattern,
 )
 
 LONGEST = 4096
 DEEP = None
-"""The step that stands for any number of names, also for none."""
+"""The step for `**`: any number of names, including none."""
 Step: TypeAlias = Name | None
-Way: TypeAlias = tuple[Step, ...]
+Steps: TypeAlias = tuple[Step, ...]
 _DRIVE = re.compile(r"[A-Za-z]:|[A-Za-z][A-Za-z0-9+.-]*://|file:")
 
 
 class ScopePattern(Struct, frozen=True):
-    """`ways` are what the alternatives of its braces come to; a path fits if it fits one.
+    """`variants` has one sequence of steps per brace alternative; a path must match one.
 
-    `readings` are the same for somebody who takes a pattern without wildcards for either the file
-    or the folder of that name, rather than for both."""
+    `readings` narrows each: a pattern without wildcards means the file or the folder of that name.
+    """
 
     text: str
     negated: bool
-    ways: tuple[Way, ...]
-    readings: tuple[tuple[Way, ...], ...]
+    variants: tuple[Steps, ...]
+    readings: tuple[tuple[Steps, ...], ...]
     ignore_case: bool = False
 
     def covers(self, path: str) -> bool:
         names = split(path, ignore_case=self.ignore_case)
-        return any(_leads(way, names) for way in self.ways)
+        return any(_matches_path(steps, names) for steps in self.variants)
 
 
 class Scope(Struct, frozen=True):
@@ -58,36 +58,36 @@ class Scope(Struct, frozen=True):
     subtracting: tuple[ScopePattern, ...]
 
     def covers(self, path: str) -> bool:
-        return bool(self.owner(path)) and not self.excluder(path)
+        return bool(self.granting_pattern(path)) and not self.excluding_pattern(path)
 
-    def owner(self, path: str) -> str:
+    def granting_pattern(self, path: str) -> str:
         """The first pattern that grants the path; empty if none does."""
         return next((each.text for each in self.granting if each.covers(path)), "")
 
-    def excluder(self, path: str) -> str:
-        """The first pattern that takes the path out again; empty if none does."""
+    def excluding_pattern(self, path: str) -> str:
+        """The first pattern that excludes the path; empty if none does."""
         return next((each.text for each in self.subtracting if each.covers(path)), "")
 
 
 @lru_cache(maxsize=4096)
 def scope_pattern(text: str, *, ignore_case: bool = False, floating: bool = False) -> ScopePattern:
-    """Raises `PatternError`. `floating` reads it the way a subtracting one is read: without a `/`
-    it applies at any depth, and always to everything below what it names."""
+    """Parse a pattern. Raises `PatternError`. `floating` parses it like a subtracting one:
+    without a `/` it applies at any depth, and always to everything below what it names."""
     negated = text.startswith("!")
-    said = unicodedata.normalize("NFC", text[1:] if negated else text)
-    _check(said)
+    body = unicodedata.normalize("NFC", text[1:] if negated else text)
+    _check(body)
     broad = negated or floating
-    ways: list[Way] = []
-    readings: list[tuple[Way, ...]] = []
-    for spelling in alternatives(said):
+    variants: list[Steps] = []
+    readings: list[tuple[Steps, ...]] = []
+    for spelling in alternatives(body):
         steps = _steps(spelling, ignore_case=ignore_case, broad=broad)
-        ways.append(steps)
+        variants.append(steps)
         readings.append(_readings(steps))
-    return ScopePattern(text, negated, tuple(ways), tuple(readings), ignore_case)
+    return ScopePattern(text, negated, tuple(variants), tuple(readings), ignore_case)
 
 
 def scope(texts: Iterable[str], *, ignore_case: bool = False) -> Scope:
-    """Raises `PatternError` at the first faulty pattern."""
+    """Parse the patterns of a scope. Raises `PatternError` for the first invalid one."""
     patterns = [scope_pattern(text, ignore_case=ignore_case) for text in texts]
     return Scope(
         tuple(each for each in patterns if not each.negated),
@@ -96,15 +96,15 @@ def scope(texts: Iterable[str], *, ignore_case: bool = False) -> Scope:
 
 
 def split(path: str, *, ignore_case: bool = False) -> tuple[str, ...]:
-    """The names of a canonical path as patterns compare them."""
+    """The names of a canonical path, normalized for matching."""
     spelled = caseless(path) if ignore_case else unicodedata.normalize("NFC", path)
     return tuple(spelled.split("/"))
 
 
-def literal_folder(way: Way) -> tuple[str, ...]:
-    """The names a way begins with before anything in it can vary."""
+def literal_folder(steps: Steps) -> tuple[str, ...]:
+    """The literal names before the first step with a wildcard."""
     names: list[str] = []
-    for step in way:
+    for step in steps:
         if step is DEEP or (literal := step.literal) is None:
             break
         names.append(literal)
@@ -112,52 +112,52 @@ def literal_folder(way: Way) -> tuple[str, ...]:
 
 
 def overlaps(one: Sequence[str], other: Sequence[str], *, ignore_case: bool = False) -> bool:
-    """Whether some path may be in both. Never no where there is one; yes where it is unclear."""
+    """Whether a path may be in both scopes; True if unclear."""
     a, b = scope(one, ignore_case=ignore_case), scope(other, ignore_case=ignore_case)
-    taken = [way for each in (*a.subtracting, *b.subtracting) for way in each.ways]
-    left, right = _granted(a, taken), _granted(b, taken)
-    return any(_meet(mine, its) for mine in left for its in right)
+    excluded = [steps for each in (*a.subtracting, *b.subtracting) for steps in each.variants]
+    left, right = _granted_variants(a, excluded), _granted_variants(b, excluded)
+    return any(_intersects(mine, its) for mine in left for its in right)
 
 
 def within(child: Sequence[str], parent: Sequence[str]) -> bool:
-    """Whether everything the child owns is the parent's for certain."""
-    return _inside(child, parent, either_reading=False)
+    """Whether everything the child owns certainly belongs to the parent."""
+    return _is_within(child, parent, either_reading=False)
 
 
-def inside(child: Sequence[str], parent: Sequence[str]) -> bool:
-    """The same for a reader who knows that `src/a` is either a file or a folder, not both."""
-    return _inside(child, parent, either_reading=True)
+def may_be_within(child: Sequence[str], parent: Sequence[str]) -> bool:
+    """Like `within`, but `src/a` may be read as a file or as a folder, not as both at once."""
+    return _is_within(child, parent, either_reading=True)
 
 
-def whole_workspace(text: str) -> bool:
+def covers_workspace(text: str) -> bool:
     """Whether the pattern grants everything."""
-    everything = scope_pattern("**").ways[0]
+    everything = scope_pattern("**").variants[0]
     pattern = scope_pattern(text)
-    return not pattern.negated and any(_holds(way, everything) for way in pattern.ways)
+    return not pattern.negated and any(_contains(steps, everything) for steps in pattern.variants)
 
 
-def _check(said: str) -> None:
-    if not said.strip():
+def _check(body: str) -> None:
+    if not body.strip():
         raise PatternError("a pattern may not be empty", "remove it, or name a file or folder")
-    if len(said) > LONGEST:
+    if len(body) > LONGEST:
         raise PatternError(f"a pattern may have {LONGEST} characters", "shorten it")
-    if "\0" in said:
+    if "\0" in body:
         raise PatternError("a pattern may not contain NUL", "remove the character")
-    if said.startswith("~"):
+    if body.startswith("~"):
         raise PatternError("~ is not expanded here", "use a path relative to the workspace root")
-    if _DRIVE.match(said) or said.startswith(("//", "\\\\")):
+    if _DRIVE.match(body) or body.startswith(("//", "\\\\")):
         raise PatternError(
             "a pattern may not be absolute", "use a path relative to the workspace root"
         )
 
 
-def _steps(spelling: str, *, ignore_case: bool, broad: bool) -> Way:
+def _steps(spelling: str, *, ignore_case: bool, broad: bool) -> Steps:
     names = [name for name in spelling.split("/") if name not in ("", ".")]
     if not names:
         raise PatternError(
             "a pattern may not be empty", 'name a file or folder, or use "**" for everything'
         )
-    steps = _collapsed([_step(name, spelling, ignore_case=ignore_case) for name in names])
+    steps = _collapse([_step(name, spelling, ignore_case=ignore_case) for name in names])
     if steps == [DEEP]:
         return (DEEP, ANY_NAME)
     floats = broad and "/" not in spelling.rstrip("/")
@@ -187,7 +187,7 @@ def _step(name: str, spelling: str, *, ignore_case: bool) -> Step:
     return step
 
 
-def _collapsed(steps: Iterable[Step]) -> list[Step]:
+def _collapse(steps: Iterable[Step]) -> list[Step]:
     kept: list[Step] = []
     for step in steps:
         if not (step is DEEP and kept and kept[-1] is DEEP):
@@ -195,52 +195,52 @@ def _collapsed(steps: Iterable[Step]) -> list[Step]:
     return kept
 
 
-def _readings(steps: Way) -> tuple[Way, ...]:
-    """As it is; or the file alone, or what is below the folder alone, where it means both."""
+def _readings(steps: Steps) -> tuple[Steps, ...]:
+    """The steps as they are, and the file alone and the folder alone if they mean both."""
     if len(steps) > 1 and steps[-1] is DEEP:
         return (steps, steps[:-1], (*steps, ANY_NAME))
     return (steps,)
 
 
-def _leads(way: Way, names: Sequence[str]) -> bool:
-    """Whether the steps lead through all of the names. Where they fail, only the latest stretch
-    of free names need grow: whatever an earlier one could gain, the latest can gain too."""
+def _matches_path(steps: Steps, names: Sequence[str]) -> bool:
+    """Whether the steps match all names. Only the last `**` is backtracked to: an earlier one
+    cannot match more than the last one can."""
     at = done = 0
-    free: tuple[int, int] | None = None
+    deep: tuple[int, int] | None = None
     while done < len(names):
-        if at < len(way) and way[at] is DEEP:
-            free = at, done
+        if at < len(steps) and steps[at] is DEEP:
+            deep = at, done
             at += 1
-        elif at < len(way) and (step := way[at]) is not DEEP and fits(step, names[done]):
+        elif at < len(steps) and (step := steps[at]) is not DEEP and matches(step, names[done]):
             at, done = at + 1, done + 1
-        elif free:
-            free = free[0], free[1] + 1
-            at, done = free[0] + 1, free[1]
+        elif deep:
+            deep = deep[0], deep[1] + 1
+            at, done = deep[0] + 1, deep[1]
         else:
             return False
-    return all(step is DEEP for step in way[at:])
+    return all(step is DEEP for step in steps[at:])
 
 
-def _granted(owner: Scope, taken: Sequence[Way]) -> list[Way]:
-    """The ways of a scope that are not wholly taken out again by somebody."""
-    ways = [way for pattern in owner.granting for way in pattern.ways]
-    return [way for way in ways if not any(_holds(gone, way) for gone in taken)]
+def _granted_variants(owner: Scope, excluded: Sequence[Steps]) -> list[Steps]:
+    """The granting variants that no subtracting pattern excludes completely."""
+    variants = [steps for pattern in owner.granting for steps in pattern.variants]
+    return [each for each in variants if not any(_contains(one, each) for one in excluded)]
 
 
-def _inside(child: Sequence[str], parent: Sequence[str], *, either_reading: bool) -> bool:
+def _is_within(child: Sequence[str], parent: Sequence[str], *, either_reading: bool) -> bool:
     mine, its = scope(child), scope(parent)
-    theirs = [way for pattern in its.granting for way in pattern.ways]
-    spared = [way for pattern in mine.subtracting for way in pattern.ways]
+    theirs = [steps for pattern in its.granting for steps in pattern.variants]
+    spared = [steps for pattern in mine.subtracting for steps in pattern.variants]
     forbidden = [
-        way
+        steps
         for pattern in its.subtracting
-        for way in pattern.ways
-        if not any(_holds(own, way) for own in spared)
+        for steps in pattern.variants
+        if not any(_contains(own, steps) for own in spared)
     ]
     return all(
         any(
-            any(_holds(way, reading) for way in theirs)
-            and not any(_meet(reading, way) for way in forbidden)
+            any(_contains(steps, reading) for steps in theirs)
+            and not any(_intersects(reading, steps) for steps in forbidden)
             for reading in (readings if either_reading else readings[:1])
         )
         for pattern in mine.granting
@@ -248,22 +248,22 @@ def _inside(child: Sequence[str], parent: Sequence[str], *, either_reading: bool
     )
 
 
-def _meet(one: Way, other: Way) -> bool:
-    """Whether some path fits both."""
+def _intersects(one: Steps, other: Steps) -> bool:
+    """Whether a path may match both."""
     reached = {(0, 0)}
-    open_pairs = [(0, 0)]
-    while open_pairs:
-        i, j = open_pairs.pop()
+    pending = [(0, 0)]
+    while pending:
+        i, j = pending.pop()
         if i == len(one) and j == len(other):
             return True
         for pair in _next_pairs(one, other, i, j):
             if pair not in reached:
                 reached.add(pair)
-                open_pairs.append(pair)
+                pending.append(pair)
     return False
 
 
-def _next_pairs(one: Way, other: Way, i: int, j: int) -> Iterable[tuple[int, int]]:
+def _next_pairs(one: Steps, other: Steps, i: int, j: int) -> Iterable[tuple[int, int]]:
     mine = one[i] if i < len(one) else ()
     its = other[j] if j < len(other) else ()
     if mine is DEEP:
@@ -274,24 +274,24 @@ def _next_pairs(one: Way, other: Way, i: int, j: int) -> Iterable[tuple[int, int
         yield i, j + 1
         if mine != () and mine is not DEEP:
             yield i + 1, j
-    if isinstance(mine, Name) and isinstance(its, Name) and meet(mine, its):
+    if isinstance(mine, Name) and isinstance(its, Name) and intersects(mine, its):
         yield i + 1, j + 1
 
 
-def _holds(wide: Way, narrow: Way) -> bool:
-    """Whether every path that fits the narrow one fits the wide one, for certain."""
-    if _leads_along(wide, narrow):
+def _contains(wide: Steps, narrow: Steps) -> bool:
+    """Whether every path that matches `narrow` certainly matches `wide`."""
+    if _covers_steps(wide, narrow):
         return True
-    # the same paths, said the other way round: some things can be seen in only one of the two
-    return wide[-2:] == (DEEP, ANY_NAME) and _leads_along((*wide[:-2], ANY_NAME, DEEP), narrow)
+    # `**/*` and `*/**` match the same paths, but comparing steps may only succeed for one of them
+    return wide[-2:] == (DEEP, ANY_NAME) and _covers_steps((*wide[:-2], ANY_NAME, DEEP), narrow)
 
 
-def _leads_along(wide: Way, narrow: Way) -> bool:
-    """Whether the wide one can take every step the narrow one takes."""
+def _covers_steps(wide: Steps, narrow: Steps) -> bool:
+    """Whether `wide` can match each step of `narrow`."""
     reached = {(0, 0)}
-    open_pairs = [(0, 0)]
-    while open_pairs:
-        i, j = open_pairs.pop()
+    pending = [(0, 0)]
+    while pending:
+        i, j = pending.pop()
         if i == len(wide) and j == len(narrow):
             return True
         found: list[tuple[int, int]] = []
@@ -306,5 +306,5 @@ def _leads_along(wide: Way, narrow: Way) -> bool:
         for pair in found:
             if pair not in reached:
                 reached.add(pair)
-                open_pairs.append(pair)
+                pending.append(pair)
     return False

@@ -1,8 +1,8 @@
-"""What is protected and what is exempt: `policy.protect` and `.intentignore`.
+"""Protected and exempt paths: `policy.protect` and `.intentignore`.
 
-`active_scope` puts both together with an intent's own patterns. These patterns are read as in
-.gitignore: without a `/` they hold anywhere. Patterns that forbid also ignore case and composition.
-`.intentignore` exempts from the scope and from nothing else; a faulty line exempts nothing.
+`active_scope` combines both with the patterns of an intent. The patterns are those of .gitignore:
+without a `/` they apply at any depth. Protecting patterns also ignore case and Unicode composition.
+`.intentignore` exempts from the scope only; an invalid line exempts nothing.
 """
 
 import re
@@ -24,21 +24,21 @@ from rookery.platform.disk import Unreadable, small_file
 from rookery.platform.paths import FileRules, file_pattern
 
 LARGEST = 256 * KIB
-_UNTIL = re.compile(r"(?P<said>.*?)\s+until=(?P<day>\S*)")
-_LIKE_AN_ID = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+", re.ASCII)
+_UNTIL = re.compile(r"(?P<target>.*?)\s+until=(?P<day>\S*)")
+_LOOKS_LIKE_ID = re.compile(r"[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+", re.ASCII)
 
 
 class Exemption(Struct, frozen=True, kw_only=True):
-    """One line. Either `intent_id` or `pattern` is empty; `taken_back` is what a `!` line is."""
+    """A line of `.intentignore`: an intent or a pattern. `negated` marks a `!` line."""
 
     line: str
     number: int
     intent_id: str = ""
     pattern: str = ""
-    taken_back: bool = False
+    negated: bool = False
     until: date | None = None
 
-    def over(self, now: datetime) -> bool:
+    def has_ended(self, now: datetime) -> bool:
         return self.until is not None and now.astimezone(UTC).date() >= self.until
 
 
@@ -51,21 +51,21 @@ class IntentIgnore(Struct, frozen=True, kw_only=True):
         found = (
             each.line
             for each in self.exemptions
-            if each.intent_id == intent_id and not each.over(now)
+            if each.intent_id == intent_id and not each.has_ended(now)
         )
         return next(found, "")
 
     def for_path(self, now: datetime) -> Callable[[str], str]:
-        """Says which line exempts a path; empty if none does."""
+        """Return a function from a path to the line that exempts it, empty if none does."""
         lines = [each for each in self.exemptions if each.pattern]
 
-        def line_over(path: str) -> str:
-            if any(each.taken_back and covers(each.pattern, path) for each in lines):
+        def exempting_line(path: str) -> str:
+            if any(each.negated and covers(each.pattern, path) for each in lines):
                 return ""
-            granting = (each for each in lines if not each.taken_back and not each.over(now))
+            granting = (each for each in lines if not each.negated and not each.has_ended(now))
             return next((each.line for each in granting if covers(each.pattern, path)), "")
 
-        return line_over
+        return exempting_line
 
 
 def active_scope(
@@ -76,11 +76,11 @@ def active_scope(
     now: datetime,
     ignore_case: bool = False,
 ) -> ScopeRules:
-    """`ignore_case` if the volume does. The intent must be one without errors."""
-    over = forbidding(policy.protect)
+    """Combine the rules for a valid intent. `ignore_case` if the file system does."""
+    find = protection_lookup(policy.protect)
 
     def why_protected(path: str) -> str:
-        pattern = over(path)
+        pattern = find(path)
         return f"the policy protects {pattern}" if pattern else ""
 
     return ScopeRules(
@@ -94,7 +94,7 @@ def active_scope(
 
 
 def read_intent_ignore(layout: Layout, known: Collection[str], now: datetime) -> IntentIgnore:
-    """What the file says at this moment. `known` are the ids of all intents."""
+    """Read `.intentignore`. `known` are the ids of all intents."""
     name = layout.shown(layout.ignore_file)
     try:
         data = small_file(layout.ignore_file, layout.workspace, largest=LARGEST)
@@ -105,10 +105,10 @@ def read_intent_ignore(layout: Layout, known: Collection[str], now: datetime) ->
         return IntentIgnore(problems=(Problem(file=name, code=error.code, message=str(error)),))
     except UnicodeDecodeError:
         return IntentIgnore(problems=(Problem(file=name, code="E101", message="it is not UTF-8"),))
-    return parsed_ignore(text, known, now, file=name)
+    return parse_intent_ignore(text, known, now, file=name)
 
 
-def parsed_ignore(
+def parse_intent_ignore(
     text: str, known: Collection[str], now: datetime, *, file: str = ".intentignore"
 ) -> IntentIgnore:
     exemptions: list[Exemption] = []
@@ -117,7 +117,7 @@ def parsed_ignore(
         line = raw.rstrip()
         if not line or line.startswith("#"):
             continue
-        entry, problem = _entry(line, number, known, now, file)
+        entry, problem = _parse_line(line, number, known, now, file)
         if entry:
             exemptions.append(entry)
         if problem:
@@ -125,16 +125,16 @@ def parsed_ignore(
     return IntentIgnore(exemptions=tuple(exemptions), problems=tuple(problems))
 
 
-def floating_fault(text: str) -> str:
-    """What is wrong with a pattern; empty if nothing is."""
+def ignore_pattern_fault(text: str) -> str:
+    """What is wrong with a pattern; empty if it is valid."""
     try:
         return "" if file_pattern(text) else "a pattern may not be empty or a comment"
     except ValueError as error:
         return str(error)
 
 
-def forbidding(patterns: Sequence[str]) -> Callable[[str], str]:
-    """Says which of the patterns a path falls under; empty if under none."""
+def protection_lookup(patterns: Sequence[str]) -> Callable[[str], str]:
+    """Return a function from a path to the protecting pattern; empty if there is none."""
     rules = [
         (text, FileRules.of_ignore_file(spellings), FileRules.of_ignore_file(folded))
         for text in patterns
@@ -142,23 +142,23 @@ def forbidding(patterns: Sequence[str]) -> Callable[[str], str]:
         for folded in ([caseless(each) for each in spellings],)
     ]
 
-    def pattern_over(path: str) -> str:
+    def matching_pattern(path: str) -> str:
         composed, plain = unicodedata.normalize("NFC", path), caseless(path)
         found = (
             text for text, exact, loose in rules if exact.cover(composed) or loose.cover(plain)
         )
         return next(found, "")
 
-    return pattern_over
+    return matching_pattern
 
 
 def covers(pattern: str, path: str) -> bool:
-    """Whether one exempting pattern means the path, exactly as it is spelled."""
+    """Whether an exempting pattern matches the path, case included."""
     rules = FileRules.of_ignore_file([unicodedata.normalize("NFC", pattern)])
     return rules.cover(unicodedata.normalize("NFC", path))
 
 
-def _entry(
+def _parse_line(
     line: str, number: int, known: Collection[str], now: datetime, file: str
 ) -> tuple[Exemption | None, Problem | None]:
     def problem(code: str, message: str, fix: str = "") -> Problem:
@@ -166,41 +166,41 @@ def _entry(
             file=file, line=number, column=1, code=code, text=line, message=message, fix=fix
         )
 
-    until, said = None, line
-    if limited := _UNTIL.fullmatch(line):
-        said = limited["said"]
+    until, target = None, line
+    if dated := _UNTIL.fullmatch(line):
+        target = dated["target"]
         try:
-            until = date.fromisoformat(limited["day"])
+            until = date.fromisoformat(dated["day"])
         except ValueError:
             return None, problem("E213", "this is not a date", "write it like until=2026-12-31")
-    if any(sign in BIDIRECTIONAL or sign < " " for sign in line):
+    if any(char in BIDIRECTIONAL or char < " " for char in line):
         return None, problem("E206", "it has a control character", "remove it")
-    intent_id = _intent_id(said, known)
+    intent_id = _intent_id(target, known)
     if intent_id is not None:
         entry = Exemption(line=line, number=number, intent_id=intent_id, until=until)
         if intent_id not in known:
             return entry, problem("W301", f"no such intent: {intent_id}")
     else:
-        bare = said.removeprefix("!").removeprefix("path:")
-        if wrong := floating_fault(bare):
+        bare = target.removeprefix("!").removeprefix("path:")
+        if wrong := ignore_pattern_fault(bare):
             return None, problem("E206", wrong, "write it as in .gitignore")
         entry = Exemption(
             line=line,
             number=number,
             pattern=bare,
-            taken_back=said.startswith("!"),
+            negated=target.startswith("!"),
             until=until,
         )
-    if entry.over(now):
-        return entry, problem("W310", f"the exemption of {said} ended on {until}")
-    unknown = entry.pattern and _LIKE_AN_ID.fullmatch(entry.pattern)
-    return entry, problem("W301", f"no such intent: {said}") if unknown else None
+    if entry.has_ended(now):
+        return entry, problem("W310", f"the exemption of {target} ended on {until}")
+    unknown = entry.pattern and _LOOKS_LIKE_ID.fullmatch(entry.pattern)
+    return entry, problem("W301", f"no such intent: {target}") if unknown else None
 
 
-def _intent_id(said: str, known: Collection[str]) -> str | None:
-    if said.startswith("intent:"):
-        return said.removeprefix("intent:").strip()
-    return said if said in known else None
+def _intent_id(target: str, known: Collection[str]) -> str | None:
+    if target.startswith("intent:"):
+        return target.removeprefix("intent:").strip()
+    return target if target in known else None
 
 
 def _spellings(text: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""Whether one path may be touched under the active intent, and what to say if not.
+"""Whether one path may be changed under the active intent, and why not.
 
-Two locations are judged: the one that was named, with the last name as it was written, and the
-real one behind it. Requiring both closes two holes: a link inside the scope that points out of it,
-and a link outside of it whose replacement would change a foreign folder's entry.
+Two locations must be in scope: the path as named (parents resolved, last name as written) and the
+real path behind it. This stops a symlink inside the scope that points outside, and the replacement
+of a symlink that lies outside.
 """
 
 import re
@@ -24,8 +24,8 @@ LONGEST_PATH = 4096
 BIDIRECTIONAL = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
-"""Characters that change the order in which others are shown."""
-_UNSEEN = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e")
+"""Characters that change the display order of others."""
+_INVISIBLE = frozenset("\u200b\u200c\u200d\u2060\ufeff\u00ad\u180e")
 _METADATA_FOLDERS = (".git", ".hg", ".jj", ".svn")
 _ALWAYS_PROTECTED = {
     folded(GOVERNANCE_FOLDER): "it decides what an intent may do",
@@ -34,9 +34,9 @@ _ALWAYS_PROTECTED = {
 }
 _DELETIONS = {"allow": Decision.NONE, "ask": Decision.ASK, "deny": Decision.DENY}
 MOST_NAMED = 8
-"""More paths than these are covered by their folder rather than one by one."""
-_SIGN_AT_THE_START = re.compile(r"[!~]|\\\\|[A-Za-z][A-Za-z0-9+.-]*:|\s*$")
-_MEANING = re.compile(r"([\\*?\[\]{},])")
+"""With more paths than this, the pattern covers their common folder."""
+_SPECIAL_START = re.compile(r"[!~]|\\\\|[A-Za-z][A-Za-z0-9+.-]*:|\s*$")
+_SPECIAL = re.compile(r"([\\*?\[\]{},])")
 
 
 class Op(StrEnum):
@@ -44,13 +44,11 @@ class Op(StrEnum):
     MODIFY = "modify"
     DELETE = "delete"
     RENAME = "rename"
-    COPY = "copy"
     LINK = "link"
-    MODE = "mode"
 
 
 class Outside(StrEnum):
-    """How a path came to lie outside the workspace."""
+    """How a path leads out of the workspace."""
 
     NO = ""
     TRAVERSAL = "traversal"
@@ -68,8 +66,8 @@ class PathVerdict(StrEnum):
 
 
 class Location(Struct, frozen=True, kw_only=True):
-    """A path found on disk: `named` and `real` are relative to the governance root where they lie
-    below it. Without `governed` it is in a workspace that has no intents of its own."""
+    """A resolved path. `named` and `real` are relative to the governance root if they lie below
+    it; otherwise `governed` is False."""
 
     named: str
     real: str
@@ -79,9 +77,9 @@ class Location(Struct, frozen=True, kw_only=True):
 
 
 class ScopeRules(Struct, frozen=True, kw_only=True):
-    """What holds for one call. `protected` says why a path may never be touched; `exempt` names the
-    line of `.intentignore` that takes a path in; `exempt_intent` the one that does so for the whole
-    intent. Each is empty if there is none."""
+    """The scope rules for one call. `protected` returns why a path may never be changed,
+    `exempt` the `.intentignore` line for a path; `exempt_intent` is the line for the whole
+    intent. All are empty if there is none."""
 
     patterns: tuple[str, ...]
     scope: Scope
@@ -92,9 +90,8 @@ class ScopeRules(Struct, frozen=True, kw_only=True):
 
 
 class PathFinding(Struct, frozen=True, kw_only=True):
-    """The verdict on one path. `decision` is what follows from it before anybody was asked:
-    NONE is no objection, and no leave either. `code` is what a refusal says. A yes to what is
-    `once_only` covers this call and no more."""
+    """The verdict on one path. `decision` is before the user is asked; NONE neither objects nor
+    allows. `code` is the refusal code. Approval of a `once_only` finding is for this call only."""
 
     path: str
     op: Op
@@ -108,24 +105,24 @@ class PathFinding(Struct, frozen=True, kw_only=True):
     once_only: bool = False
 
 
-def path_fault(said: str) -> str:
-    """Why a path is refused before it is looked for; empty if it is not."""
-    if "\0" in said:
+def path_fault(text: str) -> str:
+    """Why a path is rejected before it is looked up; empty if it is not."""
+    if "\0" in text:
         return "nul"
-    if any(sign in BIDIRECTIONAL or unicodedata.category(sign) == "Cc" for sign in said):
+    if any(char in BIDIRECTIONAL or unicodedata.category(char) == "Cc" for char in text):
         return "control_char"
-    if not said.strip():
+    if not text.strip():
         return "empty"
     try:
-        size = len(said.encode())
+        size = len(text.encode())
     except UnicodeEncodeError:
         return "not_unicode"
     return "too_long" if size > LONGEST_PATH else ""
 
 
-def rejected(said: str, op: Op, reason: str) -> PathFinding:
+def reject_path(text: str, op: Op, reason: str) -> PathFinding:
     return PathFinding(
-        path=said,
+        path=text,
         op=op,
         verdict=PathVerdict.REJECTED,
         decision=Decision.DENY,
@@ -135,13 +132,13 @@ def rejected(said: str, op: Op, reason: str) -> PathFinding:
 
 
 def always_protected(path: str) -> str:
-    """Why no intent can ever own the path; empty if one can."""
+    """Why no intent can own the path; empty if one can."""
     found = (_ALWAYS_PROTECTED[each] for each in folded_names(path) if each in _ALWAYS_PROTECTED)
     return next(found, "")
 
 
 def judge(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
-    """The first rule that has something to say decides."""
+    """Judge a location. The first rule that applies decides."""
     named, real = location.named, location.real
     if location.outside:
         return _outside(location, op)
@@ -149,98 +146,62 @@ def judge(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
         if why := always_protected(path) or rules.protected(path):
             return _protected(location, op, why)
     if line := _exemption(location, rules):
-        return _found(location, op, PathVerdict.IGNORED, Decision.NONE, matched=line)
+        return _finding(location, op, PathVerdict.IGNORED, Decision.NONE, matched=line)
     if location.governed and rules.scope.covers(named):
         if rules.scope.covers(real):
             return _in_scope(location, op, rules)
-        return _escaped(location, op)
+        return _escaped(location, op, "symlink_escape")
     return _out_of_scope(location, op, rules)
 
 
-def judged(
-    op: Op, path: str, *, destination: str = "", below: tuple[str, ...] = ()
-) -> tuple[tuple[str, Op], ...]:
-    """The paths an operation is judged by, and as what. `below` are the files of a folder."""
-    match op:
-        case Op.DELETE:
-            return tuple((each, Op.DELETE) for each in below or (path,))
-        case Op.RENAME:
-            sources = tuple((each, Op.RENAME) for each in below or (path,))
-            return (*sources, (destination, Op.CREATE))
-        case Op.COPY:
-            return ((destination, Op.CREATE),)
-        case Op.LINK:
-            return ((path, Op.LINK), (destination, Op.LINK))
-        case _:
-            return ((path, op),)
-
-
 def nearest(patterns: Sequence[str], path: str) -> str:
-    """The granting pattern that has the most folders in common with the path, the first if there
-    are several; empty if there is none at all."""
+    """The granting pattern that shares the most folders with the path; empty without patterns."""
     granting = [text for text in patterns if not text.startswith("!")]
-    return max(granting, key=lambda text: _shared(text, path), default="")
+    return max(granting, key=lambda text: _shared_depth(text, path), default="")
 
 
 def smallest_pattern(paths: Sequence[str]) -> str:
-    """The narrowest pattern we can write that covers all of the paths."""
+    """The narrowest pattern that covers all of the paths."""
     unique = list(dict.fromkeys(paths))
     if len(unique) == 1:
-        return literally(unique[0])
-    folders = _common([path.split("/")[:-1] for path in unique])
+        return literal_pattern(unique[0])
+    folders = _common_prefix([path.split("/")[:-1] for path in unique])
     rests = ["/".join(path.split("/")[len(folders) :]) for path in unique]
-    start = "".join(f"{literally(each, first=not at)}/" for at, each in enumerate(folders))
+    start = "".join(f"{literal_pattern(each, first=not at)}/" for at, each in enumerate(folders))
     if len(unique) > MOST_NAMED:
         return f"{start}**"
-    return f"{start}{{{','.join(literally(each, first=not folders) for each in rests)}}}"
+    return f"{start}{{{','.join(literal_pattern(each, first=not folders) for each in rests)}}}"
 
 
 def writable_prefixes(patterns: Sequence[str]) -> tuple[str, ...]:
-    """What each granting pattern begins with before anything in it varies: a file or a folder, or
-    empty for the root. Nothing that any of them grants lies outside."""
+    """The literal start of each granting pattern: a file or folder, or empty for the root. All
+    paths that are granted lie below one of them."""
     granting = [scope_pattern(text) for text in patterns if not text.startswith("!")]
-    found = ("/".join(literal_folder(way)) for each in granting for way in each.ways)
+    found = ("/".join(literal_folder(variant)) for each in granting for variant in each.variants)
     return tuple(dict.fromkeys(found))
 
 
-def literally(path: str, *, first: bool = True) -> str:
-    """A pattern for that path and nothing else but what is below it. What stands `first` must not
-    be taken for a sign of its own."""
-    spelled = _MEANING.sub(r"\\\1", path)
-    return f"./{spelled}" if first and _SIGN_AT_THE_START.match(spelled) else spelled
+def literal_pattern(path: str, *, first: bool = True) -> str:
+    """A pattern for exactly this path and what is below it. `first` if the pattern starts with
+    it, so that its first characters must not be special."""
+    spelled = _SPECIAL.sub(r"\\\1", path)
+    return f"./{spelled}" if first and _SPECIAL_START.match(spelled) else spelled
 
 
 def _outside(location: Location, op: Op) -> PathFinding:
     if location.outside is Outside.WRITTEN:
-        return _found(
-            location,
-            op,
-            PathVerdict.OUTSIDE,
-            Decision.ASK,
-            code="REQ-001",
-            reason="outside",
-            once_only=True,
-        )
-    return _found(
-        location,
-        op,
-        PathVerdict.REJECTED,
-        Decision.DENY,
-        code="REQ-015",
-        reason=str(location.outside),
-    )
+        outside = PathVerdict.OUTSIDE
+        return _finding(location, op, outside, Decision.ASK, "REQ-001", "outside", once_only=True)
+    return _escaped(location, op, str(location.outside))
 
 
 def _protected(location: Location, op: Op, why: str) -> PathFinding:
-    return _found(
-        location,
-        op,
-        PathVerdict.PROTECTED,
-        Decision.ASK,
-        code="REQ-014",
-        reason=why,
-        once_only=True,
-    )
+    protected = PathVerdict.PROTECTED
+    return _finding(location, op, protected, Decision.ASK, "REQ-014", why, once_only=True)
+
+
+def _escaped(location: Location, op: Op, reason: str) -> PathFinding:
+    return _finding(location, op, PathVerdict.REJECTED, Decision.DENY, "REQ-015", reason)
 
 
 def _exemption(location: Location, rules: ScopeRules) -> str:
@@ -250,51 +211,43 @@ def _exemption(location: Location, rules: ScopeRules) -> str:
 
 
 def _in_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
-    matched = rules.scope.owner(location.named)
+    matched = rules.scope.granting_pattern(location.named)
     decision, code, reason = Decision.NONE, "", ""
     if op in (Op.DELETE, Op.RENAME):
         decision = _DELETIONS[rules.policy.deletes]
         code, reason = ("REQ-008", str(op)) if decision else ("", "")
     if decision is Decision.NONE and (doubt := _doubt(location)):
         decision, code, reason = Decision.ASK, "REQ-001", doubt
-    return _found(
-        location, op, PathVerdict.IN_SCOPE, decision, code=code, reason=reason, matched=matched
-    )
+    return _finding(location, op, PathVerdict.IN_SCOPE, decision, code, reason, matched=matched)
 
 
 def _doubt(location: Location) -> str:
     if location.links > 1:
         return "shared content"
-    return "unseen characters" if _UNSEEN.intersection(location.named + location.real) else ""
-
-
-def _escaped(location: Location, op: Op) -> PathFinding:
-    return _found(
-        location, op, PathVerdict.REJECTED, Decision.DENY, code="REQ-015", reason="symlink_escape"
-    )
+    return "unseen characters" if _INVISIBLE.intersection(location.named + location.real) else ""
 
 
 def _out_of_scope(location: Location, op: Op, rules: ScopeRules) -> PathFinding:
-    return _found(
+    return _finding(
         location,
         op,
         PathVerdict.OUT_OF_SCOPE,
         Decision[rules.policy.out_of_scope.upper()],
-        code="REQ-001",
-        reason="" if location.governed else "ungoverned",
+        "REQ-001",
+        "" if location.governed else "ungoverned",
         near=nearest(rules.patterns, location.named),
-        matched=rules.scope.excluder(location.named),
+        matched=rules.scope.excluding_pattern(location.named),
     )
 
 
-def _found(
+def _finding(
     location: Location,
     op: Op,
     verdict: PathVerdict,
     decision: Decision,
-    *,
     code: str = "",
     reason: str = "",
+    *,
     near: str = "",
     matched: str = "",
     once_only: bool = False,
@@ -313,12 +266,12 @@ def _found(
     )
 
 
-def _shared(text: str, path: str) -> int:
-    ways = scope_pattern(text).ways
-    return max(len(_common([literal_folder(way), split(path)])) for way in ways)
+def _shared_depth(text: str, path: str) -> int:
+    variants = scope_pattern(text).variants
+    return max(len(_common_prefix([literal_folder(variant), split(path)])) for variant in variants)
 
 
-def _common(rows: Sequence[Sequence[str]]) -> list[str]:
-    """What all of them begin with."""
+def _common_prefix(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The longest common prefix."""
     columns = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
     return [column[0] for column in columns]

@@ -1,0 +1,358 @@
+"""Shared parts of the governance commands: options, the folder they work on, output, exit codes."""
+
+import functools
+import getpass
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from msgspec import Struct
+from msgspec.structs import replace
+
+from rookery import NAME
+from rookery.cli.main import resolve_folder
+from rookery.core.modes import GOVERNANCE_FOLDER
+from rookery.core.settings import Settings
+from rookery.core.text.terminal_text import Paint, harmless_line
+from rookery.errors import RookeryError, SettingsError, StorageError
+from rookery.governance.intents.intent import Intent, IntentFile
+from rookery.governance.intents.intent_checks import summary
+from rookery.governance.intents.intent_file import IntentReader, IntentText
+from rookery.governance.layout import Layout, find_layout, find_ledger
+from rookery.governance.ledger.ledger_file import Flush
+from rookery.governance.ledger.ledger_reader import EXAMPLES, parse_time
+from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.records import OURS
+from rookery.governance.ledger.state_files import KnownHeads, LedgerBusy, known_heads
+from rookery.governance.ledger.verify_ledger import KnownHead
+from rookery.permissions.trust import TrustStore
+from rookery.platform.git_runner import read_settings
+from rookery.platform.locks import LockTimeout
+from rookery.platform.own_programs import find_own_program
+from rookery.platform.user_folders import Places, find_places
+from rookery.storage.cli.session_listing import paint_for_output
+from rookery.storage.journal import Journals
+from rookery.storage.settings_files import find_settings
+
+TASK = f"{NAME}-trace"
+"""The task id of records that a command writes."""
+
+
+class TraceExit(IntEnum):
+    FINE = 0
+    FINDINGS = 1
+    USAGE = 2
+    WARNINGS = 3
+    """Warnings only, with `--strict`."""
+    NOT_FOUND = 4
+    BUSY = 5
+    """Another process holds the file."""
+    NOT_INITIALISED = 6
+    """The folder has no intents or no ledger."""
+    STORAGE = 9
+
+
+class CommandFailed(RookeryError):
+    """An error with an exit code of its own."""
+
+    def __init__(self, message: str, exit_code: TraceExit) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def journals() -> Journals:
+    return Journals(find_places(os.environ).tasks.joinpath)
+
+
+def point_in_time(text: str | None) -> str:
+    """Convert `--since 7d` to the time format of records; empty if not given."""
+    if not text:
+        return ""
+    try:
+        return parse_time(text, datetime.now(UTC))
+    except ValueError as error:
+        raise SettingsError(f"{text!r} is not a time. Write {EXAMPLES}.") from error
+
+
+def today() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d}"
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines with control characters removed, because they may come from untrusted files."""
+    for line in lines:
+        print(harmless_line(line))
+
+
+def write_out(target: Path | None, pieces: Iterable[bytes]) -> None:
+    """Write bytes to a file or standard output; on a terminal, control characters are removed."""
+    if target is None:
+        for piece in pieces:
+            if sys.stdout.isatty():
+                print_lines(piece.decode("utf-8", "replace").splitlines())
+            else:
+                sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+        return
+    try:
+        with open(target, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+    except OSError as error:
+        raise StorageError(f"{target} could not be written ({error.strerror}).") from error
+
+
+class IntentsInvalid(RookeryError):
+    """The intent file has errors that prevent the command."""
+
+
+class GovernanceGroup(click.Group):
+    """A group that turns errors into exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (CommandFailed, LockTimeout) as error:
+            print(f"Error: {harmless_line(str(error))}", file=sys.stderr)
+            return error.exit_code if isinstance(error, CommandFailed) else TraceExit.BUSY
+
+
+FINDINGS, WARNINGS = TraceExit.FINDINGS, TraceExit.WARNINGS
+
+
+class CommonOptions(Struct, frozen=True, kw_only=True):
+    """Options of every command."""
+
+    folder: Path
+    as_json: bool = False
+    plain: bool = False
+    quiet: bool = False
+
+    @property
+    def paint(self) -> Paint:
+        return Paint(False) if self.plain else paint_for_output(find_places(os.environ))
+
+    def echo(self, *lines: str) -> None:
+        """Print lines for the user. Untrusted text must be escaped already."""
+        if not self.quiet and not self.as_json:
+            for line in lines:
+                print(line, flush=True)
+
+    def print_json(self, document: Any) -> None:
+        """Print the result as JSON, with `--json`."""
+        if self.as_json:
+            print(json.dumps(document, ensure_ascii=False))
+
+
+GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+"""Sources of options that were given explicitly."""
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+folder_option = click.option(
+    "-w",
+    "--root",
+    "--workspace",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=".",
+    callback=resolve_folder,
+    help="The project folder.",
+)
+
+
+def common_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that may stand before or after the command's name."""
+    for option in (
+        click.option("-q", "--quiet", is_flag=True, help="Print less; use the exit code."),
+        click.option("--no-color", "plain", is_flag=True, help="Print without colours."),
+        json_option,
+        folder_option,
+    ):
+        command = option(command)
+    return command
+
+
+def common(command: Callable[..., int]) -> Callable[..., int]:
+    """Decorate a command with the common options, passed as one value."""
+
+    @common_options
+    @functools.wraps(command)
+    def with_options(folder: Path, as_json: bool, plain: bool, quiet: bool, **given: Any) -> int:
+        options = CommonOptions(folder=folder, as_json=as_json, plain=plain, quiet=quiet)
+        return command(options, **given)
+
+    return with_options
+
+
+class OpenedLedger:
+    """An existing ledger and the output options."""
+
+    def __init__(self, options: CommonOptions) -> None:
+        layout = find_ledger(options.folder)
+        if layout is None:
+            raise CommandFailed(
+                f"No folder {GOVERNANCE_FOLDER} in {options.folder}, so nothing is recorded here. "
+                f"Create one with: {NAME} intents init",
+                TraceExit.NOT_INITIALISED,
+            )
+        self.layout = layout
+        self.folder = layout.folder
+        self.as_json, self.quiet, self.paint = options.as_json, options.quiet, options.paint
+        self.print_json = options.print_json
+
+    @cached_property
+    def heads(self) -> KnownHeads:
+        return known_heads(self.layout, find_places(os.environ).governance)
+
+    def known_head(self) -> KnownHead | None:
+        """The end of the ledger as this machine last saw it."""
+        try:
+            return self.heads.read()
+        except ValueError as error:
+            raise StorageError(
+                f"{self.heads.path} cannot be used ({error}), so a cut-off end would "
+                f"not be noticed. Use another with `{NAME} trace verify --checkpoint "
+                "FILE`, or remove it."
+            ) from error
+
+    def recording(self) -> Recording:
+        """A recording that syncs every record to disk."""
+        return Recording(self.folder, writer=OURS, heads=self.heads, flush=Flush.ALWAYS)
+
+    def echo(self, text: str) -> None:
+        """Print a remark, unless `-q` or `--json` is given."""
+        if not self.quiet and not self.as_json:
+            print_lines([text])
+
+
+def ledger_command(run: Callable[..., int]) -> Callable[..., int]:
+    """Decorate a command to get the opened ledger instead of the common options."""
+
+    @functools.wraps(run)
+    def with_ledger(options: CommonOptions, **given: Any) -> int:
+        try:
+            return run(OpenedLedger(options), **given)
+        except LedgerBusy as error:
+            raise CommandFailed(str(error), TraceExit.BUSY) from error
+
+    return common(with_ledger)
+
+
+class GovernedFolder:
+    """A governed folder with its files as read at the start."""
+
+    def __init__(self, layout: Layout, places: Places) -> None:
+        self.layout = layout
+        self.places = places
+        self.reader = IntentReader(layout)
+        self.text: IntentText = self.reader.read()
+
+    @functools.cached_property
+    def settings(self) -> Settings:
+        project = self.layout.workspace if self.trusted else None
+        return find_settings(self.places.settings_file, project, os.environ, {}).settings
+
+    @property
+    def trusted(self) -> bool:
+        return TrustStore(self.places.trust_file).trusts(self.layout.workspace)
+
+    @property
+    def file(self) -> IntentFile:
+        return self.text.file
+
+    @property
+    def usable(self) -> IntentFile:
+        """The intents. Raises `IntentsInvalid` if the file as a whole has errors."""
+        if not self.file.usable:
+            name = self.layout.shown(self.layout.intent_file)
+            raise IntentsInvalid(
+                f"{name}: {summary(self.file)} For details: {NAME} intents validate"
+            )
+        return self.file
+
+    def intent(self, wanted: str) -> Intent:
+        found = self.usable.find(wanted)
+        if found is None:
+            known = ", ".join(each.id for each in self.file.intents[:20])
+            listing = f"Known: {known}." if known else "There are none yet."
+            raise CommandFailed(f"No such intent: {wanted}. {listing}", TraceExit.NOT_FOUND)
+        return found
+
+    def valid_intent(self, wanted: str) -> Intent:
+        """Like `intent`; raises `IntentsInvalid` if it has errors."""
+        found = self.intent(wanted)
+        if found.id in self.file.broken:
+            raise IntentsInvalid(
+                f"{found.id} has errors, so nothing was done. For details: {NAME} intents validate"
+            )
+        return found
+
+    def recording(self) -> Recording:
+        """Raises `StorageError`."""
+        try:
+            heads = known_heads(self.layout, self.places.governance)
+        except OSError as error:
+            where = self.layout.shown(self.layout.state)
+            raise StorageError(
+                f"{where} cannot be written ({error.strerror}), so nothing was changed."
+            ) from error
+        flush = Flush(self.settings.trace.fsync)
+        return Recording(self.layout.folder, writer=OURS, heads=heads, flush=flush)
+
+
+def open_folder(options: CommonOptions) -> GovernedFolder:
+    found = find_layout(options.folder, workspace_of(options.folder))
+    if found.layout is None:
+        raise CommandFailed(
+            found.notice or f"{options.folder} has no intents. To start: {NAME} intents init",
+            TraceExit.NOT_INITIALISED,
+        )
+    places = find_places(os.environ)
+    return GovernedFolder(replace(found.layout, written=places.host_writes), places)
+
+
+def workspace_of(folder: Path) -> Path:
+    """The root of the repository that contains the folder, or the folder itself."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def timestamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def user_name(folder: Path) -> str:
+    """The user's name from git, or else the login name."""
+    program = find_own_program("git", folder)
+    with suppress(OSError):
+        output = read_settings(program, ["user.name"], folder=folder, seconds=5)
+        if name := " ".join(output.split()):
+            return name[:100]
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return f"uid {os.getuid()}"
+
+
+def is_interactive() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def ask(question: str) -> str:
+    """Ask a question at the terminal. Raises `SettingsError` at end of input."""
+    try:
+        return input(question).strip()
+    except EOFError as error:
+        raise SettingsError("Cancelled; nothing was done.") from error
