@@ -5,6 +5,7 @@ import pytest
 
 from support.manager_project import Project
 from support.warm_start import warm_sessions
+from support.worktree_folders import WorktreeBench
 
 
 @pytest.fixture
@@ -14,3 +15,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
     with warm_sessions():
         yield project
     assert project.is_left_quiet()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> WorktreeBench:
+    return WorktreeBench.new(tmp_path / "project")

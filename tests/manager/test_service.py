@@ -8,9 +8,9 @@ import pytest
 from rookery.core.facts import Event, TaskOpened
 from rookery.manager.handlers.router import KINDS
 from rookery.manager.service import serve_manager
-from rookery.protocol.channels import ChannelEnded, memory_channels
+from rookery.protocol.channels import Channel, ChannelEnded, memory_channels
 from rookery.storage.sessions import TaskStore
-from support.manager_project import WRITES, Project
+from support.manager_project import HANDS_ON, PATIENCE, WRITES, Project, Watched
 from support.manager_service import Refused, Served, serving, talking
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ SPEAKS = f"""\
 """A word at a time."""
 
 
-async def test_a_session_is_started_elsewhere_followed_approved_and_seen_to_complete(
+async def test_a_client_follows_and_approves_a_session_started_elsewhere(
     project: Project,
 ):
     async with (
@@ -63,17 +63,19 @@ async def test_a_session_is_started_elsewhere_followed_approved_and_seen_to_comp
         assert [told["change"] for told in page.news if not told["change"]] == []
 
 
-async def test_words_come_as_they_are_said_and_their_look_once(project: Project):
-    """What is told adds up to what was said, each block was rendered once, and no row of the list
-    was sent for a word."""
+async def test_streamed_text_arrives_in_pieces_and_each_block_renders_once(project: Project):
+    """The pieces add up to the text, each block is rendered once, and the list is not sent again
+    for each word. A slow client gets several changes in one message."""
     async with (
         project.supervised() as watched,
         serving(project, watched) as connect,
         connect() as client,
+        connect() as slow,
     ):
         listed = await client.list()
         session_id = await watched.supervisor.start(project.wish(SPEAKS, auto_approve=True))
-        page = await client.follow(session_id)
+        page, other = await client.follow(session_id), await slow.follow(session_id)
+        slow.reading = anyio.Event()
         await client.until(lambda: listed.row(session_id).get("state") == "completed")
         await page.until(lambda rows: [r for r in rows if r.get("html_upto") == len(SAYS)])
         (row,) = [row for row in page.rows() if row.get("text") == SAYS]
@@ -92,8 +94,11 @@ async def test_words_come_as_they_are_said_and_their_look_once(project: Project)
         sent = [told for told in listed.news if told.get("rows")]
         assert len(sent) < 15
         (result,) = [r for r in page.rows() if r.get("say") == "completion_result"]
-        await page.until(lambda rows: rows[-1])
         assert result["text"] == "All **done**."
+        slow.reading.set()
+        await other.until(lambda rows: rows and rows[-1].get("ask") == "completion_result")
+        assert [r.get("text") for r in other.rows()] == [r.get("text") for r in page.rows()]
+        assert len(other.news) < len(page.news)
 
 
 def _appends(change: dict[str, object], ts: int) -> bool:
@@ -107,7 +112,7 @@ LONG = "\n".join(
 ) + ('\n- calls:\n  - {tool: attempt_completion, arguments: {result: "Done."}}\n')
 
 
-async def test_only_the_window_is_told_and_widens_backwards(project: Project):
+async def test_only_the_window_is_sent_and_it_extends_backwards(project: Project):
     async with project.supervised() as watched, serving(project, watched) as connect:
         session_id = await watched.supervisor.start(project.wish(LONG, auto_approve=True))
         shown = await watched.at(session_id, "completed")
@@ -134,7 +139,7 @@ async def test_only_the_window_is_told_and_widens_backwards(project: Project):
                 await client.call("widen", follow_id=page.follow_id, most=5)
 
 
-async def test_a_stored_session_is_read_and_a_removed_one_ends(project: Project):
+async def test_a_stored_session_can_be_followed_and_removing_it_ends_that(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
@@ -160,7 +165,9 @@ async def test_a_stored_session_is_read_and_a_removed_one_ends(project: Project)
             await client.follow(session_id)
 
 
-async def test_a_session_of_a_terminal_is_listed_when_a_client_comes_or_asks(project: Project):
+async def test_a_terminal_session_is_found_on_connect_list_or_follow(
+    project: Project,
+):
     def in_a_terminal(number: int) -> str:
         session_id = f"{number:08}-0000-4000-8000-000000000000"
         opened = TaskOpened(text="Say hello", mode="code", workspace=str(project.path))
@@ -180,23 +187,11 @@ async def test_a_session_of_a_terminal_is_listed_when_a_client_comes_or_asks(pro
         second = in_a_terminal(2)
         await client.call("refresh")
         await client.until(lambda: listed.row(second).get("state") == "paused")
+        page = await client.follow(in_a_terminal(3))
+        await page.until(lambda rows: [row for row in rows if row.get("text") == "Say hello"])
 
 
-CHILD = """\
-part one:
-  - calls:
-      - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
-  - calls:
-      - {tool: attempt_completion, arguments: {result: Part one is done.}}
-"":
-  - calls:
-      - {tool: new_task, arguments: {mode: code, message: Do part one.}}
-  - calls:
-      - {tool: attempt_completion, arguments: {result: Done.}}
-"""
-
-
-async def test_a_task_that_works_for_another_is_followed_and_its_questions_are_in_the_inbox(
+async def test_a_subtask_can_be_followed_and_its_questions_are_in_the_inbox(
     project: Project,
 ):
     async with (
@@ -204,7 +199,7 @@ async def test_a_task_that_works_for_another_is_followed_and_its_questions_are_i
         serving(project, watched) as connect,
         connect() as client,
     ):
-        session_id = await watched.supervisor.start(project.wish(CHILD))
+        session_id = await watched.supervisor.start(project.wish(HANDS_ON))
         listed, root = await client.list(), await client.follow(session_id)
         (first,) = await client.until(lambda: listed.last("inbox"))
         await client.do(
@@ -218,10 +213,7 @@ async def test_a_task_that_works_for_another_is_followed_and_its_questions_are_i
         )
         assert (first["task_id"], second["task_id"]) == (session_id, row["task_id"])
         await client.do(
-            "approve_action",
-            session_id=session_id,
-            ask_ts=second["ts"],
-            digest=second["digest"],
+            "approve_action", session_id=session_id, ask_ts=second["ts"], digest=second["digest"]
         )
         await watched.result(session_id, "Done.")
         await child.until(lambda rows: "Part one is done." in [r.get("text") for r in rows])
@@ -232,56 +224,36 @@ async def test_a_task_that_works_for_another_is_followed_and_its_questions_are_i
         assert end["error"]["message"].startswith("No task")
 
 
-async def test_whoever_is_slow_is_told_several_changes_in_one(project: Project):
-    async with (
-        project.supervised() as watched,
-        serving(project, watched) as connect,
-        connect() as client,
-        connect() as quick,
-    ):
-        session_id = await watched.supervisor.start(project.wish(SPEAKS, auto_approve=True))
-        page, other = await client.follow(session_id), await quick.follow(session_id)
-        await other.until(lambda rows: rows)
-        client.reading = anyio.Event()
-        await watched.at(session_id, "completed")
-        client.reading.set()
-        await page.until(lambda rows: rows and rows[-1].get("ask") == "completion_result")
-        await other.until(lambda rows: rows and rows[-1].get("ask") == "completion_result")
-        assert [r.get("text") for r in page.rows()] == [r.get("text") for r in other.rows()]
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    ("do", {"kind": "moonrise"}, "No such request: 'moonrise'"),
+    ("do", {"kind": "cancel_session"}, "malformed"),
+    (
+        "do",
+        {"kind": "start_sessions", "prompt": "Hi", "auto_aprove": False},
+        "start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'",
+    ),
+    ("follow_list", {"archived": True}, "follow_list has no field 'archived'"),
+    ("follow_session", {"session_id": "x", "tial": 3}, "did you mean 'tail'"),
+    ("follow_session", {"session_id": 7}, "session_id"),
+    ("follow_session", {"session_id": "x", "tail": True}, "tail"),
+    ("unfollow", {}, "follow_id"),
+    ("widen", {"follow_id": 9}, "follow_id"),
+    ("dance", {}, "No such method"),
+]
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "said"),
-    [
-        ("do", {"kind": "moonrise"}, "No such request: 'moonrise'"),
-        ("do", {"kind": "cancel_session"}, "malformed"),
-        (
-            "do",
-            {"kind": "start_sessions", "prompt": "Hi", "auto_aprove": False},
-            "start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'",
-        ),
-        ("follow_list", {"archived": True}, "follow_list has no field 'archived'"),
-        ("follow_session", {"session_id": "x", "tial": 3}, "did you mean 'tail'"),
-        ("follow_session", {"session_id": 7}, "session_id"),
-        ("follow_session", {"session_id": "x", "tail": True}, "tail"),
-        ("unfollow", {}, "follow_id"),
-        ("widen", {"follow_id": 9}, "follow_id"),
-        ("dance", {}, "No such method"),
-    ],
-)
-async def test_what_cannot_be_done_is_refused_in_a_sentence(
-    project: Project, method: str, params: dict[str, object], said: str
-):
+async def test_an_impossible_request_is_refused_with_a_reason(project: Project):
     async with (
         project.supervised() as watched,
         serving(project, watched) as connect,
         connect() as client,
     ):
-        with pytest.raises(Refused, match=said):
-            await client.call(method, **params)
+        for method, params, said in REFUSED:
+            with pytest.raises(Refused, match=said):
+                await client.call(method, **params)
 
 
-async def test_a_client_follows_no_more_than_it_may(project: Project):
+async def test_the_number_of_follows_per_client_is_limited(project: Project):
     async with project.supervised() as watched, serving(project, watched) as connect:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         async with connect() as client:
@@ -296,37 +268,30 @@ async def test_a_client_follows_no_more_than_it_may(project: Project):
                 await client.list()
 
 
-@pytest.mark.parametrize("first", [{"protocol": 1}, {"protocol": 1, "token": "wrong"}])
-async def test_nobody_gets_in_without_the_token(project: Project, first: dict[str, object]):
+async def test_initialize_needs_the_token_and_lists_the_requests(
+    project: Project,
+):
     async with project.supervised() as watched:
+        for first in ({"protocol": 1}, {"protocol": 1, "token": "wrong"}):
+            with memory_channels() as (near, far):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_serve_once, watched, far)
+                    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": first}
+                    await near.send([json.dumps(message).encode()])
+                    answer = json.loads(await near.receive())
+                    assert answer["error"]["message"] == "The token is missing or wrong."
+                    with anyio.fail_after(PATIENCE), pytest.raises(ChannelEnded):
+                        await near.receive()
         with memory_channels() as (near, far):
             async with anyio.create_task_group() as group:
-
-                async def serve() -> None:
-                    await serve_manager(Served(watched.supervisor), far, token="right")
-                    await far.aclose()
-
-                group.start_soon(serve)
-                message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": first}
-                await near.send([json.dumps(message).encode()])
-                answer = json.loads(await near.receive())
-                assert answer["error"]["message"] == "The token is missing or wrong."
-                with anyio.fail_after(5), pytest.raises(ChannelEnded):
-                    await near.receive()
-
-
-async def test_with_the_token_a_client_is_told_what_it_may_ask(project: Project):
-    async with project.supervised() as watched:
-        with memory_channels() as (near, far):
-            async with anyio.create_task_group() as group:
-                served = Served(watched.supervisor)
-
-                async def serve() -> None:
-                    await serve_manager(served, far, token="right")
-
-                group.start_soon(serve)
+                group.start_soon(_serve_once, watched, far)
                 async with talking(near) as client:
                     told = await client.call("initialize", protocol=1, token="right")
                 group.cancel_scope.cancel()
     assert set(told["requests"]) <= set(KINDS)
     assert {"list_sessions", "approve_action", "switch_session"} <= set(told["requests"])
+
+
+async def _serve_once(watched: Watched, far: Channel) -> None:
+    await serve_manager(Served(watched.supervisor), far, token="right")
+    await far.aclose()

@@ -12,7 +12,7 @@ from support.text_process import PLAINLY
 pytestmark = pytest.mark.anyio
 
 
-async def test_it_looks_and_ends_as_one_that_is_started_plainly(project: Project):
+async def test_a_warm_session_behaves_like_a_normally_started_one(project: Project):
     seen = []
     for environ in ({}, PLAINLY):
         project.environ |= environ

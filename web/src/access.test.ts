@@ -9,7 +9,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-describe("WEB-3 the code in the address", () => {
+describe("the code in the address", () => {
   it.each([
     ["#launch=aB3-_x", { how: "launch", code: "aB3-_x" }],
     ["#pair=123", { how: "pair", code: "123" }],

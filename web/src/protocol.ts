@@ -385,7 +385,7 @@ export interface SendComments {
   text?: string;
 }
 
-/** On a line of a diff: of the new text, or of the old one if `old`. */
+/** A comment on a line of a diff: of the new text, or of the old one if `old`. */
 export interface LineComment {
   path: string;
   line: number;
@@ -405,7 +405,7 @@ export interface Listing {
   sessions: SessionRow[];
 }
 
-/** The head of the list. */
+/** The summary above the session list. */
 export interface Overview {
   counts: Counts;
   project: string;
@@ -416,7 +416,7 @@ export interface Overview {
   blocked_requests: number;
 }
 
-/** What the head of the list says. */
+/** The numbers above the session list. */
 export interface Counts {
   active: number;
   history: number;
@@ -514,7 +514,7 @@ export interface InboxRow {
   governance: IntentQuestion | null;
 }
 
-/** `pattern` is what `expand` would add to the scope, and `grant` what `task` would allow for the rest of the task: a pattern of paths, or how a command begins. */
+/** `pattern` is what `expand` would add to the scope. `grant` is what `task` would allow for the rest of the task: a path pattern or a command prefix. */
 export interface IntentQuestion {
   intent_id: string;
   intent_name: string;
@@ -611,7 +611,7 @@ export interface CheckpointRow {
 
 export type AnswerToListCheckpoints = CheckpointRow[];
 
-/** What going back would do to files. `kept` are those that somebody else has changed. */
+/** What restoring would do to files. `kept` are files that someone else changed. */
 export interface RestoreRehearsal {
   written: string[];
   removed: string[];
@@ -646,7 +646,7 @@ export type AnswerToListModes = KnownMode[];
 
 export type AnswerToListBranches = string[];
 
-/** A file of the workspace, or a folder. */
+/** A file or folder of the workspace. */
 export interface FoundPath {
   path: string;
   folder: boolean;
@@ -666,7 +666,7 @@ export interface IntentRow {
 
 export type AnswerToListIntents = IntentRow[];
 
-/** One record of the ledger, as a list shows it. */
+/** One record of the ledger in a list. */
 export interface TraceRow {
   id: string;
   ts: number;
@@ -752,7 +752,7 @@ export type AnswerToRecreateWorktree = Done;
 
 export type AnswerToFinishWorktree = Done;
 
-/** What something would do. `token` is given back with the request that does it, and names exactly this plan: if anything has changed since, nothing is done. */
+/** What an operation would do. `token` identifies this plan and is sent with the request that carries it out; if anything has changed since, nothing is done. */
 export interface Plan {
   text: string;
   paths: string[];
@@ -793,7 +793,7 @@ export type AnswerToRunScript = Done;
 
 export type AnswerToStopScript = Done;
 
-/** A program that the project brings for its worktrees. It is run as this very text, once somebody has agreed to it. */
+/** A script of the project for its worktrees. It is run with exactly this text, once the user has agreed to it. */
 export interface ScriptRow {
   name: string;
   path: string;
@@ -815,7 +815,7 @@ export interface Review {
   notes: string[];
 }
 
-/** `digest` names exactly this content; whoever acts on the file gives it back. */
+/** `digest` identifies this content; a request that acts on the file must send it. */
 export interface ChangedFile {
   path: string;
   kind: "added" | "changed" | "removed" | "renamed";
@@ -870,7 +870,7 @@ export interface Version {
 
 export type AnswerToCompareVersions = Version[];
 
-/** A picture; `data` is base64. */
+/** An image; `data` is base64. */
 export interface Picture {
   media_type: string;
   data: string;
@@ -937,7 +937,7 @@ export interface RowChange {
   html_add?: string[];
 }
 
-/** From now on changes are made for this intent, as it was worded then. */
+/** Later changes are made for this version of this intent. */
 export interface IntentSelected {
   intent_id: string;
   name: string;
@@ -947,7 +947,7 @@ export interface IntentSelected {
   by: "model" | "user" | "parent";
 }
 
-/** Sums over all requests. What the provider never told about its cache stays None. `context_tokens` is the size of the newest request that said its size. */
+/** Sums over all requests. Cache usage that the provider never reported stays None. `context_tokens` is the size of the newest request with a reported size. */
 export interface Totals {
   tokens_in: number;
   tokens_out: number;
@@ -987,6 +987,7 @@ export interface ViewChange {
     open_ask?: number | null;
     closed?: boolean;
     silence?: number;
+    waiting_for?: string;
   };
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { approvable, harmless, line, plain, uncoloured } from "./visible";
 
-describe("GATE-5 what is shown is what is there", () => {
+describe("what is shown is what is there", () => {
   it.each([
     ["turned direction", "a\u202eb", "a<U+202E>b"],
     ["isolates", "\u2066x\u2069", "<U+2066>x<U+2069>"],

@@ -1,4 +1,4 @@
-"""What the manager needs of the features, as ports. `app` passes the objects."""
+"""Ports: what the manager needs from other packages. `app` passes the objects."""
 
 from collections.abc import Awaitable, Iterator, Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[str, ...]
 
 
 class StoredTask(Protocol):
-    """A task in the list of all. Times are milliseconds."""
+    """A task in the task list. Times are in milliseconds."""
 
     @property
     def id(self) -> str: ...
@@ -53,28 +53,28 @@ class StoredTask(Protocol):
 
 
 class StoredTasks(Protocol):
-    """The journals. Raises `StorageError`."""
+    """The stored journals. Methods raise `StorageError`."""
 
     def exists(self, task_id: str) -> bool: ...
 
     def read(self, task_id: str) -> Iterator[Event]: ...
 
     def list(self, workspace: str | None = None, *, hidden: bool = True) -> Sequence[StoredTask]:
-        """Newest first; with or without those that are hidden."""
+        """Newest first, with or without hidden tasks."""
         ...
 
     def hide(self, task_id: str) -> None:
-        """Leave it out of the lists from now on. Nothing of it is deleted."""
+        """Leave the task out of lists. Nothing is deleted."""
         ...
 
     def is_hidden(self, task_id: str) -> bool: ...
 
     def size(self, task_id: str) -> int:
-        """Bytes of its journal, which only grows."""
+        """Size of the journal in bytes, which only grows."""
         ...
 
     def in_use(self, task_id: str) -> bool:
-        """Whether a process works on it."""
+        """Whether a process works on the task."""
         ...
 
     def delete(self, task_id: str) -> None: ...
@@ -97,7 +97,7 @@ class Snapshots(Protocol):
 
 
 class GovernanceViews(Protocol):
-    """Raises `CommandRejected` if something cannot be read."""
+    """Methods raise `CommandRejected` if something cannot be read."""
 
     async def intents(self, project: Path) -> tuple[IntentRow, ...]: ...
 
@@ -107,23 +107,23 @@ class GovernanceViews(Protocol):
 
 
 class UserSettings(Protocol):
-    """Raises `SettingsError`."""
+    """Methods raise `SettingsError`."""
 
-    def held(self, keys: Sequence[Key]) -> Sequence[tuple[Any, str]]:
-        """The values that hold for the project, each with where it comes from."""
+    def values_of(self, keys: Sequence[Key]) -> Sequence[tuple[Any, str]]:
+        """The effective values in the project, each with its source."""
         ...
 
-    def checked(self, key: Key, value: Any) -> Any:
-        """The value as its setting takes it."""
+    def convert(self, key: Key, value: Any) -> Any:
+        """The value converted to the setting's type."""
         ...
 
     def change(self, key: Key, value: Any) -> str:
-        """Change the user's file; None removes the setting. Says what else decides it, if so."""
+        """Change the user's file; None removes the setting. Return a note if it is overridden."""
         ...
 
 
 class Dependencies(Protocol):
-    """Each answer is about this moment: what it is made of may have changed since the last."""
+    """Services of the application. Results are current, so they are not cached between calls."""
 
     @property
     def tasks(self) -> StoredTasks: ...
@@ -138,27 +138,27 @@ class Dependencies(Protocol):
     def user_settings(self) -> UserSettings: ...
 
     def settings(self) -> Settings:
-        """Those that hold for the project. Raises `SettingsError` if a file is faulty."""
+        """The effective settings of the project. Raises `SettingsError` if a file is invalid."""
         ...
 
     def fork(self, source: str, task_id: str, *, at: int | None, now: int) -> int:
-        """Copy a task up to an event; gives the event it was really cut at."""
+        """Copy a task up to an event; return the event at which it was actually cut."""
         ...
 
     def snapshots(self, workspace: Path, limits: Limits) -> Snapshots: ...
 
     def find_paths(self, workspace: Path, letters: str, most: int) -> tuple[FoundPath, ...]:
-        """Files and folders that fit, the best first."""
+        """Matching files and folders, best first."""
         ...
 
     async def models(self) -> tuple[KnownModel, ...]:
-        """Those that a session could be started with."""
+        """Models that a session can be started with."""
         ...
 
     async def modes(self) -> tuple[KnownMode, ...]:
-        """Those that a session of the project could be started in."""
+        """Modes that a session of the project can be started in."""
         ...
 
     def document(self, task_id: str, form: Form) -> str:
-        """A stored task and those that worked for it, to be read by people or programs."""
+        """Export a stored task with its sub-tasks."""
         ...

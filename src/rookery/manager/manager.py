@@ -1,6 +1,6 @@
-"""The manager of a project, put together: its supervisor, and a handler for every request.
+"""The manager of a project: its supervisor, and a handler for every request.
 
-Leaving ends no session. A manager that may not write answers only what looks.
+Closing it ends no session. A read-only manager answers only requests that change nothing.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
@@ -12,30 +12,30 @@ import anyio
 
 from rookery.manager.dependencies import Dependencies, TrustedFolders
 from rookery.manager.handlers.review_handler import ReviewHandler
-from rookery.manager.handlers.router import Handler, Handlers, LookingOnly, Router
+from rookery.manager.handlers.router import Handler, Handlers, ReadOnlyHandlers, Router
 from rookery.manager.handlers.session_handler import ForkHandler, SessionHandler, overview_of
 from rookery.manager.handlers.settings_handler import LookupHandler, SettingsHandler
 from rookery.manager.handlers.start_handler import StartHandler
 from rookery.manager.handlers.undo_handler import UndoHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import WorktreeHandler
-from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, SettingUp
-from rookery.manager.queue_keeper import CALLED, start_keepers
+from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, WorktreeSetup
+from rookery.manager.queue_keeper import HOLDER_NAME, start_keepers
 from rookery.manager.requests import (
     ListDevices,
     RevokeDevice,
 )
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_store import held_by, manager_folder
-from rookery.manager.sessions.session_summary import ShownSession
+from rookery.manager.sessions.session_store import holder_note, manager_folder
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
 from rookery.manager.worktrees.create import Fetching
 from rookery.platform.user_folders import Places
 
 SECONDS_TO_SETTLE = 40.0
-"""More than a process is given to announce its session."""
+"""More than the time a process has to announce its session."""
 
 
 class Manager:
@@ -45,7 +45,7 @@ class Manager:
         self.supervisor = supervisor
         self._trust = trust
         self.blocked_requests = 0
-        """Of strangers, which whoever serves the page counts."""
+        """Unauthenticated requests, counted by the web server."""
 
     @property
     def project(self) -> Path:
@@ -53,7 +53,7 @@ class Manager:
 
     @property
     def is_locked_out(self) -> bool:
-        """Nothing can be changed here for as long as another manager has the sessions."""
+        """Whether another manager holds the session list, so that nothing can be changed here."""
         return self.supervisor.store.is_held_elsewhere
 
     def overview(self) -> Overview:
@@ -63,18 +63,18 @@ class Manager:
     def is_trusted(self) -> bool:
         return self._trust.trusts(self.project)
 
-    async def settled(self) -> None:
-        """Waits until all that was asked for goes on without a manager: what was begun has been
-        handed over, words have arrived, what was stopped has ended. Not for ever, though: the
-        next manager takes up whatever is left."""
-        await self._until_none(_is_prepared)
+    async def wait_settled(self) -> None:
+        """Wait until everything that was requested continues without a manager: started
+        processes have their task, messages are delivered, stopped sessions have ended. After
+        `SECONDS_TO_SETTLE` the rest is left to the next manager."""
+        await self._wait_until_none(_is_preparing)
         with anyio.move_on_after(SECONDS_TO_SETTLE):
-            await self._until_none(_needs_us)
+            await self._wait_until_none(_needs_manager)
 
-    async def _until_none(self, is_such: Callable[[ShownSession], bool]) -> None:
+    async def _wait_until_none(self, condition: Callable[[SessionSummary], bool]) -> None:
         async with aclosing(cast(AsyncGenerator[object, None], self.supervisor.changes())) as news:
             async for _ in news:
-                if not any(map(is_such, self.supervisor.all())):
+                if not any(map(condition, self.supervisor.all())):
                     return
 
 
@@ -88,22 +88,21 @@ async def open_manager(
     handlers: Iterable[Handler] = (),
     called: str = "manager",
 ) -> AsyncIterator[Manager]:
-    """The manager of a project; leaving ends no session. `handlers` are those of whoever opens it,
-    instead of ours for the same requests. They are `called` so when somebody else wants to know
-    who has it open."""
+    """Open the manager of a project; closing it ends no session. `handlers` override the default
+    ones for the same requests. `called` names this process to others that find the list locked."""
     limit = dependencies.settings().manager.running_limit
     opened = open_supervisor(project, places, environ, dependencies.tasks, limit=limit)
     async with opened as supervisor:
         manager = Manager(supervisor, dependencies.trust)
         all_handlers = (*_handlers(manager, places, environ, dependencies), *handlers)
         if supervisor.read_only:
-            manager.router = Router([LookingOnly(all_handlers, supervisor.read_only)])
+            manager.router = Router([ReadOnlyHandlers(all_handlers, supervisor.read_only)])
             yield manager
             return
-        manager.router = Router(all_handlers, supervisor.take_over)
-        if called != CALLED:
+        manager.router = Router(all_handlers, supervisor.ensure_supervised)
+        if called != HOLDER_NAME:
             supervisor.group.start_soon(start_keepers, supervisor, environ)
-        with held_by(places, supervisor.project, called):
+        with holder_note(places, supervisor.project, called):
             yield manager
 
 
@@ -123,25 +122,26 @@ def _handlers(
     )
 
 
-def _is_prepared(shown: ShownSession) -> bool:
-    return bool(shown.step)
+def _is_preparing(summary: SessionSummary) -> bool:
+    return bool(summary.step)
 
 
-def _needs_us(shown: ShownSession) -> bool:
-    session = shown.session
-    if shown.queued or not session.process_open:
+def _needs_manager(summary: SessionSummary) -> bool:
+    session = summary.session
+    if summary.queued or not session.process_open:
         return False
-    arriving = any(mail.state in ("queued", "sending") for mail in shown.mail)
-    return not session.saw_session_created or arriving or _is_stopping(shown)
+    arriving = any(mail.state in ("queued", "sending") for mail in summary.mail)
+    return not session.saw_session_created or arriving or _is_stopping(summary)
 
 
-def _is_stopping(shown: ShownSession) -> bool:
-    rests = shown.view.closed or shown.view.open_ask is not None
-    return shown.session.state is SessionState.STOPPED and not rests
+def _is_stopping(summary: SessionSummary) -> bool:
+    is_idle = summary.view.closed or summary.view.open_ask is not None
+    return summary.session.state is SessionState.STOPPED and not is_idle
 
 
 class UnservedDevices:
-    """The file is read when it is asked for: what is wrong with it is nobody else's concern."""
+    """Device requests while no web server runs. The file is read on demand, so that a broken one
+    only affects these requests."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -153,11 +153,11 @@ class UnservedDevices:
     async def _do(self, request: Any) -> Any:
         from rookery.manager.web.devices import DeviceHandler, Devices
 
-        return await DeviceHandler(Devices(self._file), _is_away).handlers[type(request)](request)
+        return await DeviceHandler(Devices(self._file), _ignore).handlers[type(request)](request)
 
 
-def _is_away(device_id: str) -> None:
-    """There is no connection of it to be ended."""
+def _ignore(device_id: str) -> None:
+    """Without a web server there is no connection to close."""
 
 
 def worktree_handlers(
@@ -168,16 +168,18 @@ def worktree_handlers(
     *,
     fetching: Fetching | None = None,
 ) -> tuple[Handler, ...]:
-    """They see to it that no session runs where it does not belong, and go on with removals that
-    were broken off."""
+    """Make the worktree handlers, install their check before every process start, and continue
+    interrupted removals."""
     access = WorktreeAccess(supervisor, dependencies.trust, fetching=fetching)
     agreed = AgreedScripts(access.project, places)
     scripts = RunScripts(access.project, places, environ, supervisor.group)
     worktrees = WorktreeHandler(access, agreed, scripts)
-    supervisor.ready_to_run = access.ready_to_run
+    supervisor.start_obstacle = access.start_obstacle
     supervisor.group.start_soon(worktrees.recover)
     return (
-        StartHandler(access, SettingUp(access, agreed, scripts, environ), dependencies.settings),
+        StartHandler(
+            access, WorktreeSetup(access, agreed, scripts, environ), dependencies.settings
+        ),
         worktrees,
         ReviewHandler(access, dependencies),
     )

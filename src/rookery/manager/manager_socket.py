@@ -1,7 +1,7 @@
-"""How others reach the manager of a project, and how whoever wants something of it finds one.
+"""The manager's socket and its client: how to reach the manager of a project, or open one.
 
-A manager that stays listens at a socket. Where none does, whoever wants something opens a manager
-for as long as that takes; the lock of the sessions lets only one at a time.
+A long-running manager listens on a socket. If none does, a command opens a manager in its own
+process for as long as it needs one; the lock of the session list allows only one at a time.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.dependencies import Dependencies
-from rookery.manager.sessions.session_store import freed, holder_of, manager_folder
+from rookery.manager.sessions.session_store import holder_of, manager_folder, wait_for_lock
 from rookery.platform.disk import private_folder
 from rookery.platform.user_folders import Places
-from rookery.protocol.channels import Channel, ChannelEnded, let_in, memory_channels
-from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+from rookery.protocol.channels import Channel, ChannelEnded, accept_connections, memory_channels
+from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
 
 if TYPE_CHECKING:
     from rookery.manager.manager import Manager
@@ -30,40 +30,40 @@ from msgspec import Struct
 
 from rookery.core.queries import Asking
 from rookery.errors import RookeryError
-from rookery.manager.handlers.router import LOOKING, reply_from_json, request_to_json
+from rookery.manager.handlers.router import READ_ONLY, reply_from_json, request_to_json
 from rookery.manager.shown_rows import SessionRow
-from rookery.protocol.jsonrpc import Disconnected, RpcError, raised_again
+from rookery.protocol.jsonrpc import Disconnected, RpcError, client_error
 from rookery.protocol.remote import SECONDS_TO_ANSWER, RemoteServer
 
 T = TypeVar("T")
 News: TypeAlias = Mapping[str, Any]
-"""What a notification says, as it came."""
+"""Fields of a notification."""
 
 
 class ListNews(Struct, frozen=True, kw_only=True):
-    """What is new about the list: rows that changed, whole, and the ids of those that are gone."""
+    """Changes of the session list: changed rows, complete, and the ids of removed sessions."""
 
     rows: tuple[SessionRow, ...] = ()
     removed: tuple[str, ...] = ()
 
 
 class NoManager(Disconnected):
-    """Whoever is at the other end does not answer."""
+    """The manager accepted the connection but does not answer."""
 
 
 class ManagerLeft(Disconnected):
-    """It was there a moment ago."""
+    """The manager closed the connection at once, because it is ending."""
 
 
 @asynccontextmanager
 async def remote_manager(channel: Channel) -> "AsyncIterator[RemoteManager]":
-    """The manager at the other end of a channel, which is closed afterwards. Raises `NoManager` or
-    `ManagerLeft` if there is none."""
+    """Talk to the manager on a channel, which is closed afterwards. Raises `NoManager` or
+    `ManagerLeft` if it does not answer."""
     remote = RemoteManager(channel)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(remote.run)
-            problem = await _introduce(remote)
+            problem = await _initialize(remote)
             if not problem:
                 yield remote
             group.cancel_scope.cancel()
@@ -74,8 +74,8 @@ async def remote_manager(channel: Channel) -> "AsyncIterator[RemoteManager]":
             await channel.aclose()
 
 
-async def _introduce(remote: "RemoteManager") -> RookeryError | None:
-    """Why it cannot be talked to, if so."""
+async def _initialize(remote: "RemoteManager") -> RookeryError | None:
+    """Initialize the connection; return the error if that fails."""
     try:
         with anyio.fail_after(SECONDS_TO_ANSWER):
             await remote.initialize({})
@@ -84,62 +84,62 @@ async def _introduce(remote: "RemoteManager") -> RookeryError | None:
     except Disconnected:
         return ManagerLeft("The manager closed the connection at the first message.")
     except RpcError as error:
-        return raised_again(error)
+        return client_error(error)
     return None
 
 
 class RemoteManager(RemoteServer):
-    """Everything raises `Disconnected` once the connection is lost."""
+    """A client of a manager. Methods raise `Disconnected` once the connection is lost."""
 
     name = "manager"
     has_acted = False
-    """Something was asked for that does more than look."""
+    """Whether a request was sent that may change something."""
 
     async def do(self, request: Asking[T]) -> T:
-        """Raises `RookeryError`, and then nothing was changed; but after `Disconnected` nobody
-        knows whether it was."""
-        self.has_acted |= type(request) not in LOOKING
+        """Send a request. Raises `RookeryError` if it fails; then nothing was changed, except
+        that after `Disconnected` the outcome is unknown."""
+        self.has_acted |= type(request) not in READ_ONLY
         answer = await self.call("do", msgspec.Raw(request_to_json(request)))
         return reply_from_json(request, answer)
 
     async def follow_list(self) -> AsyncIterator[ListNews]:
-        """All sessions, then what changes about them."""
+        """Yield all sessions, then changes."""
         async with aclosing(self.news("follow_list", {})) as arrivals:
             async for news in arrivals:
                 yield msgspec.convert(news, ListNews)
 
     def follow_session(self, session_id: str, *, tail: int) -> AsyncIterator[News]:
-        """The last rows of a session, then what changes in it and what is added."""
+        """Yield the last rows of a session, then changes and new rows."""
         return self.news("follow_session", {"session_id": session_id, "tail": tail})
 
     def read(self, method: str, fields: dict[str, Any]) -> object:
         return fields if method in ("list", "view") else None
 
 
-MOST_GUESTS = 100
-"""At once, at one socket."""
+MAX_CONNECTIONS = 100
+"""Connections at one socket."""
 SECONDS_TO_WAIT = 10.0
-"""For whoever has the sessions open for a moment."""
+"""Seconds to wait for another process that holds the session list."""
 
 
 def socket_of(places: Places, project: Path) -> Path:
-    """Where the manager of a project listens, if one does."""
+    """Path of the socket on which the manager of a project listens."""
     return manager_folder(places, project) / "manager.sock"
 
 
 @asynccontextmanager
 async def listening(manager: "Manager", places: Places) -> AsyncIterator[None]:
-    """Others of this user reach the manager. In the end nobody is let in any more, and whoever is
-    there still gets what they have asked for."""
+    """Accept connections of the same user. At the end no new ones are accepted, and requests
+    that were received are still answered."""
     socket = socket_of(places, manager.project)
     private_folder(socket.parent)
-    reception = _Reception(manager)
-    async with anyio.create_task_group() as guests:
-        async with unix_listener(socket) as listener, anyio.create_task_group() as door:
-            door.start_soon(let_in, listener, guests, reception.attend_to)
+    connections = _Connections(manager)
+    async with anyio.create_task_group() as clients:
+        async with unix_listener(socket) as listener, anyio.create_task_group() as acceptor:
+            acceptor.start_soon(accept_connections, listener, clients, connections.serve)
             yield
-            door.cancel_scope.cancel()
-        reception.close()
+            acceptor.cancel_scope.cancel()
+        connections.close()
 
 
 @asynccontextmanager
@@ -153,16 +153,16 @@ async def connect_manager(
     stays: bool = False,
     patience: float = SECONDS_TO_WAIT,
 ) -> AsyncIterator[RemoteManager]:
-    """A manager of the project: one that runs, or else one in this process. Sessions run on
-    afterwards. Others can reach one that `stays` for longer than a moment. Raises `StorageError`
-    if somebody has the sessions open and cannot be talked to."""
+    """Connect to the project's running manager, or open one in this process. Sessions run on
+    afterwards. A manager that `stays` also listens for others. Raises `StorageError` if another
+    process holds the session list and does not answer."""
     try:
         async with _connected(
             project, places, environ, dependencies, called, stays, patience
         ) as remote:
             yield remote
-    except BaseExceptionGroup as group:  # of one of the task groups that it runs in
-        raise _first_in(group) from group
+    except BaseExceptionGroup as group:  # from one of its task groups
+        raise _first_error(group) from group
 
 
 @asynccontextmanager
@@ -176,33 +176,33 @@ async def _connected(
     patience: float,
 ) -> AsyncIterator[RemoteManager]:
     began = anyio.current_time()
-    # one who has just begun to manage has the lock already and listens soon
-    looks = [began + patience / 10, began + patience]
+    # a manager that just started has the lock and listens soon
+    deadlines = [began + patience / 10, began + patience]
     while True:
         async with AsyncExitStack() as stack:
             found = await _running(stack, socket_of(places, project))
             if not found:
-                # whoever finds one that runs needs nothing of what managers are made of
+                # imported late: a client of a running manager does not need it
                 from rookery.manager.manager import open_manager
 
                 opened = open_manager(project, places, environ, dependencies, called=called)
                 manager = await stack.enter_async_context(opened)
                 if not manager.is_locked_out:
-                    found = await _own(stack, manager, places, stays=stays)
+                    found = await _open_own(stack, manager, places, stays=stays)
             if found:
                 yield found
                 return
         now = anyio.current_time()
-        if now >= looks[-1]:
+        if now >= deadlines[-1]:
             raise StorageError(
                 f"{holder_of(places, project)} has the sessions of {project} open and does not "
                 "let others in. Nothing was changed; try again when it is done, or end it."
             )
-        await freed(places, project, within=next(at for at in looks if at > now) - now)
+        await wait_for_lock(places, project, within=next(at for at in deadlines if at > now) - now)
 
 
 async def _running(stack: AsyncExitStack, socket: Path) -> RemoteManager | None:
-    """The manager that listens at a socket, if one does."""
+    """Connect to the manager at a socket; None if there is none."""
     try:
         channel = await unix_channel(socket)
         return await stack.enter_async_context(remote_manager(channel))
@@ -210,10 +210,10 @@ async def _running(stack: AsyncExitStack, socket: Path) -> RemoteManager | None:
         return None
 
 
-async def _own(
+async def _open_own(
     stack: AsyncExitStack, manager: "Manager", places: Places, *, stays: bool
 ) -> RemoteManager:
-    """A manager in this process, spoken to like any other."""
+    """Serve a manager in this process over a memory channel."""
     from rookery.manager.service import serve_manager
 
     if stays and not manager.supervisor.read_only:
@@ -223,50 +223,50 @@ async def _own(
     group.start_soon(serve_manager, manager, there)
     remote = await stack.enter_async_context(remote_manager(here))
 
-    async def leave_in_order(kind: type[BaseException] | None, *_: object) -> None:
-        """What was begun is brought to where it goes on by itself, unless we were interrupted."""
+    async def settle(kind: type[BaseException] | None, *_: object) -> None:
+        """Wait until the manager has settled, unless we were interrupted."""
         interrupted = kind is not None and not issubclass(kind, Exception)
         if (stays or remote.has_acted) and not interrupted:
-            await manager.settled()
+            await manager.wait_settled()
 
-    stack.push_async_exit(leave_in_order)
+    stack.push_async_exit(settle)
     return remote
 
 
-class _Reception:
+class _Connections:
     def __init__(self, manager: "Manager") -> None:
         self._manager = manager
-        self._here: set[_GuestChannel] = set()
+        self._channels: set[_ClientChannel] = set()
 
-    async def attend_to(self, stream: SocketStream) -> None:
+    async def serve(self, stream: SocketStream) -> None:
         from rookery.manager.service import serve_manager
 
         async with stream:
-            if not is_of_our_own(stream) or len(self._here) >= MOST_GUESTS:
+            if not is_same_user(stream) or len(self._channels) >= MAX_CONNECTIONS:
                 return
-            channel = _GuestChannel(channel_on(stream))
-            self._here.add(channel)
+            channel = _ClientChannel(channel_on(stream))
+            self._channels.add(channel)
             try:
                 await serve_manager(self._manager, channel)
             finally:
-                self._here.discard(channel)
+                self._channels.discard(channel)
 
     def close(self) -> None:
-        for channel in self._here:
-            channel.close_its_ear()
+        for channel in self._channels:
+            channel.stop_receiving()
 
 
-class _GuestChannel:
-    """A channel that we can stop to hear. The other side then still gets its answers."""
+class _ClientChannel:
+    """A channel whose receiving side can be closed while replies are still sent."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._hearing = anyio.CancelScope()
-        self._deaf = False
+        self._receiving = anyio.CancelScope()
+        self._is_closed = False
 
     async def receive(self) -> bytes:
-        if not self._deaf:
-            with anyio.CancelScope() as self._hearing:
+        if not self._is_closed:
+            with anyio.CancelScope() as self._receiving:
                 return await self._channel.receive()
         raise ChannelEnded
 
@@ -276,12 +276,12 @@ class _GuestChannel:
     async def aclose(self) -> None:
         await self._channel.aclose()
 
-    def close_its_ear(self) -> None:
-        self._deaf = True
-        self._hearing.cancel()
+    def stop_receiving(self) -> None:
+        self._is_closed = True
+        self._receiving.cancel()
 
 
-def _first_in(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,9 +1,9 @@
-"""Sees to it that queued sessions get their turn although no manager is open.
+"""Starts queued sessions even though no manager is open.
 
-A manager with a queue starts a process that outlives it. That process visits the sessions every
-few seconds for as long as the queue is not empty: through the manager that runs, or by opening one
-for a moment. The lock of the sessions lets only one manager start anything, and a lock of its own
-lets only one such process be.
+A manager with a queue starts a process that outlives it. While the queue is not empty, that process
+connects to the manager every few seconds, or opens one for a moment, which starts sessions as there
+is room. The lock of the session list allows only one manager to start sessions, and a second lock
+only one such process.
 """
 
 import os
@@ -31,12 +31,12 @@ from rookery.platform.user_folders import Places
 from rookery.protocol.jsonrpc import Disconnected
 
 PROGRAM = "rookery.manager.cli.queue_process"
-CALLED = "queue"
+HOLDER_NAME = "queue"
 SECONDS_BETWEEN_VISITS = 3.0
-MOST_FAILURES = 20
-"""Visits in a row that failed, after which the next manager has to see to the queue."""
-SECONDS_FOR_ANOTHER = 10.0
-"""For which a keeper waits that finds another one: that may just be about to end."""
+MAX_FAILURES = 20
+"""Failed visits in a row after which the queue is left to the next manager."""
+SECONDS_FOR_OTHER_KEEPER = 10.0
+"""Seconds to wait for another keeper, which may be about to end."""
 _DETACH = """\
 import os, sys
 os.setsid()
@@ -47,20 +47,20 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 async def start_keepers(supervisor: Supervisor, environ: Mapping[str, str]) -> None:
-    """Starts one whenever sessions begin to wait for their turn; it ends if one runs. For ever."""
-    waited = False
+    """Start a keeper whenever the queue becomes non-empty; it exits if another one runs."""
+    had_queue = False
     changes = cast(AsyncGenerator[object, None], supervisor.changes())
     async with aclosing(changes):
         async for _ in changes:
-            waits = supervisor.has_queue
-            if waits and not waited:
+            has_queue = supervisor.has_queue
+            if has_queue and not had_queue:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(start_keeper, supervisor.project, environ)
-            waited = waits
+            had_queue = has_queue
 
 
 def start_keeper(project: Path, environ: Mapping[str, str]) -> None:
-    """In a process apart from us. If there can be none, the next manager sees to the queue."""
+    """Start a detached keeper process. If that fails, the queue is left to the next manager."""
     program = [sys.executable, "-P", "-m", PROGRAM]
     with suppress(OSError):
         subprocess.run(
@@ -77,12 +77,12 @@ def start_keeper(project: Path, environ: Mapping[str, str]) -> None:
 async def keep_queue(
     project: Path, places: Places, environ: Mapping[str, str], dependencies: Dependencies
 ) -> None:
-    """Until no session waits for its turn."""
-    with _only_one(manager_folder(places, project)) as lock:
-        if not await _is_ours(lock):
+    """Visit the manager until the queue is empty."""
+    with _queue_lock(manager_folder(places, project)) as lock:
+        if not await _acquire(lock):
             return
         failures = 0
-        while failures < MOST_FAILURES:
+        while failures < MAX_FAILURES:
             try:
                 if not await _has_queue(project, places, environ, dependencies):
                     return
@@ -95,16 +95,16 @@ async def keep_queue(
 async def _has_queue(
     project: Path, places: Places, environ: Mapping[str, str], dependencies: Dependencies
 ) -> bool:
-    """Whether sessions still wait, after those that can have got their turn."""
+    """Open the manager, which starts queued sessions; return whether some are still queued."""
     async with connect_manager(
-        project, places, environ, dependencies, called=CALLED, stays=True
+        project, places, environ, dependencies, called=HOLDER_NAME, stays=True
     ) as manager:
         listed = await manager.do(ListSessions(archived=True))
     return any(row.queued for row in listed.sessions)
 
 
 @contextmanager
-def _only_one(folder: Path) -> Iterator[int]:
+def _queue_lock(folder: Path) -> Iterator[int]:
     private_folder(folder)
     lock = open_lock(folder / "queue.lock")
     try:
@@ -113,8 +113,8 @@ def _only_one(folder: Path) -> Iterator[int]:
         os.close(lock)
 
 
-async def _is_ours(lock: int) -> bool:
-    with anyio.move_on_after(SECONDS_FOR_ANOTHER):
+async def _acquire(lock: int) -> bool:
+    with anyio.move_on_after(SECONDS_FOR_OTHER_KEEPER):
         while True:
             if try_lock(lock):
                 return True

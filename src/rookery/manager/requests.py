@@ -1,7 +1,7 @@
-"""Everything the Agent Manager can be asked to do or to tell: by the page, by `rookery sessions`,
-by a program. One table for all of them; what is answered stands in the class of the request.
+"""All requests to the Agent Manager: from the page, `rookery sessions` and programs. The reply type
+is the parameter of `Asking`. Docstrings are the help texts and the descriptions in the schema.
 
-A request that cannot be carried out is refused in one sentence and has changed nothing.
+A request that cannot be carried out is refused with one sentence and has changed nothing.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -59,7 +59,7 @@ class StartSessions(Asking[Started], frozen=True, kw_only=True):
     mode: str = ""
     base: str = ""
     branch: str = ""
-    """An existing one to work on, or the name of the new one."""
+    """An existing branch to work on, or the name of the new one."""
     worktree_id: str = ""
     """An existing worktree, shared with its other sessions."""
     auto_approve: bool = True

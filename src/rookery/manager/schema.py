@@ -1,7 +1,7 @@
-"""The Agent Manager's protocol as a JSON Schema, made from the classes that travel.
+"""The Agent Manager's protocol as a JSON Schema, generated from the classes that are sent.
 
-What is asked may leave out whatever has a usual value; what is answered is told whole. The types
-of the page are made from this.
+Requests may leave out fields with a default; replies have all fields. The types of the page are
+generated from this schema.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ def schema() -> Schema:
         made.of(shown)
     define_view(made)
     for name in set(made.all) - asked - set(_ROWS):
-        made.all[name] = _told_whole(made.all[name])
+        made.all[name] = _reply_schema(made.all[name])
     _extend_rows(made)
     _define_messages(made)
     return protocol_document(f"Protocol {PROTOCOL} of the Agent Manager", made)
@@ -64,8 +64,8 @@ def _define_requests(made: Definitions) -> None:
     made.add("request", {"anyOf": [ref(kind) for kind in KINDS]})
 
 
-def _told_whole(described: Schema) -> Schema:
-    """As it is answered: with every field, and without the tag that only journals need."""
+def _reply_schema(described: Schema) -> Schema:
+    """The schema of a reply: every field is required, and the tag used in journals is left out."""
     if "properties" not in described:
         return described
     properties = {name: of for name, of in described["properties"].items() if "const" not in of}

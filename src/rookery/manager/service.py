@@ -1,7 +1,7 @@
-"""Serves a manager to one client, a page or a command: its requests, and what it follows.
+"""Serves a manager to one client, a page or a command: its requests and its subscriptions.
 
-A request is carried out even if its client leaves meanwhile. The list is sent whole once, then
-what changes in it.
+A request is completed even if its client disconnects. The list is sent completely once, then only
+changes.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ from rookery.manager.sessions.session_record import (
     active_first,
     archived_records,
 )
-from rookery.manager.sessions.session_summary import SessionQuestion, in_order
+from rookery.manager.sessions.session_summary import SessionQuestion, sort_questions
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.channels import Channel
@@ -32,15 +32,15 @@ from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from rookery.protocol.relay import Outlet
 from rookery.protocol.server import Follows, Method, ServedMethods, everybody, serve_client
 
-SECONDS_TO_SAY_THE_TOKEN = 5.0
+TOKEN_SECONDS = 5.0
 SECONDS_BETWEEN = 0.1
-"""What comes in between is told in one."""
+"""Changes within this time are sent together."""
 ROWS_AT_ONCE = 200
-"""In one message."""
+"""Rows in one message."""
 
 
-USUAL_TAIL, LONGEST_TAIL = 200, 10_000
-"""Rows that are shown of a session at first, and that are added at once."""
+DEFAULT_TAIL, MAX_TAIL = 200, 10_000
+"""Default and maximum number of rows that a client can request at once."""
 
 
 class ServedManager(Protocol):
@@ -60,9 +60,9 @@ async def serve_manager(
     token: str | None = None,
     admit: Callable[[], bool] = everybody,
 ) -> None:
-    """Serve a client until it is gone."""
+    """Serve a client until it disconnects."""
     offer = partial(_offer, manager)
-    await serve_client(offer, channel, token=token, admit=admit, within=SECONDS_TO_SAY_THE_TOKEN)
+    await serve_client(offer, channel, token=token, admit=admit, within=TOKEN_SECONDS)
 
 
 def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
@@ -80,13 +80,13 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
         return follows.begin(partial(relay_list, manager=manager))
 
     async def follow_session(fields: dict[str, Any]) -> object:
-        return _follow_session(manager.supervisor, follows, fields)
+        return await _follow_session(manager.supervisor, follows, fields)
 
     async def widen(fields: dict[str, Any]) -> None:
         window = follows.view(fields)
         if not isinstance(window, Window):
             raise RpcError(INVALID_PARAMS, "widen needs the follow_id of a session.")
-        window.widen(_rows(fields.get("most", USUAL_TAIL), "most"))
+        window.widen(_rows(fields.get("most", DEFAULT_TAIL), "most"))
 
     return ServedMethods(
         {"requests": sorted(map(kind_of, manager.router.requests))},
@@ -102,22 +102,26 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
 
 
 async def _do(manager: ServedManager, request: Asking[Any]) -> object:
-    """What was begun is not left half done because whoever wanted it has gone."""
+    """Run a request in the supervisor's task group, where it outlives its client."""
     running = _RunningRequest(manager.router, request)
     manager.supervisor.group.start_soon(running.run)
     return await running.outcome()
 
 
-def _follow_session(supervisor: Supervisor, follows: Follows, fields: Mapping[str, Any]) -> object:
+async def _follow_session(
+    supervisor: Supervisor, follows: Follows, fields: Mapping[str, Any]
+) -> object:
     session_id, task_id = fields.get("session_id"), fields.get("task_id")
     if not isinstance(session_id, str) or not isinstance(task_id, str | None):
         raise RpcError(
             INVALID_PARAMS, "follow_session needs a session_id, and optionally a task_id."
         )
-    window = Window(_rows(fields.get("tail", USUAL_TAIL), "tail"))
-    follows.check_room(window)
+    window = Window(_rows(fields.get("tail", DEFAULT_TAIL), "tail"))
+    if supervisor.session(session_id) is None:  # a terminal may have just started it
+        await supervisor.refresh()
     if supervisor.session(session_id) is None:
         raise CommandRejected(f"No such session: {session_id[:80]}.")
+    follows.check_room(window)
     relay = partial(
         relay_session,
         supervisor=supervisor,
@@ -129,7 +133,7 @@ def _follow_session(supervisor: Supervisor, follows: Follows, fields: Mapping[st
 
 
 class _RunningRequest:
-    """A request that is carried out whether or not anybody waits for it."""
+    """A request that runs to its end whether or not a client waits for it."""
 
     def __init__(self, router: Router, request: Asking[Any]) -> None:
         self._router = router
@@ -143,7 +147,7 @@ class _RunningRequest:
             self._answer = await self._router.do(self._request)
             self._failure = None
         except Exception as error:
-            # told to whoever asked; if it is a bug, then one of this request
+            # the client gets it; a bug in one request must not end the others
             self._failure = error
         finally:
             self._over.set()
@@ -155,23 +159,23 @@ class _RunningRequest:
         return self._answer
 
 
-def _rows(said: object, name: str) -> int:
-    if type(said) is not int or not 1 <= said <= LONGEST_TAIL:
-        raise RpcError(INVALID_PARAMS, f"{name} must be a number of rows from 1 to {LONGEST_TAIL}.")
-    return said
+def _rows(value: object, name: str) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_TAIL:
+        raise RpcError(INVALID_PARAMS, f"{name} must be a number of rows from 1 to {MAX_TAIL}.")
+    return value
 
 
 async def relay_list(outlet: Outlet, manager: ServedManager) -> None:
-    told = _ListNews(manager)
+    state = _ListChanges(manager)
     changes = cast(AsyncGenerator[frozenset[str], None], manager.supervisor.changes())
     async with aclosing(changes), anyio.create_task_group() as group:
-        # whoever looks at the list will look at a session next
+        # a client that opens the list opens a session next
         group.start_soon(partial(anyio.to_thread.run_sync, make_ready, abandon_on_cancel=True))
         group.start_soon(manager.supervisor.refresh)
         async for changed in changes:
             await outlet.room()
-            for piece in _pieces(await told.news(changed)):
-                outlet.tell("list", b"," + answer_to_json(piece)[1:-1])
+            for piece in _pieces(await state.news(changed)):
+                outlet.notify("list", b"," + answer_to_json(piece)[1:-1])
                 await outlet.room()
             await anyio.sleep(SECONDS_BETWEEN)
 
@@ -184,8 +188,8 @@ def _pieces(news: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"rows": rows[place : place + ROWS_AT_ONCE]}
 
 
-class _ListNews:
-    """What a client has been told, so that it is told only what is new."""
+class _ListChanges:
+    """What a client has received, so that only changes are sent."""
 
     def __init__(self, manager: ServedManager) -> None:
         self._manager = manager
@@ -198,44 +202,44 @@ class _ListNews:
         first = self._overview is None
         if first:
             changed = frozenset(each.session_id for each in self._manager.supervisor.records())
-        rows, removed = self._look_at(changed)
-        told: dict[str, Any] = {}
+        rows, removed = self._changed_rows(changed)
+        update: dict[str, Any] = {}
         if rows:
-            told["rows"] = rows
+            update["rows"] = rows
         if removed:
-            told["removed"] = removed
+            update["removed"] = removed
         if rows or removed or "" in changed or first:
-            told |= self._head()
+            update |= self._overview_changes()
         if self._has_new_questions(changed) or first:
-            told["inbox"] = await self._inbox()
-        return told
+            update["inbox"] = await self._inbox()
+        return update
 
-    def _look_at(self, changed: frozenset[str]) -> tuple[list[SessionRow], list[str]]:
+    def _changed_rows(self, changed: frozenset[str]) -> tuple[list[SessionRow], list[str]]:
         rows: list[SessionRow] = []
         removed: list[str] = []
         for session_id in sorted(changed - {""}):
-            shown = self._manager.supervisor.session(session_id)
-            if shown is None:
+            summary = self._manager.supervisor.session(session_id)
+            if summary is None:
                 if self._rows.pop(session_id, None):
                     removed.append(session_id)
                 continue
-            row = session_row(shown)
+            row = session_row(summary)
             if self._rows.get(session_id) != row:
                 self._rows[session_id] = row
                 rows.append(row)
         return rows, removed
 
-    def _head(self) -> dict[str, Any]:
+    def _overview_changes(self) -> dict[str, Any]:
         records = self._manager.supervisor.records()
         listed = (*active_first(records), *archived_records(records))
         order = tuple(record.session_id for record in listed)
         overview = self._manager.overview()
-        told: dict[str, Any] = {}
+        update: dict[str, Any] = {}
         if order != self._order:
-            told["order"] = self._order = order
+            update["order"] = self._order = order
         if overview != self._overview:
-            told["overview"] = self._overview = overview
-        return told
+            update["overview"] = self._overview = overview
+        return update
 
     def _has_new_questions(self, changed: frozenset[str]) -> bool:
         new = False
@@ -248,6 +252,6 @@ class _ListNews:
         return new
 
     async def _inbox(self) -> tuple[InboxRow, ...]:
-        asked = in_order(self._questions.values())
-        # their words are rendered, which may take a moment
+        asked = sort_questions(self._questions.values())
+        # rendering their text may take a moment
         return await anyio.to_thread.run_sync(lambda: tuple(map(inbox_row, asked)))

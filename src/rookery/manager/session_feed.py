@@ -1,8 +1,8 @@
-"""Sends one task to one client: its last rows, then what changes in them.
+"""Sends one task to one client: its last rows, then changes.
 
-The text of a row is sent as it comes; its HTML is made in a thread and sent a little later. Rows
-before the window are only counted, until the client wants them. The view comes from a running
-session or, for whoever may only look, from its log.
+The text of a row is sent as it arrives; its HTML is rendered in a thread and sent later. Rows
+before the window are only counted until the client requests them. The view comes from a supervised
+session or, in a read-only manager, from the journal.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ from rookery.core.message import Message
 from rookery.errors import CommandRejected
 from rookery.manager.rendering.session_rows import RowLooks
 from rookery.manager.sessions.session_task import FollowedTask
-from rookery.manager.sessions.stored_session import Glimpse, Recollection
+from rookery.manager.sessions.stored_session import Glimpse, StoredHistory
 from rookery.manager.sessions.supervised_session import SupervisedSession
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.protocol.codec import answer_to_json
@@ -40,29 +40,29 @@ class RowSource(Protocol):
 
     @property
     def unread(self) -> int:
-        """About how many rows of it are not in the view yet, because they are still being read."""
+        """Estimated number of rows that were not read yet, so are not in the view."""
 
     @property
-    def workers(self) -> Mapping[str, str]:
-        """The tasks that work for it or have, by the call they work for."""
+    def subtasks(self) -> Mapping[str, str]:
+        """Ids of all sub-tasks, running or finished, by call id."""
 
     @property
-    def gone(self) -> bool:
-        """There is no such session any more."""
+    def is_gone(self) -> bool:
+        """Whether the session was removed."""
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Waits until that holds; looked at whenever the view has changed, or at a `wake`."""
+        """Wait until the condition holds; checked when the view changes, and at a `wake`."""
 
     def wake(self) -> None: ...
 
 
 class Window:
-    """How much of a task a client wants to see: the last `tail` rows, and more before them."""
+    """The part of a task that a client shows: the last `tail` rows, and earlier ones on request."""
 
     def __init__(self, tail: int) -> None:
         self.tail = tail
         self.wanted = 0
-        """How many rows more."""
+        """Number of earlier rows requested and not sent yet."""
         self._source: RowSource | None = None
 
     def look_at(self, source: RowSource) -> None:
@@ -77,7 +77,7 @@ class Window:
 async def relay_session(
     outlet: Outlet, *, supervisor: Supervisor, session_id: str, task_id: str, window: Window
 ) -> None:
-    """Until the session is gone. Raises `CommandRejected` if there is no such task in it."""
+    """Send a task until its session is removed. Raises `CommandRejected` if it does not exist."""
     source = await source_of(supervisor, session_id, task_id)
     window.look_at(source)
     await _Follow(outlet, window, source).run()
@@ -89,90 +89,90 @@ class _Follow:
         self._outlet = outlet
         self._window = window
         self._source = source
-        self._told = View()
-        """What the client shows, as far as it is in the window."""
+        self._sent = View()
+        """The view last sent to the client, of which it shows the window."""
         self._first = 0
-        """The `ts` of the row the window begins with."""
+        """The `ts` of the first row in the window."""
         self._unread = 0
-        """Rows that are not in what is told only because they were not read yet."""
-        self._workers = 0
-        """Of how many tasks that work for this one it has been told."""
-        self._looks = RowLooks(lambda: self._told.messages)
+        """Rows missing in the sent view because they were not read yet."""
+        self._subtasks = 0
+        """Number of sub-tasks that the client knows."""
+        self._looks = RowLooks(lambda: self._sent.messages)
 
     async def run(self) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tell_looks)
+            group.start_soon(self._send_html)
             await self._open(self._source.view)
-            while not self._source.gone:
+            while not self._source.is_gone:
                 if self._unread and not self._source.unread:
-                    await self._tell_the_whole(self._source.view)
+                    await self._send_complete(self._source.view)
                 else:
-                    await self._tell_changes(self._source.view)
+                    await self._send_changes(self._source.view)
                 await self._widen()
-                await self._tell_workers()
+                await self._send_subtasks()
                 await anyio.sleep(SECONDS_BETWEEN_VIEWS)
                 await self._source.until(self._has_news)
             group.cancel_scope.cancel()
 
     def _has_news(self) -> bool:
         source = self._source
-        more = (self._window.wanted and not self._unread) or len(source.workers) > self._workers
-        return source.gone or bool(more) or source.view is not self._told
+        more = (self._window.wanted and not self._unread) or len(source.subtasks) > self._subtasks
+        return source.is_gone or bool(more) or source.view is not self._sent
 
     async def _open(self, view: View) -> None:
         begin = max(0, len(view.messages) - self._window.tail)
-        self._told, self._unread = view, self._source.unread
+        self._sent, self._unread = view, self._source.unread
         self._begin_at(begin)
-        self._workers = len(self._source.workers)
+        self._subtasks = len(self._source.subtasks)
         await self._add(view.messages[begin:])
-        self._tell({"parts": _all_parts(view)})
+        self._send({"parts": _all_parts(view)})
 
     def _begin_at(self, position: int) -> None:
-        rows = self._told.messages
+        rows = self._sent.messages
         self._first = rows[position].ts if position < len(rows) else 0
 
     @property
     def _earlier(self) -> int:
-        """How many rows are before the window."""
-        return self._position(self._told.messages) + self._unread
+        """Number of rows before the window."""
+        return self._position(self._sent.messages) + self._unread
 
     def _position(self, rows: Rows[Message]) -> int:
-        """Of the first row of the window."""
+        """Index of the first row of the window."""
         return bisect_left(rows, self._first, key=lambda row: row.ts)
 
-    async def _tell_the_whole(self, now: View) -> None:
-        """All of it is read: how much there is before the window is known, and what was different
-        in a glimpse is put right."""
-        glimpsed = self._told.messages
+    async def _send_complete(self, now: View) -> None:
+        """Replace a glimpse by the complete view: correct the number of earlier rows, and send
+        the rows that differ."""
+        glimpsed = self._sent.messages
         old = {row.ts: row for row in glimpsed.since(self._position(glimpsed))}
-        self._told, self._unread = now, 0
+        self._sent, self._unread = now, 0
         new = {row.ts: row for row in now.messages.since(self._position(now.messages))}
         wrong = [ts for ts, row in old.items() if new.get(ts) != row]
         await self._outlet.room()
-        self._tell({"removed": wrong, "parts": _all_parts(now)})
+        self._send({"removed": wrong, "parts": _all_parts(now)})
         await self._add([row for ts, row in new.items() if old.get(ts) != row])
         await self._fill_up()
 
-    async def _tell_changes(self, now: View) -> None:
-        if not self._told.messages and len(now.messages) > self._window.tail:
+    async def _send_changes(self, now: View) -> None:
+        if not self._sent.messages and len(now.messages) > self._window.tail:
             await self._open(now)
             return
-        pieces = changes_in_pieces(self._told, now)
-        await self._outlet.room()  # before a piece is made: those of many who wait add up
-        self._told = now
+        pieces = changes_in_pieces(self._sent, now)
+        await self._outlet.room()  # first, because pieces made for many slow clients add up
+        self._sent = now
         removed = False
         while piece := next(pieces, None):
             change = self._inside(_decode(piece))
             removed = removed or "removed" in change
             self._looks.look_at(row["ts"] for row in _rows_in(change))
             if change:
-                self._tell(change)
+                self._send(change)
             await self._outlet.room()
         if removed:
             await self._fill_up()
 
     def _inside(self, change: dict[str, Any]) -> dict[str, Any]:
-        """What of it concerns the window."""
+        """The part of a change that is inside the window."""
         lists: dict[str, list[Any]] = {
             name: [row for row in change[name] if row["ts"] >= self._first]
             for name in ("added", "changed")
@@ -183,8 +183,8 @@ class _Follow:
         return {name: rows for name, rows in lists.items() if rows} | parts
 
     async def _fill_up(self) -> None:
-        """Where rows were taken back, earlier ones come into the window."""
-        shown = len(self._told.messages) - self._position(self._told.messages)
+        """Extend the window if removed rows made it shorter than the tail."""
+        shown = len(self._sent.messages) - self._position(self._sent.messages)
         if shown < self._window.tail:
             await self._extend(self._window.tail - shown)
 
@@ -194,46 +194,46 @@ class _Follow:
             await self._extend(more)
 
     async def _extend(self, more: int) -> None:
-        end = self._position(self._told.messages)
+        end = self._position(self._sent.messages)
         begin = max(0, end - more)
         if begin < end:
-            rows = self._told.messages[begin:end]
+            rows = self._sent.messages[begin:end]
             self._begin_at(begin)
             await self._add(rows)
         else:
-            self._tell({})
+            self._send({})
 
     async def _add(self, rows: list[Message]) -> None:
-        for piece in _in_pieces(map(self._drawn, rows)):
+        for piece in _in_pieces(map(self._row_json, rows)):
             await self._outlet.room()
-            self._tell({"added": piece})
+            self._send({"added": piece})
         self._looks.look_at(row.ts for row in rows)
 
-    def _drawn(self, row: Message) -> dict[str, Any]:
-        worker = self._source.workers.get(row.call_id) if row.call_id else None
+    def _row_json(self, row: Message) -> dict[str, Any]:
+        worker = self._source.subtasks.get(row.call_id) if row.call_id else None
         return row_of(row) | ({"task_id": worker} if worker else {})
 
-    async def _tell_workers(self) -> None:
-        """Which row a task works for."""
-        workers = self._source.workers
-        if len(workers) == self._workers:
+    async def _send_subtasks(self) -> None:
+        """Send the ids of new sub-tasks with the rows that called them."""
+        subtasks = self._source.subtasks
+        if len(subtasks) == self._subtasks:
             return
-        self._workers = len(workers)
-        rows = self._told.messages.since(self._position(self._told.messages))
-        known = [(row.ts, workers[row.call_id]) for row in rows if row.call_id in workers]
+        self._subtasks = len(subtasks)
+        rows = self._sent.messages.since(self._position(self._sent.messages))
+        known = [(row.ts, subtasks[row.call_id]) for row in rows if row.call_id in subtasks]
         await self._outlet.room()
-        self._tell({"changed": [{"ts": ts, "task_id": task_id} for ts, task_id in known]})
+        self._send({"changed": [{"ts": ts, "task_id": task_id} for ts, task_id in known]})
 
-    async def _tell_looks(self) -> None:
+    async def _send_html(self) -> None:
         while True:
             made = await self._looks.made()
             await self._outlet.room()
             if changed := self._looks.fitting(made):
-                self._tell({"changed": changed})
+                self._send({"changed": changed})
 
-    def _tell(self, change: dict[str, Any]) -> None:
-        head = b',"seq":%d,"earlier":%d,"change":' % (self._told.seq, self._earlier)
-        self._outlet.tell("view", head + answer_to_json(change))
+    def _send(self, change: dict[str, Any]) -> None:
+        head = b',"seq":%d,"earlier":%d,"change":' % (self._sent.seq, self._earlier)
+        self._outlet.notify("view", head + answer_to_json(change))
 
 
 def _all_parts(view: View) -> dict[str, object]:
@@ -249,9 +249,9 @@ def _in_pieces(rows: Iterable[dict[str, Any]]) -> Iterator[list[msgspec.Raw]]:
     piece: list[msgspec.Raw] = []
     size = 0
     for row in rows:
-        spelled = answer_to_json(row)
-        piece.append(msgspec.Raw(spelled))
-        size += len(spelled)
+        encoded = answer_to_json(row)
+        piece.append(msgspec.Raw(encoded))
+        size += len(encoded)
         if size > PIECE:
             yield piece
             piece, size = [], 0
@@ -260,39 +260,39 @@ def _in_pieces(rows: Iterable[dict[str, Any]]) -> Iterator[list[msgspec.Raw]]:
 
 
 async def source_of(supervisor: Supervisor, session_id: str, task_id: str) -> RowSource:
-    """What there is to be followed of a session: its own task, whose id is its own, or one that
-    works for it or has. Raises `CommandRejected` if there is no such."""
+    """The source of a session's own task, which has the session's id, or of one of its
+    sub-tasks. Raises `CommandRejected` if there is no such task."""
     if supervisor.session(session_id) is None:
         raise CommandRejected(f"No such session: {session_id}.")
-    session = await supervisor.take_over(session_id)
+    session = await supervisor.ensure_supervised(session_id)
     if session and task_id == session_id:
-        await _look(supervisor, session)
+        await _read_tail(supervisor, session)
         return SessionSource(session, session.root)
-    past = session.recollection if session else _stored(supervisor, session_id)
+    past = session.history if session else _stored(supervisor, session_id)
     if not (task := await past.task(task_id)):
         raise CommandRejected(f"No task {task_id} in session {session_id}.")
     return SessionSource(session, task) if session else StoredSource(task)
 
 
-async def _look(supervisor: Supervisor, session: SupervisedSession) -> None:
-    """Until at least the last rows of a session are known; the others are read on."""
+async def _read_tail(supervisor: Supervisor, session: SupervisedSession) -> None:
+    """Wait until at least the last rows of a session are known; the rest is read later."""
     done = anyio.Event()
 
     async def read() -> None:
-        await session.recall()
+        await session.load_history()
         done.set()
         session.wake()
 
     supervisor.group.start_soon(read)
-    await session.until(lambda: done.is_set() or session.recollection.glimpse is not None)
+    await session.until(lambda: done.is_set() or session.history.glimpse is not None)
 
 
-def _stored(supervisor: Supervisor, session_id: str) -> Recollection:
-    return Recollection(FollowedTask(session_id), supervisor.tasks, lambda: None)
+def _stored(supervisor: Supervisor, session_id: str) -> StoredHistory:
+    return StoredHistory(FollowedTask(session_id), supervisor.tasks, lambda: None)
 
 
 class SessionSource:
-    """A task of a session under supervision: its own, or one that works for it or has."""
+    """The session's own task or a sub-task, in a supervised session."""
 
     def __init__(self, session: SupervisedSession, task: FollowedTask) -> None:
         self._session = session
@@ -310,14 +310,14 @@ class SessionSource:
     @property
     def _glimpse(self) -> Glimpse | None:
         is_root = self._task is self._session.root
-        return self._session.recollection.glimpse if is_root else None
+        return self._session.history.glimpse if is_root else None
 
     @property
-    def workers(self) -> Mapping[str, str]:
-        return self._now().workers
+    def subtasks(self) -> Mapping[str, str]:
+        return self._now().subtasks
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         return self._session.is_forgotten
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -327,7 +327,7 @@ class SessionSource:
         self._session.wake()
 
     def _now(self) -> FollowedTask:
-        """One that has ended is no longer heard of, and stays as it was heard last."""
+        """The followed task, if there is one: a sub-task that has ended keeps its last state."""
         for task in self._session.keeper.tasks:
             if task.task_id == self._task.task_id and task.view.seq:
                 self._task = task
@@ -335,14 +335,14 @@ class SessionSource:
 
 
 class StoredSource:
-    """A task as it is stored, for whoever may only look."""
+    """A task read from its journal, for a read-only manager."""
 
-    gone = False
+    is_gone = False
     unread = 0
 
     def __init__(self, task: FollowedTask) -> None:
         self.view = task.view
-        self.workers = task.workers
+        self.subtasks = task.subtasks
         self._woken = anyio.Event()
 
     async def until(self, holds: Callable[[], bool]) -> None:

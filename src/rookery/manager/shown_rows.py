@@ -1,5 +1,5 @@
-"""What a page or a command draws of sessions and worktrees. None of it needs to be understood to
-be drawn: what is offered stands in the flags."""
+"""Values that a page or a command displays for sessions and worktrees. Clients need no rules of
+their own: the flags say what to offer. Class docstrings are descriptions in the schema."""
 
 from typing import Literal, TypeAlias
 
@@ -31,7 +31,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     session_id: str
     name: str
     prompt: str
-    """Its beginning."""
+    """Its first characters."""
     state: SessionState
     flags: Flags
     start_time: int = 0
@@ -55,7 +55,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     worktree_id: str | None = None
     branch: str = ""
     group_id: str = ""
-    """That of its versions, if it is one."""
+    """Shared by the versions of one prompt."""
     intent: str = ""
     workspace: str = ""
     logs: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class InboxRow(Struct, frozen=True, kw_only=True):
     session_id: str
     name: str
     task_id: str
-    """Of the session, or of a task that works for it."""
+    """The session's own task, or a sub-task."""
     ts: int
     ask: str
     state: SessionState
@@ -86,7 +86,7 @@ class InboxRow(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """The head of the list."""
+    """The summary above the session list."""
 
     counts: Counts
     project: str = ""
@@ -111,7 +111,7 @@ class WorktreeRow(Struct, frozen=True, kw_only=True):
     imported: bool = False
     sessions: tuple[str, ...] = ()
     running: bool = False
-    """Its run script is."""
+    """Whether its run script is running."""
     first_port: int = 0
 
 
@@ -127,8 +127,8 @@ class WorktreeStats(Struct, frozen=True, kw_only=True):
 
 
 class ScriptRow(Struct, frozen=True, kw_only=True):
-    """A program that the project brings for its worktrees. It is run as this very text, once
-    somebody has agreed to it."""
+    """A script of the project for its worktrees. It is run with exactly this text, once the user
+    has agreed to it."""
 
     name: str
     path: str
@@ -141,7 +141,7 @@ FileKind: TypeAlias = Literal["added", "changed", "removed", "renamed"]
 
 
 class ChangedFile(Struct, frozen=True, kw_only=True):
-    """`digest` names exactly this content; whoever acts on the file gives it back."""
+    """`digest` identifies this content; a request that acts on the file must send it."""
 
     path: str
     kind: FileKind = "changed"
@@ -171,9 +171,9 @@ class FileDiff(Struct, frozen=True, kw_only=True):
     file: ChangedFile
     lines: tuple[DiffLine, ...] = ()
     note: str = ""
-    """Why there are no lines, if there are none."""
+    """Why there are no lines; empty if there are."""
     old_image: str = ""
-    """As a data URI, like `new_image`; for pictures."""
+    """A data URI, like `new_image`; for images."""
     new_image: str = ""
 
 
@@ -182,7 +182,7 @@ class Review(Struct, frozen=True, kw_only=True):
 
     scope: str
     base: str
-    """A commit, or empty where there is none."""
+    """A commit id, or empty."""
     stats: WorktreeStats
     files: tuple[ChangedFile, ...] = ()
     notes: tuple[str, ...] = ()
@@ -201,9 +201,8 @@ class Version(Struct, frozen=True, kw_only=True):
     tokens: int = 0
     seconds: float = 0.0
     result: str = ""
-    """Its result."""
     note: str = ""
-    """Why there are no statistics, if so: its worktree was removed."""
+    """Why there are no statistics: the worktree was removed."""
 
 
 class CheckpointRow(Struct, frozen=True, kw_only=True):
@@ -225,7 +224,7 @@ class SettingRow(Struct, frozen=True, kw_only=True):
     summary: str = ""
     choices: tuple[str, ...] = ()
     source: str = "default"
-    """Which file says so."""
+    """The file that sets it."""
 
 
 class Device(Struct, frozen=True, kw_only=True):
@@ -257,8 +256,8 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What something would do. `token` is given back with the request that does it, and names
-    exactly this plan: if anything has changed since, nothing is done."""
+    """What an operation would do. `token` identifies this plan and is sent with the request that
+    carries it out; if anything has changed since, nothing is done."""
 
     text: str
     paths: tuple[str, ...] = ()
@@ -285,7 +284,7 @@ class KeptWork(Struct, frozen=True, kw_only=True):
 
 
 class Comment(Struct, frozen=True, kw_only=True):
-    """On a line of a diff: of the new text, or of the old one if `old`."""
+    """A comment on a line of a diff: of the new text, or of the old one if `old`."""
 
     path: str
     line: int

@@ -1,4 +1,4 @@
-"""What the manager can be asked about worktrees: their work, their scripts, and its review."""
+"""Requests about worktrees: their work, their scripts, and its review."""
 
 from typing import Literal, TypeAlias
 

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from rookery.cli.main import run
@@ -29,13 +31,13 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked
 from rookery.manager import worktree_requests as trees
 from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
-from rookery.manager.cli.sessions_list import words_for
+from rookery.manager.cli.sessions_list import label_of
+from rookery.manager.handlers.router import request_from_json
 from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
 from rookery.manager.shown_rows import (
     ChangedFile,
     CheckpointRow,
-    Comment,
     Device,
     DiffLine,
     Done,
@@ -168,147 +170,14 @@ def said(desk: PlayedFamily, capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 START = asked.StartSessions(prompt="fix")
+TABLE = Path(__file__).with_name("requests.yaml").read_text(encoding="utf-8").replace("ONE", ONE)
 MADE: list[tuple[list[str], Any]] = [
-    (["list"], asked.ListSessions()),
-    (["list", "a", "b", "--archived"], asked.ListSessions(words="a b", archived=True)),
-    ([], asked.ListSessions()),
-    (["start", "fix"], START),
-    (["start", "fix", "--ask"], replace(START, auto_approve=False)),
-    (["start", "fix", "--worktree"], replace(START, where="worktree")),
-    (
-        ["start", "fix", "--versions", "2", "-m", "p/m", "--base", "main", "--label", "L"],
-        replace(START, where="worktree", versions=2, model="p/m", base="main", label="L"),
-    ),
-    (
-        ["start", "fix", "-m", "a", "-m", "b", "-M", "ask", "--intent", "INT-001"],
-        replace(
-            START,
-            where="worktree",
-            versions=2,
-            models=("a", "b"),
-            mode="ask",
-            intent="INT-001",
-        ),
-    ),
-    (
-        ["start", "fix", "--in", "38e51"],
-        replace(START, where="worktree", worktree_id="w-12345"),
-    ),
-    (["start", "fix", "--branch", "b1"], replace(START, where="worktree", branch="b1")),
-    (["send", "38e51", "more"], asked.SendWords(session_id=ONE, text="more")),
-    (["answer", "38e51", "yes"], asked.SendWords(session_id=ONE, text="yes", ask_ts=7)),
-    (["approve", "38e51"], asked.ApproveAction(session_id=ONE, ask_ts=7, digest="d1")),
-    (
-        ["approve", "38e51", "--digest", "d1", "--note", "ok", "--always", "--choice", "task"],
-        asked.ApproveAction(
-            session_id=ONE, ask_ts=7, digest="d1", text="ok", always=True, choice="task"
-        ),
-    ),
-    (
-        ["reject", "38e51", "no", "--halt", "--ts", "7"],
-        asked.RejectAction(session_id=ONE, ask_ts=7, text="no", choice="halt"),
-    ),
-    (["cancel", "38e51"], asked.CancelSession(session_id=ONE)),
-    (["resume", "38e51", "on"], asked.ResumeSession(session_id=ONE, text="on")),
-    (["retry", "38e51"], asked.RetrySession(session_id=ONE)),
-    (["remove", "38e51"], asked.RemoveSession(session_id=ONE)),
-    (["stop-all"], asked.StopAll()),
-    (["rename", "38e51", "L"], asked.RenameSession(session_id=ONE, label="L")),
-    (["archive", "38e51"], asked.ArchiveSession(session_id=ONE)),
-    (["archive", "38e51", "--undo"], asked.ArchiveSession(session_id=ONE, archived=False)),
-    (["mark-read", "38e51"], asked.MarkRead(session_id=ONE)),
-    (["mail", "retry", "38e51", "2"], asked.RetryMail(session_id=ONE, number=2)),
-    (["mail", "discard", "38e51", "2"], asked.DiscardMail(session_id=ONE, number=2)),
-    (
-        ["mail", "edit", "38e51", "m1", "new"],
-        asked.EditQueued(session_id=ONE, message_id="m1", text="new"),
-    ),
-    (["mail", "edit", "38e51", "m1"], asked.EditQueued(session_id=ONE, message_id="m1")),
-    (
-        ["switch", "38e51", "-M", "ask", "-m", "m", "--intent", "I", "--ask"],
-        asked.SwitchSession(session_id=ONE, mode="ask", model="m", intent="I", auto_approve=False),
-    ),
-    (["fork", "38e51", "--ts", "5"], asked.ForkSession(session_id=ONE, ts=5)),
-    (["export", "38e51", "--format", "html"], asked.ExportSession(session_id=ONE, format="html")),
-    (["checkpoints", "38e51"], asked.ListCheckpoints(session_id=ONE)),
-    (
-        ["restore", "38e51", "--to", "3", "--dry-run", "--overwrite"],
-        asked.RehearseRestore(session_id=ONE, to=3, overwrite=True),
-    ),
-    (
-        ["restore", "38e51", "--to", "3", "--conversation", "--no-files"],
-        asked.RestoreSession(session_id=ONE, to=3, files=False, conversation=True),
-    ),
-    (["models"], asked.ListModels()),
-    (["modes"], asked.ListModes()),
-    (["branches"], asked.ListBranches()),
-    (
-        ["paths", "sr", "--most", "5", "--session", "38e51"],
-        asked.FindPaths(letters="sr", session_id=ONE, most=5),
-    ),
-    (["worktrees", "list"], trees.ListWorktrees()),
-    (["worktrees", "stats", "agent/fix"], trees.ReadStats(worktree_id="w-12345")),
-    (["worktrees", "recreate", "w-12345"], trees.RecreateWorktree(worktree_id="w-12345")),
-    (["finish", "38e51", "-m", "M"], trees.FinishWorktree(worktree_id="w-12345", message="M")),
-    (
-        ["apply", "38e51", "a.py", "--dry-run"],
-        trees.PlanApply(worktree_id="w-12345", paths=("a.py",)),
-    ),
-    (["apply", "38e51"], trees.ApplyWorktree(worktree_id="w-12345", token="t1")),
-    (["merge", "w-123"], trees.MergeWorktree(worktree_id="w-12345")),
-    (["worktrees", "remove", "38e51", "--dry-run"], trees.PlanRemoval(worktree_id="w-12345")),
-    (
-        ["worktrees", "remove", "38e51", "-y", "--delete-branch"],
-        trees.RemoveWorktree(worktree_id="w-12345", token="t2", delete_branch=True),
-    ),
-    (["worktrees", "importable"], trees.ListImportable()),
-    (["worktrees", "import", "--branch", "other"], trees.ImportWork(branch="other")),
-    (["worktrees", "kept"], trees.ListKept()),
-    (["worktrees", "bring-back", "refs/k/1", "b"], trees.BringBack(ref="refs/k/1", branch="b")),
-    (["worktrees", "run", "38e51"], trees.RunScript(worktree_id="w-12345")),
-    (["worktrees", "stop", "38e51"], trees.StopScript(worktree_id="w-12345")),
-    (["worktrees", "scripts"], trees.ListScripts()),
-    (["trust"], asked.TrustProject(path="/p")),
-    (["worktrees", "agree", "d1" * 6], trees.AgreeScript(digest="d1" * 32)),
-    (["diff", "38e51", "--scope", "staged"], trees.ReviewChanges(session_id=ONE, scope="staged")),
-    (
-        ["diff", "38e51", "a.py", "--context", "9"],
-        trees.ReadDiff(session_id=ONE, path="a.py", context=9),
-    ),
-    (["revert", "38e51", "a.py"], trees.RevertFile(session_id=ONE, path="a.py", digest="f1")),
-    (
-        ["comment", "38e51", "a.py:3", "why?", "b:c.py:1", "no", "--words", "See:"],
-        trees.SendComments(
-            session_id=ONE,
-            comments=(
-                Comment(path="a.py", line=3, text="why?"),
-                Comment(path="b:c.py", line=1, text="no"),
-            ),
-            text="See:",
-        ),
-    ),
-    (["compare", "38e51"], trees.CompareVersions(group_id="g1")),
-    (["compare", "g1"], trees.CompareVersions(group_id="g1")),
-    (["intents"], asked.ListIntents()),
-    (
-        ["trace", "--intent", "I", "--path", "a.py", "--most", "5"],
-        asked.ReadTrace(intent="I", path="a.py", most=5),
-    ),
-    (["blame", "a.py", "--session", "38e51"], asked.BlameFile(path="a.py", session_id=ONE)),
-    (["settings"], asked.ReadSettings()),
-    (
-        ["settings", "manager.notify", "false"],
-        asked.ChangeSetting(key="manager.notify", value="false"),
-    ),
-    (["settings", "mode", "ask"], asked.ChangeSetting(key="mode", value='"ask"')),
-    (["settings", "mode", "--reset"], asked.ChangeSetting(key="mode")),
-    (["devices", "list"], asked.ListDevices()),
-    (["devices", "revoke", "d1"], asked.RevokeDevice(id="d1")),
-    (["do", '{"kind": "list_sessions", "words": "x"}'], asked.ListSessions(words="x")),
+    (shlex.split(words), request_from_json(request))
+    for words, request in yaml.safe_load(TABLE).items()
 ]
 
 
-def test_every_request_has_a_subcommand_that_is_there():
+def test_every_request_has_an_existing_subcommand():
     assert set(SUBCOMMANDS) == set(asked.REQUESTS)
     for name in SUBCOMMANDS.values():
         found: click.Command = command
@@ -318,108 +187,99 @@ def test_every_request_has_a_subcommand_that_is_there():
         assert found.help
 
 
-def test_the_inbox_asks_for_questions(said: Said, desk: PlayedFamily):
+def test_the_inbox_lists_questions(said: Said, desk: PlayedFamily):
     assert said("inbox")[0] == 0
     assert desk.asked[0] == asked.ListQuestions()
 
 
-def test_every_request_is_made_by_some_words_in_the_table():
+def test_every_request_has_a_command_line_in_the_table():
     made = {(type(request), " ".join(words)) for words, request in MADE}
     for kind, name in SUBCOMMANDS.items() - {(asked.ListQuestions, "inbox")}:
         assert [words for cls, words in made if cls is kind and words.startswith(name)], name
 
 
-def test_words_make_requests_and_answers_are_printed(said: Said, desk: PlayedFamily):
+def test_each_command_line_sends_its_request_and_prints_text_or_json(
+    said: Said, desk: PlayedFamily
+):
     for words, request in MADE:
         desk.asked.clear()
         code, printed, complaints = said(*words)
         hints = "To watch it: rookery sessions follow 38e52a1b\n" if "start" in words else ""
         assert (words, code, complaints) == (words, 0, hints)
         assert [each for each in desk.asked if type(each) is type(request)][-1] == request
-        assert printed
-        assert "\x1b" not in printed
+        assert printed, words
+        assert "\x1b" not in printed, words
+        code, printed, _ = said(*words, "--json")
+        assert (words, code, len(printed.splitlines())) == (words, 0, 1)
+        json.loads(printed)
 
 
-@pytest.mark.parametrize("words", [each for each, _ in MADE if each], ids=" ".join)
-def test_with_json_the_answer_is_one_line_for_a_program(words: list[str], said: Said):
-    code, printed, _ = said(*words, "--json")
-    assert code == 0
-    (line,) = printed.splitlines()
-    json.loads(line)
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["cancel", "ffff"], "No session begins with ffff. See rookery sessions."),
-        (["cancel", "38e5"], "38e5 matches several sessions: 38e51f0c, 38e52a1b. Give more"),
-        (["cancel", "38"], "'38' is too short for a session id; give at least 4 characters"),
-        (["start", " "], "The text is missing."),
-        (["start", "x", "--image", "none.png"], "none.png cannot be sent: No such file."),
-        (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
-        (["approve", "38e51", "--digest", "other"], "now asks for something else, so nothing"),
-        (["approve", "38e52"], "Session 38e52a1b has nothing to approve."),
-        (["answer", "38e52", "x"], "Session 38e52a1b has no open question. To send a message:"),
-        (["merge", "x"], "No such worktree: x. See rookery sessions worktrees list."),
-        (["merge", "38e52"], "works in the project itself, not in a worktree."),
-        (["compare", "38e52"], "is not one of several versions."),
-        (["comment", "38e51", "a.py", "x"], "a.py is not a line. Write PATH:LINE."),
-        (["comment", "38e51", "a.py:1"], "Give each comment as PATH:LINE and its text."),
-        (["revert", "38e51", "b.py"], "b.py has no changes."),
-        (["revert", "38e51", "a.py", "--digest", "x"], "a.py changed since"),
-        (["restore", "38e51", "--to", "1", "--no-files"], "Give --files, --conversation, or both."),
-        (["switch", "38e51"], "Choose what to change"),
-        (["worktrees", "import"], "Give either --branch or --folder."),
-        (["worktrees", "remove", "38e51"], "Not interactive: use -y to approve."),
-        (["worktrees", "agree", "d1"], "No script with the digest d1. See rookery sessions work"),
-        (["settings", "nope"], "No such setting: nope."),
-        (["do", "{"], "That is not JSON"),
-        (["do", "[]"], "A request must be an object"),
-        (["do", '{"kind": "fly"}'], "No such request: 'fly'."),
-        (["do", '{"type": "list_sessions"}'], 'A request needs a "kind"'),
-        (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
-        (
-            ["do", '{"kind": "start_sessions", "prompt": "Hi", "auto_aprove": false}'],
-            "The request start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'? "
-            "Nothing was done.",
-        ),
-        (
-            ["do", '{"kind": "start_sessions", "auto_approve": false, "auto_approve": true}'],
-            "The request has the field 'auto_approve' twice. Nothing was done.",
-        ),
-        (["fly"], "No such command 'fly'"),
-        (["wait", "38e52", "--timeout", "x"], "x is not a number of seconds."),
-        (["worktrees", "agree"], "See rookery sessions worktrees agree --help."),
-    ],
-    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+MISTAKES: list[tuple[list[str], str]] = [
+    (["cancel", "ffff"], "No session begins with ffff. See rookery sessions."),
+    (["cancel", "38e5"], "38e5 matches several sessions: 38e51f0c, 38e52a1b. Give more"),
+    (["cancel", "38"], "'38' is too short for a session id; give at least 4 characters"),
+    (["start", " "], "The text is missing."),
+    (["start", "x", "--image", "none.png"], "none.png cannot be sent: No such file."),
+    (["start", "x", "--versions", "3", "-m", "a", "-m", "b"], "There are 2 models for 3"),
+    (["approve", "38e51", "--digest", "other"], "now asks for something else, so nothing"),
+    (["approve", "38e52"], "Session 38e52a1b has nothing to approve."),
+    (["answer", "38e52", "x"], "Session 38e52a1b has no open question. To send a message:"),
+    (["merge", "x"], "No such worktree: x. See rookery sessions worktrees list."),
+    (["merge", "38e52"], "works in the project itself, not in a worktree."),
+    (["compare", "38e52"], "is not one of several versions."),
+    (["comment", "38e51", "a.py", "x"], "a.py is not a line. Write PATH:LINE."),
+    (["comment", "38e51", "a.py:1"], "Give each comment as PATH:LINE and its text."),
+    (["revert", "38e51", "b.py"], "b.py has no changes."),
+    (["revert", "38e51", "a.py", "--digest", "x"], "a.py changed since"),
+    (["restore", "38e51", "--to", "1", "--no-files"], "Give --files, --conversation, or both."),
+    (["switch", "38e51"], "Choose what to change"),
+    (["worktrees", "import"], "Give either --branch or --folder."),
+    (["worktrees", "remove", "38e51"], "Not interactive: use -y to approve."),
+    (["worktrees", "agree", "d1"], "No script with the digest d1. See rookery sessions work"),
+    (["settings", "nope"], "No such setting: nope."),
+    (["do", "{"], "That is not JSON"),
+    (["do", "[]"], "A request must be an object"),
+    (["do", '{"kind": "fly"}'], "No such request: 'fly'."),
+    (["do", '{"type": "list_sessions"}'], 'A request needs a "kind"'),
+    (["do", '{"kind": "cancel_session"}'], "The request cancel_session is malformed"),
+    (
+        ["do", '{"kind": "start_sessions", "prompt": "Hi", "auto_aprove": false}'],
+        "The request start_sessions has no field 'auto_aprove'; did you mean 'auto_approve'? "
+        "Nothing was done.",
+    ),
+    (
+        ["do", '{"kind": "start_sessions", "auto_approve": false, "auto_approve": true}'],
+        "The request has the field 'auto_approve' twice. Nothing was done.",
+    ),
+    (["fly"], "No such command 'fly'"),
+    (["wait", "38e52", "--timeout", "x"], "x is not a number of seconds."),
+    (["worktrees", "agree"], "See rookery sessions worktrees agree --help."),
+]
+LOOKS = (
+    *(asked.ListSessions, asked.ListQuestions, trees.ListWorktrees, trees.ReviewChanges),
+    *(trees.PlanRemoval, asked.ReadSettings, trees.ListScripts),
 )
-def test_what_makes_no_sense_is_told_in_a_sentence_and_changes_nothing(
-    words: list[str], sentence: str, said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+
+
+def test_invalid_arguments_print_one_error_line_and_change_nothing(
+    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    code, _, complaint = said(*words)
-    assert code == 2
-    assert complaint.startswith("Error: ")
-    assert sentence in complaint
-    assert len(complaint.splitlines()) == 1
-    looked = (
-        *(asked.ListSessions, asked.ListQuestions, trees.ListWorktrees, trees.ReviewChanges),
-        *(trees.PlanRemoval, asked.ReadSettings, trees.ListScripts),
-    )
-    assert all(isinstance(each, looked) for each in desk.asked)
+    for words, sentence in MISTAKES:
+        code, _, complaint = said(*words)
+        assert (words, code, len(complaint.splitlines())) == (words, 2, 1)
+        assert complaint.startswith("Error: "), words
+        assert sentence in complaint, words
+        assert all(isinstance(each, LOOKS) for each in desk.asked), words
 
 
-@pytest.mark.parametrize(
-    ("refusal", "code"), [(CommandRejected("It is too late."), 2), (StorageError("Full."), 9)]
-)
-def test_what_the_manager_refuses_is_told_as_it_says_it(
-    refusal: Exception, code: int, said: Said, desk: PlayedFamily
-):
-    desk.answers[asked.CancelSession] = refusal
-    assert said("cancel", "38e51") == (code, "", f"Error: {refusal}\n")
+def test_a_refusal_by_the_manager_is_printed_unchanged(said: Said, desk: PlayedFamily):
+    for refusal, code in (CommandRejected("It is too late."), 2), (StorageError("Full."), 9):
+        desk.answers[asked.CancelSession] = refusal
+        assert said("cancel", "38e51") == (code, "", f"Error: {refusal}\n")
 
 
-def test_conflicts_are_told_and_nothing_is_applied(said: Said, desk: PlayedFamily):
+def test_conflicts_are_reported_and_nothing_is_applied(said: Said, desk: PlayedFamily):
     desk.answers[trees.PlanApply] = Plan(
         text="It does not fit.", conflicts=("a.py: both changed it",)
     )
@@ -429,7 +289,7 @@ def test_conflicts_are_told_and_nothing_is_applied(said: Said, desk: PlayedFamil
     assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
 
 
-def test_a_prompt_comes_from_standard_input(
+def test_a_dash_reads_the_prompt_from_standard_input(
     said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
@@ -437,13 +297,13 @@ def test_a_prompt_comes_from_standard_input(
     assert replace(START, prompt="from a pipe\n") in desk.asked
 
 
-def test_a_picture_is_sent_as_it_is(said: Said, desk: PlayedFamily):
+def test_an_image_is_sent_unchanged(said: Said, desk: PlayedFamily):
     Path("dot.png").write_bytes(b64decode(DOT))
     assert said("start", "x", "--image", "dot.png")[0] == 0
     assert replace(START, prompt="x", images=(f"data:image/png;base64,{DOT}",)) in desk.asked
 
 
-def test_the_setting_says_whether_new_sessions_ask(
+def test_the_auto_approve_setting_applies_to_new_sessions(
     said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("ROOKERY_MANAGER_AUTO_APPROVE", "false")
@@ -451,7 +311,7 @@ def test_the_setting_says_whether_new_sessions_ask(
     assert replace(START, auto_approve=False) in desk.asked
 
 
-def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
+def test_starting_a_queued_session_says_so(said: Said, desk: PlayedFamily):
     desk.answers[asked.ListSessions] = Listing(
         overview=Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
     )
@@ -460,30 +320,23 @@ def test_a_session_that_has_to_wait_says_so(said: Said, desk: PlayedFamily):
     assert "38e52a1b is queued" in hints
 
 
-def test_a_number_picks_an_answer_that_is_offered(said: Said, desk: PlayedFamily):
+def test_a_number_picks_a_suggested_answer(said: Said, desk: PlayedFamily):
     text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
     desk.answers[asked.ListQuestions] = (
         question(ask="followup", text=text, state=SessionState.WAITING_INPUT, title="", diff=""),
     )
     _, printed, _ = said("inbox")
     assert "  Which?\n  1. red\n  2. blue\n" in printed
+    for number in "039":
+        code, _, complaint = said("answer", "38e51", number)
+        assert (number, code) == (number, 2)
+        assert complaint == "Error: Choose 1 to 2. Nothing was answered.\n"
+    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
     said("answer", "38e51", "2")
     assert desk.asked[-1].text == "blue"
 
 
-@pytest.mark.parametrize("number", ["0", "3", "9"])
-def test_a_number_beyond_what_is_offered_is_no_answer(number: str, said: Said, desk: PlayedFamily):
-    text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
-    desk.answers[asked.ListQuestions] = (
-        question(ask="followup", text=text, state=SessionState.WAITING_INPUT),
-    )
-    code, _, complaint = said("answer", "38e51", number)
-    assert code == 2
-    assert complaint == "Error: Choose 1 to 2. Nothing was answered.\n"
-    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
-
-
-def test_a_result_is_not_answered_but_spoken_to(said: Said, desk: PlayedFamily):
+def test_answering_a_result_suggests_the_send_command(said: Said, desk: PlayedFamily):
     desk.answers[asked.ListQuestions] = (
         question(ask="completion_result", text="All is **done**.", state=SessionState.COMPLETED),
     )
@@ -494,7 +347,7 @@ def test_a_result_is_not_answered_but_spoken_to(said: Said, desk: PlayedFamily):
     assert said("inbox")[1].splitlines()[:2] == ["38e51f0c  Done  Fix it", "  All is **done**."]
 
 
-def test_the_choices_of_governance_are_told_as_they_are_typed(said: Said, desk: PlayedFamily):
+def test_governance_choices_are_printed_as_they_are_typed(said: Said, desk: PlayedFamily):
     governance = IntentQuestion(
         intent_id="INT-001",
         scope=("src/**",),
@@ -535,7 +388,7 @@ def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFa
     assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
 
 
-def test_mail_lists_with_no_other_word_than_the_session(said: Said, desk: PlayedFamily):
+def test_mail_without_a_subcommand_lists_messages(said: Said, desk: PlayedFamily):
     mailed = row(mail=(MailRow(number=1, text="more", state="failed", problem="It is gone."),))
     desk.answers[asked.ListSessions] = Listing(
         overview=Overview(counts=Counts()), sessions=(mailed,)
@@ -545,7 +398,7 @@ def test_mail_lists_with_no_other_word_than_the_session(said: Said, desk: Played
     assert "No session begins with ffff." in said("mail", "ffff")[2]
 
 
-def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk: PlayedFamily):
+def test_a_question_is_printed_with_everything_it_would_approve(said: Said, desk: PlayedFamily):
     desk.answers[asked.ListQuestions] = (
         question(
             ask="command",
@@ -570,7 +423,7 @@ def test_a_question_is_printed_with_all_that_a_yes_would_allow(said: Said, desk:
     ]
 
 
-def test_the_oldest_question_is_meant_unless_another_is_named(said: Said, desk: PlayedFamily):
+def test_the_oldest_question_is_answered_unless_another_is_named(said: Said, desk: PlayedFamily):
     desk.answers[asked.ListQuestions] = (question(ts=5, digest="d0"), question(ts=9, digest="d9"))
     said("approve", "38e51")
     assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (5, "d0")
@@ -578,7 +431,7 @@ def test_the_oldest_question_is_meant_unless_another_is_named(said: Said, desk: 
     assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (9, "d9")
 
 
-def test_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(said: Said, desk: PlayedFamily):
+def test_control_characters_from_models_and_files_are_not_printed(said: Said, desk: PlayedFamily):
     evil = row(
         name=EVIL,
         branch=EVIL,
@@ -631,7 +484,7 @@ def test_nothing_that_models_or_files_say_is_obeyed_by_a_terminal(said: Said, de
         assert "31m" in printed + complaint, words
 
 
-def test_a_failure_that_asks_nothing_is_in_the_inbox_too(said: Said, desk: PlayedFamily):
+def test_a_failure_without_a_question_is_in_the_inbox(said: Said, desk: PlayedFamily):
     desk.answers[asked.ListQuestions] = (
         question(TWO, ask="", text="It ended.", state=SessionState.ERROR, title="", diff=""),
     )
@@ -645,13 +498,13 @@ def test_a_failure_that_asks_nothing_is_in_the_inbox_too(said: Said, desk: Playe
     assert said("inbox")[1] == "The inbox is empty.\n"
 
 
-def test_options_may_stand_before_the_command(said: Said, desk: PlayedFamily):
+def test_options_may_precede_the_command(said: Said, desk: PlayedFamily):
     assert json.loads(said("--json")[1])["overview"]
     assert json.loads(said("--json", "-w", ".", "worktrees", "list")[1])[0]["id"] == "w-12345"
     assert said("-w", "nowhere")[0] == 2
 
 
-def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
+def test_the_list_shows_session_states(said: Said, desk: PlayedFamily):
     rows = (
         row(state=SessionState.STREAMING, unread=True, cost=0.5, model="m1", start_time=0),
         row(TWO, state=SessionState.CREATING, queued=True, archived=True, name="Other"),
@@ -673,15 +526,15 @@ def test_the_list_says_how_sessions_are(said: Said, desk: PlayedFamily):
     assert json.loads(said("--json")[1])["sessions"][0]["state"] == "streaming"
 
 
-@pytest.mark.parametrize("state", SessionState)
-def test_every_state_has_the_word_that_the_page_has_for_it(state: SessionState):
-    page = Path(__file__).parents[3] / "web/src/states.ts"
-    found = re.search(rf"  {state}: {{ words: \"([^\"]+)\"", page.read_text(encoding="utf-8"))
-    assert found
-    assert words_for(state) == found[1]
+def test_state_labels_match_the_page():
+    page = (Path(__file__).parents[3] / "web/src/states.ts").read_text(encoding="utf-8")
+    for state in SessionState:
+        found = re.search(rf"  {state}: {{ words: \"([^\"]+)\"", page)
+        assert found, state
+        assert label_of(state) == found[1]
 
 
-def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
+def test_an_empty_list_in_a_subfolder_names_the_project_with_sessions(
     said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     none = Listing(overview=Overview(counts=Counts()), sessions=())
@@ -698,7 +551,7 @@ def test_in_a_folder_of_a_project_that_has_sessions_one_is_told(
     )
 
 
-def test_a_diff_is_read_without_its_colours(said: Said):
+def test_a_diff_is_printed_without_colours(said: Said):
     _, printed, _ = said("diff", "38e51", "a.py")
     assert printed.splitlines()[1:] == ["-    1 x < 1", "+    1 y"]
 

@@ -4,17 +4,15 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from rookery.manager.sessions.session_store import manager_folder
 from rookery.platform.user_folders import find_places
 from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.sessions import TaskStore
-from support.manager_project import SPEAKS_LONG, WRITES
-from support.sessions_shell import PATIENCE, Shell, opened_shell
+from support.manager_project import SPEAKS_LONG
+from support.sessions_shell import PATIENCE, Shell
 from support.text_process import PLAINLY
 from support.warm_start import start_warm
 
@@ -41,27 +39,32 @@ EVIL = """\
 """
 
 
-@pytest.fixture
-def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shell]:
-    with opened_shell(tmp_path, getattr(request, "param", WRITES)) as shell:
-        yield shell
-
-
-def plays(script: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("shell", [script], indirect=True, ids=[""])
-
-
-def test_a_session_runs_on_after_the_command_and_is_waited_for(shell: Shell):
+def test_start_prints_the_id_and_the_session_keeps_running(shell: Shell):
     shell.environ |= PLAINLY
-    session_id = shell.start()
+    code, out, hints = shell.run("start", "Do it")
+    for name in PLAINLY:
+        del shell.environ[name]
+    assert code == 0
+    session_id = out.removesuffix("\n")
+    assert hints == f"To watch it: rookery sessions follow {session_id[:8]}\n"
     code, out, err = shell.run("wait", session_id[:8])
     assert (code, out, err) == (0, f"{session_id[:8]} is done.\n", "")
+    assert shell.run("wait", session_id, "--timeout", "0")[0] == 0
     assert (shell.path / "made.txt").read_text() == "one\n"
     assert shell.states() == {session_id: "completed"}
 
 
-def test_what_is_asked_is_seen_and_allowed_by_its_digest(shell: Shell):
+def test_follow_shows_an_approval_and_the_session_continues_after_it(shell: Shell):
     session_id = shell.start("--ask")
+    short = session_id[:8]
+    code, out, err = shell.run("follow", short)
+    assert (code, err) == (6, "")
+    assert out.startswith("\n> Do it\n\nI will write it.\n")
+    assert out.index("● ") < out.index("  +one")
+    assert f"rookery sessions approve {short}" in out
+    code, out, _ = shell.run("follow", session_id, "--json")
+    assert code == 6
+    assert json.loads(out.splitlines()[-1])["session"]["state"] == "waiting_approval"
     assert shell.run("wait", session_id)[0] == 6
     (row,) = shell.told("inbox")
     assert (row["session_id"], row["ask"]) == (session_id, "tool")
@@ -77,22 +80,43 @@ def test_what_is_asked_is_seen_and_allowed_by_its_digest(shell: Shell):
     assert shell.run("wait", session_id)[0] == 0
     assert (shell.path / "made.txt").read_text() == "one\n"
 
+    assert shell.run("send", session_id, "and more")[0] == 0
+    code, out, _ = shell.run("follow", session_id)
+    assert code == 0
+    assert "> and more" in out
+    assert "✔ Done again." in out
 
-def test_what_is_rejected_is_not_done(shell: Shell):
+    shell.run("rename", short, "Mine")
+    shell.run("mark-read", short)
+    assert shell.told("list", "mine")["sessions"][0]["name"] == "Mine"
+    assert shell.told("list", "yours")["sessions"] == []
+    shell.run("archive", short)
+    assert shell.states() == {}
+    (row,) = shell.told("list", "--archived")["sessions"]
+    assert row["archived"] is True
+    shell.run("archive", short, "--undo")
+    assert shell.run("remove", short)[0] == 0
+    assert shell.told("list", "--archived")["sessions"] == []
+    assert shell.run("cancel", short) == (
+        *(2, ""),
+        f"Error: No session begins with {short}. See rookery sessions.\n",
+    )
+
+
+def test_a_rejected_action_is_not_performed(shell: Shell):
     session_id = shell.start("--ask")
     shell.run("wait", session_id)
     assert shell.run("reject", session_id, "not there")[0] == 0
-    assert shell.run("wait", session_id)[0] == 0
-    assert not (shell.path / "made.txt").exists()
     code, told, _ = shell.run("follow", session_id)
     assert code == 0
     assert "\n✗ rejected: Create made.txt\n  @@ -0,0 +1 @@\n  +one" in told
     assert "\n> not there\n" in told
     assert "● Create made.txt" not in told
+    assert not (shell.path / "made.txt").exists()
 
 
-@plays(ASKS)
-def test_a_question_is_answered_by_the_number_of_what_it_offers(shell: Shell):
+def test_a_question_is_answered_by_the_number_of_a_suggestion(shell: Shell):
+    shell.plays(ASKS)
     session_id = shell.start("--ask")
     assert shell.run("wait", session_id)[0] == 6
     code, out, _ = shell.run("answer", session_id, "2")
@@ -105,28 +129,7 @@ def test_a_question_is_answered_by_the_number_of_what_it_offers(shell: Shell):
     assert out.endswith(f"{session_id[:8]} is done.\n")
 
 
-def test_follow_tells_what_happens_until_the_session_rests(shell: Shell):
-    session_id = shell.start("--ask")
-    code, out, err = shell.run("follow", session_id[:8])
-    assert (code, err) == (6, "")
-    assert out.startswith("\n> Do it\n\nI will write it.\n")
-    assert out.index("● ") < out.index("  +one")
-    assert f"rookery sessions approve {session_id[:8]}" in out
-    code, out, _ = shell.run("follow", session_id, "--json")
-    assert code == 6
-    assert json.loads(out.splitlines()[-1])["session"]["state"] == "waiting_approval"
-
-
-def test_a_script_gets_the_id_and_nothing_else(shell: Shell):
-    code, out, hints = shell.run("start", "Do it")
-    assert code == 0
-    session_id = out.removesuffix("\n")
-    assert hints == f"To watch it: rookery sessions follow {session_id[:8]}\n"
-    assert shell.run("wait", session_id)[0] == 0
-    assert shell.run("wait", session_id, "--timeout", "0")[0] == 0
-
-
-def test_in_an_untrusted_project_nothing_is_started_and_one_is_told_what_to_do(shell: Shell):
+def test_start_in_an_untrusted_project_explains_how_to_trust_it(shell: Shell):
     shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
     code, out, err = shell.run("start", "Do it")
     assert (code, out) == (2, "")
@@ -135,7 +138,7 @@ def test_in_an_untrusted_project_nothing_is_started_and_one_is_told_what_to_do(s
     assert shell.run("start", "Do it")[0] == 0
 
 
-def test_at_a_terminal_one_is_asked_whether_the_project_is_trusted(shell: Shell):
+def test_start_at_a_terminal_asks_whether_to_trust_the_project(shell: Shell):
     shell.environ["ROOKERY_HOME"] = str(shell.folder / "another home")
     for answer, code in (b"n\n", 2), (b"y\n", 0):
         ours, theirs = os.openpty()
@@ -162,7 +165,15 @@ def test_at_a_terminal_one_is_asked_whether_the_project_is_trusted(shell: Shell)
     assert shell.told("list")["overview"]["trusted"] is True
 
 
-def test_without_a_model_the_session_says_so_in_the_words_of_its_process(shell: Shell):
+def test_a_failed_session_gives_the_reason_and_is_in_the_inbox(shell: Shell):
+    shell.plays(FAILS)
+    session_id = shell.start()
+    code, out, _ = shell.run("wait", session_id)
+    assert code == 3
+    assert "failed (401 The key has expired.)" in out
+    assert f"rookery sessions retry {session_id[:8]}" in shell.run("inbox")[1]
+    shell.run("remove", session_id)
+
     del shell.environ["ROOKERY_PROVIDER"], shell.environ["ROOKERY_MODEL"]
     session_id = shell.start()
     code, out, _ = shell.run("wait", session_id)
@@ -171,88 +182,30 @@ def test_without_a_model_the_session_says_so_in_the_words_of_its_process(shell: 
     (row,) = shell.told("inbox")
     assert (row["ask"], row["state"]) == ("", "error")
     assert row["text"].startswith("No model available")
-    assert shell.told("list")["sessions"][0]["failure"]["kind"] == "auth"
-    assert shell.told("list")["overview"]["counts"]["attention"] == 1
+    listing = shell.told("list")
+    assert listing["sessions"][0]["failure"]["kind"] == "auth"
+    assert listing["overview"]["counts"]["attention"] == 1
 
 
-@plays(SPEAKS_LONG)
-def test_follow_tells_words_while_they_are_spoken(shell: Shell):
-    session_id = shell.start()
-    with shell.begin("follow", session_id) as following:
-        assert following.stdout
-        heard = ""
-        while heard.count("word") < 5:
-            heard += following.stdout.read(1)
-        assert shell.states() == {session_id: "streaming"}
-        following.kill()
-    assert heard.startswith("\n> Do it\n\nword word ")
-
-
-@plays(SPEAKS_LONG)
-def test_words_in_the_queue_are_listed_as_not_heard(shell: Shell):
-    session_id = shell.start()
-    assert shell.run("mail", session_id) == (0, "No queued messages.\n", "")
-    assert shell.run("send", session_id, "and more")[0] == 0
-    code, out, _ = shell.run("mail", session_id)
-    assert code == 0
-    assert out.endswith("  queued  and more\n")
-    (queued,) = shell.told("mail", "list", session_id)["queue"]
-    assert shell.run("mail", "edit", session_id, queued["message_id"])[0] == 0
-    assert shell.run("mail", session_id)[1] == "No queued messages.\n"
-
-
-def test_words_go_on_with_a_session_that_is_done(shell: Shell):
-    session_id = shell.start()
-    shell.run("wait", session_id)
-    assert shell.run("send", session_id, "and more")[0] == 0
-    assert shell.run("wait", session_id)[0] == 0
-    _, out, _ = shell.run("follow", session_id)
-    assert "> and more" in out
-    assert "✔ Done again." in out
-
-
-def test_a_session_is_renamed_put_away_and_removed(shell: Shell):
-    session_id = shell.start()
-    shell.run("wait", session_id)
-    shell.run("rename", session_id[:8], "Mine")
-    shell.run("mark-read", session_id[:8])
-    assert shell.told("list", "mine")["sessions"][0]["name"] == "Mine"
-    assert shell.told("list", "yours")["sessions"] == []
-    shell.run("archive", session_id[:8])
-    assert shell.states() == {}
-    (row,) = shell.told("list", "--archived")["sessions"]
-    assert row["archived"] is True
-    shell.run("archive", session_id[:8], "--undo")
-    assert shell.run("remove", session_id[:8])[0] == 0
-    assert shell.told("list", "--archived")["sessions"] == []
-
-
-def test_an_error_is_one_sentence(shell: Shell):
-    code, out, err = shell.run("cancel", "ffffffff")
-    assert (code, out) == (2, "")
-    assert err == "Error: No session begins with ffffffff. See rookery sessions.\n"
-
-
-@plays(FAILS)
-def test_a_session_that_fails_says_why_by_its_exit_code(shell: Shell):
-    session_id = shell.start()
-    code, out, _ = shell.run("wait", session_id)
-    assert code == 3
-    assert "failed (401 The key has expired.)" in out
-    assert f"rookery sessions retry {session_id[:8]}" in shell.run("inbox")[1]
-
-
-@plays(EVIL)
-def test_what_a_model_says_is_not_obeyed_by_the_terminal(shell: Shell):
-    session_id = shell.start()
-    _, out, _ = shell.run("follow", session_id)
+def test_control_characters_from_the_model_are_escaped(shell: Shell):
+    shell.plays(EVIL)
+    _, out, _ = shell.run("follow", shell.start())
     assert "␛]0;owned␇<U+202E>word\nline two\n" in out
     assert "✔ ␛[2Jgone" in out
 
 
-@plays(SPEAKS_LONG)
-def test_all_sessions_are_stopped_and_one_is_resumed(shell: Shell):
+def test_sessions_queue_messages_and_can_be_stopped_and_resumed(shell: Shell):
+    shell.plays(SPEAKS_LONG)
     first, second = shell.start(), shell.start()
+    assert shell.run("mail", first) == (0, "No queued messages.\n", "")
+    assert shell.run("send", first, "and more")[0] == 0
+    code, out, _ = shell.run("mail", first)
+    assert code == 0
+    assert out.endswith("  queued  and more\n")
+    (queued,) = shell.told("mail", "list", first)["queue"]
+    assert shell.run("mail", "edit", first, queued["message_id"])[0] == 0
+    assert shell.run("mail", first)[1] == "No queued messages.\n"
+
     assert shell.run("stop-all") == (0, "Stopped all sessions.\n", "")
     assert shell.states() == {first: "stopped", second: "stopped"}
     assert shell.left() == []
@@ -264,8 +217,8 @@ def test_all_sessions_are_stopped_and_one_is_resumed(shell: Shell):
     assert shell.run("wait", first)[0] == 1
 
 
-@plays(SLOW)
-def test_queued_sessions_get_their_turn_although_no_manager_is_open(shell: Shell):
+def test_queued_sessions_run_without_an_open_manager(shell: Shell):
+    shell.plays(SLOW)
     shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
     ids = [shell.start() for _ in range(2)]
     places = find_places(shell.environ)
@@ -283,8 +236,8 @@ def test_queued_sessions_get_their_turn_although_no_manager_is_open(shell: Shell
     assert set(shell.states().values()) == {"completed"}
 
 
-@plays(SLOW)
-def test_the_queue_survives_a_manager_that_is_killed(shell: Shell):
+def test_the_queue_survives_a_killed_manager(shell: Shell):
+    shell.plays(SLOW)
     shell.environ["ROOKERY_MANAGER_RUNNING_LIMIT"] = "1"
     places = find_places(shell.environ)
     tasks = TaskStore(places)

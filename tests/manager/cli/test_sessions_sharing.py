@@ -2,26 +2,12 @@
 
 import json
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-
-from support.manager_project import SPEAKS_LONG, WRITES
-from support.sessions_shell import PATIENCE, Shell, opened_shell
+from support.manager_project import SPEAKS_LONG
+from support.sessions_shell import PATIENCE, Shell
 
 
-@pytest.fixture
-def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Shell]:
-    with opened_shell(tmp_path, getattr(request, "param", WRITES)) as shell:
-        yield shell
-
-
-def plays(script: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("shell", [script], indirect=True, ids=[""])
-
-
-def test_commands_at_the_same_time_take_turns_and_none_is_lost(shell: Shell):
+def test_concurrent_commands_all_succeed(shell: Shell):
     commands = [shell.begin("start", "Do it", "--json") for _ in range(3)]
     told = [(each.communicate(timeout=PATIENCE), each.returncode) for each in commands]
     assert [(code, err) for (_, err), code in told] == [(0, "")] * 3
@@ -31,87 +17,69 @@ def test_commands_at_the_same_time_take_turns_and_none_is_lost(shell: Shell):
     assert set(shell.states()) == started
 
 
-@plays(SPEAKS_LONG)
-def test_while_a_session_is_followed_others_reach_the_manager(shell: Shell):
+def test_several_followers_and_commands_do_not_disturb_each_other(
+    shell: Shell,
+):
+    shell.plays(SPEAKS_LONG)
     session_id = shell.start()
-    with shell.begin("follow", session_id) as follower:
-        assert follower.stdout
-        assert follower.stdout.readline() == "\n"
+    with (
+        shell.begin("follow", session_id) as first,
+        shell.begin("follow", session_id) as second,
+        shell.begin("follow", session_id) as third,
+    ):
+        heard = {}
+        for each in (first, second, third):
+            assert each.stdout
+            heard[each] = ""
+            while heard[each].count("word") < 5:
+                heard[each] += each.stdout.read(1)
+            assert heard[each].startswith("\n> Do it\n\nword word ")
+        first.send_signal(signal.SIGINT)  # who has seen enough leaves
+        assert first.wait(PATIENCE) == 130
+        assert first.stderr
+        assert first.stderr.read() == ""
+        second.kill()
+        second.wait(PATIENCE)
         assert shell.states() == {session_id: "streaming"}
         assert shell.run("cancel", session_id) == (0, f"Stopped {session_id[:8]}.\n", "")
-        assert "is stopped" in follower.stdout.read()
-        assert follower.wait(PATIENCE) == 1
-
-
-@plays(SPEAKS_LONG)
-def test_two_follow_and_one_goes_on_when_the_other_is_killed(shell: Shell):
-    session_id = shell.start()
-    with shell.begin("follow", session_id) as first, shell.begin("follow", session_id) as second:
-        for each in (first, second):
-            assert each.stdout
-            assert each.stdout.readline() == "\n"
-        first.kill()
-        first.wait(PATIENCE)
-        assert shell.run("cancel", session_id)[0] == 0
-        assert second.stdout
-        told = second.stdout.read()
+        assert third.stdout
+        told = heard[third] + third.stdout.read()
         assert "is stopped" in told
-        assert "> Do it" in told
         assert told.count("Do it") == 1
-        assert second.wait(PATIENCE) == 1
+        assert third.wait(PATIENCE) == 1
 
 
-@plays(SPEAKS_LONG)
-def test_whoever_follows_goes_on_when_the_manager_is_killed(shell: Shell):
-    with shell.manager() as manager:
-        session_id = shell.start()
-        with shell.begin("follow", session_id) as follower:
-            assert follower.stdout
-            assert follower.stdout.readline() == "\n"
-            manager.kill()
-            manager.wait(PATIENCE)
-            assert shell.run("cancel", session_id)[0] == 0
-            assert "is stopped" in follower.stdout.read()
-            assert follower.wait(PATIENCE) == 1
-
-
-def test_a_command_goes_through_a_manager_that_runs(shell: Shell):
+def test_commands_use_a_running_manager_and_work_after_it_is_killed(shell: Shell):
     with shell.manager() as manager:
         session_id = shell.start("--ask")
         assert shell.run("wait", session_id)[0] == 6
         assert shell.run("approve", session_id)[0] == 0
         assert shell.run("wait", session_id)[0] == 0
+        (shell.path / "made.txt").unlink()
+        asking = shell.start("--ask")
+        assert shell.run("wait", asking)[0] == 6
+        shell.plays(SPEAKS_LONG)
+        speaking = shell.start()
         assert manager.poll() is None
-    assert (shell.path / "made.txt").exists()
+        with shell.begin("follow", speaking) as follower:
+            assert follower.stdout
+            assert follower.stdout.readline() == "\n"
+            manager.kill()
+            manager.wait(PATIENCE)
+            assert next((shell.folder / "home").rglob("manager.sock")).is_socket()
+            assert shell.run("cancel", speaking)[0] == 0
+            assert "is stopped" in follower.stdout.read()
+            assert follower.wait(PATIENCE) == 1
+    assert shell.states() == {
+        session_id: "completed",
+        asking: "waiting_approval",
+        speaking: "stopped",
+    }
+    assert shell.run("approve", asking)[0] == 0
+    assert shell.run("wait", asking)[0] == 0
 
 
-def test_a_manager_that_was_killed_is_in_nobodys_way(shell: Shell):
-    with shell.manager() as manager:
-        session_id = shell.start("--ask")
-        assert shell.run("wait", session_id)[0] == 6
-        manager.kill()
-        manager.wait(PATIENCE)
-    socket = next((shell.folder / "home").rglob("manager.sock"))
-    assert socket.is_socket()
-    assert shell.states() == {session_id: "waiting_approval"}
-    assert shell.run("approve", session_id)[0] == 0
-    assert shell.run("wait", session_id)[0] == 0
-
-
-@plays(SPEAKS_LONG)
-def test_whoever_has_seen_enough_leaves_and_the_session_goes_on(shell: Shell):
-    session_id = shell.start()
-    with shell.begin("follow", session_id) as follower:
-        assert follower.stdout
-        assert follower.stderr
-        assert follower.stdout.readline() == "\n"
-        follower.send_signal(signal.SIGINT)
-        assert follower.wait(PATIENCE) == 130
-        assert follower.stderr.read() == ""
-    assert shell.states() == {session_id: "streaming"}
-
-
-def test_a_reader_that_leaves_is_no_error(shell: Shell):
+def test_a_closed_output_pipe_is_not_an_error(shell: Shell):
     session_id = shell.start("--ask")
     with shell.begin("follow", session_id) as follower:
         assert follower.stdout

@@ -24,10 +24,7 @@ from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.session_handler import ForkHandler, event_of_row
-from rookery.manager.requests import (
-    ExportSession,
-    ForkSession,
-)
+from rookery.manager.requests import ExportSession, ForkSession
 from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
@@ -61,61 +58,62 @@ def said(events: list[Event]) -> list[str]:
     ]
 
 
-async def test_a_fork_has_the_conversation_and_goes_its_own_way(project: Project):
+async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(
+    project: Project,
+):
     async with project.supervised() as watched:
+        supervisor, desk = watched.supervisor, desk_of(project, watched)
         source = await done(project, watched)
         before = project.log(source)
-        (fork_id,) = (
-            await desk_of(project, watched).do(ForkSession(session_id=source))
-        ).session_ids
-        shown = watched.supervisor.session(fork_id)
+        (fork_id,) = (await desk.do(ForkSession(session_id=source))).session_ids
+        shown = supervisor.session(fork_id)
         assert shown
         assert shown.record.name == "Write it, please (fork)"
         assert not shown.flags.is_active, "it rests until somebody goes on with it"
-        await watched.supervisor.send(fork_id, "and now this")
+        await supervisor.send(fork_id, "and now this")
         await watched.result(fork_id, "Done again.")
-        assert project.log(source) == before
         assert said(project.log(fork_id)) == ["I will write it.", "Written.", "More."]
-
-
-async def test_what_is_said_to_a_fork_is_not_taken_for_what_its_source_was_told(project: Project):
+        shown = supervisor.session(source)
+        assert shown
+        row = next(row for row in shown.view.messages if row.text == "I will write it.")
+        (early,) = (await desk.do(ForkSession(session_id=source, ts=row.ts))).session_ids
+        events = project.log(early)
+        assert said(events) == ["I will write it."]
+        assert isinstance(events[-1].fact, Noted)
+        await supervisor.resume(early)
+        await watched.at(early, "completed")
+        assert said(project.log(early))[1:] == ["Written."], "what was called is not done again"
+        assert project.log(source) == before
     async with project.supervised() as watched:
-        source = await watched.supervisor.start(project.wish(SPEAKS_LONG))
+        for each in (fork_id, early):
+            shown = watched.supervisor.session(each)
+            assert shown
+            assert shown.record.name == "Write it, please (fork)"
+
+
+async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(
+    project: Project,
+):
+    async with project.supervised() as watched:
+        source = await watched.supervisor.start(project.wish(SPEAKS_LONG, "x" * 60))
         await watched.until(source, lambda shown: shown.view.seq > 1)
         for words in ("one", "two"):
             await watched.supervisor.send(source, words)
         await watched.until(source, lambda shown: len(shown.view.queue) == 2)
-        (fork_id,) = (
-            await desk_of(project, watched).do(ForkSession(session_id=source))
-        ).session_ids
-        told = {event.fact.message_id for event in project.log(fork_id) if is_said(event)}
+        forked = await desk_of(project, watched).do(ForkSession(session_id=source))
+        (fork_id,) = forked.session_ids
+        assert watched.state(source) == "streaming"
+        facts = [event.fact for event in project.log(fork_id)]
+        told = {fact.message_id for fact in facts if isinstance(fact, UserSpoke)}
         assert len(told) == 2
         fork = watched.supervisor.find(fork_id)
-        assert message_id_of(fork.mailbox.taken) not in told
-        assert fork.mailbox.taken > max(int(each.rpartition("-")[2]) for each in told)
+        assert message_id_of(fork.message_queue.next_number) not in told
+        assert fork.message_queue.next_number > max(int(each.rpartition("-")[2]) for each in told)
+        assert len(fork.record.name) <= LABEL_LENGTH
+        assert fork.record.name.endswith(" (fork)")
 
 
-def is_said(event: Event) -> bool:
-    return isinstance(event.fact, UserSpoke)
-
-
-async def test_a_fork_up_to_a_row_has_nothing_of_what_came_after(project: Project):
-    async with project.supervised() as watched:
-        source = await done(project, watched)
-        shown = watched.supervisor.session(source)
-        assert shown
-        row = next(row for row in shown.view.messages if row.text == "I will write it.")
-        started = await desk_of(project, watched).do(ForkSession(session_id=source, ts=row.ts))
-        (fork_id,) = started.session_ids
-        events = project.log(fork_id)
-        assert said(events) == ["I will write it."]
-        assert isinstance(events[-1].fact, Noted)
-        await watched.supervisor.resume(fork_id)
-        await watched.at(fork_id, "completed")
-        assert said(project.log(fork_id))[1:] == ["Written."], "what was called is not done again"
-
-
-async def test_a_fork_shares_the_worktree_and_all_that_its_source_was_started_with(
+async def test_a_fork_shares_the_worktree_and_start_options_of_its_source(
     project: Project,
 ):
     worktree = project.folder / "worktree"
@@ -142,36 +140,24 @@ async def test_a_fork_shares_the_worktree_and_all_that_its_source_was_started_wi
         assert shown.record.group_id == "", "it is no answer to the same prompt"
 
 
-async def test_a_fork_is_found_again_by_the_next_supervisor(project: Project):
-    async with project.supervised() as watched:
-        source = await done(project, watched)
-        (fork_id,) = (
-            await desk_of(project, watched).do(ForkSession(session_id=source))
-        ).session_ids
-    async with project.supervised() as watched:
-        shown = watched.supervisor.session(fork_id)
-        assert shown
-        assert shown.record.name == "Write it, please (fork)"
-
-
-async def test_one_that_works_can_be_forked(project: Project):
-    async with project.supervised() as watched:
-        source = await watched.supervisor.start(project.wish(SPEAKS_LONG, "x" * 60))
-        await watched.until(source, lambda shown: shown.view.seq > 1)
-        (fork_id,) = (
-            await desk_of(project, watched).do(ForkSession(session_id=source))
-        ).session_ids
-        assert watched.state(source) == "streaming"
-        shown = watched.supervisor.session(fork_id)
-        assert shown
-        assert len(shown.record.name) <= LABEL_LENGTH
-        assert shown.record.name.endswith(" (fork)")
-
-
-async def test_what_cannot_be_forked_leaves_nothing_behind(project: Project):
+async def test_a_session_is_exported_and_a_failed_fork_leaves_no_files(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+):
     async with project.supervised() as watched:
         source = await done(project, watched)
         desk = desk_of(project, watched)
+        forms: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
+        for form, ending in forms.items():
+            exported = await desk.do(ExportSession(session_id=source, format=form))
+            assert exported.name == f"write-it-please-{source[:8]}.{ending}"
+            assert "I will write it." in exported.text, form
+            if form == "json":
+                (session,) = json.loads(exported.text)["sessions"]
+                assert session["id"] == source
+                assert len(session["facts"]) == len(project.log(source))
+        monkeypatch.setattr(forking_family, "MAX_DOCUMENT", 100)
+        with pytest.raises(CommandRejected, match=f"rookery export {source}"):
+            await desk.do(ExportSession(session_id=source))
         before = set(project.places.tasks.iterdir())
         refused = (
             ForkSession(session_id="none"),
@@ -191,31 +177,7 @@ async def test_what_cannot_be_forked_leaves_nothing_behind(project: Project):
         away.rename(where)
 
 
-@pytest.mark.parametrize("form", ["markdown", "json", "html"])
-async def test_a_session_is_written_out_as_the_command_writes_it(project: Project, form: Form):
-    async with project.supervised() as watched:
-        source = await done(project, watched)
-        exported = await desk_of(project, watched).do(ExportSession(session_id=source, format=form))
-        ending = {"markdown": "md", "json": "json", "html": "html"}[form]
-        assert exported.name == f"write-it-please-{source[:8]}.{ending}"
-        assert "I will write it." in exported.text
-        if form == "json":
-            (session,) = json.loads(exported.text)["sessions"]
-            assert session["id"] == source
-            assert len(session["facts"]) == len(project.log(source))
-
-
-async def test_what_is_too_long_to_be_handed_over_is_refused_with_a_way_out(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(forking_family, "LONGEST_DOCUMENT", 100)
-    async with project.supervised() as watched:
-        source = await done(project, watched)
-        with pytest.raises(CommandRejected, match=f"rookery export {source}"):
-            await desk_of(project, watched).do(ExportSession(session_id=source))
-
-
-def test_names_of_files_are_harmless(tmp_path: Path):
+def test_export_file_names_are_sanitized(tmp_path: Path):
     from rookery.manager.sessions.session_record import SessionRecord
 
     for label in ("../../etc/passwd", "a\0b", "\u202ecod.exe", "", "CON", "x" * 300):
@@ -251,7 +213,7 @@ def test_a_row_ends_with_the_event_that_completes_it(events: list[Event]):
     assert [event_of_row(STORED, rows[text]) for text in ("do it", "I will.", "and")] == [1, 3, 5]
 
 
-def test_before_the_beginning_there_is_no_row_and_after_the_end_is_the_last():
+def test_a_time_before_the_log_has_no_event_and_one_after_it_the_last():
     assert event_of_row(STORED, STORED[0].ts - 1) is None
     assert event_of_row([], 5) is None
     assert event_of_row(STORED, STORED[-1].ts + 10_000) == STORED[-1].seq
@@ -265,7 +227,9 @@ HOSTILE = st.text(alphabet=st.sampled_from("<>&\"'/ !-=scriptonerror\n+`"), max_
 
 
 @given(text=HOSTILE, diff=HOSTILE, below=HOSTILE, title=HOSTILE)
-def test_a_page_holds_no_markup_but_ours(text: str, diff: str, below: str, title: str):
+def test_an_exported_page_contains_only_allowed_markup(
+    text: str, diff: str, below: str, title: str
+):
     from html.parser import HTMLParser
 
     found: set[str] = set()

@@ -1,8 +1,8 @@
-"""What sessions have changed, as the page shows it: lines, comments, reverts, versions."""
+"""What sessions have changed, as the page shows it: lines, comments, reverts."""
 
 import base64
+import json
 import os
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -11,22 +11,15 @@ from rookery.core.facts import Answered
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import reply_from_json, reply_to_json
 from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
-from rookery.manager.worktree_requests import (
-    CompareVersions,
-    ReadDiff,
-    RevertFile,
-    ReviewChanges,
-    SendComments,
-)
-from rookery.permissions.trust import TrustStore
-from support.manager_project import WRITES, Project
+from rookery.manager.worktree_requests import ReadDiff, RevertFile, ReviewChanges, SendComments
+from support.manager_project import Project
 from support.worktree_folders import git, put
-from support.worktree_requests import DONE, AtDesk, at_desk, with_repository
+from support.worktree_requests import at_desk, with_repository
 
 pytestmark = pytest.mark.anyio
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"
-TWICE = """\
+WRITES_TWICE = """\
 - calls:
   - {tool: write_to_file, arguments: {path: made.txt, content: "one\\n"}}
 - calls:
@@ -35,10 +28,20 @@ TWICE = """\
   - {tool: read_file, arguments: {path: a.txt}}
 - calls:
   - {tool: write_to_file, arguments: {path: a.txt, content: "new\\n"}}
+"""
+ENDS = """\
 - calls:
   - {tool: attempt_completion, arguments: {result: "Done."}}
 - calls:
   - {tool: attempt_completion, arguments: {result: "Heard."}}
+"""
+LINKS = """\
+- calls:
+  - tool: execute_command
+    arguments:
+      command: "rm link run.sh s*t; ln -sfn b.txt other; echo x > new; mv new swapped"
+      cwd: null
+      timeout: null
 """
 
 
@@ -47,31 +50,50 @@ def project(project: Project) -> Project:
     return with_repository(project)
 
 
-async def local(at: AtDesk, script: str = TWICE) -> str:
-    return (await at.completed(script, where="local")).record.session_id
-
-
-async def apart(at: AtDesk, script: str = WRITES) -> tuple[str, Path]:
-    shown = await at.completed(script)
-    return shown.record.session_id, at.place(shown)
-
-
 def texts(lines: tuple[DiffLine, ...]) -> list[tuple[str, str]]:
     return [(line.kind, line.html) for line in lines]
 
 
-async def test_the_changes_of_a_worktree_and_their_lines(project: Project):
+async def test_worktree_changes_can_be_shown_commented_and_reverted(project: Project):
     async with at_desk(project) as at:
-        session_id, folder = await apart(at)
+        shown = await at.completed(WRITES_TWICE + ENDS)
+        session_id, folder = shown.record.session_id, at.place(shown)
+        request = SendComments(
+            session_id=session_id,
+            comments=(
+                Comment(path="made.txt", line=2, text="why two?"),
+                Comment(path="a.txt", line=3, text="keep this", old=True),
+            ),
+            text="Otherwise fine.",
+        )
+        for path, line, why in (
+            ("made.txt", 9, "no longer has line 9"),
+            ("b.txt", 1, "no longer changed"),
+        ):
+            gone = replace(request, comments=(Comment(path=path, line=line, text="?"),))
+            with pytest.raises(CommandRejected, match=why):
+                await at.do(gone)
+        await at.do(request)
+        await at.watched.result(session_id, "Heard.")
+        (said,) = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, Answered)]
+        assert said == (
+            "Comments on your changes:\n\n"
+            "made.txt, line 2:\n> two\nwhy two?\n\n"
+            "a.txt, line 3 before the change:\n> three\nkeep this\n\n"
+            "Otherwise fine."
+        )
         put(folder, {"a.txt": b"one\ntwo\nTHREE\nfour\nfive", "x.py": b"x = '<b>'\n", "p.png": PNG})
-        review = await at.do(ReviewChanges(session_id=session_id))
-        assert [(each.path, each.kind) for each in review.files] == [
+        put(folder, {"\udcff": b"\xff\n\x1b[31m\xe2\x80\xaeevil\n"})
+        look = ReviewChanges(session_id=session_id)
+        review = await at.do(look)
+        assert reply_from_json(look, json.loads(reply_to_json(review))) == review
+        assert [(each.path, each.kind) for each in review.files[:4]] == [
             ("a.txt", "changed"),
             ("made.txt", "added"),
             ("p.png", "added"),
             ("x.py", "added"),
         ]
-        assert review.stats == WorktreeStats(files=4, added=4, removed=2, uncommitted=4)
+        assert review.stats == WorktreeStats(files=5, added=7, removed=2, uncommitted=5)
         diff = await at.do(ReadDiff(session_id=session_id, path="a.txt", context=1))
         assert texts(diff.lines) == [
             ("gap", "1 line left out"),
@@ -89,137 +111,61 @@ async def test_the_changes_of_a_worktree_and_their_lines(project: Project):
         picture = await at.do(ReadDiff(session_id=session_id, path="p.png"))
         encoded = base64.b64encode(PNG).decode()
         assert (picture.old_image, picture.new_image) == ("", f"data:image/png;base64,{encoded}")
+        odd = await at.do(ReadDiff(session_id=session_id, path=review.files[4].path))
+        reply_to_json(odd).decode("utf-8")
+        assert not {"\x1b", "\u202e"} & set(odd.lines[1].html)
+        made = review.files[1]
+        with pytest.raises(CommandRejected, match="changed since you saw it"):
+            await at.do(RevertFile(session_id=session_id, path=made.path, digest="x"))
+        back = RevertFile(session_id=session_id, path=made.path, digest=made.digest)
+        (told,) = (await at.do(back)).notes
+        assert not (folder / "made.txt").exists()
+        ref = told.removeprefix("Uncommitted work is saved as ").removesuffix(".")
+        assert git(project.path, "show", f"{ref}:made.txt") == b"one\ntwo\n"
 
 
-async def test_names_and_texts_that_are_none_come_over_the_wire(project: Project):
+async def test_local_changes_can_be_reverted_unless_edited_since(
+    project: Project,
+):
+    folder = project.path
+    put(folder, {"run.sh": b"#!/bin/sh\n", "spelled\tout": b"old\n"})
+    (folder / "run.sh").chmod(0o755)
+    for name in ("link", "other", "swapped"):
+        (folder / name).symlink_to("a.txt")
     async with at_desk(project) as at:
-        session_id, folder = await apart(at, DONE)
-        put(folder, {"\udcff": b"\xff\x00"[:1] + b"\n\x1b[31m\xe2\x80\xaeevil\n"})
-        request = ReviewChanges(session_id=session_id)
-        review = await at.do(request)
-        reply_to_json(review).decode("utf-8")
-        (file,) = review.files
-        diff = await at.do(ReadDiff(session_id=session_id, path=file.path))
-        reply_to_json(diff).decode("utf-8")
-        assert "\x1b" not in diff.lines[1].html
-        assert "\u202e" not in diff.lines[1].html
-
-
-async def test_what_a_local_session_itself_has_changed(project: Project):
-    async with at_desk(project) as at:
-        session_id = await local(at)
-        put(project.path, {"b.txt": b"somebody else\n"})
+        shown = await at.completed(WRITES_TWICE + LINKS + ENDS, where="local")
+        session_id = shown.record.session_id
+        put(folder, {"b.txt": b"somebody else\n"})
         own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
-        assert [(f.path, f.kind, f.added, f.removed) for f in own.files] == [
-            ("a.txt", "changed", 1, 5),
-            ("made.txt", "added", 2, 0),
+        files = {each.path: each for each in own.files}
+        assert sorted(files) == sorted(
+            ["a.txt", "made.txt", "link", "other", "run.sh", "spelled\\tout", "swapped"]
+        )
+        a, made, spelled = files["a.txt"], files["made.txt"], files["spelled\\tout"]
+        assert [(f.kind, f.added, f.removed) for f in (a, made)] == [
+            ("changed", 1, 5),
+            ("added", 2, 0),
         ]
         diff = await at.do(ReadDiff(session_id=session_id, scope="session", path="made.txt"))
         assert texts(diff.lines) == [("added", "one"), ("added", "two")]
         everything = await at.do(ReviewChanges(session_id=session_id))
-        assert [each.path for each in everything.files] == ["a.txt", "b.txt", "made.txt"]
+        assert {"a.txt", "b.txt", "made.txt"} <= {each.path for each in everything.files}
+        put(folder, {"made.txt": b"somebody went on\n"})
+        for file, why in ((made, "changed since you saw it"), (spelled, "revert it yourself")):
+            with pytest.raises(CommandRejected, match=why):
+                await at.do(RevertFile(session_id=session_id, path=file.path, digest=file.digest))
+        for file in own.files:
+            if file not in (made, spelled):
+                await at.do(RevertFile(session_id=session_id, path=file.path, digest=file.digest))
+    assert git(folder, "diff", "--name-only") == b"b.txt\nrun.sh\n"
+    assert (folder / "made.txt").read_bytes() == b"somebody went on\n"
+    links = [os.readlink(folder / name) for name in ("link", "other", "swapped")]
+    assert links == ["a.txt"] * 3
+    assert os.access(folder / "run.sh", os.X_OK)
+    assert not list(folder.glob("spelled*"))
 
 
-async def test_without_a_repository_the_session_tells_what_it_did(tmp_path: Path):
-    project = Project(tmp_path)
-    async with at_desk(project) as at:
-        session_id = await local(at)
-        review = await at.do(ReviewChanges(session_id=session_id))
-        assert [each.path for each in review.files] == ["a.txt", "made.txt"]
-        assert review.notes
-        diff = await at.do(ReadDiff(session_id=session_id, path="a.txt"))
-        assert texts(diff.lines) == [("added", "new")]
-
-
-async def test_a_file_is_put_back_under_the_digest_it_was_shown_with(project: Project):
-    async with at_desk(project) as at:
-        session_id, folder = await apart(at)
-        review = await at.do(ReviewChanges(session_id=session_id))
-        (file,) = review.files
-        with pytest.raises(CommandRejected, match="changed since you saw it"):
-            await at.do(RevertFile(session_id=session_id, path=file.path, digest="x"))
-        request = RevertFile(session_id=session_id, path=file.path, digest=file.digest)
-        (told,) = (await at.do(request)).notes
-        assert not (folder / "made.txt").exists()
-        ref = told.removeprefix("Uncommitted work is saved as ").removesuffix(".")
-        assert git(project.path, "show", f"{ref}:made.txt") == b"one\n"
-
-
-async def test_what_a_local_session_did_is_put_back_unless_somebody_went_on(project: Project):
-    async with at_desk(project) as at:
-        session_id = await local(at)
-        own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
-        a, made = own.files
-        put(project.path, {"made.txt": b"somebody went on\n"})
-        with pytest.raises(CommandRejected, match="changed since you saw it"):
-            await at.do(RevertFile(session_id=session_id, path=made.path, digest=made.digest))
-        await at.do(RevertFile(session_id=session_id, path=a.path, digest=a.digest))
-        assert git(project.path, "diff", "--name-only") == b""
-        assert (project.path / "made.txt").read_bytes() == b"somebody went on\n"
-
-
-async def test_comments_go_to_the_session_as_one_message_with_their_lines(project: Project):
-    async with at_desk(project) as at:
-        session_id, _ = await apart(at, TWICE)
-        request = SendComments(
-            session_id=session_id,
-            comments=(
-                Comment(path="made.txt", line=2, text="why two?"),
-                Comment(path="a.txt", line=3, text="keep this", old=True),
-            ),
-            text="Otherwise fine.",
-        )
-        gone = replace(request, comments=(Comment(path="made.txt", line=9, text="?"),))
-        with pytest.raises(CommandRejected, match="no longer has line 9"):
-            await at.do(gone)
-        with pytest.raises(CommandRejected, match="no longer changed"):
-            await at.do(replace(request, comments=(Comment(path="b.txt", line=1, text="?"),)))
-        await at.do(request)
-        await at.watched.result(session_id, "Heard.")
-        (said,) = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, Answered)]
-        assert said == (
-            "Comments on your changes:\n\n"
-            "made.txt, line 2:\n> two\nwhy two?\n\n"
-            "a.txt, line 3 before the change:\n> three\nkeep this\n\n"
-            "Otherwise fine."
-        )
-
-
-async def test_versions_are_compared(project: Project):
-    async with at_desk(project) as at:
-        other = f"scripted/{project.wish(DONE).model}"
-        started = await at.start(WRITES, versions=2, models=("", other))
-        for session_id in started.session_ids:
-            await at.watched.at(session_id, "completed")
-        shown = at.supervisor.session(started.session_ids[0])
-        assert shown
-        versions = await at.do(CompareVersions(group_id=shown.record.group_id))
-        assert [(v.name, v.stats.files, v.result, v.state) for v in versions] == [
-            ("Write it now", 1, "Done.", "completed"),
-            ("Write it now v2", 0, "Done.", "completed"),
-        ]
-        assert versions[1].model == other
-        with pytest.raises(CommandRejected, match="No such versions"):
-            await at.do(CompareVersions(group_id=""))
-
-
-async def test_the_repository_of_a_folder_that_is_not_trusted_is_not_asked(
-    project: Project,
-):
-    async with at_desk(project) as at:
-        session_id = await local(at)
-        TrustStore(project.places.trust_file).forget(project.path)
-        for request in (
-            ReviewChanges(session_id=session_id),
-            ReadDiff(session_id=session_id, path="a.txt"),
-            RevertFile(session_id=session_id, path="a.txt", digest=""),
-        ):
-            with pytest.raises(CommandRejected, match="not trusted"):
-                await at.do(request)
-        assert (await at.do(ReviewChanges(session_id=session_id, scope="session"))).files
-
-
-async def test_a_session_that_is_not_there_has_no_changes(project: Project):
+async def test_review_requests_for_an_unknown_session_are_refused(project: Project):
     nobody = "00000000-0000-4000-8000-000000000000"
     async with at_desk(project) as at:
         for request in (
@@ -230,52 +176,3 @@ async def test_a_session_that_is_not_there_has_no_changes(project: Project):
         ):
             with pytest.raises(CommandRejected, match="No such session"):
                 await at.do(request)
-
-
-async def test_answers_come_back_as_they_were_sent(project: Project):
-    import json
-
-    async with at_desk(project) as at:
-        session_id, _ = await apart(at)
-        request = ReviewChanges(session_id=session_id)
-        review = await at.do(request)
-        assert reply_from_json(request, json.loads(reply_to_json(review))) == review
-
-
-LINKS = """\
-- calls:
-  - tool: execute_command
-    arguments:
-      command: "rm link run.sh; ln -sfn b.txt other; echo x > new; mv new swapped"
-      cwd: null
-      timeout: null
-- calls:
-  - {tool: attempt_completion, arguments: {result: "Done."}}
-"""
-
-
-async def test_links_and_rights_come_back_as_the_session_found_them(project: Project):
-    folder = project.path
-    put(folder, {"run.sh": b"#!/bin/sh\n"})
-    (folder / "run.sh").chmod(0o755)
-    for name in ("link", "other", "swapped"):
-        (folder / name).symlink_to("a.txt")
-    async with at_desk(project) as at:
-        session_id = await local(at, LINKS)
-        own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
-        for file in own.files:
-            request = RevertFile(session_id=session_id, path=file.path, digest=file.digest)
-            await at.do(request)
-    assert [os.readlink(folder / name) for name in ("link", "other", "swapped")] == ["a.txt"] * 3
-    assert os.access(folder / "run.sh", os.X_OK)
-
-
-async def test_a_file_whose_name_was_spelled_out_is_not_taken_for_another(project: Project):
-    put(project.path, {"a\tb": b"old\n"})
-    async with at_desk(project) as at:
-        session_id = await local(at, LINKS.replace("rm link run.sh", "rm a*b"))
-        own = await at.do(ReviewChanges(session_id=session_id, scope="session"))
-        (file,) = [each for each in own.files if each.path.startswith("a\\")]
-        with pytest.raises(CommandRejected, match="revert it yourself"):
-            await at.do(RevertFile(session_id=session_id, path=file.path, digest=file.digest))
-    assert not list(project.path.glob("a?*b"))

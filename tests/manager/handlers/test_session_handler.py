@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered, ApprovalSwitched, ModeSwitched, UserSpoke
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Router
-from rookery.manager.handlers.session_handler import SessionHandler, model_named
+from rookery.manager.handlers.session_handler import SessionHandler, split_model
 from rookery.manager.requests import (
     ApproveAction,
     ArchiveSession,
@@ -25,7 +25,7 @@ from rookery.manager.requests import (
     StopAll,
     SwitchSession,
 )
-from rookery.manager.sessions.session_summary import ShownSession
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import Done
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 
@@ -37,6 +37,8 @@ ASKS = """\
     arguments: {question: "Which *one*?", follow_up: [{text: a}, {text: b}]}
 - calls:
   - {tool: attempt_completion, arguments: {result: "Done."}}
+- calls:
+  - {tool: attempt_completion, arguments: {result: "Done again."}}
 """
 
 
@@ -44,7 +46,7 @@ def desk_of(watched: Watched) -> Router:
     return Router([SessionHandler(watched.supervisor)])
 
 
-async def test_sessions_are_listed_searched_renamed_put_away_and_removed(project: Project):
+async def test_sessions_can_be_listed_searched_renamed_archived_and_removed(project: Project):
     async with project.supervised() as watched:
         desk, supervisor = desk_of(watched), watched.supervisor
         first = await supervisor.start(project.wish(WRITES, "Mend the roof", auto_approve=True))
@@ -66,11 +68,20 @@ async def test_sessions_are_listed_searched_renamed_put_away_and_removed(project
         assert [r.session_id for r in (await desk.do(ListSessions())).sessions] == [second]
         listed = (await desk.do(ListSessions(archived=True))).sessions
         assert [(r.name, r.archived) for r in listed] == [("Paint the door", False), ("Top", True)]
+        for label, name in (("Another  name", "Another name"), ("", "Paint the door")):
+            await desk.do(RenameSession(session_id=second, label=label))
+            assert (await desk.do(ListSessions())).sessions[0].name == name
+        pid = supervisor.find(second).record.pid
         assert await desk.do(RemoveSession(session_id=second)) == Done()
         assert supervisor.session(second) is None
+        assert pid not in project.processes()
+        assert project.log(second), "what was said stays"
+        with pytest.raises(CommandRejected):
+            await desk.do(CancelSession(session_id=second))
+    assert second not in project.file.read_text()
 
 
-async def test_the_badge_counts_what_is_in_the_inbox(project: Project):
+async def test_the_badge_counts_the_inbox(project: Project):
     """What is asked, then what has failed, then what was done; nothing that was put away."""
     no_folder = project.folder / "gone"
     no_folder.mkdir()
@@ -118,7 +129,9 @@ async def _all_agree(watched: Watched, waiting: list[str]) -> None:
     assert needs == set(waiting)
 
 
-async def test_an_action_is_approved_only_as_it_was_shown(project: Project):
+async def test_an_approval_needs_the_digest_that_was_shown(
+    project: Project,
+):
     async with project.supervised() as watched:
         desk = desk_of(watched)
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -126,46 +139,29 @@ async def test_an_action_is_approved_only_as_it_was_shown(project: Project):
         (question,) = await desk.do(ListQuestions())
         assert (question.name, question.ask, question.task_id) == ("Do it", "tool", session_id)
         assert "made.txt" in question.diff or "made.txt" in question.text
-        yes = ApproveAction(session_id=session_id, ask_ts=question.ts, digest=question.digest)
+        assert question.rule
+        yes = ApproveAction(
+            session_id=session_id, ask_ts=question.ts, digest=question.digest, always=True
+        )
         for wrong in (replace(yes, digest=""), replace(yes, digest="0" * 64)):
             with pytest.raises(CommandRejected, match="changed since you saw it"):
                 await desk.do(wrong)
         with pytest.raises(CommandRejected, match="cannot be combined with yes"):
             await desk.do(replace(yes, choice="halt"))
+        with pytest.raises(CommandRejected):
+            await desk.do(replace(yes, ask_ts=question.ts - 1))
         assert watched.state(session_id) == "waiting_approval"
         assert not (project.path / "made.txt").exists()
         await desk.do(yes)
         await watched.at(session_id, "completed")
         assert (project.path / "made.txt").exists()
+        answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+        assert [answer.always for answer in answers] == [True]
         with pytest.raises(CommandRejected):
             await desk.do(yes)
 
 
-async def test_always_is_said_with_the_yes(project: Project):
-    async with project.supervised() as watched:
-        desk = desk_of(watched)
-        script = "- calls:\n  - {tool: execute_command, arguments: {command: echo hi}}\n" + WRITES
-        session_id = await watched.supervisor.start(project.wish(script))
-        await watched.at(session_id, "waiting_approval")
-        (question,) = await desk.do(ListQuestions())
-        assert question.rule
-        await desk.do(
-            ApproveAction(
-                session_id=session_id, ask_ts=question.ts, digest=question.digest, always=True
-            )
-        )
-        await watched.until(
-            session_id,
-            lambda shown: (
-                shown.session.pending_ask is not None
-                and shown.session.pending_ask.ts != question.ts
-            ),
-        )
-        answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
-        assert [answer.always for answer in answers] == [True]
-
-
-async def test_a_question_is_answered_in_words_and_an_action_refused_with_a_reason(
+async def test_questions_take_a_text_answer_and_rejections_a_reason(
     project: Project,
 ):
     async with project.supervised() as watched:
@@ -178,6 +174,11 @@ async def test_a_question_is_answered_in_words_and_an_action_refused_with_a_reas
         await watched.at(asks, "completed")
         (question,) = await desk.do(ListQuestions())
         assert question.ask == "completion_result"
+        with pytest.raises(CommandRejected):
+            await desk.do(SendWords(session_id=asks, text=""))
+        await desk.do(SendWords(session_id=asks, text="and now this"))
+        await watched.result(asks, "Done again.")
+        assert answers_in(project, asks) == [("message", "the first"), ("message", "and now this")]
         await desk.do(MarkRead(session_id=asks))
         assert await desk.do(ListQuestions()) == ()
         writes = await watched.supervisor.start(project.wish(WRITES))
@@ -185,24 +186,44 @@ async def test_a_question_is_answered_in_words_and_an_action_refused_with_a_reas
         (question,) = await desk.do(ListQuestions())
         await desk.do(RejectAction(session_id=writes, ask_ts=question.ts, text="not there"))
         await watched.at(writes, "completed")
+        assert answers_in(project, writes) == [("no", "not there")]
         assert not (project.path / "made.txt").exists()
 
 
-async def test_a_session_is_cancelled_resumed_and_all_are_stopped(project: Project):
+def answers_in(project: Project, session_id: str) -> list[tuple[str, str]]:
+    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
+    return [(answer.reply, answer.text) for answer in answers]
+
+
+async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Project):
     async with project.supervised() as watched:
         desk = desk_of(watched)
-        session_id = await watched.supervisor.start(project.wish(SPEAKS_LONG))
-        await watched.at(session_id, "streaming")
-        await desk.do(CancelSession(session_id=session_id))
-        await watched.until(session_id, lambda shown: shown.session.pending_ask is not None)
-        await desk.do(ResumeSession(session_id=session_id, text="go on"))
-        await watched.at(session_id, "streaming")
+        speaks = await watched.supervisor.start(project.wish(SPEAKS_LONG))
+        asks = await watched.supervisor.start(project.wish(WRITES))
+        await watched.at(speaks, "streaming")
+        pid = (await watched.at(asks, "waiting_approval")).record.pid
+        for session_id in (speaks, asks):
+            await desk.do(CancelSession(session_id=session_id))
+            await watched.until(
+                session_id,
+                lambda shown: (
+                    shown.session.state == "stopped" and shown.session.pending_ask is not None
+                ),
+            )
+        await desk.do(ResumeSession(session_id=speaks, text="go on"))
+        await watched.at(speaks, "streaming")
+        await desk.do(ResumeSession(session_id=asks))
+        shown = await watched.at(asks, "waiting_approval")
+        assert shown.session.pending_ask
+        assert shown.record.pid == pid
+        await watched.supervisor.approve(asks, shown.session.pending_ask.ts)
+        await watched.at(asks, "completed")
         await desk.do(StopAll())
         assert project.processes() == {}
-        assert watched.state(session_id) == "stopped"
+        assert watched.state(speaks) == "stopped"
 
 
-async def test_words_that_wait_are_changed_and_taken_back(project: Project):
+async def test_queued_messages_can_be_edited_and_removed(project: Project):
     """Wherever they wait: for the session to begin, or for the model to listen."""
     async with project.supervised() as watched:
         desk, supervisor = desk_of(watched), watched.supervisor
@@ -232,16 +253,16 @@ async def test_words_that_wait_are_changed_and_taken_back(project: Project):
         assert said == ["1", "three", "four"]
 
 
-def _waiting(shown: ShownSession) -> list[str]:
+def _waiting(shown: SessionSummary) -> list[str]:
     return [said.text for said in shown.view.queue]
 
 
-def _speaks(shown: ShownSession) -> bool:
+def _speaks(shown: SessionSummary) -> bool:
     rows = shown.view.messages
     return bool(rows) and "word" in (rows[-1].text or "")
 
 
-async def test_a_session_that_works_is_switched(project: Project):
+async def test_a_working_session_can_switch_mode_and_approval(project: Project):
     async with project.supervised() as watched:
         desk = desk_of(watched)
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -260,7 +281,7 @@ async def test_a_session_that_works_is_switched(project: Project):
         assert launch.mode == "architect"
 
 
-async def test_a_session_that_rests_is_switched_and_does_not_go_on(project: Project):
+async def test_an_idle_session_can_be_switched_without_resuming(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
@@ -288,13 +309,13 @@ async def test_a_session_that_rests_is_switched_and_does_not_go_on(project: Proj
         ("openrouter/anthropic/claude-x", ("openrouter", "anthropic/claude-x")),
     ],
 )
-def test_a_model_is_named_with_its_provider_or_without(
+def test_a_model_may_be_named_with_or_without_its_provider(
     said: str | None, named: tuple[str | None, str | None]
 ):
-    assert model_named(said) == named
+    assert split_model(said) == named
 
 
-async def test_a_session_whose_prompt_a_hook_refused_waits_for_other_words(project: Project):
+async def test_a_session_whose_prompt_a_hook_refused_waits_for_another(project: Project):
     config = project.places.config
     config.mkdir(parents=True, exist_ok=True)
     refuses = {"command": "! grep -q forbidden || { echo no >&2; exit 2; }"}

@@ -1,7 +1,8 @@
-"""Settings as a page reads and changes them."""
+"""Settings as a page reads and changes them; models, modes and paths for its forms."""
 
 import json
 import tomllib
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.core.queries import KnownMode, KnownModel
+from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.core.settings_reference import all_settings
-from rookery.errors import RookeryError, SettingsError
+from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
 from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.handlers.router import Router
-from rookery.manager.handlers.settings_handler import OFFERED, SettingsHandler
-from rookery.manager.requests import (
-    ChangeSetting,
-    ReadSettings,
-)
+from rookery.manager.handlers.settings_handler import OFFERED, LookupHandler, SettingsHandler
+from rookery.manager.requests import ChangeSetting, FindPaths, ListModels, ListModes, ReadSettings
+from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places, find_places
@@ -44,7 +43,9 @@ class House:
         self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
         self.places: Places = find_places(self.environ)
         self.file = self.places.settings_file
-        self.desk = Router([SettingsHandler(Told(self.project, self.places, self.environ))])
+        told = Told(self.project, self.places, self.environ)
+        workspaces = Workspaces(self.project, self.places)
+        self.desk = Router([SettingsHandler(told), LookupHandler(told, workspaces)])
 
     async def row(self, key: str) -> SettingRow:
         return next(row for row in await self.desk.do(ReadSettings()) if row.key == key)
@@ -55,13 +56,23 @@ class House:
     def said(self) -> dict[str, Any]:
         return tomllib.loads(self.file.read_text()) if self.file.exists() else {}
 
+    def session_in(self, workspace: Path) -> str:
+        session_id = str(uuid.uuid4())
+        launch = SessionLaunch(project=str(self.project), workspace=str(workspace))
+        SessionFolders(self.places).of(session_id).keep_launch(launch)
+        return session_id
+
+    async def paths(self, letters: str, session_id: str = "", most: int = 20) -> list[str]:
+        request = FindPaths(letters=letters, session_id=session_id, most=most)
+        return [found.path for found in await self.desk.do(request)]
+
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-async def test_every_row_says_what_it_takes_and_what_it_is_for(house: House):
+async def test_every_setting_row_lists_its_choices_and_purpose(house: House):
     rows = {row.key: row for row in await house.desk.do(ReadSettings())}
     assert len(rows) == len(OFFERED)
     assert rows["manager.running_limit"] == SettingRow(
@@ -72,7 +83,7 @@ async def test_every_row_says_what_it_takes_and_what_it_is_for(house: House):
         source="default",
     )
     assert (rows["approval"].choices, rows["approval"].value) == (("ask", "auto"), "null")
-    assert rows["context.prompt"].choices == ("auto", "full", "compact")
+    assert rows["context.prompt"].choices == ("auto", "full", "compact", "guided")
     assert rows["commands.deny"].type == "list"
     assert rows["max_cost"].type == "float"
     assert rows["approve_edits"].type == "bool"
@@ -80,7 +91,7 @@ async def test_every_row_says_what_it_takes_and_what_it_is_for(house: House):
     assert not house.file.exists(), "to look makes no file"
 
 
-def test_what_is_offered_are_settings_and_none_of_them_holds_a_secret_or_the_sandbox():
+def test_offered_settings_exclude_secrets_and_the_sandbox():
     assert set(OFFERED) <= set(all_settings())
     sections = {key[0] for key in OFFERED if len(key) > 1}
     assert sections == {"manager", "ui", "commands", "context"}
@@ -99,7 +110,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("key", "value"), CHANGES.values(), ids=CHANGES)
-async def test_a_change_holds_and_can_be_taken_back(house: House, key: str, value: Any):
+async def test_a_setting_can_be_changed_and_reset(house: House, key: str, value: Any):
     before = await house.row(key)
     await house.set(key, value)
     row = await house.row(key)
@@ -129,7 +140,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("key", "value", "words"), REFUSED.values(), ids=REFUSED)
-async def test_what_no_setting_takes_is_refused_in_a_sentence_and_changes_nothing(
+async def test_an_invalid_value_is_refused_and_changes_nothing(
     house: House, key: str, value: str, words: str
 ):
     await house.set("max_requests", 7)
@@ -142,7 +153,7 @@ async def test_what_no_setting_takes_is_refused_in_a_sentence_and_changes_nothin
     assert await house.row("max_requests")
 
 
-async def test_a_project_only_tightens_and_only_if_it_is_trusted(house: House):
+async def test_only_a_trusted_project_can_tighten_settings(house: House):
     of_project = house.project / ".rookery" / "settings.toml"
     of_project.parent.mkdir()
     of_project.write_text("max_requests = 3\n[manager]\nauto_approve = false\nrunning_limit = 9\n")
@@ -158,7 +169,7 @@ async def test_a_project_only_tightens_and_only_if_it_is_trusted(house: House):
     assert house.said()["max_requests"] == 8
 
 
-async def test_who_else_decides_is_told(tmp_path: Path):
+async def test_overrides_and_needed_restarts_are_reported(tmp_path: Path):
     house = House(tmp_path, ROOKERY_MODEL="from-outside")
     assert await house.set("model", "mine") == ('ROOKERY_MODEL overrides it here: "from-outside".',)
     assert (await house.row("model")).source == "ROOKERY_MODEL"
@@ -166,7 +177,7 @@ async def test_who_else_decides_is_told(tmp_path: Path):
     assert "is restarted" in later
 
 
-async def test_a_faulty_file_is_told_and_one_value_in_it_can_be_mended(house: House):
+async def test_a_faulty_settings_file_is_reported_and_can_be_fixed(house: House):
     house.file.parent.mkdir(parents=True)
     house.file.write_text('approval = "maybe"\n')
     with pytest.raises(SettingsError, match="approval must be"):
@@ -176,7 +187,7 @@ async def test_a_faulty_file_is_told_and_one_value_in_it_can_be_mended(house: Ho
 
 
 @given(key=st.text(), value=st.none() | st.text())
-def test_whatever_is_asked_for_is_done_or_refused_in_words(
+def test_unknown_settings_are_refused(
     tmp_path_factory: pytest.TempPathFactory, key: str, value: str | None
 ):
     import anyio
@@ -187,10 +198,71 @@ def test_whatever_is_asked_for_is_done_or_refused_in_words(
     assert not house.file.exists()
 
 
-def test_a_file_that_is_too_long_already_can_still_be_shortened(house: House):
+def test_a_settings_file_over_the_size_limit_can_still_be_changed(house: House):
     house.file.parent.mkdir(parents=True)
     house.file.write_text(f"# {'x' * 1200}\nmode = 'ask'\n")
     change_settings(
         house.file, lambda text: with_value(text, ("mode",), "code", house.file), shared=False
     )
     assert house.said() == {"mode": "code"}
+
+
+def filled(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+
+
+async def test_models_and_modes_come_from_the_environment(house: House):
+    assert [model.model for model in await house.desk.do(ListModels())] == ["a"]
+    assert [mode.slug for mode in await house.desk.do(ListModes())] == ["code", "ask"]
+
+
+async def test_matching_paths_are_listed_best_first(house: House):
+    filled(house.project, "src/app.py", "src/maple/pine.txt", "docs/a.md")
+    assert (await house.paths("app"))[0] == "src/app.py"
+    assert await house.paths("zzz") == []
+    found = await house.desk.do(FindPaths(letters="docs"))
+    assert found[0] == FoundPath(path="docs", folder=True)
+
+
+async def test_the_number_of_listed_paths_is_limited(house: House):
+    filled(house.project, *(f"file{number}" for number in range(250)))
+    for most, told in ((2, 2), (0, 1), (-5, 1), (10_000, 200)):
+        assert len(await house.paths("file", most=most)) == told, most
+
+
+async def test_ignored_files_and_git_files_are_not_listed(house: House):
+    filled(house.project, ".git/config", "kept/a.txt", "secrets/a.txt", "a.log")
+    (house.project / ".rookeryignore").write_text("secrets/\n*.log\n")
+    assert await house.paths("a.txt") == ["kept/a.txt"]
+    assert await house.paths("a.log") == []
+    assert await house.paths("config") == []
+
+
+async def test_paths_are_listed_from_the_folder_of_the_session_only(house: House):
+    worktree = house.project.parent / "worktree"
+    filled(worktree, "there.txt")
+    filled(house.project, "here.txt")
+    assert await house.paths("txt", house.session_in(worktree)) == ["there.txt"]
+    gone = house.session_in(house.project.parent / "gone")
+    with pytest.raises(CommandRejected, match="does not exist"):
+        await house.paths("txt", gone)
+    with pytest.raises(CommandRejected, match="No such session"):
+        await house.paths("txt", str(uuid.uuid4()))
+    with pytest.raises(StorageError):
+        await house.paths("txt", "../../etc")
+
+
+async def test_a_session_list_in_the_project_cannot_redirect_the_path_search(house: House):
+    """What a clone brings says nothing about where a session works."""
+    outside = house.project.parent / "private"
+    filled(outside, "secret.txt")
+    session_id = str(uuid.uuid4())
+    filled(house.project, ".rookery/agent-manager.json")
+    (house.project / ".rookery/agent-manager.json").write_text(
+        f'{{"sessions": [{{"sessionId": "{session_id}", "parallelMode": '
+        f'{{"enabled": true, "worktreePath": "{outside}"}}}}]}}'
+    )
+    with pytest.raises(CommandRejected, match="No such session"):
+        await house.paths("secret", session_id)

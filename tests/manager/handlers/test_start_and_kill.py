@@ -6,13 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.requests import (
-    StartSessions,
-)
-from rookery.manager.worktree_requests import (
-    PlanRemoval,
-    RemoveWorktree,
-)
+from rookery.manager.requests import StartSessions
+from rookery.manager.worktree_requests import PlanRemoval, RemoveWorktree
 from support.manager_project import Project
 from support.worktree_requests import DONE, at_desk, killed, with_repository, write
 
@@ -28,9 +23,7 @@ POINTS = (*SHORT, *LONG) if os.environ.get("ROOKERY_TORTURE") else SHORT
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_killed_while_it_prepares_nothing_is_lost_or_in_the_wrong_place(
-    project: Project, point: str
-):
+async def test_a_kill_during_preparation_loses_and_misplaces_nothing(project: Project, point: str):
     with_repository(project)
     write(project, "setup-script", "echo set up > set-up.txt\n")
     model = f"scripted/{project.wish(DONE).model}"
@@ -44,8 +37,7 @@ async def test_killed_while_it_prepares_nothing_is_lost_or_in_the_wrong_place(
             if rests.session.state == "error":
                 await at.supervisor.retry(shown.record.session_id)
                 rests = await at.watched.until(
-                    shown.record.session_id,
-                    lambda now: now.session.state in ("completed", "error"),
+                    shown.record.session_id, lambda now: now.session.state in ("completed", "error")
                 )
             if rests.session.state == "completed":
                 assert at.place(rests).parent == project.path / ".roo/worktrees"

@@ -8,15 +8,19 @@ import anyio
 import pytest
 
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.requests import (
-    StartSessions,
-    TrustProject,
-)
+from rookery.manager.requests import ListBranches, TrustProject
 from rookery.manager.sessions.session_folders import SessionFolders
 from rookery.manager.sessions.session_record import ParallelMode
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.worktree_requests import (
     AgreeScript,
+    ImportWork,
+    ListImportable,
+    ListKept,
     ListScripts,
+    ReadDiff,
+    RevertFile,
+    ReviewChanges,
 )
 from rookery.permissions.trust import TrustStore
 from support.manager_project import SPEAKS_LONG, WRITES, Project
@@ -32,15 +36,7 @@ def project(project: Project) -> Project:
     return with_repository(project)
 
 
-async def test_a_local_session_works_in_the_project(project: Project):
-    async with at_desk(project) as at:
-        shown = await at.completed(where="local")
-        assert shown.record.parallel_mode is None
-        assert (project.path / "made.txt").read_text() == "one\n"
-        assert await at.worktrees() == ()
-
-
-async def test_a_session_begins_in_a_worktree_on_a_branch_named_by_its_prompt(
+async def test_a_session_works_in_the_project_or_in_a_worktree_named_by_its_prompt(
     project: Project,
 ):
     async with at_desk(project) as at:
@@ -55,9 +51,18 @@ async def test_a_session_begins_in_a_worktree_on_a_branch_named_by_its_prompt(
         (row,) = await at.worktrees()
         assert (row.id, row.sessions) == (shown.record.worktree_id, (shown.record.session_id,))
         assert git(project.path, "status", "--porcelain") == b""
+        local = await at.completed(where="local")
+        assert local.record.parallel_mode is None
+        assert (project.path / "made.txt").read_text() == "one\n"
+        assert len(await at.worktrees()) == 1
+        branches = {"": "agent/write-it-now-2", "Feature/Big Thing!": "feature/big-thing"}
+        for said, branch in branches.items():
+            mode = (await at.completed(DONE, branch=said)).record.parallel_mode
+            assert mode
+            assert mode.branch == branch
 
 
-async def test_its_process_knows_where_it_is_and_that_it_may_work_there(project: Project):
+async def test_a_session_process_gets_its_worktree_and_trust(project: Project):
     project.environ |= PLAINLY
     async with at_desk(project) as at:
         (session_id,) = (await at.start(SPEAKS_LONG)).session_ids
@@ -72,118 +77,66 @@ async def test_its_process_knows_where_it_is_and_that_it_may_work_there(project:
         assert not TrustStore(project.places.trust_file).trusts(Path(row.path))
 
 
-async def test_nothing_is_asked_of_git_in_a_folder_that_is_not_trusted(project: Project):
-    TrustStore(project.places.trust_file).forget(project.path)
-    async with at_desk(project) as at:
-        with pytest.raises(CommandRejected, match="not trusted"):
-            await at.start()
-        assert at.supervisor.all() == []
-    assert not (project.path / ".roo").exists()
-
-
-async def test_trust_that_was_taken_back_is_asked_for_again_before_the_next_process(
-    project: Project,
-):
-    async with at_desk(project) as at:
-        shown = await at.completed(DONE)
-        session_id = shown.record.session_id
-        await at.supervisor.find(session_id).end()
-        TrustStore(project.places.trust_file).forget(project.path)
-        with pytest.raises(CommandRejected, match="no longer trusted"):
-            await at.supervisor.send(session_id, "go on")
-        assert at.watched.state(session_id) == "completed"
-        TrustStore(project.places.trust_file).trust(project.path)
-        await at.supervisor.send(session_id, "go on")
-        await at.watched.result(session_id, "Done again.")
-
-
-async def test_names_that_are_taken_get_a_number(project: Project):
-    async with at_desk(project) as at:
-        branches = [(await at.completed(DONE)).record.parallel_mode for _ in range(2)]
-        assert [each.branch for each in branches if each] == [
-            "agent/write-it-now",
-            "agent/write-it-now-2",
-        ]
-        named = await at.completed(DONE, branch="Feature/Big Thing!")
-        assert named.record.parallel_mode
-        assert named.record.parallel_mode.branch == "feature/big-thing"
-
-
-async def test_an_existing_branch_is_worked_on_and_joined(project: Project):
-    git(project.path, "branch", "topic")
-    async with at_desk(project) as at:
-        first = await at.completed(DONE, branch="topic")
-        second = await at.completed(DONE, branch="topic")
-        assert at.place(first) == at.place(second)
-        (row,) = await at.worktrees()
-        third = await at.completed(DONE, where="local", worktree_id=row.id)
-        assert at.place(third) == at.place(first)
-        (row,) = await at.worktrees()
-        assert (row.branch, len(row.sessions)) == ("topic", 3)
-        with pytest.raises(CommandRejected, match="several versions need a new branch"):
-            await at.start(branch="topic", versions=2)
-
-
-async def test_whoever_joins_is_told_who_works_there(project: Project):
-    async with at_desk(project) as at:
-        await at.start(SPEAKS_LONG)
-        (row,) = await at.worktrees()
-        started = await at.start(DONE, worktree_id=row.id)
-        assert started.notes == ("Other sessions work in the same folder: Write it now.",)
-
-
-async def test_the_set_up_script_runs_first_and_its_words_are_in_the_log(project: Project):
-    put(project.path, {".env": b"KEY=1\n"})
-    write(project, "setup-script", 'echo "in $WORKTREE_PATH"; printf "\\033[1mred\\n"; exit 3\n')
-    async with at_desk(project) as at:
-        started = await at.start()
-        shown = await at.watched.at(started.session_ids[0], "completed")
-        assert (at.place(shown) / ".env").read_text() == "KEY=1\n"
-        assert shown.record.logs[:3] == (
-            f"in {at.place(shown)}",
-            "\\x1b[1mred",
-            "The set-up script ended with status 3.",
-        )
-        assert started.notes == ("The set-up script ended with status 3.",)
-
-
-async def test_a_project_is_trusted_by_its_very_path_before_anything_starts(
+async def test_git_and_sessions_do_not_run_in_an_untrusted_project(
     project: Project,
 ):
     store = TrustStore(project.places.trust_file)
     store.forget(project.path)
+    git_requests = (ListBranches(), ListImportable(), ListKept(), ImportWork(branch="main"))
     async with at_desk(project) as at:
         for path in ("", str(project.path.parent), f"{project.path}/"):
             with pytest.raises(CommandRejected, match="Nothing was trusted"):
                 await at.do(TrustProject(path=path))
         with pytest.raises(CommandRejected, match="not trusted, so nothing was started"):
             await at.start(DONE)
+        for request in git_requests:
+            with pytest.raises(CommandRejected, match="not trusted"):
+                await at.do(request)
         assert (store.trusts(project.path), at.supervisor.all()) == (False, [])
+        assert not (project.path / ".roo").exists()
         await at.do(TrustProject(path=str(project.path)))
         assert store.trusts(project.path)
-        await at.completed(DONE)
+        local = (await at.completed(where="local")).record.session_id
+        session_id = (await at.completed()).record.session_id
+        await at.supervisor.find(session_id).end()
+        store.forget(project.path)
+        with pytest.raises(CommandRejected, match="no longer trusted"):
+            await at.supervisor.send(session_id, "go on")
+        assert at.watched.state(session_id) == "completed"
+        for each in (local, session_id):
+            for request in (
+                ReviewChanges(session_id=each),
+                ReadDiff(session_id=each, path="made.txt"),
+                RevertFile(session_id=each, path="made.txt", digest=""),
+            ):
+                with pytest.raises(CommandRejected, match="not trusted"):
+                    await at.do(request)
+            assert (await at.do(ReviewChanges(session_id=each, scope="session"))).files
+        store.trust(project.path)
+        await at.supervisor.send(session_id, "go on")
+        await at.watched.result(session_id, "Done again.")
 
 
-async def test_what_was_shown_and_agreed_to_runs_until_it_is_another(project: Project):
-    write(project, "setup-script", "touch ran\n", agreed=False)
+async def test_joining_an_existing_branch_names_the_sessions_that_use_it(project: Project):
+    git(project.path, "branch", "topic")
     async with at_desk(project) as at:
-        (row,) = await at.do(ListScripts())
-        assert (row.name, row.path, row.text) == (
-            "setup-script",
-            ".rookery/setup-script",
-            "touch ran\n",
-        )
-        assert not row.agreed
-        write(project, "setup-script", "touch other\n", agreed=False)
-        with pytest.raises(CommandRejected, match="look again"):
-            await at.do(AgreeScript(digest=row.digest))
-        (row,) = await at.do(ListScripts())
-        await at.do(AgreeScript(digest=row.digest))
-        assert [each.agreed for each in await at.do(ListScripts())] == [True]
-        assert (at.place(await at.completed(DONE)) / "other").exists()
+        (first,) = (await at.start(SPEAKS_LONG, branch="topic")).session_ids
+        second = await at.completed(DONE, branch="topic")
+        (row,) = await at.worktrees()
+        started = await at.start(DONE, where="local", worktree_id=row.id)
+        assert started.notes == ("Other sessions work in the same folder: Write it now.",)
+        third = await at.watched.at(started.session_ids[0], "completed")
+        assert {at.place(second), at.place(third)} == {Path(row.path)}
+        (row,) = await at.worktrees()
+        assert (row.branch, len(row.sessions), first in row.sessions) == ("topic", 3, True)
+        with pytest.raises(CommandRejected, match="several versions need a new branch"):
+            await at.start(branch="topic", versions=2)
 
 
-async def test_a_script_that_nobody_has_agreed_to_is_not_run(project: Project):
+async def test_only_an_approved_set_up_script_runs_and_its_processes_end(
+    project: Project,
+):
+    put(project.path, {".env": b"KEY=1\n"})
     write(project, "setup-script", "touch ran\n")
     write(project, "setup-script", "touch ran; touch other\n", agreed=False)
     async with at_desk(project) as at:
@@ -191,67 +144,97 @@ async def test_a_script_that_nobody_has_agreed_to_is_not_run(project: Project):
         shown = await at.watched.at(started.session_ids[0], "completed")
         assert not (at.place(shown) / "ran").exists()
         assert started.notes == (
-            (
-                ".rookery/setup-script was not run, because you have not agreed to it as "
-                "it is now: rookery sessions worktrees scripts"
-            ),
+            ".rookery/setup-script was not run, because you have not agreed to it as "
+            "it is now: rookery sessions worktrees scripts",
         )
+        (row,) = await at.do(ListScripts())
+        known = (row.name, row.path, row.text, row.agreed)
+        assert known == (
+            *("setup-script", ".rookery/setup-script", "touch ran; touch other\n"),
+            False,
+        )
+        says = 'echo "in $WORKTREE_PATH"; printf "\\033[1mred\\n"'
+        text = f"sleep 600 & echo $! > pid; {says}; exit 3\n"
+        write(project, "setup-script", text, agreed=False)
+        with pytest.raises(CommandRejected, match="look again"):
+            await at.do(AgreeScript(digest=row.digest))
+        (row,) = await at.do(ListScripts())
+        await at.do(AgreeScript(digest=row.digest))
+        assert [each.agreed for each in await at.do(ListScripts())] == [True]
+        started = await at.start(DONE)
+        shown = await at.watched.at(started.session_ids[0], "completed")
+        assert (at.place(shown) / ".env").read_text() == "KEY=1\n"
+        failed = "The set-up script ended with status 3."
+        assert shown.record.logs[:3] == (f"in {at.place(shown)}", "\\x1b[1mred", failed)
+        assert started.notes == (failed,)
+        pid = int((at.place(shown) / "pid").read_text())
+        assert pid not in project.processes()
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
-async def test_versions_begin_side_by_side_each_with_its_model(project: Project):
+async def test_versions_are_set_up_two_at_a_time_each_with_its_model(project: Project):
+    write(
+        project,
+        "setup-script",
+        'mkdir "../on-$$"; until [ -e ../met ]; do sleep 0.01; '
+        "set -- ../on-*; [ $# = 1 ] || touch ../met; done; "
+        'sleep 0.1; set -- ../on-*; echo $#; rmdir "../on-$$"\n',
+    )
     async with at_desk(project) as at:
-        models = [f"scripted/{project.wish(DONE).model}" for _ in range(2)]
-        started = await at.start(WRITES, versions=3, models=tuple(models))
-        assert (len(started.session_ids), started.failed) == (3, ())
+        models = [f"scripted/{project.wish(DONE).model}" for _ in range(3)]
+        started = await at.start(WRITES, versions=4, models=tuple(models))
+        assert (len(started.session_ids), started.failed) == (4, ())
         shown = [await at.watched.at(each, "completed") for each in started.session_ids]
-        assert [each.record.label for each in shown] == [
-            "Write it now",
-            "Write it now v2",
-            "Write it now v3",
-        ]
-        assert [f"scripted/{each.record.model}" for each in shown[:2]] == models
-        assert shown[2].record.model not in models
+        name, branch = "Write it now", "agent/write-it-now"
+        assert [each.record.label for each in shown] == [name, *(f"{name} v{n}" for n in (2, 3, 4))]
+        assert [f"scripted/{each.record.model}" for each in shown[:3]] == models
+        assert shown[3].record.model not in models
         branches = [each.record.parallel_mode.branch for each in shown if each.record.parallel_mode]
-        assert branches == ["agent/write-it-now", "agent/write-it-now_v2", "agent/write-it-now_v3"]
+        assert branches == [branch, *(f"{branch}_v{n}" for n in (2, 3, 4))]
         (group,) = {each.record.group_id for each in shown}
         assert {row.group_id for row in await at.worktrees()} == {group}
-        assert [(at.place(each) / "made.txt").exists() for each in shown] == [False, False, True]
+        made = [(at.place(each) / "made.txt").exists() for each in shown]
+        assert made == [False, False, False, True]
+        assert max(int(each.record.logs[0]) for each in shown) == 2
 
 
-async def test_a_version_that_cannot_be_made_does_not_keep_the_others(project: Project):
+async def test_a_failed_version_does_not_stop_the_others(project: Project):
     put(project.path, {".git/refs/heads/agent/write-it-now_v2.lock": b""})
     async with at_desk(project) as at:
+        honest = at.supervisor.preparations.launch
+
+        def full(session_id: str, **more: Any) -> None:
+            if more["parallel_mode"].branch.endswith("_v3"):
+                raise StorageError("The disk is full.")
+            honest(session_id, **more)
+
+        at.supervisor.preparations.launch = full  # type: ignore[method-assign]
         started = await at.start(DONE, versions=3)
-        assert len(started.session_ids) == 2
-        assert started.notes == ("2 of 3 versions have started.",)
-        (why,) = started.failed
+        assert len(started.session_ids) == 1
+        assert started.notes == ("1 of 3 versions have started.",)
+        why, full_disk = started.failed
         assert "agent/write-it-now_v2 could not be created" in why
+        assert full_disk == "The disk is full."
         shown = {each.record.label: each for each in at.supervisor.all()}
         failure = shown["Write it now v2"].session.failure
         assert failure
         assert failure.text == why
-        assert len(await at.worktrees()) == 2
+        assert [row.branch for row in await at.worktrees()] == ["agent/write-it-now"]
 
 
-async def test_only_if_none_could_begin_it_is_an_error_and_nothing_is_left(project: Project):
+async def test_a_start_with_no_successful_version_fails_and_leaves_nothing(project: Project):
+    refused = [
+        *((f"1 to 4 versions, not {n}. Nothing was", {"versions": n}) for n in (-1, 0, 5)),
+        *(("No such branch: nowhere", {"base": "nowhere", "versions": n}) for n in (1, 3)),
+        ("Give a task", {"prompt": " "}),
+    ]
     async with at_desk(project) as at:
-        for versions in (1, 3):
-            with pytest.raises(CommandRejected, match="No such branch: nowhere"):
-                await at.start(versions=versions, base="nowhere")
+        for why, given in refused:
+            with pytest.raises(CommandRejected, match=why):
+                await at.start(**given)
         assert at.supervisor.all() == []
         assert await at.worktrees() == ()
-        with pytest.raises(CommandRejected, match="Give a task"):
-            await at.do(StartSessions(prompt=" ", where="worktree"))
-
-
-@pytest.mark.parametrize("versions", [-1, 0, 5])
-async def test_no_other_number_of_versions_is_started_than_was_asked_for(
-    project: Project, versions: int
-):
-    async with at_desk(project) as at:
-        with pytest.raises(CommandRejected, match=f"1 to 4 versions, not {versions}. Nothing was"):
-            await at.start(versions=versions)
-        assert at.supervisor.all() == []
 
 
 async def start_in_vain(at: AtDesk, why: str = "cancelled before it started.$") -> None:
@@ -259,69 +242,48 @@ async def start_in_vain(at: AtDesk, why: str = "cancelled before it started.$") 
         await at.start()
 
 
-async def test_steps_are_shown_while_it_is_prepared_and_it_can_be_cancelled(project: Project):
-    write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
+async def waits(at: AtDesk) -> SessionSummary:
+    """The session whose set-up script has begun and does not end."""
+    shown = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
+    return next(each for each in shown if "waits" in each.record.logs)
+
+
+async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
+    project: Project,
+):
+    write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
     async with at_desk(project) as at:
         steps: list[str] = []
-        honest = at.supervisor.preparations.preparing
+        honest = at.supervisor.preparations.set_step
 
         def heard(session_id: str, step: str) -> None:
             steps.append(step)
             honest(session_id, step)
 
-        at.supervisor.preparations.preparing = heard  # type: ignore[method-assign]
+        at.supervisor.preparations.set_step = heard  # type: ignore[method-assign]
         async with anyio.create_task_group() as group:
             group.start_soon(start_in_vain, at)
-            (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
-            assert shown.session.state == "creating"
-            assert shown.step == "setup"
+            shown = await waits(at)
+            assert (shown.session.state, shown.step) == ("creating", "setup")
             await at.supervisor.cancel(shown.record.session_id)
         assert steps == ["syncing", "verifying", "fetching", "creating", "setup"]
+        async with anyio.create_task_group() as group:
+            group.start_soon(start_in_vain, at)
+            await at.supervisor.remove((await waits(at)).record.session_id)
+        await until(lambda: not any((project.path / ".roo/worktrees").iterdir()))
         assert at.supervisor.all() == []
         assert await at.worktrees() == ()
         assert git(project.path, "branch", "--format=%(refname:short)") == b"main\n"
-    await until(lambda: project.processes() == {})
-
-
-async def test_words_to_a_session_that_is_cancelled_while_it_is_prepared_are_kept(
-    project: Project,
-):
-    write(project, "setup-script", "echo waits; while [ ! -e go ]; do sleep 0.05; done\n")
-    async with at_desk(project) as at:
         async with anyio.create_task_group() as group:
             group.start_soon(start_in_vain, at, "stays in the list")
-            (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
-            await at.supervisor.send(shown.record.session_id, "Mind the tabs.")
-            await at.supervisor.cancel(shown.record.session_id)
+            session_id = (await waits(at)).record.session_id
+            await at.supervisor.send(session_id, "Mind the tabs.")
+            await at.supervisor.cancel(session_id)
         (left,) = at.supervisor.all()
         assert left.session.state == "stopped"
-        assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."]
+        assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."], "they are kept"
         assert await at.worktrees() == ()
-
-
-async def test_a_session_can_be_removed_while_it_is_prepared(project: Project):
-    write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
-    async with at_desk(project) as at, anyio.create_task_group() as group:
-        group.start_soon(start_in_vain, at)
-        (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
-        await at.supervisor.remove(shown.record.session_id)
-        await until(lambda: not any((project.path / ".roo/worktrees").iterdir()))
-        assert at.supervisor.all() == []
-
-
-async def test_a_session_that_cannot_be_kept_fails_and_the_manager_goes_on(project: Project):
-    async with at_desk(project) as at:
-        honest = at.supervisor.preparations.launch
-
-        def full(session_id: str, **more: Any) -> None:
-            if more["parallel_mode"].branch.endswith("_v2"):
-                raise StorageError("The disk is full.")
-            honest(session_id, **more)
-
-        at.supervisor.preparations.launch = full  # type: ignore[method-assign]
-        started = await at.start(DONE, versions=2)
-        assert (len(started.session_ids), started.failed) == (1, ("The disk is full.",))
-        assert [row.branch for row in await at.worktrees()] == ["agent/write-it-now"]
+    await until(lambda: project.processes() == {})
 
 
 async def test_a_cancelled_version_does_not_cancel_the_others(project: Project):
@@ -347,34 +309,18 @@ async def test_a_cancelled_version_does_not_cancel_the_others(project: Project):
         assert ended == [("It was cancelled before it started.",)]
 
 
-async def test_closing_the_page_does_not_keep_a_session_from_beginning(project: Project):
+async def test_closing_the_page_does_not_stop_a_session_from_starting(project: Project):
     write(project, "setup-script", "echo waits; while [ ! -e ../go ]; do sleep 0.05; done\n")
     async with at_desk(project) as at:
         async with anyio.create_task_group() as page:
             page.start_soon(at.start)
-            (shown,) = await at.shows(lambda all_: any("waits" in s.record.logs for s in all_))
+            shown = await waits(at)
             page.cancel_scope.cancel()
         (project.path / ".roo/worktrees/go").touch()
         await at.watched.at(shown.record.session_id, "completed")
 
 
-async def test_two_at_a_time_are_set_up(project: Project):
-    write(
-        project,
-        "setup-script",
-        'mkdir "../on-$$"; until [ -e ../met ]; do sleep 0.01; '
-        "set -- ../on-*; [ $# = 1 ] || touch ../met; done; "
-        'sleep 0.1; set -- ../on-*; echo $#; rmdir "../on-$$"\n',
-    )
-    async with at_desk(project) as at:
-        started = await at.start(DONE, versions=4)
-        shown = [at.supervisor.session(each) for each in started.session_ids]
-        counts = [int(each.record.logs[0]) for each in shown if each]
-        assert len(counts) == 4
-        assert max(counts) == 2
-
-
-async def test_a_session_whose_worktree_was_never_made_runs_nowhere(project: Project):
+async def test_a_session_whose_worktree_was_never_created_does_not_run(project: Project):
     """As after a kill while it was prepared."""
     async with at_desk(project) as at:
         apart = project.wish(DONE, parallel_mode=ParallelMode())
@@ -386,17 +332,7 @@ async def test_a_session_whose_worktree_was_never_made_runs_nowhere(project: Pro
         assert folder.mark() is None
 
 
-async def test_no_process_of_a_set_up_is_left(project: Project):
-    write(project, "setup-script", "sleep 600 & echo $! > pid\n")
-    async with at_desk(project) as at:
-        shown = await at.completed(DONE)
-        pid = int((at.place(shown) / "pid").read_text())
-        assert pid not in project.processes()
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-async def test_a_set_up_that_kills_its_warden_ends_nobody_else(project: Project):
+async def test_a_set_up_script_that_kills_its_parent_ends_no_other_session(project: Project):
     write(
         project,
         "setup-script",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import (
@@ -21,12 +22,8 @@ from rookery.core.facts import (
 from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Router
-from rookery.manager.handlers.undo_handler import LONGEST_TITLE, UndoHandler, moments
-from rookery.manager.requests import (
-    ListCheckpoints,
-    RehearseRestore,
-    RestoreSession,
-)
+from rookery.manager.handlers.undo_handler import MAX_TITLE, UndoHandler, moments
+from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import CheckpointRow
 from support.manager_project import SPEAKS_LONG, Project, Watched
@@ -67,10 +64,22 @@ def named(rows: tuple[CheckpointRow, ...], words: str) -> CheckpointRow:
     return next(row for row in rows if words in row.title)
 
 
-async def test_the_moments_of_a_session_are_what_was_said_and_what_changed_files(project: Project):
+REFUSED: dict[str, Callable[[str], Any]] = {
+    "nothing of it": lambda id: RestoreSession(session_id=id, to=1, files=False),
+    "no such event": lambda id: RestoreSession(session_id=id, to=10_000),
+    "event 0": lambda id: RestoreSession(session_id=id, to=0, conversation=True),
+    "a rehearsal of none": lambda id: RehearseRestore(session_id=id, to=-1),
+    "no session": lambda id: RestoreSession(session_id="none", to=1),
+    "no session to list": lambda id: ListCheckpoints(session_id="none"),
+}
+
+
+async def test_files_can_be_restored_after_a_preview(project: Project):
     async with project.supervised() as watched:
         session_id = await written(project, watched)
-        rows = await desk_of(project, watched).do(ListCheckpoints(session_id=session_id))
+        watched.supervisor.mark_read(session_id)
+        desk, made = desk_of(project, watched), project.path / "made.txt"
+        rows = await desk.do(ListCheckpoints(session_id=session_id))
         assert [(row.title, row.paths) for row in rows] == [
             ("Start: Write it", ()),
             ("Before: Create made.txt", ("made.txt",)),
@@ -78,77 +87,72 @@ async def test_the_moments_of_a_session_are_what_was_said_and_what_changed_files
         ]
         assert [row.seq for row in rows] == sorted(row.seq for row in rows)
         assert [row.ts for row in rows] == sorted(row.ts for row in rows)
-
-
-async def test_files_go_back_and_what_that_does_is_told_before(project: Project):
-    async with project.supervised() as watched:
-        session_id = await written(project, watched)
-        desk = desk_of(project, watched)
-        rows = await desk.do(ListCheckpoints(session_id=session_id))
+        before = project.log(session_id)
+        for name, request in REFUSED.items():
+            with pytest.raises(CommandRejected):
+                await desk.do(request(session_id))
+            assert project.log(session_id) == before, name
         to = named(rows, "Run echo").seq
+        restore = RestoreSession(session_id=session_id, to=to)
         rehearsed = await desk.do(RehearseRestore(session_id=session_id, to=to))
         assert (rehearsed.written, rehearsed.removed) == (("made.txt",), ("other.txt",))
-        assert (project.path / "made.txt").read_text() == "two\n", "a rehearsal does nothing"
-        (note,) = (await desk.do(RestoreSession(session_id=session_id, to=to))).notes
+        assert made.read_text() == "two\n", "a rehearsal does nothing"
+        (note,) = (await desk.do(restore)).notes
         assert note.startswith("Restored 2 files")
-        assert (project.path / "made.txt").read_text() == "one\n"
+        assert made.read_text() == "one\n"
         assert not (project.path / "other.txt").exists()
-        assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
-        done = await desk.do(RestoreSession(session_id=session_id, to=to))
+        done = await desk.do(restore)
         assert done.notes == (NO_FILE_PUT_BACK,), "there is nothing left to do"
         undone = named(await desk.do(ListCheckpoints(session_id=session_id)), "Restored 2 files")
         await desk.do(RestoreSession(session_id=session_id, to=undone.seq))
-        assert (project.path / "made.txt").read_text() == "two\n"
+        assert made.read_text() == "two\n"
+        made.write_text("mine\n")
+        rehearsed = await desk.do(RehearseRestore(session_id=session_id, to=to))
+        assert (rehearsed.kept, rehearsed.removed) == (("made.txt",), ("other.txt",))
+        (note,) = (await desk.do(restore)).notes
+        assert "someone else changed them: made.txt" in note
+        assert made.read_text() == "mine\n"
+        await desk.do(replace(restore, overwrite=True))
+        assert made.read_text() == "one\n"
+        assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
+        assert_seen(watched, session_id, "completed")
 
 
-async def test_the_conversation_goes_back_with_the_files_or_alone(project: Project):
+def assert_seen(watched: Watched, session_id: str, state: str) -> None:
+    """Whoever goes back has seen what became of the session."""
+    assert watched.state(session_id) == state
+    assert (watched.supervisor.counts().attention, watched.supervisor.inbox()) == (0, ())
+
+
+async def test_the_conversation_can_be_rewound_with_or_without_the_files(
+    project: Project,
+):
     async with project.supervised() as watched:
         session_id = await written(project, watched)
-        desk = desk_of(project, watched)
-        to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
-        alone = RestoreSession(session_id=session_id, to=to, files=False, conversation=True)
-        (note,) = (await desk.do(alone)).notes
-        assert "The conversation was rewound" in note
-        assert (project.path / "made.txt").read_text() == "two\n"
-        shown = await watched.at(session_id, "paused")
-        assert not [row for row in shown.view.messages if row.say == "completion_result"]
-        both = RestoreSession(session_id=session_id, to=1, conversation=True)
-        files, words = (await desk.do(both)).notes
-        assert (files[:8], words[:16]) == ("Restored", "The conversation")
-        assert not (project.path / "made.txt").exists()
-        facts = [event.fact for event in project.log(session_id)]
-        kinds = [type(fact) for fact in facts if isinstance(fact, FilesRestored | Rewound)]
-        assert kinds == [Rewound, FilesRestored, Rewound]
-
-
-async def test_a_session_that_rests_without_a_process_is_opened_for_it(project: Project):
-    async with project.supervised() as watched:
-        session_id = await written(project, watched)
+        watched.supervisor.mark_read(session_id)
         await watched.supervisor.stop_all()
         await project.quiet()
         desk = desk_of(project, watched)
         to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
         assert not project.processes(), "to list needs none"
-        await desk.do(RestoreSession(session_id=session_id, to=to))
-        assert (project.path / "made.txt").read_text() == "one\n"
+        alone = RestoreSession(session_id=session_id, to=to, files=False, conversation=True)
+        (note,) = (await desk.do(alone)).notes
+        assert "The conversation was rewound" in note
+        assert (project.path / "made.txt").read_text() == "two\n"
+        shown = await watched.at(session_id, "paused")
+        assert_seen(watched, session_id, "paused")
+        assert not [row for row in shown.view.messages if row.say == "completion_result"]
+        both = RestoreSession(session_id=session_id, to=1, conversation=True)
+        files, words = (await desk.do(both)).notes
+        assert (files[:8], words[:16]) == ("Restored", "The conversation")
+        assert not (project.path / "made.txt").exists()
+        assert_seen(watched, session_id, "paused")
+        facts = [event.fact for event in project.log(session_id)]
+        kinds = [type(fact) for fact in facts if isinstance(fact, FilesRestored | Rewound)]
+        assert kinds == [Rewound, FilesRestored, Rewound]
 
 
-async def test_what_the_user_changed_since_stays_unless_they_say_otherwise(project: Project):
-    async with project.supervised() as watched:
-        session_id = await written(project, watched)
-        (project.path / "made.txt").write_text("mine\n")
-        desk = desk_of(project, watched)
-        to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
-        rehearsed = await desk.do(RehearseRestore(session_id=session_id, to=to))
-        assert (rehearsed.kept, rehearsed.removed) == (("made.txt",), ("other.txt",))
-        (note,) = (await desk.do(RestoreSession(session_id=session_id, to=to))).notes
-        assert "someone else changed them: made.txt" in note
-        assert (project.path / "made.txt").read_text() == "mine\n"
-        await desk.do(RestoreSession(session_id=session_id, to=to, overwrite=True))
-        assert (project.path / "made.txt").read_text() == "one\n"
-
-
-async def test_one_that_works_is_left_alone(project: Project):
+async def test_a_working_session_cannot_be_rewound(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(SPEAKS_LONG))
         await watched.at(session_id, "streaming")
@@ -161,28 +165,7 @@ async def test_one_that_works_is_left_alone(project: Project):
         assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
 
 
-REFUSED: dict[str, Callable[[str], Any]] = {
-    "nothing of it": lambda id: RestoreSession(session_id=id, to=1, files=False),
-    "no such event": lambda id: RestoreSession(session_id=id, to=10_000),
-    "event 0": lambda id: RestoreSession(session_id=id, to=0, conversation=True),
-    "a rehearsal of none": lambda id: RehearseRestore(session_id=id, to=-1),
-    "no session": lambda id: RestoreSession(session_id="none", to=1),
-    "no session to list": lambda id: ListCheckpoints(session_id="none"),
-}
-
-
-async def test_what_cannot_be_is_refused_and_nothing_is_changed(project: Project):
-    async with project.supervised() as watched:
-        session_id = await written(project, watched)
-        desk, before = desk_of(project, watched), project.log(session_id)
-        for name, request in REFUSED.items():
-            with pytest.raises(CommandRejected):
-                await desk.do(request(session_id))
-            assert project.log(session_id) == before, name
-        assert (project.path / "made.txt").read_text() == "two\n"
-
-
-async def test_moments_are_told_though_the_folder_is_gone(project: Project):
+async def test_checkpoints_are_listed_although_the_folder_is_gone(project: Project):
     elsewhere = project.folder / "elsewhere"
     elsewhere.mkdir()
     async with project.supervised() as watched:
@@ -194,19 +177,6 @@ async def test_moments_are_told_though_the_folder_is_gone(project: Project):
         rows = await desk_of(project, watched).do(ListCheckpoints(session_id=session_id))
         assert named(rows, "Create made.txt").paths == ("made.txt",)
         assert named(rows, "Run echo").paths == ()
-
-
-@pytest.mark.parametrize("conversation", [False, True], ids=["files", "conversation too"])
-async def test_whoever_goes_back_has_seen_what_became_of_it(project: Project, conversation: bool):
-    async with project.supervised() as watched:
-        session_id = await written(project, watched)
-        watched.supervisor.mark_read(session_id)
-        desk = desk_of(project, watched)
-        to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
-        await desk.do(RestoreSession(session_id=session_id, to=to, conversation=conversation))
-        assert watched.state(session_id) == ("paused" if conversation else "completed")
-        assert watched.supervisor.counts().attention == 0
-        assert watched.supervisor.inbox() == ()
 
 
 OPENED = TaskOpened(text="do it", workspace="/w")
@@ -226,7 +196,7 @@ def changed(call_id: str, since: int, *, really: bool = True) -> FilesChanged:
     return FilesChanged(call_id=call_id, before=f"{call_id}-before", after=after, since=since)
 
 
-def test_each_change_belongs_to_the_moment_before_it():
+def test_each_change_belongs_to_the_checkpoint_before_it():
     events = log(
         OPENED,
         *call("a", "Run a"),
@@ -250,12 +220,12 @@ def test_each_change_belongs_to_the_moment_before_it():
     }
 
 
-def test_titles_are_one_line_of_a_bounded_length_with_nothing_hidden():
+def test_checkpoint_titles_are_short_single_lines_without_hidden_text():
     events = log(
         TaskOpened(text="a\n\tb \u202e" + "x" * 1000),
         Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="c\u200b"),
     )
     first, second = (each.row.title for each in moments(events))
     assert first.startswith("Start: a b <U+202E>x")
-    assert len(first) == LONGEST_TITLE
+    assert len(first) == MAX_TITLE
     assert second == "Before your message: c<U+200B>"

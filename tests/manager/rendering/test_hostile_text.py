@@ -20,7 +20,7 @@ def test_an_address_that_is_referred_to_often_is_not_written_as_often(use: str):
 
 
 def test_what_is_referred_to_a_few_times_is_a_link_each_time():
-    (_, html) = ("", "".join(rendered(bomb("[a]", 5))))
+    html = "".join(rendered(bomb("[a]", 5)))
     assert html.count(f'href="{LONG}"') == 5
 
 
@@ -30,7 +30,7 @@ def test_texts_that_take_long_end_as_plain_ones():
     begin = time.thread_time()
     blocks = rendered(f"{wide}\n" * 5 + "The *end*")
     assert "*end*" in blocks[-1]
-    assert time.thread_time() - begin > SECONDS_TO_RENDER
+    assert SECONDS_TO_RENDER < time.thread_time() - begin < 5
     assert sum("<table>" in block for block in blocks) < 5
 
 

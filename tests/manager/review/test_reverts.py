@@ -18,14 +18,9 @@ from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, files_in, git, put
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, files_in, git, put
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
 
 
 @pytest.fixture
@@ -49,6 +44,11 @@ def reverted(
     return done
 
 
+def revert_if_shown(desk: ReviewOperations, worktree: Worktree) -> None:
+    if digest := digests(desk, worktree).get("a.txt"):
+        assert isinstance(desk.revert(worktree, "a.txt", digest), Reverted)
+
+
 def kept(bench: WorktreeBench, done: Reverted, path: str) -> bytes:
     assert done.keep
     return git(bench.folder, "show", f"{done.keep.ref}:{path}")
@@ -65,20 +65,17 @@ def changed(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_who_may_use_a_file_stays_as_it_was(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = changed(bench)
-    file = restrict(Path(worktree.path) / "a.txt")
-    reverted(desk, worktree, "a.txt")
-    assert file.read_bytes() == PROJECT_FILES["a.txt"]
-    assert still_restricted(file)
-
-
 def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = changed(bench)
+    worktree = bench.begun(changed)
     folder = Path(worktree.path)
     (folder / "b.txt").chmod(0o600)
+    restrict(folder / "a.txt")
+    reverted(desk, worktree, "a.txt", "unstaged")
+    assert (folder / "a.txt").read_bytes() == b"committed\n"
+    put(folder, {"a.txt": b"changed\n"})
     assert kept(bench, reverted(desk, worktree, "a.txt"), "a.txt") == b"changed\n"
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
+    assert still_restricted(folder / "a.txt")
     assert kept(bench, reverted(desk, worktree, "new/deep/file"), "new/deep/file") == b"new\n"
     assert not (folder / "new").exists()
     assert reverted(desk, worktree, "run.sh").keep is not None
@@ -89,14 +86,7 @@ def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: Re
     reverted(desk, worktree, "b.txt")
     assert (folder / "b.txt").stat().st_mode & 0o777 == 0o600
     assert digests(desk, worktree) == {}
-    expected = {(path, data) for path, data in PROJECT_FILES.items()}
-    assert files_in(folder) == expected
-
-
-def test_back_to_what_it_was_compared_with(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = changed(bench)
-    reverted(desk, worktree, "a.txt", "unstaged")
-    assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
+    assert files_in(folder) == set(PROJECT_FILES.items())
 
 
 def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path):
@@ -114,42 +104,29 @@ def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewOperations, 
     assert (tmp_path / "outside").read_bytes() == b"outside\n"
 
 
-def test_a_file_that_was_changed_since_it_was_shown_stays(
+def test_what_was_changed_since_it_was_shown_staged_or_lies_elsewhere_stays(
     bench: WorktreeBench, desk: ReviewOperations
 ):
-    worktree = changed(bench)
-    shown = digests(desk, worktree)["a.txt"]
-    put(Path(worktree.path), {"a.txt": b"CHANGED\n"})
-    before = files_in(Path(worktree.path))
-    for digest in (shown, "", digests(desk, worktree)["b.txt"]):
-        refused = desk.revert(worktree, "a.txt", digest)
-        assert isinstance(refused, Obstacle)
-        assert refused.code is Code.CHANGED
-    assert files_in(Path(worktree.path)) == before
+    worktree = bench.begun(changed)
+    folder = Path(worktree.path)
+    shown = digests(desk, worktree)
+    git(folder, "add", "b.txt")
+    put(folder, {"a.txt": b"CHANGED\n"})
+    before = files_in(folder)
+    for digest in (shown["a.txt"], "", shown["b.txt"]):
+        assert code_of(desk.revert(worktree, "a.txt", digest)) is Code.CHANGED
+    staged = digests(desk, worktree, "staged")["b.txt"]
+    assert isinstance(desk.revert(worktree, "b.txt", staged), Obstacle)
+    for path in ("../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"):
+        assert isinstance(desk.revert(worktree, path, shown["b.txt"]), Obstacle), path
+    assert files_in(folder) == before
     assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
-
-
-def test_what_is_staged_is_not_put_back(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = changed(bench)
-    git(Path(worktree.path), "add", "b.txt")
-    shown = digests(desk, worktree, "staged")["b.txt"]
-    assert isinstance(desk.revert(worktree, "b.txt", shown), Obstacle)
-    assert (Path(worktree.path) / "b.txt").read_bytes() == b"bee\nmore\n"
-
-
-@pytest.mark.parametrize("path", ["../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"])
-def test_what_leaves_the_worktree_is_refused(
-    bench: WorktreeBench, desk: ReviewOperations, path: str
-):
-    worktree = changed(bench)
-    refused = desk.revert(worktree, path, digests(desk, worktree)["a.txt"])
-    assert isinstance(refused, Obstacle)
 
 
 def test_a_link_in_the_place_of_a_folder_leads_nowhere(
     bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path
 ):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     outside = tmp_path / "outside"
     put(outside, {"c.py": b"outside\n"})
@@ -185,7 +162,7 @@ def test_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
     staged: bool,
 ):
     bench = WorktreeBench.new(tmp_path_factory.mktemp("any") / "project")
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     for data, commits in ((committed, True), (there, False)):
         (folder / "a.txt").unlink(missing_ok=True)
@@ -195,10 +172,8 @@ def test_whatever_was_done_to_a_file_it_comes_back_and_nothing_is_lost(
             git(folder, "add", "-A")
         if commits:
             git(folder, "commit", "-q", "--allow-empty", "-m", "step")
-    desk = ReviewOperations(bench.folder)
     treasure = bench.treasure(folder)
-    if "a.txt" in digests(desk, worktree):
-        reverted(desk, worktree, "a.txt")
+    revert_if_shown(ReviewOperations(bench.folder), worktree)
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
     assert treasure - bench.held() == set()
 
@@ -225,14 +200,13 @@ POINTS = (
 def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
     bench: WorktreeBench, desk: ReviewOperations, point: str
 ):
-    worktree = changed(bench)
+    worktree = bench.begun(changed)
     folder = Path(worktree.path)
     treasure = bench.treasure(folder)
     done = run_program(KILLER, str(bench.folder), "a.txt", ROOKERY_KILLPOINT=point)
     assert done.returncode == -signal.SIGKILL, done
     assert treasure - bench.held() == set()
-    if "a.txt" in digests(desk, worktree):
-        reverted(desk, worktree, "a.txt")
+    revert_if_shown(desk, worktree)
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
     assert treasure - bench.held() == set()
 
@@ -241,7 +215,7 @@ def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
 def test_a_file_that_git_ignores_is_not_overwritten_unseen(
     bench: WorktreeBench, desk: ReviewOperations, moved: bool
 ):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     if moved:
         git(folder, "mv", "src/deep/c.py", "moved.py")
@@ -257,7 +231,7 @@ def test_a_file_that_git_ignores_is_not_overwritten_unseen(
 
 def test_a_file_that_changes_while_it_is_reverted_stays(bench: WorktreeBench, tmp_path: Path):
     """The user saves it between two of the commands that the revert runs."""
-    worktree = changed(bench)
+    worktree = bench.begun(changed)
     digest = digests(ReviewOperations(bench.folder), worktree)["a.txt"]
     file = Path(worktree.path) / "a.txt"
     saves = f'case "$*" in *check-attr*filter*) echo saved > "{file}";; esac'

@@ -1,6 +1,5 @@
 """What there is to look at in a worktree: every change, and nothing run for it."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,11 +12,6 @@ from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from support.worktree_folders import WorktreeBench, files_in, git, put
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
 
 
 @pytest.fixture
@@ -63,10 +57,16 @@ def worked(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_branch_shows_all_changes_since_the_merge_base(
+EXPECTED = WorktreeStats(files=5, added=5, removed=3, ahead=1, behind=0, uncommitted=5)
+
+
+def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothing(
     bench: WorktreeBench, desk: ReviewOperations
 ):
-    worktree = worked(bench)
+    worktree = bench.begun(worked)
+    folder = Path(worktree.path)
+    before = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
+    objects = {*(bench.folder / ".git/objects").rglob("*")}
     found = review(desk, worktree)
     assert found.base == git(bench.folder, "rev-parse", "HEAD").decode().strip()
     assert [(f.kind, f.path, f.old_path, f.added, f.removed) for f in found.files] == [
@@ -76,14 +76,18 @@ def test_branch_shows_all_changes_since_the_merge_base(
         ("added", "new/file", "", 2, 0),
         ("removed", "run.sh", "", 0, 1),
     ]
-    assert found.stats == WorktreeStats(
-        files=5, added=5, removed=3, ahead=1, behind=0, uncommitted=5
-    )
-    assert found.notes == ()
+    assert (found.stats, found.notes) == (EXPECTED, ())
+    diff(desk, worktree, "new/file")
+    now = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
+    assert now == before
+    new = {*(bench.folder / ".git/objects").rglob("*")} - objects
+    assert [each for each in new if each.is_file() and not each.name.startswith("9de29bb2")] == []
 
 
-def test_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = worked(bench)
+def test_staged_and_unstaged_are_told_apart_and_what_the_parent_did_is_not_shown(
+    bench: WorktreeBench, desk: ReviewOperations
+):
+    worktree = bench.begun(worked)
     assert [(f.path, f.added, f.removed) for f in files(desk, worktree, "staged").values()] == [
         ("b.txt", 1, 1)
     ]
@@ -97,29 +101,12 @@ def test_staged_and_unstaged_are_told_apart(bench: WorktreeBench, desk: ReviewOp
         ("same", b"staged\n"),
         ("added", b"and more\n"),
     ]
-
-
-def test_what_the_parent_did_meanwhile_is_not_shown(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = worked(bench)
     put(bench.folder, {"a.txt": b"other\n", "other": b"other\n"})
     git(bench.folder, "add", "a.txt", "other")
     git(bench.folder, "commit", "-q", "-m", "meanwhile")
     found = review(desk, worktree)
     assert "other" not in [each.path for each in found.files]
     assert (found.stats.ahead, found.stats.behind) == (1, 1)
-
-
-def test_looking_changes_nothing(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = worked(bench)
-    folder = Path(worktree.path)
-    before = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
-    objects = {*(bench.folder / ".git/objects").rglob("*")}
-    review(desk, worktree)
-    diff(desk, worktree, "new/file")
-    now = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
-    assert now == before
-    new = {*(bench.folder / ".git/objects").rglob("*")} - objects
-    assert [each for each in new if each.is_file() and not each.name.startswith("9de29bb2")] == []
 
 
 def test_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
@@ -188,29 +175,26 @@ def test_large_binary_generated_and_pictures_are_marked(
     assert note == "Not a text file: 256 bytes before, 6 bytes now."
 
 
-def test_all_files_together_are_shown_up_to_a_limit(
+def test_files_are_shown_and_listed_up_to_a_limit(
     bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
+    worktree = bench.begun()
+    new = {"one": b"12345678\n", "two": b"12345678\n", "x-1": b"1\n", "x-2": b"2\n"}
+    put(Path(worktree.path), new)
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_SHOWN", 10)
-    worktree = bench.made()
-    put(Path(worktree.path), {"one": b"12345678\n", "two": b"12345678\n", "x": b"1\n"})
-    assert [each.too_large for each in files(desk, worktree).values()] == [False, False, True]
-
-
-def test_more_files_than_anybody_reads_are_counted(
-    bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
-):
+    shown = [each.too_large for each in files(desk, worktree).values()]
+    assert shown == [False, False, True, True]
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
-    worktree = bench.made()
-    put(Path(worktree.path), {f"new-{number}": b"new\n" for number in range(5)})
     found = review(desk, worktree)
-    assert ([each.path for each in found.files], found.stats.files) == (["new-0", "new-1"], 5)
-    assert found.notes == ("3 more changed files are not listed.",)
-    assert kinds(diff(desk, worktree, "new-4")) == [("added", b"new\n")]
+    assert ([each.path for each in found.files], found.stats.files) == (["one", "two"], 4)
+    assert found.notes == ("2 more changed files are not listed.",)
+    monkeypatch.undo()
+    monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
+    assert kinds(diff(desk, worktree, "x-2")) == [("added", b"2\n")]
 
 
 def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     (folder / "link").symlink_to("/etc/passwd")
     (folder / "run.sh").chmod(0o644)
@@ -238,20 +222,19 @@ def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewO
     assert (mode.lines, mode.note) == ((), "Only its mode has changed, from 100755 to 100644.")
 
 
-@pytest.mark.parametrize("name", ["caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)"])
-def test_files_are_found_whatever_they_are_called(
-    bench: WorktreeBench, desk: ReviewOperations, name: str
-):
-    worktree = bench.made()
-    put(Path(worktree.path), {name: b"odd\n"})
-    (path,) = files(desk, worktree)
-    path.encode()
-    assert path.isprintable()
-    assert kinds(diff(desk, worktree, path)) == [("added", b"odd\n")]
+def test_files_are_found_whatever_they_are_called(bench: WorktreeBench, desk: ReviewOperations):
+    worktree = bench.begun()
+    names = ("caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)")
+    put(Path(worktree.path), {name: f"{at}\n".encode() for at, name in enumerate(names)})
+    shown = list(files(desk, worktree))
+    assert [path for path in shown if not path.isprintable()] == []
+    "".join(shown).encode()
+    lines = [kinds(diff(desk, worktree, path)) for path in shown]
+    assert sorted(lines) == [[("added", f"{at}\n".encode())] for at in range(5)]
 
 
 def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
     assert files(desk, worktree) == {}
@@ -265,7 +248,7 @@ def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: R
 
 
 def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
     git(folder, "update-index", "--skip-worktree", "b.txt")
@@ -276,7 +259,7 @@ def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: Revie
 
 
 def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewOperations):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"mine\n"})
     git(folder, "commit", "-q", "-am", "mine")
@@ -293,7 +276,7 @@ def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewOperations
 def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
     bench: WorktreeBench, desk: ReviewOperations
 ):
-    worktree = bench.made()
+    worktree = bench.begun()
     git(bench.folder, "worktree", "remove", "--force", worktree.path)
     for said in (
         desk.changes(worktree, "branch"),
@@ -308,10 +291,9 @@ def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
 def test_statistics_are_counted_again_only_if_something_changed(
     bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
-    worktree = worked(bench)
+    worktree = bench.begun(worked)
     folder = Path(worktree.path)
-    expected = WorktreeStats(files=5, added=5, removed=3, ahead=1, behind=0, uncommitted=5)
-    assert desk.stats(worktree) == expected
+    assert desk.stats(worktree) == EXPECTED
     counted: list[str] = []
     from rookery.manager.review import checkout_changes as statistics
 
@@ -319,7 +301,7 @@ def test_statistics_are_counted_again_only_if_something_changed(
     monkeypatch.setattr(
         statistics, "raw_changes", lambda *given: counted.append("") or honest(*given)
     )
-    assert desk.stats(worktree) == expected
+    assert desk.stats(worktree) == EXPECTED
     assert counted == []
     put(folder, {"new/file": b"one\ntwo\nthree\n"})
     seen = desk.stats(worktree)
@@ -330,38 +312,3 @@ def test_statistics_are_counted_again_only_if_something_changed(
     assert desk.stats(worktree) == WorktreeStats(
         files=5, added=6, removed=3, ahead=2, behind=0, uncommitted=0
     )
-
-
-def test_nothing_that_a_repository_names_is_run(
-    bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path
-):
-    worktree = bench.made()
-    folder = Path(worktree.path)
-    ran = tmp_path / "ran"
-    evil = f"touch {ran}; cat"
-    config = "".join(
-        f"[{section}]\n\t{key} = {evil}\n"
-        for section, key in (
-            *(("core", "fsmonitor"), ("core", "pager"), ("diff", "external")),
-            *(('diff "evil"', "textconv"), ('diff "evil"', "command"), ('filter "evil"', "clean")),
-            *(('filter "evil"', "smudge"), ('filter "evil"', "process"), ("pager", "diff")),
-        )
-    )
-    with (bench.folder / ".git/config").open("a") as file:
-        file.write(config)
-    for hook in ("post-index-change", "reference-transaction", "post-checkout"):
-        path = bench.folder / ".git/hooks" / hook
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{evil}\n")
-        path.chmod(0o755)
-    put(folder, {".gitattributes": b"* diff=evil filter=evil\n", "a.txt": b"changed\r\n"})
-    put(folder, {"new": b"new\n"})
-    found = files(desk, worktree)
-    assert kinds(diff(desk, worktree, "a.txt"))[-1] == ("added", b"changed\r\n")
-    diff(desk, worktree, "new")
-    desk.stats(worktree)
-    refused = desk.revert(worktree, "a.txt", found["a.txt"].digest)
-    assert isinstance(refused, Obstacle)
-    assert refused.code is Code.FILTERED
-    assert not ran.exists()
-    assert os.path.exists(folder / "a.txt")

@@ -49,26 +49,26 @@ class Ear:
         self.result = anyio.Event()
         self.begun = 0
 
-    def hear(self, task: FollowedTask, event: Event) -> None:
-        self.told += task.hear(event)
+    def on_event(self, task: FollowedTask, event: Event) -> None:
+        self.told += task.receive(event)
         if len(self.told) % 5 == 0 and len(self.connections) < 8:
             self.connections[-1].cancel()
         if task.result == "Done again." and task.ask:
             self.result.set()
 
-    def taken_over(self) -> None:
+    def on_handed_over(self) -> None:
         self.begun += 1
 
-    def waiting_mail(self) -> QueuedMessage | None:
+    def next_message(self) -> QueuedMessage | None:
         return self.mail
 
-    def mail_sent(self, mail: QueuedMessage) -> None:
+    def on_message_sent(self, mail: QueuedMessage) -> None:
         self.mail = None
 
-    def mail_refused(self, mail: QueuedMessage, problem: str) -> None:
+    def on_message_refused(self, mail: QueuedMessage, problem: str) -> None:
         raise AssertionError(problem)
 
-    def silent_for(self, seconds: float) -> None:
+    def on_silence(self, seconds: float) -> None:
         pass
 
     def is_working(self) -> bool:
@@ -89,17 +89,17 @@ async def listening(host: Host, socket: Path, ear: Ear) -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
-async def test_a_connection_that_breaks_is_made_again_and_all_is_heard_once(tmp_path: Path):
+async def test_a_broken_connection_is_restored_and_each_event_arrives_once(tmp_path: Path):
     ear, root = Ear(), FollowedTask(TASK)
-    root.listen_to(1, new_task=True)
-    given = HandOver(new_task=True, letters=(UserMessage(text="Do it"),), first=0)
+    root.follow_process(1, new_task=True)
+    given = HandOver(new_task=True, messages=(UserMessage(text="Do it"),), first=0)
     async with workplace(tmp_path, TALKS) as host, listening(host, tmp_path / "s", ear):
         conversation = SessionConversation(tmp_path / "s", root, ear, IMPATIENT, given)
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as group:
 
                 async def run() -> None:
-                    await conversation.run(lives=lambda: True)
+                    await conversation.run(is_alive=lambda: True)
 
                 group.start_soon(run)
                 await ear.result.wait()
@@ -118,7 +118,7 @@ async def test_a_connection_that_breaks_is_made_again_and_all_is_heard_once(tmp_
     assert len(asked) == len({event.ts for event in asked})
 
 
-async def test_a_key_that_is_refused_is_an_error_until_it_is_not(project: Project):
+async def test_a_refused_api_key_is_an_error_and_retry_reads_the_key_again(project: Project):
     """With a model behind HTTP, the flags of which are given as further options."""
     held = gate()
     answers = [status(401), [say("At last."), held, call("read_file", path="a")], [finish()]]

@@ -16,7 +16,7 @@ from support.text_process import PLAINLY
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_process_of_a_session_can_be_asked_and_told(project: Project):
+async def test_a_session_process_answers_queries_and_accepts_commands(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
@@ -29,49 +29,51 @@ async def test_the_process_of_a_session_can_be_asked_and_told(project: Project):
             await supervisor.host_of("00000000-0000-0000-0000-000000000000")
 
 
-@pytest.mark.parametrize("state", ["completed", "stopped", "error"])
-async def test_a_session_that_rests_is_reopened_and_rests(project: Project, state: str):
+async def test_reopening_an_idle_session_keeps_its_state(project: Project):
+    ids = {}
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES, auto_approve=state == "completed"))
-        if state == "completed":
-            await watched.at(session_id, "completed")
-        else:
-            await watched.at(session_id, "waiting_approval")
-            await supervisor.stop_all()
-        if state == "error":
-            kept = supervisor.find(session_id)
-            kept.session = type(kept.session)(
-                session_id=session_id,
-                state="error",
-                generation=1,
-                failure=failure_of_exit(None, None),
+        for state in ("completed", "stopped", "error"):
+            wish = project.wish(WRITES.replace("made", state), auto_approve=state == "completed")
+            ids[state] = await supervisor.start(wish)
+        for state, session_id in ids.items():
+            await watched.at(
+                session_id, "completed" if state == "completed" else "waiting_approval"
             )
-            kept.keep(now=True)
+        await supervisor.stop_all()
+        kept = supervisor.find(ids["error"])
+        kept.session = type(kept.session)(
+            session_id=ids["error"],
+            state="error",
+            generation=1,
+            failure=failure_of_exit(None, None),
+        )
+        kept.save(now=True)
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        assert watched.state(session_id) == state
-        with pytest.raises(CommandRejected, match="not running"):
-            await supervisor.host_of(session_id)
-        host = await supervisor.host_of(session_id, reopen=True)
-        assert (await host.query(AskAbout())).workspace == str(project.path)
-        assert len(project.processes()) == 1
-        rests = "paused" if state == "error" else state
-        shown = supervisor.session(session_id)
-        assert shown
-        assert (shown.session.state, bool(shown.session.pending_ask)) == (rests, True)
-        assert await supervisor.host_of(session_id) is host
-        facts = [event.fact for event in project.log(session_id)]
-        assert [fact for fact in facts if isinstance(fact, TaskReopened)]
-        resumed = [f for f in facts if isinstance(f, Answered) and f.ask.startswith("resume")]
-        assert resumed == []
-        await supervisor.resume(session_id, "go on")
-        await watched.until(
-            session_id, lambda shown: shown.session.state in ("completed", "waiting_approval")
-        )
+        for number, (state, session_id) in enumerate(ids.items(), 1):
+            assert watched.state(session_id) == state
+            with pytest.raises(CommandRejected, match="not running"):
+                await supervisor.host_of(session_id)
+            host = await supervisor.host_of(session_id, reopen=True)
+            assert (await host.query(AskAbout())).workspace == str(project.path)
+            assert len(project.processes()) == number
+            rests = "paused" if state == "error" else state
+            shown = supervisor.session(session_id)
+            assert shown
+            assert (shown.session.state, bool(shown.session.pending_ask)) == (rests, True)
+            assert await supervisor.host_of(session_id) is host
+            facts = [event.fact for event in project.log(session_id)]
+            assert [fact for fact in facts if isinstance(fact, TaskReopened)]
+            resumed = [f for f in facts if isinstance(f, Answered) and f.ask.startswith("resume")]
+            assert resumed == []
+            await supervisor.resume(session_id, "go on")
+            await watched.until(
+                session_id, lambda shown: shown.session.state in ("completed", "waiting_approval")
+            )
 
 
-async def test_one_that_was_at_hand_when_its_manager_died_does_not_go_on(project: Project):
+async def test_a_reopened_session_does_not_resume_if_its_manager_dies(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
@@ -89,7 +91,7 @@ async def test_one_that_was_at_hand_when_its_manager_died_does_not_go_on(project
         assert not [f for f in facts if isinstance(f, Answered) and f.ask.startswith("resume")]
 
 
-async def test_one_that_went_on_twice_is_told_what_it_goes_on_with_each_time(project: Project):
+async def test_each_resume_delivers_its_own_message(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES, auto_approve=True))
@@ -102,7 +104,7 @@ async def test_one_that_went_on_twice_is_told_what_it_goes_on_with_each_time(pro
         assert [text for text in said if text] == ["more", "still"]
 
 
-async def test_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(project: Project):
+async def test_a_reserved_session_is_listed_and_starts_once_prepared(project: Project):
     project.environ |= PLAINLY
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
@@ -111,7 +113,7 @@ async def test_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(proj
         shown = supervisor.session(session_id)
         assert shown
         assert (shown.session.state, shown.step) == ("creating", "syncing")
-        preparations.preparing(session_id, "setup")
+        preparations.set_step(session_id, "setup")
         preparations.note(session_id, ["it rains"])
         shown = supervisor.session(session_id)
         assert shown
@@ -137,25 +139,24 @@ async def test_one_that_is_reserved_is_shown_and_begins_when_it_is_prepared(proj
         assert shown.record.workspace == str(place)
 
 
-@pytest.mark.parametrize("act", ["cancel", "remove"])
-async def test_whoever_prepares_a_session_is_told_when_nobody_wants_it(project: Project, act: str):
+async def test_cancelling_or_removing_a_session_ends_its_preparation(project: Project):
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
-        session_id = await preparations.reserve(project.wish(WRITES))
-        async with anyio.create_task_group() as group:
-            group.start_soon(preparations.unwanted, session_id)
-            await anyio.lowlevel.checkpoint()
-            await getattr(supervisor, act)(session_id)
-        with pytest.raises(CommandRejected):
-            preparations.preparing(session_id, "setup")
-        with pytest.raises(CommandRejected):
-            preparations.launch(session_id, workspace=project.path)
+        for act in (supervisor.cancel, supervisor.remove):
+            session_id = await preparations.reserve(project.wish(WRITES))
+            async with anyio.create_task_group() as group:
+                group.start_soon(preparations.until_not_preparing, session_id)
+                await anyio.lowlevel.checkpoint()
+                await act(session_id)
+            with pytest.raises(CommandRejected):
+                preparations.set_step(session_id, "setup")
+            with pytest.raises(CommandRejected):
+                preparations.launch(session_id, workspace=project.path)
         assert project.processes() == {}
-        if act == "cancel":
-            assert watched.state(session_id) == "stopped"
+        assert [each.session.state for each in supervisor.all()] == ["stopped"]
 
 
-async def test_one_that_cannot_be_prepared_says_why_and_runs_nowhere(project: Project):
+async def test_a_failed_preparation_gives_the_reason_and_starts_nothing(project: Project):
     async with project.supervised() as watched:
         supervisor, preparations = watched.supervisor, watched.supervisor.preparations
         session_id = await preparations.reserve(project.wish(WRITES))
@@ -169,7 +170,7 @@ async def test_one_that_cannot_be_prepared_says_why_and_runs_nowhere(project: Pr
         assert not (project.path / "made.txt").exists()
 
 
-async def test_one_that_was_being_prepared_when_its_manager_died_is_an_error(project: Project):
+async def test_a_preparation_interrupted_by_a_manager_crash_is_an_error(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.preparations.reserve(project.wish(WRITES))
         watched.supervisor.store.save()
@@ -183,46 +184,30 @@ async def test_one_that_was_being_prepared_when_its_manager_died_is_an_error(pro
         assert project.processes() == {}
 
 
-async def test_nothing_is_started_where_something_stands_in_the_way(project: Project):
+async def test_a_start_obstacle_fails_the_session_with_its_reason(project: Project):
     async with project.supervised() as watched:
-        watched.supervisor.ready_to_run = lambda record: f"{record.label} has no worktree."
+        watched.supervisor.start_obstacle = lambda record: f"{record.label} has no worktree."
         session_id = await watched.supervisor.start(project.wish(WRITES))
         shown = await watched.at(session_id, "error")
         assert shown.session.failure
         assert shown.session.failure.text == "Do it has no worktree."
-        watched.supervisor.ready_to_run = lambda record: None
+        watched.supervisor.start_obstacle = lambda record: None
         await watched.supervisor.retry(session_id)
         await watched.at(session_id, "waiting_approval")
 
 
-async def test_a_stored_task_becomes_a_session_that_rests(project: Project):
+async def test_a_stored_task_becomes_an_idle_session(project: Project):
     wish = project.wish(WRITES, "Do it", auto_approve=True)
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(wish)
         await watched.at(session_id, "completed")
         await watched.supervisor.remove(session_id)
-        await watched.supervisor.take_in(session_id, wish)
+        await watched.supervisor.adopt_task(session_id, wish)
         assert watched.state(session_id) in ("completed", "paused")
         with pytest.raises(CommandRejected, match="already"):
-            await watched.supervisor.take_in(session_id, wish)
+            await watched.supervisor.adopt_task(session_id, wish)
         with pytest.raises(CommandRejected, match="No stored session"):
-            await watched.supervisor.take_in("3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10", wish)
+            await watched.supervisor.adopt_task("3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10", wish)
         assert project.processes() == {}
         await watched.supervisor.send(session_id, "go on")
         await watched.result(session_id, "Done again.")
-
-
-@pytest.mark.parametrize(
-    ("code", "signal", "said"),
-    [
-        (1, None, "ended with code 1."),
-        (None, 9, "ended by signal 9."),
-        (None, None, "unknown status"),
-    ],
-)
-def test_how_a_process_ended_is_said_as_far_as_it_is_known(
-    code: int | None, signal: int | None, said: str
-):
-    text = failure_of_exit(code, signal).text
-    assert said in text
-    assert "None" not in text

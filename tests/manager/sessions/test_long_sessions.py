@@ -72,9 +72,7 @@ def kept(session_id: str) -> SessionRecord:
 
 
 @pytest.mark.parametrize("rewound", [False, True])
-async def test_the_last_rows_of_a_long_session_are_told_first_and_are_right(
-    project: Project, rewound: bool
-):
+async def test_the_last_rows_of_a_long_session_are_sent_first(project: Project, rewound: bool):
     events = log_of(330, *([Rewound(to=1200)] if rewound else []))
     view = View()
     for event in events:
@@ -100,7 +98,7 @@ async def test_the_last_rows_of_a_long_session_are_told_first_and_are_right(
         )
 
 
-async def test_a_long_session_is_opened_without_reading_all_of_it_first(project: Project):
+async def test_a_long_session_opens_before_all_of_it_is_read(project: Project):
     session_id = store(project, log_of(REQUESTS))
     async with (
         project.supervised() as watched,

@@ -10,8 +10,8 @@ from rookery.core.facts import Answered, TaskOpened, UserSpoke
 from rookery.errors import CommandRejected
 from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_folders import SessionFolders, SessionOptions
-from rookery.manager.sessions.session_process import lives
-from support.manager_project import HANDS_ON, SPEAKS_LONG, WRITES, Project, kill
+from rookery.manager.sessions.session_process import is_alive
+from support.manager_project import HANDS_ON, SPEAKS_LONG, WRITES, Hosted, Project, kill
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ if TORTURE:
 
 
 @pytest.mark.parametrize("instant", SOME)
-async def test_a_manager_that_is_killed_while_it_starts_a_session_leaves_no_orphan(
+async def test_a_manager_killed_while_starting_a_session_leaves_no_orphan(
     project: Project, instant: str
 ):
     with project.hosted(project.wish(WRITES), ROOKERY_KILLPOINT=instant) as hosted:
@@ -75,7 +75,7 @@ async def test_a_manager_that_is_killed_while_it_starts_a_session_leaves_no_orph
 
 
 @pytest.mark.parametrize(("act", "instant"), DOING, ids=str)
-async def test_what_the_user_did_just_before_the_kill_is_done_once(
+async def test_a_user_action_just_before_a_kill_is_applied_once(
     project: Project, act: list[str], instant: str
 ):
     wish = project.wish(WRITES)
@@ -98,7 +98,7 @@ async def test_what_the_user_did_just_before_the_kill_is_done_once(
 
 
 @pytest.mark.parametrize("instant", RESUMING)
-async def test_what_a_session_was_resumed_with_is_said_once(project: Project, instant: str):
+async def test_the_message_that_resumes_a_session_is_delivered_once(project: Project, instant: str):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
@@ -117,7 +117,7 @@ async def test_what_a_session_was_resumed_with_is_said_once(project: Project, in
         assert [f.text for f in log if isinstance(f, UserSpoke)] == []
 
 
-async def test_sessions_go_on_without_their_manager_and_are_adopted(project: Project):
+async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Project):
     """One that waits for leave, one that works, one that is done, one that was stopped."""
     scripts = [WRITES, SPEAKS_LONG, WRITES.replace("made", "other"), WRITES.replace("made", "no")]
     wishes = [project.wish(script, auto_approve=n == 2) for n, script in enumerate(scripts)]
@@ -143,100 +143,89 @@ async def test_sessions_go_on_without_their_manager_and_are_adopted(project: Pro
         await watched.at(asks, "completed")
         assert project.processes() == before
         assert shown.record.pid in before
+        kill(shown.record.pid)
+        shown = await watched.at(works, "error")
+        assert shown.session.failure
+        assert shown.session.failure.kind == "crash", "it is watched like one of its own"
 
 
-async def killed_with_its_manager(project: Project, state: str, wish: SessionOptions) -> str:
-    """As a reboot leaves a session: nobody has seen its process end."""
-    with project.hosted(wish) as hosted:
-        session_id = hosted.hear(state)
-        for pid in project.processes():
-            if pid != hosted.process.pid:
-                hosted.process.send_signal(signal.SIGSTOP)
-                kill(pid)
-        hosted.kill()
+async def killed_with_its_manager(project: Project, *left: tuple[str, SessionOptions]) -> list[str]:
+    """As a reboot leaves sessions: nobody has seen their processes end."""
+    states, wishes = zip(*left, strict=True)
+    with project.hosted(*wishes) as hosted:
+        ids = hosted.come_to(*states)
+        _kill_all(project, hosted)
     await project.quiet()
-    return session_id
+    return ids
 
 
-async def test_what_died_at_work_is_paused_and_can_be_resumed(project: Project):
-    session_id = await killed_with_its_manager(project, "streaming", project.wish(SPEAKS_LONG))
+def _kill_all(project: Project, hosted: Hosted) -> None:
+    hosted.process.send_signal(signal.SIGSTOP)
+    for pid in project.processes():
+        if pid != hosted.process.pid:
+            kill(pid)
+    hosted.kill()
+
+
+async def test_questions_survive_a_reboot_and_an_answer_starts_the_process(project: Project):
+    """What died at work is paused, a question is still asked, and its answer counts for no other
+    question."""
+    scripts = {name: WRITES.replace("made", name) for name in ("made", "no", "there")}
+    works, asks, refuses, changed, words = await killed_with_its_manager(
+        project,
+        ("streaming", project.wish(SPEAKS_LONG)),
+        *(("waiting_approval", project.wish(script)) for script in scripts.values()),
+        ("waiting_input", project.wish(ASKS)),
+    )
+    (project.path / "there.txt").write_text("there by now\n")
+    async with project.opened() as looking:
+        assert len(looking.inbox()) == 4
     async with project.supervised() as watched:
-        shown = watched.supervisor.session(session_id)
+        supervisor = watched.supervisor
+        shown = supervisor.session(works)
         assert shown
         assert (shown.session.state, shown.record.pid) == ("paused", None)
-        await watched.supervisor.resume(session_id)
-        await watched.at(session_id, "streaming")
-
-
-async def test_a_question_survives_a_reboot_and_its_answer_starts_the_process(project: Project):
-    session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
-    async with project.opened() as looking:
-        assert len(looking.inbox()) == 1
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        assert watched.state(session_id) == "waiting_approval"
-        (question,) = supervisor.inbox()
-        assert (question.row.ask, bool(question.row.digest)) == ("tool", True)
+        questions = {each.session_id: each.row for each in supervisor.inbox()}
+        assert {each: questions[each].ask for each in (asks, refuses, changed, words)} == {
+            **dict.fromkeys((asks, refuses, changed), "tool"),
+            words: "followup",
+        }
+        assert watched.state(words) == "waiting_input"
+        question = questions[asks]
         assert not project.processes()
         with pytest.raises(CommandRejected, match="changed since you saw it"):
-            await supervisor.approve(session_id, question.row.ts, terms=Terms(digest="other"))
-        assert watched.state(session_id) == "waiting_approval"
-        terms = Terms(digest=question.row.digest)
-        await supervisor.approve(session_id, question.row.ts, terms=terms)
-        assert supervisor.find(session_id).holds_answer
-        await watched.at(session_id, "completed")
-        assert not supervisor.find(session_id).holds_answer
-        assert (project.path / "made.txt").read_text() == "one\n"
-    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
-    assert [fact.ask for fact in answers] == ["resume_task", "tool"]
+            await supervisor.approve(asks, question.ts, terms=Terms(digest="other"))
+        assert watched.state(asks) == "waiting_approval"
+        await supervisor.approve(asks, question.ts, terms=Terms(digest=question.digest))
+        assert supervisor.find(asks).holds_answer
+        await watched.at(asks, "completed")
+        assert not supervisor.find(asks).holds_answer
+        await supervisor.reject(refuses, questions[refuses].ts, "not this")
+        digest = questions[changed].digest
+        await supervisor.approve(changed, questions[changed].ts, terms=Terms(digest=digest))
+        await supervisor.send(words, "Euro", ask_ts=questions[words].ts)
+        for session_id in (refuses, changed, words):
+            await watched.at(session_id, "completed")
+        await supervisor.resume(works)
+        await watched.at(works, "streaming")
+    files = {path.name: path.read_text() for path in project.path.iterdir()}
+    assert files == {"made.txt": "one\n", "there.txt": "there by now\n"}
+    assert answers(project, asks) == [("resume_task", "yes", ""), ("tool", "yes", "")]
+    assert answers(project, refuses)[1:] == [("tool", "no", "not this")]
+    assert answers(project, words)[1:] == [("followup", "message", "Euro")]
 
 
-async def test_an_answer_given_after_a_reboot_does_not_count_for_another_question(
-    project: Project,
-):
-    session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
-    (project.path / "made.txt").write_text("there by now\n")
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        (question,) = supervisor.inbox()
-        terms = Terms(digest=question.row.digest)
-        await supervisor.approve(session_id, question.row.ts, terms=terms)
-        await watched.at(session_id, "completed")
-    assert (project.path / "made.txt").read_text() == "there by now\n"
+def answers(project: Project, session_id: str) -> list[tuple[str, str, str]]:
+    facts = [e.fact for e in project.log(session_id)]
+    return [(f.ask, f.reply, f.text) for f in facts if isinstance(f, Answered)]
 
 
-async def test_a_rejection_and_an_answer_in_words_survive_a_reboot_too(project: Project):
-    session_id = await killed_with_its_manager(project, "waiting_approval", project.wish(WRITES))
-    async with project.supervised() as watched:
-        (question,) = watched.supervisor.inbox()
-        await watched.supervisor.reject(session_id, question.row.ts, "not this")
-        await watched.at(session_id, "completed")
-    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
-    assert [(fact.ask, fact.reply, fact.text) for fact in answers[1:]] == [
-        ("tool", "no", "not this")
-    ]
-    assert not (project.path / "made.txt").exists()
-
-    session_id = await killed_with_its_manager(project, "waiting_input", project.wish(ASKS))
-    async with project.supervised() as watched:
-        assert watched.state(session_id) == "waiting_input"
-        question = next(each for each in watched.supervisor.inbox() if each.row.ask == "followup")
-        await watched.supervisor.send(session_id, "Euro", ask_ts=question.row.ts)
-        await watched.at(session_id, "completed")
-    answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
-    assert [(fact.ask, fact.text) for fact in answers[1:]] == [("followup", "Euro")]
-
-
-async def test_a_question_of_a_sub_task_survives_a_reboot_too(project: Project):
+async def test_a_question_of_a_subtask_survives_a_reboot(project: Project):
     acts = {"waiting_approval": ["approve"]}
     with project.hosted(project.wish(HANDS_ON), acts=acts) as hosted:
         session_id = hosted.hear("waiting_approval")
         hosted.hear("waiting_approval")
-        for pid in project.processes():
-            if pid != hosted.process.pid:
-                hosted.process.send_signal(signal.SIGSTOP)
-                kill(pid)
-        hosted.kill()
+        _kill_all(project, hosted)
     await project.quiet()
     async with project.supervised() as watched:
         supervisor = watched.supervisor
@@ -251,9 +240,7 @@ async def test_a_question_of_a_sub_task_survives_a_reboot_too(project: Project):
 
 
 @pytest.mark.parametrize("script", [WRITES, HANDS_ON], ids=["its own", "of a sub-task"])
-async def test_a_question_outlives_a_process_that_the_system_tells_to_end(
-    project: Project, script: str
-):
+async def test_a_question_survives_sigterm_of_its_process(project: Project, script: str):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(script))
@@ -276,23 +263,15 @@ async def test_a_question_outlives_a_process_that_the_system_tells_to_end(
         assert (project.path / "made.txt").read_text() == "one\n"
 
 
-async def test_a_process_of_the_system_before_a_reboot_is_not_mistaken_for_another(
-    project: Project,
-):
-    async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
-        await watched.at(session_id, "waiting_approval")
-        mark = SessionFolders(project.places).of(session_id).mark()
-        assert mark
-        assert lives(mark)
-        assert not lives(replace(mark, boot="of another system"))
-        assert lives(replace(mark, boot=""))  # as it was written before
-
-
-async def test_what_happens_while_nobody_listens_is_seen_later(project: Project):
+async def test_a_killed_process_stays_an_error_after_a_manager_restart(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         asked = await watched.asked(session_id)
+        mark = SessionFolders(project.places).of(session_id).mark()
+        assert mark
+        assert is_alive(mark)
+        assert not is_alive(replace(mark, boot="of another system")), "it is another process by now"
+        assert is_alive(replace(mark, boot=""))  # as it was written before
         kill((await watched.at(session_id, "waiting_approval")).record.pid)
         await watched.at(session_id, "error")
     async with project.supervised() as watched:
@@ -301,7 +280,7 @@ async def test_what_happens_while_nobody_listens_is_seen_later(project: Project)
         assert await watched.asked(session_id) > asked
 
 
-async def test_leaving_ends_nothing_and_a_stop_that_was_not_heard_is_said_again(project: Project):
+async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(project: Project):
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("waiting_approval")
         hosted.process.send_signal(signal.SIGINT)
@@ -318,20 +297,8 @@ async def test_leaving_ends_nothing_and_a_stop_that_was_not_heard_is_said_again(
         assert (shown.session.state, shown.session.pending_ask.ask) == ("stopped", "resume_task")
 
 
-async def test_a_damaged_list_is_put_together_from_what_the_sessions_tell(project: Project):
+async def test_a_second_manager_is_read_only_and_a_damaged_list_is_rebuilt(project: Project):
     content = '{"version": 1, "sessions": ['
-    with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
-        hosted.kill()
-    project.file.write_text(content)
-    async with project.supervised() as watched:
-        assert watched.state(session_id) == "waiting_approval"
-        assert "was damaged" in watched.supervisor.notices[0]
-        (aside,) = project.file.parent.glob("*.corrupt-*")
-        assert aside.read_text() == content
-
-
-async def test_a_second_manager_only_looks(project: Project):
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("waiting_approval")
         saved = project.file.read_text()
@@ -346,11 +313,15 @@ async def test_a_second_manager_only_looks(project: Project):
         assert len(project.processes()) == 1
         assert len(project.file.read_text()) >= len(saved) - 100
         hosted.kill()
-    async with project.supervised():
-        pass
+    project.file.write_text(content)
+    async with project.supervised() as watched:
+        assert watched.state(session_id) == "waiting_approval", "as the session tells it"
+        assert "was damaged" in watched.supervisor.notices[0]
+        (aside,) = project.file.parent.glob("*.corrupt-*")
+        assert aside.read_text() == content
 
 
-async def test_an_unwanted_process_is_ended_at_the_next_start(project: Project):
+async def test_the_process_of_a_failed_session_is_ended_at_the_next_start(project: Project):
     """Its session had failed, and its manager was killed before it could end the process."""
     with project.hosted(project.wish(WRITES)) as hosted:
         hosted.hear("waiting_approval")
@@ -366,18 +337,7 @@ async def test_an_unwanted_process_is_ended_at_the_next_start(project: Project):
         await watched.until(shown.record.session_id, lambda _: not project.processes())
 
 
-async def test_an_adopted_process_that_is_killed_is_an_error(project: Project):
-    with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
-        hosted.kill()
-    async with project.supervised() as watched:
-        kill((await watched.at(session_id, "waiting_approval")).record.pid)
-        shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.kind == "crash"
-
-
-async def test_a_list_of_somebody_elses_starts_nothing(project: Project):
+async def test_a_session_list_without_start_options_starts_nothing(project: Project):
     """It lies in the project; what may be run, and with what rights, does not."""
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))

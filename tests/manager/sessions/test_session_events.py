@@ -17,7 +17,7 @@ from rookery.manager.sessions.session_events import (
     SayCompletionResult,
 )
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_task import ProcessReport, told
+from rookery.manager.sessions.session_task import ProcessReport, read_row
 from support.session_samples import ASK_TS, GENERATION, standing
 
 HEARD = ProcessReport(generation=1)
@@ -59,31 +59,31 @@ def asks(kind: str | None, text: str | None = None, **more: Any) -> Message:
         (asks("tool", "{}", answered=True), AskAnswered(**AT)),
     ],
 )
-def test_each_row_is_its_event(message: Message, event: AgentMessage | None):
-    assert told(HEARD, message).event == event
+def test_each_row_gives_its_event(message: Message, event: AgentMessage | None):
+    assert read_row(HEARD, message).event == event
 
 
 @pytest.mark.parametrize(
     "message", [says("api_req_started"), asks("tool", "{}"), says("completion_result", "done")]
 )
-def test_an_event_comes_once(message: Message):
-    first = told(HEARD, message)
+def test_a_repeated_row_gives_no_second_event(message: Message):
+    first = read_row(HEARD, message)
     assert first.event is not None
-    assert told(first.heard, message).event is None
+    assert read_row(first.report, message).event is None
 
 
-def test_an_ask_is_an_event_when_it_is_complete_and_not_again_when_it_is_told_in_part():
-    growing = told(HEARD, asks("tool", "{", partial=True))
-    complete = told(growing.heard, asks("tool", "{}"))
+def test_an_ask_gives_one_event_when_it_is_complete():
+    growing = read_row(HEARD, asks("tool", "{", partial=True))
+    complete = read_row(growing.report, asks("tool", "{}"))
     assert complete.event == AgentAsked(**AT, ask="tool", text="{}")
-    assert told(complete.heard, asks("tool", "{", partial=True)).event is None
+    assert read_row(complete.report, asks("tool", "{", partial=True)).event is None
 
 
-def test_the_prompt_of_a_new_task_is_no_news():
-    heard = replace(HEARD, new_task=True)
-    assert told(heard, says("text", "do it")).event is None
-    begun = told(heard, says("api_req_started")).heard
-    assert told(begun, replace(says("text", "hello"), ts=6)).event == ActivityEvent(
+def test_the_prompt_of_a_new_task_gives_no_event():
+    report = replace(HEARD, new_task=True)
+    assert read_row(report, says("text", "do it")).event is None
+    begun = read_row(report, says("api_req_started")).report
+    assert read_row(begun, replace(says("text", "hello"), ts=6)).event == ActivityEvent(
         generation=1, ts=6
     )
 
@@ -91,13 +91,13 @@ def test_the_prompt_of_a_new_task_is_no_news():
 @pytest.mark.parametrize(
     "message", [asks("tool", "{}"), says("text", "x"), says("api_req_started")]
 )
-def test_the_past_a_resumed_process_repeats_is_no_news(message: Message):
-    assert told(replace(HEARD, stored_ts=5), message).event is None
-    assert told(replace(HEARD, stored_ts=4), message).event is not None
+def test_rows_repeated_by_a_resumed_process_give_no_event(message: Message):
+    assert read_row(replace(HEARD, stored_ts=5), message).event is None
+    assert read_row(replace(HEARD, stored_ts=4), message).event is not None
 
 
-def test_an_ask_answered_elsewhere_lets_the_session_go_on():
+def test_an_ask_answered_elsewhere_continues_the_session():
     row = Message(ts=ASK_TS, type="ask", ask="tool", content="{}", answered=True)
-    event = told(ProcessReport(generation=GENERATION), row).event
+    event = read_row(ProcessReport(generation=GENERATION), row).event
     assert isinstance(event, AskAnswered)
     assert advance(standing(SessionState.WAITING_APPROVAL), event).state is SessionState.STREAMING

@@ -25,7 +25,7 @@ def ids(records: tuple[SessionRecord, ...]) -> str:
     return " ".join(record.session_id for record in records)
 
 
-def test_what_is_pending_or_active_comes_first_then_the_history_newest_first():
+def test_pending_and_active_sessions_come_before_the_newest_history():
     records = [
         one("done", "completed", 9),
         one("old", "stopped", 1),
@@ -40,7 +40,7 @@ def test_what_is_pending_or_active_comes_first_then_the_history_newest_first():
     assert ids(archived_records(records)) == "away"
 
 
-def test_nothing_is_dropped_because_there_is_much():
+def test_a_long_list_keeps_every_session():
     assert len(active_first(one(str(number)) for number in range(5000))) == 5000
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_dropped_because_there_is_much():
         ("straße", "b"),
     ],
 )
-def test_a_search_finds_what_holds_every_word(words: str, hits: str):
+def test_a_search_finds_sessions_that_contain_every_word(words: str, hits: str):
     records = [
         one("a", label="Fix it", title="The parser breaks", model="tiny-model"),
         one("b", prompt="Fix STRASSE", parallel_mode=ParallelMode(branch="agent/docs")),
@@ -66,7 +66,7 @@ def test_a_search_finds_what_holds_every_word(words: str, hits: str):
     assert ids(matching(records, words)) == hits
 
 
-def test_the_badge_counts_what_needs_attention():
+def test_the_badge_counts_sessions_that_need_attention():
     records = [one(state, state) for state in SessionState if state != "idle"]
     unread = [replace(record, unread=True) for record in records]
     away = [replace(record, session_id="x", archived=True) for record in unread]

@@ -55,11 +55,11 @@ def gone(session: Session) -> Session:
 
 
 def answer(reply: str, text: str = "") -> AnswerOrder:
-    return AnswerOrder(ask_ts=ASK_TS, reply=reply, letter=UserMessage(text=text))
+    return AnswerOrder(ask_ts=ASK_TS, reply=reply, message=UserMessage(text=text))
 
 
-def respawn(*letters: UserMessage) -> Respawn:
-    return Respawn(generation=NEXT, letters=letters)
+def respawn(*messages: UserMessage) -> Respawn:
+    return Respawn(generation=NEXT, messages=messages)
 
 
 STOPPING = replace(
@@ -67,7 +67,7 @@ STOPPING = replace(
 )
 
 ORDERS: list[tuple[str, Session, Event, Order | None]] = [
-    ("start", Session(), StartEvent(text="hi"), StartTask(generation=1, letters=HI)),
+    ("start", Session(), StartEvent(text="hi"), StartTask(generation=1, messages=HI)),
     ("approve", standing(S.WAITING_APPROVAL), ApproveEvent(ask_ts=ASK_TS), answer("yes")),
     (
         "approve with a note",
@@ -104,7 +104,7 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
     ("retry", standing(S.ERROR), RetryEvent(), answer("yes")),
     ("resume the failed", standing(S.ERROR), ResumeEvent(), answer("yes")),
     ("retry without a process", gone(standing(S.ERROR)), RetryEvent(), respawn()),
-    ("words while it works", standing(S.STREAMING), SEND, Deliver(letters=HI)),
+    ("words while it works", standing(S.STREAMING), SEND, Deliver(messages=HI)),
     ("cancel", standing(S.STREAMING), CancelEvent(), CancelOrder()),
     ("cancel a creation", standing(S.CREATING, created=False), CancelEvent(), Terminate()),
     ("cancel without a process", gone(standing(S.PAUSED)), CancelEvent(), None),
@@ -168,7 +168,7 @@ def test_events_of_other_generations_change_nothing(state: S, generation: int):
         asked("payment_required_prompt"),
     ],
 )
-def test_a_process_that_is_done_with_is_not_heard_again(closing: Event):
+def test_events_of_a_closed_process_are_ignored(closing: Event):
     before = advance(standing(S.STREAMING), closing)
     for event in [
         asked("tool", ts=NEWER + 1),
@@ -180,7 +180,7 @@ def test_a_process_that_is_done_with_is_not_heard_again(closing: Event):
 
 
 @pytest.mark.parametrize("kind", ["tool", "followup", "completion_result", "api_req_failed"])
-def test_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
+def test_after_a_stop_only_a_resume_ask_is_accepted(kind: str):
     stopped = advance(standing(S.STREAMING), CancelEvent())
     late = advance(stopped, asked(kind))
     assert (late.state, late.pending_ask) == (S.STOPPED, None)
@@ -192,7 +192,7 @@ def test_after_a_stop_only_the_offer_to_resume_is_heard(kind: str):
 
 
 @pytest.mark.parametrize("ts", [ASK_TS - 1, ASK_TS])
-def test_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
+def test_an_event_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
     before = standing(S.WAITING_APPROVAL)
     assert advance(before, ActivityEvent(generation=GENERATION, ts=ts)) == before
     assert advance(before, SayCompletionResult(generation=GENERATION, ts=ts)) == before
@@ -201,7 +201,7 @@ def test_what_is_not_newer_than_the_open_ask_does_not_settle_it(ts: int):
 
 
 @pytest.mark.parametrize("ask_ts", [ASK_TS - 1, ASK_TS + 1, -1])
-def test_an_answer_to_another_ask_answers_nothing(ask_ts: int):
+def test_an_answer_to_another_ask_is_ignored(ask_ts: int):
     before = standing(S.WAITING_APPROVAL)
     for event in [
         ApproveEvent(ask_ts=ask_ts),
@@ -217,42 +217,42 @@ def test_an_answer_to_another_ask_answers_nothing(ask_ts: int):
 def test_queued_text_never_answers_an_ask_it_was_not_written_for(state: S, ask_ts: int | None):
     before = standing(state)
     done = step(before, SendEvent(text="hi", ask_ts=ask_ts))
-    assert (done.session, done.orders) == (before, (Deliver(letters=HI),))
+    assert (done.session, done.orders) == (before, (Deliver(messages=HI),))
 
 
 # ── the outbox ──────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_said_in_creation_is_delivered_in_order_once_the_session_is_announced():
+def test_messages_sent_during_creation_are_delivered_in_order():
     session = advance(Session(session_id="s"), StartEvent(text="task"))
     for text in ("one", "two"):
         done = step(session, SendEvent(text=text))
         assert done.orders == ()
         session = done.session
     done = step(session, SessionCreated(generation=1, session_id="s"))
-    assert done.orders == (Deliver(letters=(UserMessage(text="one"), UserMessage(text="two"))),)
+    assert done.orders == (Deliver(messages=(UserMessage(text="one"), UserMessage(text="two"))),)
     assert done.session.outbox == ()
 
 
-def test_a_failed_start_loses_neither_the_prompt_nor_what_was_said_since():
+def test_a_failed_start_keeps_the_prompt_and_later_messages():
     session = advance(Session(session_id="s"), StartEvent(text="task"))
     session = advance(session, SendEvent(text="more"))
     session = advance(session, ProcessError(generation=1, text="no such file"))
     done = step(session, RetryEvent())
-    letters = (UserMessage(text="task"), UserMessage(text="more"))
-    assert done.orders == (Respawn(generation=2, letters=letters),)
+    messages = (UserMessage(text="task"), UserMessage(text="more"))
+    assert done.orders == (Respawn(generation=2, messages=messages),)
     announced = step(done.session, SessionCreated(generation=2, session_id="s"))
     assert (announced.session.outbox, announced.orders) == ((), ())
 
 
-def test_nothing_is_delivered_to_what_is_stopping_and_nothing_twice():
+def test_a_stopping_session_gets_no_messages_and_none_arrives_twice():
     session = advance(Session(session_id="s"), StartEvent(text="task"))
     session = advance(session, SendEvent(text="more"))
     session = advance(session, CancelEvent())
     done = step(session, SessionCreated(generation=1, session_id="s"))
     assert done.orders == ()
     resumed = step(done.session, ResumeEvent())
-    assert resumed.orders == (Respawn(generation=2, letters=(UserMessage(text="more"),)),)
+    assert resumed.orders == (Respawn(generation=2, messages=(UserMessage(text="more"),)),)
 
 
 def test_a_respawned_process_takes_input_only_after_it_announced_itself():
@@ -260,7 +260,7 @@ def test_a_respawned_process_takes_input_only_after_it_announced_itself():
     done = step(session, SEND)
     assert (done.orders, done.session.outbox) == ((), HI)
     announced = step(done.session, SessionCreated(generation=NEXT, session_id="s"))
-    assert announced.orders == (Deliver(letters=HI),)
+    assert announced.orders == (Deliver(messages=HI),)
 
 
 # ── what is kept beside the state ───────────────────────────────────────────────────────
@@ -268,10 +268,7 @@ def test_a_respawned_process_takes_input_only_after_it_announced_itself():
 
 def test_start_session_resets_everything_but_the_ids():
     before = replace(
-        standing(S.COMPLETED),
-        completion_text="done",
-        last_exit=LastExit(code=0),
-        outbox=HI,
+        standing(S.COMPLETED), completion_text="done", last_exit=LastExit(code=0), outbox=HI
     )
     assert advance(before, StartEvent(text="again")) == Session(
         session_id="s",
@@ -284,7 +281,7 @@ def test_start_session_resets_everything_but_the_ids():
     )
 
 
-def test_a_session_is_born_of_its_announcement_and_a_request_in_either_order():
+def test_a_session_streams_after_announcement_and_request_in_any_order():
     session = advance(Session(session_id="s"), StartEvent(text="task"))
     created = SessionCreated(generation=1, session_id="renamed")
     request = ApiReqStarted(generation=1, ts=2)
@@ -322,7 +319,7 @@ def test_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
         ApiReqStarted(generation=GENERATION, ts=NEWER + 1),
     ],
 )
-def test_what_the_agent_does_next_drops_a_deferred_ask(event: Event):
+def test_the_next_agent_event_drops_a_deferred_ask(event: Event):
     deferred = advance(standing(S.CREATING, created=False), asked("tool"))
     dropped = advance(deferred, event)
     assert (dropped.deferred_ask, dropped.answered_ask_ts) == (None, NEWER)
@@ -346,7 +343,7 @@ def test_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: Event):
     assert (after.pending_ask, after.answered_ask_ts) == (None, ASK_TS)
 
 
-def test_side_effects_in_cells():
+def test_events_update_result_ask_failure_and_exit():
     working, failed = standing(S.STREAMING), standing(S.ERROR)
     said = advance(working, SayCompletionResult(generation=GENERATION, ts=NEWER, text="done"))
     assert said.completion_text == "done"
@@ -363,14 +360,14 @@ def test_side_effects_in_cells():
     )
 
 
-def test_a_crash_does_not_hide_what_failed_before_it():
+def test_a_crash_keeps_the_earlier_failure():
     failed = advance(standing(S.STREAMING), asked("api_req_failed", "The provider is down."))
     crashed = advance(failed, ProcessExit(generation=GENERATION, code=1))
     assert crashed.failure == failed.failure
     assert crashed.last_exit == LastExit(code=1)
 
 
-def test_a_failure_is_over_when_the_session_goes_on():
+def test_a_failure_is_cleared_when_the_session_continues():
     failed = advance(standing(S.STREAMING), asked("api_req_failed"))
     for event in [RetryEvent(), CancelEvent(), ActivityEvent(generation=GENERATION, ts=NEWER + 1)]:
         assert advance(failed, event).failure is None
@@ -402,25 +399,33 @@ def test_a_failure_is_over_when_the_session_goes_on():
         ("mistake_limit_reached", "Guide me.", "mistakes", "Guide me."),
     ],
 )
-def test_the_kind_and_the_sentence_of_a_failure(ask: str, text: str, kind: str, shown: str | None):
+def test_each_failed_ask_gives_its_failure_kind_and_text(
+    ask: str, text: str, kind: str, shown: str | None
+):
     failure = failure_of_ask(ask, text)
     assert (failure.kind, failure.text) == (kind, shown or text)
 
 
 @pytest.mark.parametrize("text", ["", '{"code": 7}', "[1, 2]", '{"message": 3}'])
-def test_raw_json_is_never_the_message(text: str):
+def test_raw_json_is_never_the_failure_text(text: str):
     failure = failure_of_ask("api_req_failed", text)
     assert failure.text.startswith("The request to the model failed.")
 
 
 @pytest.mark.parametrize(
-    ("code", "by", "part"), [(1, None, "ended with code 1"), (None, 9, "ended by signal 9")]
+    ("code", "by", "part"),
+    [
+        (1, None, "ended with code 1."),
+        (None, 9, "ended by signal 9."),
+        (None, None, "unknown status"),
+    ],
 )
-def test_a_crash_says_how_it_ended(code: int | None, by: int | None, part: str):
+def test_a_crash_reports_the_known_exit_code_or_signal(code: int | None, by: int | None, part: str):
     after = advance(standing(S.STREAMING), ProcessExit(generation=GENERATION, code=code, signal=by))
     assert after.failure is not None
     assert after.failure.kind is ErrorKind.CRASH
     assert part in after.failure.text
+    assert "None" not in after.failure.text
 
 
 NO_MODEL = "No model available: no key is set.\nDo one of these:\n  rookery auth anthropic"
@@ -432,13 +437,13 @@ NO_MODEL = "No model available: no key is set.\nDo one of these:\n  rookery auth
         (3, f"note: x\nError: {NO_MODEL}\n", ErrorKind.AUTH, NO_MODEL),
         (3, "Error: The key is missing.", ErrorKind.AUTH, "The key is missing."),
         (3, "Error: No model was chosen, but x.", ErrorKind.MODEL, "No model was chosen, but x."),
-        (2, "Error: Choose a model of x.", ErrorKind.MODEL, None),
+        (2, "Error: Choose a model for x.", ErrorKind.MODEL, None),
         (9, "Error: The disk is full.", ErrorKind.EARLY_EXIT, "The disk is full."),
         (1, "Traceback\n  x\nValueError: y\n\n", ErrorKind.EARLY_EXIT, "ValueError: y"),
         (3, " \n", ErrorKind.CRASH, None),
     ],
 )
-def test_a_process_that_ended_before_it_began_has_said_why(
+def test_a_process_that_exits_during_start_reports_its_log(
     code: int, log: str, kind: ErrorKind, text: str | None
 ):
     begun = advance(Session(session_id="s"), StartEvent(text="Do it"))

@@ -21,7 +21,7 @@ from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
 from rookery.manager.sessions.session_task import last_ask
-from rookery.manager.sessions.stored_session import rebuilt
+from rookery.manager.sessions.stored_session import rebuild_session
 from support.session_simulation import EVENT_OF, LIVELY, Move, World
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -35,9 +35,9 @@ def check(world: World, story: list[str]) -> None:
     ask = last_ask(world.messages)
     told = "\n".join(story)
     # a process the machine gave up may still linger, so that one is found alive proves nothing
-    assert rebuilt(world.record, ask, alive=True) == expected(live), told
+    assert rebuild_session(world.record, ask, alive=True) == expected(live), told
     if not live.process_open:
-        assert rebuilt(world.record, ask, alive=False) == expected(live), told
+        assert rebuild_session(world.record, ask, alive=False) == expected(live), told
     waits = live.state in (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
     assert not waits or (live.process_open and live.pending_ask), told
     assert live.stop_requested is (live.state is SessionState.STOPPED), told
@@ -71,7 +71,7 @@ def random_life(seed: int) -> list[Move]:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_whatever_happens_rebuilding_gives_the_live_session(batch: int):
+def test_rebuilding_random_histories_gives_the_live_session(batch: int):
     reached: Counter[SessionState] = Counter()
     for seed in range(batch * LIVES, (batch + 1) * LIVES):
         reached[live_through(random_life(seed)).session.state] += 1
@@ -80,15 +80,15 @@ def test_whatever_happens_rebuilding_gives_the_live_session(batch: int):
 
 @settings(max_examples=40 if not TORTURE else 5000, deadline=None)
 @given(moves=MOVES)
-def test_rebuilding_gives_the_live_session_from_any_beginning(moves: list[Move]):
+def test_rebuilding_any_event_sequence_gives_the_live_session(moves: list[Move]):
     live_through(moves)
 
 
 @settings(max_examples=40 if not TORTURE else 5000, deadline=None)
 @given(moves=MOVES, more=MOVES)
-def test_a_rebuilt_session_goes_on_as_the_live_one_would(moves: list[Move], more: list[Move]):
+def test_a_rebuilt_session_continues_like_the_live_one(moves: list[Move], more: list[Move]):
     world = live_through([("start", 0), *moves])
-    world.session = rebuilt(world.record, last_ask(world.messages), alive=True)
+    world.session = rebuild_session(world.record, last_ask(world.messages), alive=True)
     for move in more:
         world.play(move)
         check(world, [])
@@ -155,11 +155,11 @@ def test_each_row_gives_its_state(case: list[str]):
         last_exit=LastExit(code=0) if life == "ended" else None,
     )
     for alive in {"alive": ALIVE, "either": EITHER}.get(life, DEAD):
-        assert rebuilt(record, ask, alive=alive).state == state
+        assert rebuild_session(record, ask, alive=alive).state == state
 
 
 def test_without_a_record_a_session_is_idle():
-    assert rebuilt(None, TOOL, alive=True) == Session()
+    assert rebuild_session(None, TOOL, alive=True) == Session()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_without_a_record_a_session_is_idle():
         (True, False, TOOL, "waiting_approval"),
     ],
 )
-def test_a_living_session_is_in_creation_until_it_is_announced_and_works(
+def test_a_live_session_is_creating_until_announced_and_working(
     announced: bool, requested: bool, ask: PendingAsk | None, state: str
 ):
     record = SessionRecord(
@@ -182,32 +182,32 @@ def test_a_living_session_is_in_creation_until_it_is_announced_and_works(
         saw_session_created=announced,
         saw_api_req_started=requested,
     )
-    session = rebuilt(record, ask, alive=True)
+    session = rebuild_session(record, ask, alive=True)
     assert session.state == state
     assert session.deferred_ask == (ask if state == "creating" else None)
 
 
-def test_an_interrupted_creation_says_so_and_keeps_what_was_to_be_done():
+def test_an_interrupted_creation_is_reported_and_keeps_its_prompt():
     world = World()
     world.play(("start", 7))
-    session = rebuilt(world.record, None, alive=False)
+    session = rebuild_session(world.record, None, alive=False)
     assert session.failure is not None
     assert session.failure.kind == "creation_interrupted"
     assert [letter.text for letter in session.outbox] == ["task 7"]
 
 
-def test_the_stored_state_decides_nothing():
+def test_the_stored_state_is_ignored_when_rebuilding():
     world = live_through([("start", 0), ("created", 0), ("request", 0), ("ask", 0)])
     assert world.record is not None
     for shown in SessionState:
         record = replace(world.record, state=shown)
-        assert rebuilt(record, last_ask(world.messages), alive=True) == world.session
+        assert rebuild_session(record, last_ask(world.messages), alive=True) == world.session
 
 
-def test_a_failure_nobody_was_there_to_hear_is_told_from_the_ask():
+def test_a_missed_failure_is_rebuilt_from_the_ask():
     record = SessionRecord(session_id="s", status=SessionStatus.RUNNING, process_open=True)
     ask = PendingAsk(ask="api_req_failed", ts=4, text="401: who are you?")
-    assert rebuilt(record, ask, alive=True).failure == Failure(kind="auth", text=ask.text)
+    assert rebuild_session(record, ask, alive=True).failure == Failure(kind="auth", text=ask.text)
 
 
 def says(kind: str, ts: int = 1, **more: object) -> Message:
@@ -234,13 +234,15 @@ def asks(kind: str | None, ts: int = 2, **more: object) -> Message:
         ([asks(None)], None),
     ],
 )
-def test_the_last_ask_is_what_the_messages_end_with(messages: list[Message], kind: str | None):
+def test_the_last_ask_is_found_at_the_end_of_the_messages(
+    messages: list[Message], kind: str | None
+):
     found = last_ask(messages)
     assert (found.ask if found else None) == kind
 
 
-def test_what_a_stopped_process_asked_while_nobody_listened_is_not_open():
+def test_a_missed_ask_of_a_stopped_process_is_not_pending():
     record = SessionRecord(session_id="s", status=SessionStatus.STOPPED, process_open=True)
-    assert rebuilt(record, TOOL, alive=True).pending_ask is None
+    assert rebuild_session(record, TOOL, alive=True).pending_ask is None
     offer = PendingAsk(ask="resume_task", ts=9)
-    assert rebuilt(record, offer, alive=True).pending_ask == offer
+    assert rebuild_session(record, offer, alive=True).pending_ask == offer

@@ -10,8 +10,8 @@ from rookery.manager.sessions.session_record import (
     SessionRecord,
     flags,
     label_of,
-    noted,
-    recorded,
+    updated_record,
+    with_log_line,
 )
 from rookery.manager.sessions.session_states import SessionState
 from support.session_samples import standing
@@ -66,17 +66,17 @@ def test_flags_of_an_unread_session_in_a_worktree(name: str, states: str):
         assert getattr(flags(standing(state), WORKTREE), name) is (state in states.split()), state
 
 
-def test_without_a_branch_there_is_nothing_to_pull():
+def test_a_session_without_a_branch_cannot_create_a_pull_request():
     record = replace(LOCAL, parallel_mode=ParallelMode())
     assert not flags(standing(SessionState.COMPLETED), record).can_create_pull_request
 
 
-def test_the_warning_is_for_sessions_that_approve_by_themselves():
+def test_the_auto_mode_warning_is_only_for_auto_approving_sessions():
     record = replace(LOCAL, auto_approve=False)
     assert not flags(standing(SessionState.STREAMING), record).show_auto_mode_warning
 
 
-def test_only_an_agent_that_made_too_many_mistakes_takes_guidance():
+def test_guidance_is_offered_after_the_mistake_limit():
     session = replace(
         standing(SessionState.ERROR), pending_ask=PendingAsk(ask="mistake_limit_reached", ts=1)
     )
@@ -96,17 +96,17 @@ def test_only_an_agent_that_made_too_many_mistakes_takes_guidance():
         ("stopped", "stopped"),
     ],
 )
-def test_the_status_of_each_state_and_when_it_ended(state: str, status: str):
-    record = recorded(LOCAL, standing(SessionState(state)), now=7, selected=True)
+def test_each_state_sets_its_status_and_end_time(state: str, status: str):
+    record = updated_record(LOCAL, standing(SessionState(state)), now=7, selected=True)
     ended = status in ("done", "error", "stopped")
     assert (record.state, record.status, record.end_time) == (state, status, 7 if ended else None)
 
 
-def test_the_end_is_when_it_ended_and_is_cleared_when_it_runs_again():
+def test_the_end_time_stays_until_the_session_runs_again():
     done = standing(SessionState.COMPLETED)
-    record = recorded(LOCAL, done, now=7, selected=True)
-    assert recorded(record, done, now=9, selected=True).end_time == 7
-    again = recorded(record, standing(SessionState.STREAMING), now=9, selected=True)
+    record = updated_record(LOCAL, done, now=7, selected=True)
+    assert updated_record(record, done, now=9, selected=True).end_time == 7
+    again = updated_record(record, standing(SessionState.STREAMING), now=9, selected=True)
     assert again.end_time is None
 
 
@@ -122,22 +122,22 @@ def test_the_end_is_when_it_ended_and_is_cleared_when_it_runs_again():
         ("stopped", False),
     ],
 )
-def test_what_finished_or_asked_while_nobody_looked_is_unread(state: str, unread: bool):
+def test_a_session_that_ends_or_asks_while_unselected_is_unread(state: str, unread: bool):
     session = standing(SessionState(state))
-    record = recorded(LOCAL, session, now=1, selected=False)
+    record = updated_record(LOCAL, session, now=1, selected=False)
     assert record.unread is unread
-    assert not recorded(LOCAL, session, now=1, selected=True).unread
-    seen = recorded(record, session, now=2, selected=True)
-    assert not recorded(seen, session, now=3, selected=False).unread
-    assert recorded(record, session, now=2, selected=False).unread is unread
+    assert not updated_record(LOCAL, session, now=1, selected=True).unread
+    seen = updated_record(record, session, now=2, selected=True)
+    assert not updated_record(seen, session, now=3, selected=False).unread
+    assert updated_record(record, session, now=2, selected=False).unread is unread
 
 
-def test_a_process_that_is_not_listened_to_has_no_pid():
+def test_a_closed_process_has_no_pid():
     record = replace(LOCAL, pid=42)
     session = standing(SessionState.STREAMING)
-    assert recorded(record, session, now=1, selected=True).pid == 42
+    assert updated_record(record, session, now=1, selected=True).pid == 42
     gone = replace(session, process_open=False)
-    assert recorded(record, gone, now=1, selected=True).pid is None
+    assert updated_record(record, gone, now=1, selected=True).pid is None
 
 
 @pytest.mark.parametrize(
@@ -160,8 +160,8 @@ def test_a_title_replaces_the_label_unless_the_user_chose_it():
     assert replace(record, title="").name == "fix it"
 
 
-def test_the_log_keeps_its_last_lines():
+def test_the_log_keeps_only_its_last_lines():
     record = LOCAL
     for number in range(LOG_LINES + 5):
-        record = noted(record, str(number))
+        record = with_log_line(record, str(number))
     assert record.logs == tuple(str(number) for number in range(5, LOG_LINES + 5))

@@ -60,7 +60,7 @@ def kept(**more: Any) -> SessionRecord:
 
 
 @given(records, st.booleans(), st.lists(letters))
-def test_what_is_spelled_is_read_again(
+def test_a_session_round_trips_through_json(
     record: SessionRecord, announced: bool, said: list[UserMessage]
 ):
     mail = tuple(QueuedMessage(number=n, letter=letter) for n, letter in enumerate(said))
@@ -73,11 +73,11 @@ def test_what_is_spelled_is_read_again(
 @pytest.mark.parametrize(
     "said", [None, [], 1, {}, {"sessionId": 1}, {"sessionId": ID, "status": "x"}], ids=str
 )
-def test_what_is_no_session_is_not_read_as_one(said: object):
+def test_invalid_json_is_not_read_as_a_session(said: object):
     assert session_from_json(said) is None
 
 
-def test_what_is_not_known_is_kept(tmp_path: Path):
+def test_unknown_entries_are_kept(tmp_path: Path):
     file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     strange = {"sessionId": "not an id", "of": "another"}
@@ -98,7 +98,7 @@ def test_what_is_not_known_is_kept(tmp_path: Path):
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_later_version_is_only_looked_at(tmp_path: Path):
+def test_a_file_of_a_later_version_is_read_only(tmp_path: Path):
     file = tmp_path / "own" / "agent-manager.json"
     file.parent.mkdir()
     said = json.dumps({"version": 2, "sessions": {ID: session_to_json(kept())}})
@@ -112,7 +112,7 @@ def test_a_later_version_is_only_looked_at(tmp_path: Path):
     assert file.read_text() == said
 
 
-def test_only_one_writes_until_it_leaves(tmp_path: Path):
+def test_only_one_store_writes_at_a_time(tmp_path: Path):
     own = tmp_path / "own"
     first, second = SessionStore(tmp_path, own), SessionStore(tmp_path, own)
     assert (bool(first.read_only), bool(second.read_only)) == (False, True)
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_moved_aside_and_never_overwritten(tmp_path: Path, con
 
 
 @pytest.mark.parametrize("name", ["own", "own/agent-manager.json.lock"])
-def test_a_link_is_not_followed(tmp_path: Path, name: str):
+def test_a_symlink_is_not_followed(tmp_path: Path, name: str):
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "project" / name
     link.parent.mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_a_link_is_not_followed(tmp_path: Path, name: str):
 
 
 @pytest.mark.anyio
-async def test_changes_that_come_together_are_saved_together(tmp_path: Path):
+async def test_changes_made_together_are_saved_together(tmp_path: Path):
     store = SessionStore(tmp_path, tmp_path / "own")
     saved: list[int] = []
 
@@ -178,7 +178,7 @@ async def test_changes_that_come_together_are_saved_together(tmp_path: Path):
     store.close()
 
 
-def test_an_unwritable_place_says_so_and_loses_nothing(tmp_path: Path):
+def test_an_unwritable_folder_is_reported_and_no_change_is_lost(tmp_path: Path):
     store = SessionStore(tmp_path, tmp_path / "own")
     store.put(kept())
     store.save()

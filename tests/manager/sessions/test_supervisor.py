@@ -10,34 +10,15 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from rookery.core.facts import Answered, TaskOpened, UserSpoke
-from rookery.errors import CommandRejected
+from rookery.core.facts import Answered, TaskOpened
 from rookery.manager.sessions.session_record import active_first
-from support.manager_project import HANDS_ON, IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
+from support.manager_project import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from support.text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_session_is_started_asks_is_allowed_and_completes(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES, "Write\n it, now"))
-        shown = await watched.at(session_id, "waiting_approval")
-        (question,) = supervisor.inbox()
-        assert (question.session_id, question.row.ask) == (session_id, "tool")
-        assert shown.flags.show_approval_buttons
-        assert (shown.record.label, shown.record.unread) == ("Write it, now", True)
-        await supervisor.approve(session_id, question.row.ts)
-        shown = await watched.at(session_id, "completed")
-        assert (project.path / "made.txt").read_text() == "one\n"
-        assert shown.session.completion_text == "Done."
-        assert [row.say for row in shown.view.messages if row.say == "completion_result"]
-        supervisor.mark_read(session_id)
-        assert supervisor.inbox() == ()
-
-
-async def test_the_prompt_is_in_no_list_of_processes_and_the_session_leads_its_group(
+async def test_the_prompt_is_not_on_the_command_line_of_the_session(
     project: Project,
 ):
     project.environ |= PLAINLY
@@ -52,7 +33,7 @@ async def test_the_prompt_is_in_no_list_of_processes_and_the_session_leads_its_g
         assert "NO_COLOR=1" in project.environ_of(pid)
 
 
-async def test_the_list_is_not_among_what_commands_of_a_session_change(project: Project):
+async def test_the_session_list_is_not_taken_for_a_change_by_a_command(project: Project):
     """It is written while they run, and in the project it would be put back as their doing."""
     runs = (
         "- calls:\n  - {tool: execute_command, arguments: {command: sleep 0.6, cwd: null,"
@@ -71,75 +52,7 @@ async def test_the_list_is_not_among_what_commands_of_a_session_change(project: 
     assert "Another name" in project.file.read_text()
 
 
-async def test_what_is_refused_is_not_done_and_the_reason_is_heard(project: Project):
-    async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
-        asked = await watched.asked(session_id)
-        await watched.supervisor.reject(session_id, asked, "not there")
-        await watched.at(session_id, "completed")
-        assert not (project.path / "made.txt").exists()
-        answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
-        assert [(answer.reply, answer.text) for answer in answers] == [("no", "not there")]
-
-
-async def test_an_answer_to_another_question_is_none(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES))
-        asked = await watched.asked(session_id)
-        with pytest.raises(CommandRejected):
-            await supervisor.approve(session_id, asked - 1)
-        assert watched.state(session_id) == "waiting_approval"
-        await supervisor.approve(session_id, asked)
-        with pytest.raises(CommandRejected):
-            await supervisor.approve(session_id, asked)
-        await watched.at(session_id, "completed")
-
-
-async def test_words_go_where_they_belong(project: Project):
-    """As an answer to a question, as feedback to what is asked, as a message for later, as what a
-    completed session goes on with."""
-    script = """\
-- calls:
-  - {tool: ask_followup_question, arguments: {question: Which, follow_up: [{text: a}, {text: b}]}}
-- calls:
-  - {tool: attempt_completion, arguments: {result: "Done."}}
-- calls:
-  - {tool: attempt_completion, arguments: {result: "Done again."}}
-"""
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(script))
-        shown = await watched.at(session_id, "waiting_input")
-        assert shown.session.pending_ask
-        await supervisor.send(session_id, "the first", ask_ts=shown.session.pending_ask.ts)
-        await watched.at(session_id, "completed")
-        await supervisor.send(session_id, "and now this")
-        await watched.until(
-            session_id, lambda shown: shown.session.completion_text == "Done again."
-        )
-        await watched.at(session_id, "completed")
-        said = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, Answered)]
-        assert said == ["the first", "and now this"]
-        with pytest.raises(CommandRejected):
-            await supervisor.send(session_id, "")
-
-
-async def test_a_message_to_one_that_works_is_heard_once(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(SPEAKS_LONG))
-        await supervisor.send(session_id, "before it began")
-        await watched.at(session_id, "streaming")
-        await supervisor.send(session_id, "while it works")
-        await watched.until(
-            session_id, lambda shown: [mail.state for mail in shown.mail] == ["sent", "sent"]
-        )
-        said = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, UserSpoke)]
-        assert said == ["before it began", "while it works"]
-
-
-async def test_three_sessions_run_at_once_and_none_hears_of_another(project: Project):
+async def test_three_concurrent_sessions_do_not_affect_each_other(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         ids = [await supervisor.start(project.wish(WRITES, f"number {n}")) for n in range(3)]
@@ -157,7 +70,7 @@ async def test_three_sessions_run_at_once_and_none_hears_of_another(project: Pro
         assert listed == [ids[2], ids[1], ids[0]]
 
 
-async def test_no_more_run_than_may_and_the_first_to_come_is_the_first_served(project: Project):
+async def test_sessions_beyond_the_running_limit_start_in_order(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         scripts = [SPEAKS_LONG, WRITES, WRITES.replace("made", "other")]
@@ -175,7 +88,7 @@ async def test_no_more_run_than_may_and_the_first_to_come_is_the_first_served(pr
         assert project.log(ids[1]) == []
 
 
-async def test_sessions_that_wait_for_a_person_take_no_turn_of_those_that_work(project: Project):
+async def test_sessions_waiting_for_the_user_do_not_count_as_running(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         scripts = [WRITES.replace("made", f"made{n}") for n in range(2)]
@@ -187,7 +100,7 @@ async def test_sessions_that_wait_for_a_person_take_no_turn_of_those_that_work(p
             await watched.at(session_id, "completed")
 
 
-async def test_processes_that_rest_make_room_and_come_back_when_spoken_to(project: Project):
+async def test_idle_processes_make_room_and_restart_on_a_message(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
         wishes = [project.wish(WRITES, auto_approve=True) for _ in range(2)]
@@ -202,7 +115,7 @@ async def test_processes_that_rest_make_room_and_come_back_when_spoken_to(projec
         assert len(opened) == 1
 
 
-async def test_words_to_one_whose_process_is_just_being_ended_are_heard(project: Project):
+async def test_a_message_sent_while_the_process_is_ending_is_delivered(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES, auto_approve=True))
@@ -216,30 +129,19 @@ async def test_words_to_one_whose_process_is_just_being_ended_are_heard(project:
         assert [text for text in said if text] == ["go on"]
 
 
-async def test_one_that_is_cancelled_rests_and_goes_on_when_resumed(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES))
-        await watched.at(session_id, "waiting_approval")
-        await supervisor.cancel(session_id)
-        shown = await watched.until(session_id, lambda shown: bool(shown.session.pending_ask))
-        assert shown.session.state == "stopped"
-        await supervisor.resume(session_id)
-        asked = await watched.until(
-            session_id, lambda shown: shown.session.state == "waiting_approval"
-        )
-        assert asked.record.pid == shown.record.pid
-        assert asked.session.pending_ask
-        await supervisor.approve(session_id, asked.session.pending_ask.ts)
-        await watched.at(session_id, "completed")
-
-
-async def test_one_that_does_not_heed_is_ended(project: Project):
+async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(
+    project: Project,
+):
     async with project.supervised(timings=IMPATIENT) as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
-        shown = await watched.at(session_id, "waiting_approval")
-        kill(shown.record.pid, signal.SIGSTOP)
+        pid = (await watched.at(session_id, "waiting_approval")).record.pid
+        kill(pid, signal.SIGSTOP)
+        await watched.until(session_id, lambda shown: shown.unresponsive)
+        kill(pid, signal.SIGCONT)
+        shown = await watched.until(session_id, lambda shown: not shown.unresponsive)
+        assert (shown.session.state, shown.record.pid) == ("waiting_approval", pid)
+        kill(pid, signal.SIGSTOP)
         await supervisor.cancel(session_id)
         shown = await watched.until(session_id, lambda shown: not shown.session.process_open)
         assert shown.session.state == "stopped"
@@ -249,34 +151,22 @@ async def test_one_that_does_not_heed_is_ended(project: Project):
         assert not (project.path / "made.txt").exists()
 
 
-async def test_one_that_does_not_answer_is_shown_so_and_not_killed(project: Project):
-    async with project.supervised(timings=IMPATIENT) as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES))
-        pid = (await watched.at(session_id, "waiting_approval")).record.pid
-        kill(pid, signal.SIGSTOP)
-        await watched.until(session_id, lambda shown: shown.unresponsive)
-        kill(pid, signal.SIGCONT)
-        shown = await watched.until(session_id, lambda shown: not shown.unresponsive)
-        assert (shown.session.state, shown.record.pid) == ("waiting_approval", pid)
-
-
-@pytest.mark.parametrize("state", ["waiting_approval", "completed"])
-async def test_a_killed_process_is_an_error_and_the_session_can_be_resumed(
-    project: Project, state: str
-):
+async def test_a_killed_process_is_an_error_and_can_be_resumed(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES, auto_approve=state == "completed"))
-        kill((await watched.at(session_id, state)).record.pid)
-        shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.text.startswith("The agent was ended by signal 9.")
-        assert shown.flags.show_retry_button
-        await supervisor.resume(session_id, "go on")
-        await watched.at(session_id, "completed")
+        for state in ("waiting_approval", "completed"):
+            wish = project.wish(WRITES, auto_approve=state == "completed")
+            session_id = await supervisor.start(wish)
+            kill((await watched.at(session_id, state)).record.pid)
+            shown = await watched.at(session_id, "error")
+            assert shown.session.failure
+            assert shown.session.failure.text.startswith("The agent was ended by signal 9.")
+            assert shown.flags.show_retry_button
+            await supervisor.resume(session_id, "go on")
+            await watched.at(session_id, "completed")
 
 
-async def test_one_that_cannot_start_says_why_and_starts_when_it_can(project: Project):
+async def test_a_failed_start_gives_the_reason_and_a_retry_can_succeed(project: Project):
     script = project.folder / "later.yaml"
     wish = replace(project.wish(WRITES, auto_approve=True), model=str(script))
     async with project.supervised() as watched:
@@ -291,7 +181,7 @@ async def test_one_that_cannot_start_says_why_and_starts_when_it_can(project: Pr
         assert [fact.text for fact in opened] == ["Do it"]
 
 
-async def test_one_that_does_not_announce_itself_in_time_is_ended(project: Project):
+async def test_a_process_that_does_not_announce_itself_in_time_is_ended(project: Project):
     hasty = replace(IMPATIENT, creation=0.5)
     async with project.supervised(timings=hasty) as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -303,7 +193,7 @@ async def test_one_that_does_not_announce_itself_in_time_is_ended(project: Proje
         await watched.until(session_id, lambda _: not project.processes())
 
 
-async def test_a_session_is_removed_while_it_is_being_started(project: Project):
+async def test_a_session_can_be_removed_while_it_starts(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES))
         await watched.supervisor.remove(session_id)
@@ -315,7 +205,7 @@ async def test_a_session_is_removed_while_it_is_being_started(project: Project):
     assert json.loads(project.file.read_text())["sessions"] == {}
 
 
-async def test_a_session_whose_folder_is_gone_runs_nowhere_else(project: Project, tmp_path: Path):
+async def test_a_session_with_a_missing_folder_does_not_run(project: Project, tmp_path: Path):
     gone = tmp_path / "gone"
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, workspace=gone))
@@ -325,57 +215,22 @@ async def test_a_session_whose_folder_is_gone_runs_nowhere_else(project: Project
         assert project.processes() == {}
 
 
-@pytest.mark.parametrize(
-    ("kind", "ends_process"), [("bad_key", False), ("no_model", True), ("no_credit", True)]
-)
-async def test_a_failure_of_the_model_is_shown(project: Project, kind: str, ends_process: bool):
-    script = f"- fail: {{kind: {kind}, message: It does not want to.}}\n"
+async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Project):
     async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(script))
-        shown = await watched.until(
-            session_id,
-            lambda shown: (
-                shown.session.state == "error" and shown.session.process_open is not ends_process
-            ),
-        )
-        assert shown.session.failure
-        assert shown.session.failure.text == "It does not want to."
-        if ends_process:
-            await watched.until(session_id, lambda _: not project.processes())
-
-
-async def test_a_session_is_renamed_put_away_and_removed(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES))
-        await watched.at(session_id, "waiting_approval")
-        supervisor.rename(session_id, "Another  name")
-        supervisor.archive(session_id)
-        shown = supervisor.session(session_id)
-        assert shown
-        assert (shown.record.name, shown.record.archived) == ("Another name", True)
-        assert (active_first(supervisor.records()), supervisor.counts().archived) == ((), 1)
-        supervisor.rename(session_id, "")
-        assert (now := supervisor.session(session_id))
-        assert now.record.name == "Do it"
-        await supervisor.remove(session_id)
-        assert (supervisor.session(session_id), project.processes()) == (None, {})
-        with pytest.raises(CommandRejected):
-            await supervisor.cancel(session_id)
-        assert project.log(session_id)
-    assert session_id not in project.file.read_text()
-
-
-async def test_a_question_of_a_task_that_works_for_another_is_the_sessions(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(HANDS_ON))
-        asked = []
-        for _ in range(2):
-            await watched.until(session_id, lambda _: bool(supervisor.inbox()))
-            (question,) = supervisor.inbox()
-            asked.append(question.task_id)
-            await supervisor.approve(session_id, question.row.ts)
-        await watched.result(session_id, "Done.")
-        assert (project.path / "made.txt").exists()
-        assert (asked[0], len(set(asked))) == (session_id, 2)
+        for kind, ends in (("bad_key", False), ("no_model", True), ("no_credit", True)):
+            script = f"- fail: {{kind: {kind}, message: It does not want to.}}\n"
+            session_id = await watched.supervisor.start(project.wish(script))
+            shown = await watched.until(
+                session_id,
+                lambda shown, ends=ends: (
+                    shown.session.state == "error" and shown.session.process_open is not ends
+                ),
+            )
+            assert shown.session.failure
+            assert shown.session.failure.text == "It does not want to.", kind
+            if ends:
+                await watched.supervisor.retry(session_id)  # while its process may still be ending
+                assert watched.state(session_id) == "streaming"
+                await watched.at(session_id, "error")
+                await watched.until(session_id, lambda _: not project.processes())
+            await watched.supervisor.remove(session_id)

@@ -78,7 +78,7 @@ def ended(project: Project, *arguments: str, built: bool = True) -> tuple[int, s
     return process.wait(), said, told
 
 
-async def test_it_tells_where_it_is_and_leaves_nothing_behind(project: Project):
+async def test_the_command_prints_its_address_and_cleans_up(project: Project):
     with managed(project, "--json", "--no-open", **PLAINLY) as manager:
         assert manager.where == {
             "url": manager.where["url"],
@@ -103,7 +103,7 @@ async def test_it_tells_where_it_is_and_leaves_nothing_behind(project: Project):
     assert not [path.name for path in folder.iterdir() if path.suffix != ".lock"]
 
 
-def test_no_token_and_no_code_is_ever_written_down(project: Project):
+def test_tokens_and_codes_are_never_logged_or_stored(project: Project):
     """Not in what it says to people, nor in any file; and wrong ones neither."""
     with managed(project, "--json", "--no-open") as manager:
         token, code = manager.launched(), manager.where["launch_url"].partition("=")[2]
@@ -127,22 +127,7 @@ def files_that_hold(folder: Path, *secrets: str) -> list[Path]:
     return [path for path in files if any(s.encode() in path.read_bytes() for s in secrets)]
 
 
-def test_the_page_is_told_how_many_requests_were_blocked(project: Project):
-    with managed(project, "--json", "--no-open") as manager:
-        url, token = manager.where["url"], manager.launched()
-        for _ in range(3):
-            httpx2.get(f"{url}api/health", trust_env=False)
-        listed = httpx2.post(
-            f"{url}api/do",
-            json={"kind": "list_sessions"},
-            headers={"Authorization": f"Bearer {token}"},
-            trust_env=False,
-        )
-        assert listed.status_code == 200
-        assert listed.json()["overview"]["blocked_requests"] == 3
-
-
-def test_people_are_told_in_one_line(project: Project):
+def test_the_launch_link_is_printed_on_one_line(project: Project):
     with managed(project, "--no-open") as manager:
         told = r"Open this within a minute; it works once: (http://\S+)\n"
         found = re.fullmatch(told, manager.line)
@@ -153,20 +138,31 @@ def test_people_are_told_in_one_line(project: Project):
         assert "Ctrl-C ends it; sessions keep running." in said
 
 
-def test_the_second_command_opens_the_page_of_the_first(project: Project):
+def test_a_second_command_opens_the_running_managers_page(project: Project):
     with managed(project, "--json", "--no-open") as manager:
         code, said, _ = ended(project, "--json", "--no-open")
         again = json.loads(said)
         assert (code, again["pid"]) == (0, manager.process.pid)
         assert again["launch_url"] != manager.where["launch_url"]
-        assert manager.launched(again["launch_url"]) == manager.launched()
+        token = manager.launched()
+        assert manager.launched(again["launch_url"]) == token
         code, said, told = ended(project, "--no-open")
         assert code == 0
         assert f"is already running, as process {manager.process.pid}" in told
         assert "#launch=" in said
+        code, _, told = ended(project, "--no-open", "--pair")
+        assert code == Exit.USAGE
+        assert "serves this machine only" in told
+
+        url, bearer = manager.where["url"], {"Authorization": f"Bearer {token}"}
+        for _ in range(3):
+            httpx2.get(f"{url}api/health", trust_env=False)
+        asked = {"kind": "list_sessions"}
+        listed = httpx2.post(f"{url}api/do", json=asked, headers=bearer, trust_env=False)
+        assert listed.json()["overview"]["blocked_requests"] == 3
 
 
-def test_it_opens_a_browser_and_does_not_wait_for_it(project: Project, tmp_path: Path):
+def test_the_browser_opens_without_blocking_the_command(project: Project, tmp_path: Path):
     opened = tmp_path / "opened"
     os.mkfifo(opened)
     browser = tmp_path / "browser"
@@ -180,7 +176,7 @@ def test_it_opens_a_browser_and_does_not_wait_for_it(project: Project, tmp_path:
         manager.end()
 
 
-def test_without_a_page_it_says_what_to_run(project: Project):
+def test_a_missing_page_build_names_the_command_to_run(project: Project):
     code, said, told = ended(project, built=False)
     assert (code, said) == (Exit.USAGE, "")
     assert "make web" in told
@@ -193,23 +189,17 @@ def test_without_a_page_it_says_what_to_run(project: Project):
             process.kill()
 
 
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (["--host", "192.0.2.9"], "Add --tls, or --tls-cert and --tls-key"),
-        (["--host", "0.0.0.0", "--tls"], "every network"),
-        (["--behind-tunnel", "http://name.example"], "https"),
-        (["--pair"], "No manager of this project is running"),
-        (["--port", "70000"], "70000"),
-    ],
-    ids=str,
-)
-def test_what_is_not_safe_or_makes_no_sense_is_refused(
-    project: Project, flags: list[str], sentence: str
-):
-    code, said, told = ended(project, "--no-open", *flags)
-    assert (code, said) == (Exit.USAGE, "")
-    assert sentence in told
+def test_unsafe_or_invalid_flags_are_refused(project: Project):
+    for *flags, sentence in (
+        ("--host", "192.0.2.9", "Add --tls, or --tls-cert and --tls-key"),
+        ("--host", "0.0.0.0", "--tls", "every network"),
+        ("--behind-tunnel", "http://name.example", "https"),
+        ("--pair", "No manager of this project is running"),
+        ("--port", "70000", "70000"),
+    ):
+        code, said, told = ended(project, "--no-open", *flags)
+        assert (flags, code, said) == (flags, Exit.USAGE, "")
+        assert sentence in told, flags
 
 
 def test_devices_are_paired_through_a_tunnel(project: Project):
@@ -233,15 +223,10 @@ def test_devices_are_paired_through_a_tunnel(project: Project):
         assert "The operator of the tunnel can read everything" in said
 
 
-def test_pairing_needs_a_way_for_devices(project: Project):
-    with managed(project, "--json", "--no-open"):
-        code, _, told = ended(project, "--no-open", "--pair")
-        assert code == Exit.USAGE
-        assert "serves this machine only" in told
-
-
 @pytest.mark.parametrize("flags", [[], ["--stop-sessions"]], ids=["run on", "stopped"])
-async def test_sessions_run_on_unless_they_are_to_be_stopped(project: Project, flags: list[str]):
+async def test_sessions_keep_running_after_exit_unless_a_flag_stops_them(
+    project: Project, flags: list[str]
+):
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("started")
         hosted.hear("waiting_approval")
@@ -259,7 +244,7 @@ async def test_sessions_run_on_unless_they_are_to_be_stopped(project: Project, f
         assert state == ("stopped" if flags else "waiting_approval")
 
 
-async def test_whoever_has_the_sessions_for_a_moment_is_waited_for(project: Project):
+async def test_the_command_waits_for_a_brief_lock_on_the_sessions(project: Project):
     async with project.supervised():
         process = command(project, "--json", "--no-open")
         with anyio.fail_after(PATIENCE):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.manager.web.page_files import CONTENT_TYPES, FOR_EVER, NEVER, PageFiles
+from rookery.manager.web.page_files import CONTENT_TYPES, IMMUTABLE, NO_STORE, PageFiles
 from support.web_server import INDEX, page_in, request, served
 
 pytestmark = pytest.mark.anyio
@@ -55,40 +55,35 @@ def page_with_ways_out(folder: Path) -> PageFiles:
     return PageFiles(page)
 
 
-@pytest.mark.parametrize("path", WAYS_OUT)
-async def test_no_path_leaves_the_page(tmp_path: Path, path: str):
+async def test_no_path_escapes_the_page_folder(tmp_path: Path):
     page = page_with_ways_out(tmp_path)
     async with served(tmp_path / "server", page=page) as server:
-        for method in ("GET", "HEAD"):
-            answer = await server.say(request(f"{method} {path}", f"Host: {server.host}"))
-            assert (answer.status, answer.body) == (404, b"")
-        with_token = request(f"GET {path}", f"Host: {server.host}", f"Cookie: {server.token}")
-        assert (await server.say(with_token)).status == 404
-
-
-@pytest.mark.parametrize("path", ["/\x00", "/\xff", "/a b", "/\x7f", "/index.html\x00"])
-async def test_nor_do_characters_that_no_path_has(tmp_path: Path, path: str):
-    page = page_with_ways_out(tmp_path)
-    async with served(tmp_path / "server", page=page) as server:
-        answer = await server.say(request(f"GET {path}", f"Host: {server.host}"))
-        assert answer.status in (400, 404)
-        assert answer.body == b""
+        host, cookie = f"Host: {server.host}", f"Cookie: {server.token}"
+        for path in WAYS_OUT:
+            for sent in (f"GET {path}", f"HEAD {path}"):
+                answer = await server.say(request(sent, host))
+                assert (answer.status, answer.body) == (404, b""), sent
+            assert (await server.say(request(f"GET {path}", host, cookie))).status == 404, path
+        for path in ("/\x00", "/\xff", "/a b", "/\x7f", "/index.html\x00"):
+            answer = await server.say(request(f"GET {path}", host))
+            assert answer.status in (400, 404), path
+            assert answer.body == b"", path
 
 
 @given(st.text())
-def test_whatever_is_asked_for_is_a_file_of_the_page_or_nothing(path: str):
+def test_any_path_finds_a_page_file_or_nothing(path: str):
     found = PageFiles(Path(__file__).parent).at(path)
     assert found is None or path == "/"
 
 
-async def test_files_are_what_their_name_says_and_never_guessed(tmp_path: Path):
+async def test_content_types_follow_the_file_suffix(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         for path, content_type, cached in [
-            ("/", "text/html; charset=utf-8", NEVER),
-            ("/index.html", "text/html; charset=utf-8", NEVER),
-            ("/icon.svg", "image/svg+xml", NEVER),
-            ("/assets/index-D4f_a-9Z.js", "text/javascript; charset=utf-8", FOR_EVER),
-            ("/assets/index-0123abcd.css", "text/css; charset=utf-8", FOR_EVER),
+            ("/", "text/html; charset=utf-8", NO_STORE),
+            ("/index.html", "text/html; charset=utf-8", NO_STORE),
+            ("/icon.svg", "image/svg+xml", NO_STORE),
+            ("/assets/index-D4f_a-9Z.js", "text/javascript; charset=utf-8", IMMUTABLE),
+            ("/assets/index-0123abcd.css", "text/css; charset=utf-8", IMMUTABLE),
         ]:
             answer = await client.get(path)
             assert answer.status_code == 200
@@ -97,16 +92,13 @@ async def test_files_are_what_their_name_says_and_never_guessed(tmp_path: Path):
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_nothing_of_the_workspace_is_given_out(tmp_path: Path):
-    """There is no route to it; a file there that looks like the page's is not the page's."""
+async def test_workspace_files_are_not_served_and_nothing_redirects(tmp_path: Path):
+    """A file there that looks like the page's is not the page's; the page needs no token, holds no
+    data, and may connect to where it came from and to nowhere else."""
     async with served(tmp_path) as server, server.client() as client:
+        assert (await client.get("/")).content == INDEX
         for path in ("/bench.py", "/page/index.html", "/state/devices.json", str(tmp_path)):
             assert (await client.get(path, headers=server.bearer)).status_code == 404
-
-
-async def test_no_answer_sends_anybody_elsewhere(tmp_path: Path):
-    """The page may connect to where it came from, and to nowhere else."""
-    async with served(tmp_path) as server, server.client() as client:
         for path in ("/", "//evil.example", "/index.html/..", "/api/", "/ws", "/https://evil"):
             answer = await client.get(path)
             assert not answer.is_redirect
@@ -116,22 +108,17 @@ async def test_no_answer_sends_anybody_elsewhere(tmp_path: Path):
             assert {"connect-src 'self'", "form-action 'none'", "base-uri 'none'"} <= {*policy}
 
 
-async def test_a_page_that_is_not_built_says_what_to_run(tmp_path: Path):
+async def test_an_unbuilt_page_names_the_command_to_run(tmp_path: Path):
     page = PageFiles(tmp_path / "nothing")
     assert not page.is_built
     async with served(tmp_path / "server", page=page) as server, server.client() as client:
         answer = await client.get("/")
-        assert (answer.status_code, answer.headers["cache-control"]) == (200, NEVER)
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, NO_STORE)
         assert "make web" in answer.text
         assert "<script" not in answer.text
 
 
-async def test_the_page_needs_no_token_and_holds_no_data(tmp_path: Path):
-    async with served(tmp_path) as server, server.client() as client:
-        assert (await client.get("/")).content == INDEX
-
-
-def test_a_change_of_the_folder_counts_at_the_next_start(tmp_path: Path):
+def test_changes_to_the_folder_apply_at_the_next_start(tmp_path: Path):
     folder = page_in(tmp_path / "page")
     page = PageFiles(folder)
     (folder / "later.txt").write_bytes(b"")
@@ -141,11 +128,11 @@ def test_a_change_of_the_folder_counts_at_the_next_start(tmp_path: Path):
     assert page.is_built
 
 
-def test_nothing_is_given_out_that_a_browser_would_have_to_guess():
+def test_every_served_suffix_has_a_content_type():
     assert all(suffix.startswith(".") and kind for suffix, kind in CONTENT_TYPES.items())
 
 
-async def test_a_page_that_was_built_again_is_given_out_without_a_new_start(tmp_path: Path):
+async def test_a_rebuilt_page_is_served_without_a_restart(tmp_path: Path):
     folder = page_in(tmp_path / "page")
     old = "/assets/index-D4f_a-9Z.js"
     page = PageFiles(folder)
@@ -162,7 +149,7 @@ async def test_a_page_that_was_built_again_is_given_out_without_a_new_start(tmp_
         assert (await client.get(old)).content == before, "somebody has the old page open"
 
 
-def test_a_page_is_read_again_only_if_it_was_built_again(tmp_path: Path):
+def test_the_page_is_reread_only_after_a_rebuild(tmp_path: Path):
     folder = page_in(tmp_path / "page")
     page = PageFiles(folder)
     assert page.at("/") is page.at("/")
@@ -173,7 +160,7 @@ def test_a_page_is_read_again_only_if_it_was_built_again(tmp_path: Path):
     assert page.at("/later.txt") is not None
 
 
-def test_a_page_that_is_built_after_the_start_is_given_out(tmp_path: Path):
+def test_a_page_built_after_the_start_is_served(tmp_path: Path):
     page = PageFiles(tmp_path / "page")
     assert not page.is_built
     page_in(tmp_path / "page")

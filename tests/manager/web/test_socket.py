@@ -29,7 +29,7 @@ async def closed_with(connection: Any) -> int:
     return caught.value.rcvd.code if caught.value.rcvd else 1006
 
 
-async def test_the_token_in_the_first_frame_opens_the_conversation(tmp_path: Path):
+async def test_a_valid_token_in_the_first_frame_opens_the_connection(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         answer = await call(page, "initialize", protocol=1, token=server.token)
         assert answer["result"] == {"protocol": 1}
@@ -47,7 +47,7 @@ async def test_a_program_without_an_origin_needs_the_token_too(tmp_path: Path):
             assert await closed_with(program) == 1008
 
 
-FIRST_FRAMES: dict[str, str | bytes] = {
+FIRST_FRAMES: dict[str, str] = {
     "no token": json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}),
     "wrong token": introduction(MARK),
     "empty token": introduction(""),
@@ -63,15 +63,16 @@ FIRST_FRAMES: dict[str, str | bytes] = {
 }
 
 
-@pytest.mark.parametrize("frame", FIRST_FRAMES.values(), ids=FIRST_FRAMES)
-async def test_after_any_other_first_frame_it_is_closed_without_a_word(tmp_path: Path, frame: str):
-    async with served(tmp_path) as server, server.socket() as page:
-        await page.send(frame.replace("TOKEN", server.token))
-        assert await closed_with(page) == 1008
-        assert (server.talk.tokens, server.blocked) == ([], 1)
+async def test_any_other_first_frame_closes_the_connection(tmp_path: Path):
+    async with served(tmp_path) as server:
+        for number, (name, frame) in enumerate(FIRST_FRAMES.items(), 1):
+            async with server.socket() as page:
+                await page.send(frame.replace("TOKEN", server.token))
+                assert await closed_with(page) == 1008, name
+            assert (server.talk.tokens, server.blocked) == ([], number), name
 
 
-async def test_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Path):
+async def test_frames_after_a_wrong_token_are_ignored(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         await page.send(introduction("wrong"))
         await page.send(introduction(server.token))
@@ -79,15 +80,17 @@ async def test_what_is_sent_behind_a_wrong_token_is_not_heard(tmp_path: Path):
         assert server.talk.tokens == []
 
 
-async def test_who_says_nothing_is_let_go_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert routes.INTRODUCTION == 5.0
-    monkeypatch.setattr(routes, "INTRODUCTION", 0.2)
+async def test_a_silent_client_is_disconnected_after_the_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert routes.HANDSHAKE == 5.0
+    monkeypatch.setattr(routes, "HANDSHAKE", 0.2)
     async with served(tmp_path) as server, server.socket() as page:
         assert await closed_with(page) == 1013
         assert server.blocked == 1
 
 
-async def test_who_leaves_before_saying_anything_is_no_stranger_to_count(tmp_path: Path):
+async def test_a_client_that_leaves_silently_is_not_counted_as_blocked(tmp_path: Path):
     async with served(tmp_path) as server:
         async with server.socket():
             pass
@@ -95,19 +98,17 @@ async def test_who_leaves_before_saying_anything_is_no_stranger_to_count(tmp_pat
         assert server.blocked == 0
 
 
-@pytest.mark.parametrize(
-    ("size", "code"),
-    [(FIRST_FRAME + 1, 1009), (FRAME + 1, 1009), (100 * FIRST_FRAME, 1009)],
-)
-async def test_little_is_taken_from_a_stranger(tmp_path: Path, size: int, code: int):
-    async with served(tmp_path) as server, server.socket() as page:
-        await page.send(" " * size)
-        assert await closed_with(page) == code
+async def test_frames_before_authentication_are_limited_in_size(tmp_path: Path):
+    async with served(tmp_path) as server:
+        for size in (FIRST_FRAME + 1, FRAME + 1, 100 * FIRST_FRAME):
+            async with server.socket() as page:
+                await page.send(" " * size)
+                assert await closed_with(page) == 1009, size
         assert server.talk.tokens == []
 
 
 @pytest.mark.parametrize("over", [0, 1, 99 * FRAME], ids=["limit", "limit and one", "far more"])
-async def test_an_oversize_frame_closes_its_connection_and_no_other(tmp_path: Path, over: int):
+async def test_an_oversize_frame_closes_only_its_own_connection(tmp_path: Path, over: int):
     async with served(tmp_path) as server, server.socket() as good, server.socket() as page:
         for each in (good, page):
             assert "result" in await call(each, "initialize", protocol=1, token=server.token)
@@ -126,7 +127,7 @@ async def test_an_oversize_frame_closes_its_connection_and_no_other(tmp_path: Pa
         assert "result" in await call(good, "echo")
 
 
-async def test_an_oversize_message_in_small_frames_is_one_too(tmp_path: Path):
+async def test_an_oversize_message_in_small_frames_closes_the_connection(tmp_path: Path):
     async with served(tmp_path) as server, server.socket() as page:
         assert "result" in await call(page, "initialize", protocol=1, token=server.token)
         with suppress(ConnectionClosed):
@@ -134,29 +135,25 @@ async def test_an_oversize_message_in_small_frames_is_one_too(tmp_path: Path):
         assert await closed_with(page) == 1009
 
 
-async def test_frames_that_are_no_text_close_the_connection(tmp_path: Path):
-    async with served(tmp_path) as server, server.socket() as page:
-        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
-        await page.send(b"\x00\x01")
-        assert await closed_with(page) == 1003
+async def test_invalid_text_closes_the_connection_and_invalid_json_gets_an_error(
+    tmp_path: Path,
+):
+    no_text = struct.pack("!BB4s", 0x81, 0x82, b"\0\0\0\0") + b"\xff\xfe"
+    binary = struct.pack("!BB4s", 0x82, 0x82, b"\0\0\0\0") + b"\x00\x01"
+    async with served(tmp_path) as server:
+        for sent, code in ((no_text, 1007), (binary, 1003)):
+            async with server.socket() as page:
+                assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+                page.transport.write(sent)
+                assert await closed_with(page) == code
+        async with server.socket() as page:
+            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+            await page.send("[" * 50_000)
+            assert json.loads(await page.recv())["error"]["code"] == -32700
+            assert "result" in await call(page, "echo")
 
 
-async def test_text_that_is_none_closes_the_connection(tmp_path: Path):
-    async with served(tmp_path) as server, server.socket() as page:
-        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
-        page.transport.write(struct.pack("!BB4s", 0x81, 0x82, b"\0\0\0\0") + b"\xff\xfe")
-        assert await closed_with(page) == 1007
-
-
-async def test_malformed_messages_of_somebody_known_are_answered(tmp_path: Path):
-    async with served(tmp_path) as server, server.socket() as page:
-        assert "result" in await call(page, "initialize", protocol=1, token=server.token)
-        await page.send("[" * 50_000)
-        assert json.loads(await page.recv())["error"]["code"] == -32700
-        assert "result" in await call(page, "echo")
-
-
-async def test_a_page_that_leaves_in_the_middle_of_a_frame_ends_alone(tmp_path: Path):
+async def test_a_page_leaving_mid_frame_does_not_affect_others(tmp_path: Path):
     async with served(tmp_path) as server:
         async with server.socket() as page:
             assert "result" in await call(page, "initialize", protocol=1, token=server.token)
@@ -169,7 +166,7 @@ async def test_a_page_that_leaves_in_the_middle_of_a_frame_ends_alone(tmp_path: 
             assert "result" in await call(page, "initialize", protocol=1, token=server.token)
 
 
-async def test_a_slow_reader_costs_little_memory_and_is_let_go(
+async def test_a_slow_reader_uses_little_memory_and_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """What is on its way to them is bounded: an outbox, one message, and what systems hold."""
@@ -199,7 +196,7 @@ def begin_to_flood(far: socket.socket, server: Served) -> None:
         far.sendall(struct.pack("!BBH4s", 0x81, 0xFE, len(text), b"\0\0\0\0") + text.encode())
 
 
-async def test_pings_whose_echoes_nobody_hears_end_the_connection(tmp_path: Path):
+async def test_a_client_that_never_reads_its_pongs_is_disconnected(tmp_path: Path):
     async with served(tmp_path) as server:
         with socket.create_connection((LOOPBACK, server.port)) as far:
             far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -223,9 +220,9 @@ def ping_for_ever(far: socket.socket, server: Served) -> int:
     return sent
 
 
-async def test_a_server_that_ends_tells_its_pages(tmp_path: Path):
+async def test_a_server_shutdown_closes_its_pages_with_1012(tmp_path: Path):
     async with served(tmp_path) as server:
         page = await server.socket()
         assert "result" in await call(page, "initialize", protocol=1, token=server.token)
     assert await closed_with(page) == 1012
-    assert len(server.watch.visitors) == 0
+    assert len(server.access.visitors) == 0

@@ -15,18 +15,7 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
 )
 from support.access_lists import restrict, still_restricted
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, files_in, git, put
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
-
-
-def obstacle(said: object) -> Code:
-    assert isinstance(said, Obstacle), said
-    assert said.text.endswith(".")
-    return said.code
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, files_in, git, put
 
 
 def worked(bench: WorktreeBench) -> Worktree:
@@ -44,33 +33,38 @@ def worked(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_apply_brings_every_change_and_leaves_worktree_and_index(bench: WorktreeBench):
+def finished(bench: WorktreeBench) -> Worktree:
     worktree = worked(bench)
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    return worktree
+
+
+def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(bench: WorktreeBench):
+    worktree = bench.begun(worked)
     folder = Path(worktree.path)
     before, status = files_in(folder), git(folder, "status", "--porcelain")
+    restrict(bench.folder / "a.txt")
+    (bench.folder / "b.txt").chmod(0o600)
+    for path in ("../x", "/etc/passwd", "a/../../x", "", "a\0b"):
+        assert code_of(bench.desk.apply(worktree, [path])) is Code.OUTSIDE, path
+    chosen = bench.desk.apply(worktree, ["b.txt"])
+    assert isinstance(chosen, AppliedWork)
+    assert chosen.paths == ("b.txt",)
+    assert git(bench.folder, "status", "--porcelain") == b" M b.txt\n"
     applied = bench.desk.apply(worktree)
     assert isinstance(applied, AppliedWork), applied
-    assert applied.keep is None
     expected = {each for each in files_in(folder) if each[0] != "x.log"}
     assert files_in(bench.folder) == expected
     assert not os.access(bench.folder / "run.sh", os.X_OK)
+    assert still_restricted(bench.folder / "a.txt")
+    assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600, "who may use it stays"
     assert git(bench.folder, "diff", "--cached", "--name-only") == b""
     assert (files_in(folder), git(folder, "status", "--porcelain")) == (before, status)
-    assert obstacle(bench.desk.apply(worktree)) is Code.NOTHING_TO_DO
-
-
-def test_who_may_use_a_file_stays_as_it_was_when_changes_are_applied(bench: WorktreeBench):
-    worktree = worked(bench)
-    restrict(bench.folder / "a.txt")
-    (bench.folder / "b.txt").chmod(0o600)
-    assert isinstance(bench.desk.apply(worktree), AppliedWork)
-    assert (bench.folder / "a.txt").read_bytes().startswith(b"ONE")
-    assert still_restricted(bench.folder / "a.txt")
-    assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600
+    assert code_of(bench.desk.apply(worktree)) is Code.NOTHING_TO_DO
 
 
 def test_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
-    worktree = worked(bench)
+    worktree = bench.begun(worked)
     put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nFIVE\n"})
     plan = bench.desk.plan_apply(worktree)
     assert isinstance(plan, ApplyPlan)
@@ -92,68 +86,66 @@ LOCAL = {
 }
 
 
-@pytest.mark.parametrize("local", LOCAL.values(), ids=LOCAL)
-def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, local: dict[str, bytes]):
-    worktree = worked(bench)
-    put(bench.folder, local)
-    before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
-    for said in (bench.desk.plan_apply(worktree), bench.desk.apply(worktree)):
-        assert isinstance(said, Obstacle)
-        assert said.code is Code.CONFLICT
-        assert said.paths == tuple(local)
-    assert (files_in(bench.folder), git(bench.folder, "status", "--porcelain")) == (before, status)
-
-
-def test_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench):
-    worktree = bench.made()
-    put(Path(worktree.path), {".gitignore": b"nothing\n", "x.log": b"theirs\n"})
-    put(bench.folder, {"x.log": b"mine\n"})
-    assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    assert obstacle(bench.desk.merge(worktree)) is Code.PATH_EXISTS
-    assert (bench.folder / "x.log").read_bytes() == b"mine\n"
-
-
-def test_folders_and_links_in_the_way_are_conflicts(bench: WorktreeBench, tmp_path: Path):
-    worktree = worked(bench)
-    put(bench.folder, {"link/inside": b"mine\n"})
-    assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
+def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, tmp_path: Path):
+    worktree = bench.begun(worked)
+    for name, local in LOCAL.items():
+        put(bench.folder, local)
+        before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
+        for said in (bench.desk.plan_apply(worktree), bench.desk.apply(worktree)):
+            assert isinstance(said, Obstacle), name
+            assert (said.code, said.paths) == (Code.CONFLICT, tuple(local)), name
+        now = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
+        assert now == (before, status), name
+        for path in local:
+            (bench.folder / path).unlink()
+            put(bench.folder, {path: PROJECT_FILES[path]} if path in PROJECT_FILES else {})
+    (bench.folder / "new").rmdir()
+    put(bench.folder, {"link/inside": b"a folder in the way of a link\n"})
+    assert code_of(bench.desk.apply(worktree)) is Code.CONFLICT
     (bench.folder / "link/inside").unlink()
     (bench.folder / "link").rmdir()
     (tmp_path / "outside").mkdir()
     (bench.folder / "new").symlink_to(tmp_path / "outside")
-    assert obstacle(bench.desk.apply(worktree)) is Code.CONFLICT
+    assert code_of(bench.desk.apply(worktree)) is Code.CONFLICT
     assert os.listdir(tmp_path / "outside") == []
+    (bench.folder / "new").unlink()
+    (bench.folder / "src/deep").chmod(0o500)
+    before = files_in(bench.folder)
+    said = bench.desk.apply(worktree)
+    (bench.folder / "src/deep").chmod(0o700)
+    assert code_of(said) is Code.CONFLICT, "a folder that cannot be written"
+    assert files_in(bench.folder) == before
 
 
-def test_only_the_chosen_files_are_applied(bench: WorktreeBench):
-    worktree = worked(bench)
-    applied = bench.desk.apply(worktree, ["b.txt"])
-    assert isinstance(applied, AppliedWork)
-    assert applied.paths == ("b.txt",)
-    assert git(bench.folder, "status", "--porcelain") == b" M b.txt\n"
-
-
-@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", "", "a\0b"])
-def test_paths_that_leave_the_project_are_refused(bench: WorktreeBench, path: str):
-    assert obstacle(bench.desk.apply(worked(bench), [path])) is Code.OUTSIDE
+def test_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench):
+    worktree = bench.begun()
+    put(Path(worktree.path), {".gitignore": b"nothing\n", "x.log": b"theirs\n"})
+    put(bench.folder, {"x.log": b"mine\n"})
+    assert code_of(bench.desk.apply(worktree)) is Code.CONFLICT
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert code_of(bench.desk.merge(worktree)) is Code.PATH_EXISTS
+    assert (bench.folder / "x.log").read_bytes() == b"mine\n"
 
 
 def test_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: WorktreeBench):
-    worktree = worked(bench)
-    finished = bench.desk.finish(worktree, "feat: do it")
-    assert isinstance(finished, Finished)
-    assert finished.files == 6
-    assert git(Path(worktree.path), "status", "--porcelain") == b""
+    worktree = bench.begun(worked)
+    git(Path(worktree.path), "init", "-q", "inner")
+    put(Path(worktree.path), {"inner/x": b"x"})
+    done = bench.desk.finish(worktree, "feat: do it")
+    assert isinstance(done, Finished)
+    assert done.files == 6
+    assert done.notes == ("inner is a nested repository and was left out.",)
+    assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
+    assert git(Path(worktree.path), "status", "--porcelain") == b"?? inner/\n"
     assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"feat: do it\n"
-    assert obstacle(bench.desk.finish(worktree)) is Code.NOTHING_TO_DO
+    assert code_of(bench.desk.finish(worktree)) is Code.NOTHING_TO_DO
     put(Path(worktree.path), {"a.txt": b"more\n"})
     assert isinstance(bench.desk.finish(worktree), Finished)
     assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"chore: Work\n"
 
 
 def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"first version\n"})
     git(folder, "add", "b.txt")
@@ -167,58 +159,64 @@ def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench
     assert bench.desk.staged(worktree) == []
 
 
-def test_on_another_branch_or_in_conflict_nothing_is_finished(bench: WorktreeBench):
-    worktree = worked(bench)
+def test_on_another_branch_in_conflict_or_locked_nothing_is_finished(bench: WorktreeBench):
+    worktree = bench.begun(worked)
     folder = Path(worktree.path)
+    lock = bench.folder / ".git/worktrees/agent-work/index.lock"
+    lock.touch()
+    said = bench.desk.finish(worktree)
+    assert isinstance(said, Obstacle)
+    assert (said.code, "index.lock" in said.text) == (Code.LOCKED, True)
+    lock.unlink()
     git(folder, "checkout", "-q", "-b", "elsewhere")
-    assert obstacle(bench.desk.finish(worktree)) is Code.CHANGED
+    assert code_of(bench.desk.finish(worktree)) is Code.CHANGED
     git(folder, "checkout", "-q", "agent/work")
     put(bench.folder, {"a.txt": b"uno\n"})
     git(bench.folder, "commit", "-q", "-am", "main")
     git(folder, "stash", "-q", "-u")
     with pytest.raises(Exception, match="merge"):
         git(folder, "merge", "main")
-    assert obstacle(bench.desk.finish(worktree)) is Code.UNFINISHED
-    assert obstacle(bench.desk.apply(worktree)) is Code.UNFINISHED
+    assert code_of(bench.desk.finish(worktree)) is Code.UNFINISHED
+    assert code_of(bench.desk.apply(worktree)) is Code.UNFINISHED
 
 
 def test_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     put(Path(worktree.path), {".gitattributes": b"*.dat filter=lfs\n", "x.dat": b"large"})
     for said in (bench.desk.finish(worktree), bench.desk.apply(worktree)):
         assert isinstance(said, Obstacle)
         assert (said.code, said.paths) == (Code.FILTERED, ("x.dat",))
 
 
-def test_a_repository_inside_is_left_out_and_named(bench: WorktreeBench):
-    worktree = worked(bench)
-    git(Path(worktree.path), "init", "-q", "inner")
-    put(Path(worktree.path), {"inner/x": b"x"})
-    finished = bench.desk.finish(worktree)
-    assert isinstance(finished, Finished)
-    assert finished.notes == ("inner is a nested repository and was left out.",)
-    assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
-
-
 def test_a_merge_into_a_clean_parent(bench: WorktreeBench):
-    worktree = worked(bench)
-    assert obstacle(bench.desk.merge(worktree)) is Code.UNCOMMITTED
+    worktree = bench.begun(worked)
+    assert code_of(bench.desk.merge(worktree)) is Code.UNCOMMITTED
     assert isinstance(bench.desk.finish(worktree), Finished)
     put(bench.folder, {"crlf.txt": b"meanwhile\n"})
-    assert obstacle(bench.desk.merge(worktree)) is Code.UNCOMMITTED
+    assert code_of(bench.desk.merge(worktree)) is Code.UNCOMMITTED
     git(bench.folder, "commit", "-q", "-am", "meanwhile")
     merged = bench.desk.merge(worktree)
     assert isinstance(merged, Merged), merged
     assert merged.into == "main"
     assert (bench.folder / "new/file").read_bytes() == b"untracked\n"
     assert (bench.folder / "crlf.txt").read_bytes() == b"meanwhile\n"
-    assert obstacle(bench.desk.merge(worktree)) is Code.NOTHING_TO_DO
+    assert code_of(bench.desk.merge(worktree)) is Code.NOTHING_TO_DO
 
 
-def test_a_merge_in_conflict_changes_nothing_and_names_the_files(bench: WorktreeBench):
-    worktree = worked(bench)
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    put(bench.folder, {"a.txt": b"uno\n"})
+def test_a_merge_that_cannot_be_made_changes_nothing_and_says_why(bench: WorktreeBench):
+    worktree = bench.begun(finished)
+    git(bench.folder, "checkout", "-q", "-b", "other")
+    said = bench.desk.merge(worktree)
+    assert isinstance(said, Obstacle)
+    assert "check out main there, then run `git merge agent/work`" in said.text
+    git(bench.folder, "checkout", "-q", "main")
+    git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
+    put(bench.folder, {"a.txt": b"mine, overlooked\n"})
+    said = bench.desk.merge(worktree)
+    assert isinstance(said, Obstacle)
+    assert said.text.startswith("agent/work was not merged: Your local changes")
+    assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
+    git(bench.folder, "update-index", "--no-assume-unchanged", "a.txt")
     git(bench.folder, "commit", "-q", "-am", "main")
     before = (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD"))
     said = bench.desk.merge(worktree)
@@ -228,78 +226,8 @@ def test_a_merge_in_conflict_changes_nothing_and_names_the_files(bench: Worktree
     assert git(bench.folder, "status", "--porcelain") == b""
 
 
-def test_with_another_branch_checked_out_the_way_is_told(bench: WorktreeBench):
-    worktree = worked(bench)
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    git(bench.folder, "checkout", "-q", "-b", "other")
-    said = bench.desk.merge(worktree)
-    assert isinstance(said, Obstacle)
-    assert "check out main there, then run `git merge agent/work`" in said.text
-
-
-def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path: Path):
-    trap = tmp_path / "sprung"
-    hooks = (
-        "pre-commit",
-        "commit-msg",
-        "post-commit",
-        "post-merge",
-        "post-checkout",
-        "pre-merge-commit",
-    )
-    for name in hooks:
-        put(bench.folder, {f".git/hooks/{name}": f"#!/bin/sh\ntouch {trap}\n".encode()})
-        (bench.folder / ".git/hooks" / name).chmod(0o755)
-    settings = (
-        "filter.x.clean",
-        "filter.x.smudge",
-        "merge.x.driver",
-        "diff.x.textconv",
-        "diff.x.command",
-        "core.fsmonitor",
-        "gpg.program",
-        "core.editor",
-    )
-    for key in settings:
-        git(bench.folder, "config", key, f"touch {trap}; false")
-    git(bench.folder, "config", "commit.gpgSign", "true")
-    (bench.folder / ".git/info/attributes").write_text("a.txt merge=x diff=x\n")
-    worktree = bench.made()
-    put(Path(worktree.path), {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
-    put(bench.folder, {"b.txt": b"main\n"})
-    git(
-        bench.folder,
-        "-c",
-        "core.hooksPath=/dev/null",
-        "-c",
-        "core.fsmonitor=false",
-        "commit",
-        "-q",
-        "--no-gpg-sign",
-        "-am",
-        "main",
-    )
-    trap.unlink(missing_ok=True)
-    assert isinstance(bench.desk.apply(worktree), AppliedWork)
-    put(bench.folder, {"a.txt": PROJECT_FILES["a.txt"]})
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    assert isinstance(bench.desk.merge(worktree), Merged)
-    assert not trap.exists()
-
-
-def test_a_file_that_git_was_told_to_overlook_is_not_merged_over(bench: WorktreeBench):
-    worktree = worked(bench)
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
-    put(bench.folder, {"a.txt": b"mine, overlooked\n"})
-    said = bench.desk.merge(worktree)
-    assert isinstance(said, Obstacle)
-    assert said.text.startswith("agent/work was not merged: Your local changes")
-    assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
-
-
 def test_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     put(Path(worktree.path), {"crlf.txt": b"first\nother\n"})
     assert isinstance(bench.desk.finish(worktree), Finished)
     put(bench.folder, {"crlf.txt": b"first\r\nsecond\r\n"})
@@ -311,7 +239,7 @@ def test_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: Worktr
 
 
 def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     put(Path(worktree.path), {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
     git(bench.folder, "mv", "a.txt", "moved.txt")
     git(bench.folder, "commit", "-q", "-m", "moved")
@@ -322,35 +250,15 @@ def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeB
     assert not (bench.folder / "a.txt").exists()
 
 
-def test_a_lock_that_somebody_left_is_said(bench: WorktreeBench):
-    worktree = worked(bench)
-    (bench.folder / ".git/worktrees/agent-work/index.lock").touch()
-    said = bench.desk.finish(worktree)
-    assert isinstance(said, Obstacle)
-    assert said.code is Code.LOCKED
-    assert "index.lock" in said.text
-
-
-def test_a_folder_that_cannot_be_written_stops_all_of_it(bench: WorktreeBench):
-    worktree = worked(bench)
-    (bench.folder / "src/deep").chmod(0o500)
-    before = files_in(bench.folder)
-    said = bench.desk.apply(worktree)
-    (bench.folder / "src/deep").chmod(0o700)
-    assert obstacle(said) is Code.CONFLICT
-    assert files_in(bench.folder) == before
-
-
-@pytest.mark.parametrize("options", ["--squash", "--no-commit --no-ff", "-s ours"])
-def test_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(
-    bench: WorktreeBench, options: str
-):
-    worktree = bench.made()
-    put(Path(worktree.path), {"new.txt": b"new\n"})
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    git(bench.folder, "config", "branch.main.mergeOptions", options)
-    merged = bench.desk.merge(worktree)
-    assert isinstance(merged, Merged), merged
-    assert git(bench.folder, "show", f"{merged.commit}:new.txt") == b"new\n"
-    assert git(bench.folder, "branch", "--merged", "main", "--list", worktree.branch)
-    assert (bench.folder / "new.txt").read_bytes() == b"new\n"
+def test_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(bench: WorktreeBench):
+    worktree = bench.begun()
+    for options in ("--squash", "--no-commit --no-ff", "-s ours"):
+        new = f"{options}.txt"
+        put(Path(worktree.path), {new: b"new\n"})
+        assert isinstance(bench.desk.finish(worktree), Finished)
+        git(bench.folder, "config", "branch.main.mergeOptions", options)
+        merged = bench.desk.merge(worktree)
+        assert isinstance(merged, Merged), (options, merged)
+        assert git(bench.folder, "show", f"{merged.commit}:{new}") == b"new\n", options
+        assert git(bench.folder, "branch", "--merged", "main", "--list", worktree.branch), options
+        assert (bench.folder / new).read_bytes() == b"new\n", options

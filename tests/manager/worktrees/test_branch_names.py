@@ -70,12 +70,12 @@ def test_there_are_one_to_four_versions(asked: int, made: int):
     assert len(version_plans("L", "b", versions=asked)) == made
 
 
-def test_versions_have_labels_branches_and_models_of_their_own():
-    plans = version_plans("Fix", "agent/fix", versions=3, models=("a", "b"), group_id="g")
-    assert [(each.label, each.branch, each.model, each.group_id) for each in plans] == [
-        ("Fix", "agent/fix", "a", "g"),
-        ("Fix v2", "agent/fix_v2", "b", "g"),
-        ("Fix v3", "agent/fix_v3", "a", "g"),
+def test_versions_have_labels_and_branches_of_their_own():
+    plans = version_plans("Fix", "agent/fix", versions=3, group_id="g")
+    assert [(each.label, each.branch, each.group_id) for each in plans] == [
+        ("Fix", "agent/fix", "g"),
+        ("Fix v2", "agent/fix_v2", "g"),
+        ("Fix v3", "agent/fix_v3", "g"),
     ]
     (alone,) = version_plans("Fix", "agent/fix", versions=1, group_id="g")
     assert alone.group_id == ""

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,24 +17,11 @@ from rookery.manager.worktrees.worktree_values import (
     Listed,
     Obstacle,
     Resumed,
-    VersionsMade,
     Worktree,
     WorktreeState,
 )
 from support.warm_programs import start_program
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, git, put
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
-
-
-def obstacle(said: object) -> Code:
-    assert isinstance(said, Obstacle), said
-    assert said.text.endswith(".")
-    assert "\n" not in said.text
-    return said.code
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put
 
 
 def test_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
@@ -47,14 +35,15 @@ def test_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeB
 
 def test_taken_names_get_a_number_and_nothing_is_overwritten(bench: WorktreeBench):
     git(bench.folder, "branch", "agent/work")
+    git(bench.folder, "branch", "other")
     put(bench.place / "agent-work-2", {"mine.txt": b"mine"})
+    put(bench.place / "local", {"mine": b"m"})
     assert bench.made().branch == "agent/work-3"
     assert (bench.place / "agent-work-2/mine.txt").read_bytes() == b"mine"
-
-
-def test_a_branch_called_like_the_prefix_is_no_trouble(bench: WorktreeBench):
-    git(bench.folder, "branch", "agent")
-    assert bench.made().branch == "agent-work"
+    assert bench.made("other/work").branch == "other-work", "a branch is called like the prefix"
+    git(bench.folder, "branch", "local")
+    assert code_of(bench.desk.import_branch("local")) is Code.PATH_EXISTS
+    assert (bench.place / "local/mine").read_bytes() == b"m"
 
 
 def test_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: WorktreeBench):
@@ -62,36 +51,42 @@ def test_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: Work
     put(bench.folder, {"b.txt": b"other\n"})
     git(bench.folder, "commit", "-q", "-am", "other")
     by_default, said = bench.desk.create("one"), bench.desk.create("two", base="main")
-    gone = bench.desk.create("three", default_base="not-there")
     assert isinstance(by_default, Created)
     assert isinstance(said, Created)
-    assert isinstance(gone, Created)
-    bases = [each.worktree.parent_branch for each in (by_default, said, gone)]
-    assert bases == ["other", "main", "other"]
+    bases = [each.worktree.parent_branch for each in (by_default, said)]
+    assert bases == ["other", "main"]
     assert (Path(said.worktree.path) / "b.txt").read_bytes() == b"bee\n"
-    assert obstacle(bench.desk.create("four", base="nowhere")) is Code.BASE_NOT_FOUND
+    assert code_of(bench.desk.create("four", base="nowhere")) is Code.BASE_NOT_FOUND
 
 
-def with_remote(bench: WorktreeBench, tmp_path: Path) -> Path:
-    remote = tmp_path / "remote"
+def test_branches_begin_at_what_the_remote_has_now_and_are_taken_up_from_it(
+    bench: WorktreeBench, tmp_path: Path
+):
+    remote, colleague = tmp_path / "remote", tmp_path / "colleague"
     git(tmp_path, "clone", "-q", "--bare", str(bench.folder), str(remote))
     git(bench.folder, "remote", "add", "origin", str(remote))
     git(bench.folder, "fetch", "-q", "origin")
     git(tmp_path, "clone", "-q", str(remote), "colleague")
-    put(tmp_path / "colleague", {"a.txt": b"news\n"})
-    git(tmp_path / "colleague", "commit", "-q", "-am", "news")
-    git(tmp_path / "colleague", "push", "-q")
-    return remote
-
-
-def test_a_new_branch_begins_at_what_the_remote_has_now(bench: WorktreeBench, tmp_path: Path):
-    remote = with_remote(bench, tmp_path)
+    put(colleague, {"a.txt": b"news\n"})
+    git(colleague, "commit", "-q", "-am", "news")
+    git(colleague, "push", "-q", "origin", "HEAD", "HEAD:theirs/feature")
     created = bench.desk.create("agent/new")
     assert isinstance(created, Created)
     assert created.worktree.remote == "origin"
     assert created.notes == ()
     assert (Path(created.worktree.path) / "a.txt").read_bytes() == b"news\n"
     assert b"[" not in git(bench.folder, "branch", "-vv", "--list", "agent/new").split(b"news")[0]
+    git(bench.folder, "branch", "local")
+    for branch in ("local", "theirs/feature"):
+        created = bench.desk.import_branch(branch)
+        assert isinstance(created, Created)
+        assert created.worktree.branch == branch
+        assert not created.worktree.branch_owned
+        again = bench.desk.import_branch(branch)
+        assert isinstance(again, Created)
+        assert again.worktree == created.worktree
+    assert code_of(bench.desk.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
+    assert code_of(bench.desk.import_branch("main")) is Code.BRANCH_CHECKED_OUT
     remote.rename(tmp_path / "gone")
     stale = WorktreeBench(bench.folder).desk.create("agent/stale")
     assert isinstance(stale, Created)
@@ -107,25 +102,32 @@ def test_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: P
     assert not (tmp_path / "sprung").exists()
 
 
-@pytest.mark.parametrize("name", ["", "-b", "a..b", "a b", "@{-1}", "x.lock", "../x", "HEAD~1"])
-def test_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench, name: str):
-    assert obstacle(bench.desk.create(name)) is Code.BAD_NAME
-    assert obstacle(bench.desk.create_versions(name, label="x", versions=2)) is Code.BAD_NAME
-    assert obstacle(bench.desk.import_branch(name)) is Code.BAD_NAME
+def test_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench):
+    desk = bench.desk
+    for name in ("", "-b", "a..b", "a b", "@{-1}", "x.lock", "../x", "HEAD~1", "--force"):
+        assert code_of(desk.import_branch(name)) is Code.BAD_NAME, name
+    for name in ("", "-b", "../x"):
+        assert code_of(desk.create(name)) is Code.BAD_NAME, name
+        assert code_of(desk.create_versions(name, label="x", versions=2)) is Code.BAD_NAME, name
 
 
-def test_a_note_cannot_lead_a_worktree_elsewhere(bench: WorktreeBench, tmp_path: Path):
-    worktree = bench.made()
+def test_a_note_that_lies_or_was_torn_leads_a_worktree_nowhere_else(
+    bench: WorktreeBench, tmp_path: Path
+):
+    worktree = bench.begun()
     note = bench.folder / ".git/worktrees/agent-work/rookery-worktree.json"
     note.write_text(note.read_text().replace(worktree.path, str(tmp_path)))
     assert bench.found("agent-work").path == worktree.path
+    note.write_text("{ torn")
+    found = bench.found("agent-work")
+    assert (found.branch, found.path) == (worktree.branch, worktree.path)
 
 
 def test_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
     desk = WorktreeOperations(tmp_path)
-    assert obstacle(desk.create("x")) is Code.NOT_GIT_REPO
+    assert code_of(desk.create("x")) is Code.NOT_GIT_REPO
     git(tmp_path, "init", "-q")
-    assert obstacle(desk.create("x")) is Code.NO_COMMITS
+    assert code_of(desk.create("x")) is Code.NO_COMMITS
 
 
 def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench):
@@ -136,31 +138,31 @@ def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench)
         assert isinstance(created, Created)
         assert "git lfs pull" in created.notes[0]
     else:
-        assert obstacle(bench.desk.create("x")) is Code.LFS_MISSING
+        assert code_of(bench.desk.create("x")) is Code.LFS_MISSING
         assert b"x" not in git(bench.folder, "branch", "--list", "x")
 
 
 def test_a_link_in_the_place_of_worktrees_is_refused(bench: WorktreeBench, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (bench.folder / ".roo").symlink_to(tmp_path / "elsewhere")
-    assert obstacle(bench.desk.create("x")) is Code.OUTSIDE
+    assert code_of(bench.desk.create("x")) is Code.OUTSIDE
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_versions_stand_side_by_side_each_with_its_model(bench: WorktreeBench):
+def test_versions_stand_side_by_side(bench: WorktreeBench):
     git(bench.folder, "branch", "agent/try_v2")
-    made = bench.desk.create_versions(
-        "agent/try", label="Try", versions=3, models=("fast", "", "strong")
+    made: dict[int, object] = {}
+    said = bench.desk.create_versions(
+        "agent/try", label="Try", versions=3, on_ready=made.__setitem__
     )
-    assert isinstance(made, VersionsMade)
-    trees = [each.worktree for each in made.made]
+    assert (said, list(made)) == (None, [1, 2, 3])
+    created = [each for each in made.values() if isinstance(each, Created)]
+    trees = [each.worktree for each in created]
     assert [each.branch for each in trees] == ["agent/try-2", "agent/try-2_v2", "agent/try-2_v3"]
     assert [each.label for each in trees] == ["Try", "Try v2", "Try v3"]
-    assert made.models == ("fast", "", "strong")
     assert len({each.group_id for each in trees}) == 1
-    assert len({each.base for each in made.made}) == 1
+    assert len({each.base for each in created}) == 1
     assert len({each.ports for each in trees}) == 3
-    assert made.told == "3 of 3 versions are ready."
 
 
 CREATE_SAME = """
@@ -197,21 +199,19 @@ def test_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     ]
 
 
-def test_a_worktree_that_is_there_is_used_as_it_is(bench: WorktreeBench):
-    worktree = bench.made()
+def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_branch(
+    bench: WorktreeBench,
+):
+    worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
     assert bench.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
     assert (Path(worktree.path) / "new").exists()
-
-
-def test_a_missing_one_is_made_again_from_its_branch(bench: WorktreeBench):
-    worktree = bench.made()
     put(Path(worktree.path), {"a.txt": b"committed\n"})
     git(Path(worktree.path), "commit", "-q", "-am", "work")
     put(Path(worktree.path), {"b.txt": b"only staged\n"})
     git(Path(worktree.path), "add", "b.txt")
     shutil.rmtree(worktree.path)
-    assert obstacle(bench.desk.finish(worktree)) is Code.MISSING
+    assert code_of(bench.desk.finish(worktree)) is Code.MISSING
     resumed = bench.desk.resume(worktree)
     assert isinstance(resumed, Resumed)
     assert (resumed.worktree, resumed.recreated) == (worktree, True)
@@ -257,40 +257,14 @@ def a_link_to_the_project(bench: WorktreeBench, worktree: Worktree) -> None:
     ],
 )
 def test_where_it_cannot_be_resumed_nothing_takes_its_place(
-    bench: WorktreeBench, change: object, code: Code
+    bench: WorktreeBench, change: Callable[[WorktreeBench, Worktree], None], code: Code
 ):
-    worktree = bench.made()
-    assert callable(change)
+    worktree = bench.begun()
     change(bench, worktree)
     before = git(bench.folder, "worktree", "list")
-    for said in (bench.desk.resume(worktree), bench.desk.finish(worktree, "x")):
-        assert isinstance(said, Obstacle)
-    assert obstacle(bench.desk.resume(worktree)) is code
+    assert code_of(bench.desk.resume(worktree)) is code
+    assert isinstance(bench.desk.finish(worktree, "x"), Obstacle)
     assert git(bench.folder, "worktree", "list") == before
-
-
-def test_branches_are_taken_up_from_here_and_from_remotes(bench: WorktreeBench, tmp_path: Path):
-    with_remote(bench, tmp_path)
-    git(bench.folder, "branch", "local")
-    git(tmp_path / "colleague", "push", "-q", "origin", "HEAD:theirs/feature")
-    for branch in ("local", "theirs/feature"):
-        created = bench.desk.import_branch(branch)
-        assert isinstance(created, Created)
-        assert created.worktree.branch == branch
-        assert not created.worktree.branch_owned
-        again = bench.desk.import_branch(branch)
-        assert isinstance(again, Created)
-        assert again.worktree == created.worktree
-    assert obstacle(bench.desk.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
-    assert obstacle(bench.desk.import_branch("main")) is Code.BRANCH_CHECKED_OUT
-    assert obstacle(bench.desk.import_branch("--force")) is Code.BAD_NAME
-
-
-def test_a_folder_that_is_there_is_never_deleted_for_a_branch(bench: WorktreeBench):
-    git(bench.folder, "branch", "local")
-    put(bench.place / "local", {"mine": b"m"})
-    assert obstacle(bench.desk.import_branch("local")) is Code.PATH_EXISTS
-    assert (bench.place / "local/mine").read_bytes() == b"m"
 
 
 def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: Path):
@@ -306,7 +280,7 @@ def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: 
     assert isinstance(bench.desk.remove(bench.planned(created.worktree)), Forgotten)
     assert (mine / "a.txt").read_bytes() == b"mine\n"
     assert bench.desk.listed() == []
-    assert obstacle(bench.desk.import_worktree(tmp_path)) is Code.BROKEN
+    assert code_of(bench.desk.import_worktree(tmp_path)) is Code.BROKEN
 
 
 def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
@@ -320,24 +294,11 @@ def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
     assert inner.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
 
 
-def test_a_worktree_made_by_somebody_who_was_killed_before_its_note_is_listed(
-    bench: WorktreeBench,
-):
-    worktree = bench.made()
-    for note in (bench.folder / ".git/worktrees").glob("*/rookery-worktree.json"):
-        note.write_text("{ torn")
-    listed = bench.desk.listed()
-    assert not isinstance(listed, Obstacle)
-    assert [(each.worktree.branch, each.worktree.path) for each in listed] == [
-        (worktree.branch, worktree.path)
-    ]
-
-
 def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
     assert bench.desk.state_of(worktree) is WorktreeState.UNFINISHED
-    assert obstacle(bench.desk.resume(worktree)) is Code.UNFINISHED
+    assert code_of(bench.desk.resume(worktree)) is Code.UNFINISHED
     assert not isinstance(bench.desk.remove(bench.planned(worktree)), Obstacle)
     with pytest.raises(subprocess.CalledProcessError):
         git(bench.folder, "rev-parse", "--verify", "refs/worktree/none")

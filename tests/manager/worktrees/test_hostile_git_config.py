@@ -6,26 +6,91 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rookery.manager.review.checkout_changes import checkout_of
-from rookery.manager.review.file_diffs import changes_of
+from rookery.manager.review.file_diffs import TextDiff, changes_of
+from rookery.manager.review.reviews import ReviewOperations
+from rookery.manager.shown_rows import Review, WorktreeStats
 from rookery.manager.worktrees import worktree_git as named_git
 from rookery.manager.worktrees.worktree_project import Project, all_listed, registered_at
 from rookery.manager.worktrees.worktree_values import (
+    AppliedWork,
+    Code,
+    Created,
     Finished,
     Keep,
     Listed,
+    Merged,
     Obstacle,
     Removed,
     Worktree,
     WorktreeState,
 )
-from support.worktree_folders import WorktreeBench, git, put
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put
+
+TRAPS = {
+    "core": ("fsmonitor", "pager", "editor"),
+    "diff": ("external",),
+    'diff "x"': ("textconv", "command"),
+    'filter "x"': ("clean", "smudge", "process"),
+    'merge "x"': ("driver",),
+    "pager": ("diff",),
+    "gpg": ("program",),
+}
+HOOKS = (
+    *("pre-commit", "commit-msg", "post-commit", "post-merge", "pre-merge-commit"),
+    *("post-checkout", "post-index-change", "reference-transaction"),
+)
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
+def set_traps(bench: WorktreeBench, trap: Path) -> None:
+    """Programs in every place where git would look for one."""
+    program = f"touch {trap}; cat"
+    with (bench.folder / ".git/config").open("a") as config:
+        for section, keys in TRAPS.items():
+            config.write(f"[{section}]\n" + "".join(f"\t{key} = {program}\n" for key in keys))
+        config.write("[commit]\n\tgpgSign = true\n")
+    put(bench.folder, {f".git/hooks/{name}": f"#!/bin/sh\n{program}\n".encode() for name in HOOKS})
+    for name in HOOKS:
+        (bench.folder / ".git/hooks" / name).chmod(0o755)
+    (bench.folder / ".git/info/attributes").write_text("a.txt merge=x diff=x\n")
+
+
+def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path: Path):
+    """Not when a worktree is made, applied, finished, merged, reviewed, reverted or removed."""
+    git(bench.folder, "branch", "meanwhile")
+    put(bench.folder, {"b.txt": b"main\n"})
+    git(bench.folder, "commit", "-q", "-am", "main")
+    trap = tmp_path / "sprung"
+    set_traps(bench, trap)
+    created = bench.desk.create("agent/work", base="meanwhile")
+    assert isinstance(created, Created)
+    assert not trap.exists()
+    worktree = replace(created.worktree, parent_branch="main")
+    folder = Path(worktree.path)
+    put(folder, {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
+    assert isinstance(bench.desk.apply(worktree), AppliedWork)
+    assert not trap.exists()
+    put(bench.folder, {"a.txt": PROJECT_FILES["a.txt"]})
+    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert isinstance(bench.desk.merge(worktree), Merged)
+    assert not trap.exists()
+    put(folder, {".gitattributes": b"* diff=x filter=x\n", "a.txt": b"changed\r\n", "new": b"n\n"})
+    desk = ReviewOperations(bench.folder)
+    review = desk.changes(worktree, "branch")
+    assert isinstance(review, Review)
+    (file,) = [each for each in review.files if each.path == "a.txt"]
+    diff = desk.diff(worktree, "branch", "a.txt")
+    assert isinstance(diff, TextDiff)
+    assert diff.lines[-1].data == b"changed\r\n"
+    assert isinstance(desk.diff(worktree, "branch", "new"), TextDiff)
+    assert isinstance(desk.stats(worktree), WorktreeStats)
+    assert code_of(desk.revert(worktree, "a.txt", file.digest)) is Code.FILTERED
+    assert (folder / "a.txt").read_bytes() == b"changed\r\n"
+    assert not trap.exists()
+    assert isinstance(bench.desk.remove(bench.planned(worktree)), Removed)
+    assert not trap.exists()
 
 
 def impostor(bench: WorktreeBench, worktree: Worktree, *, common: str = "../..") -> Path:
@@ -48,7 +113,7 @@ def repository_of_theirs(bench: WorktreeBench, worktree: Worktree, trap: Path) -
 
 @pytest.mark.parametrize("place", ["worktree", "project"])
 def test_no_file_leads_git_to_another_repository(bench: WorktreeBench, tmp_path: Path, place: str):
-    worktree = bench.made()
+    worktree = bench.begun()
     theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
     if place == "worktree":
         own = impostor(bench, worktree, common=str(theirs))
@@ -59,7 +124,7 @@ def test_no_file_leads_git_to_another_repository(bench: WorktreeBench, tmp_path:
     found = registered_at(project, Path(worktree.path))
     assert found
     at = project.git.at(found.admin, found.folder) if place == "worktree" else project.git
-    assert at.said("rev-parse", "--git-common-dir") == str(bench.folder / ".git")
+    assert at.output("rev-parse", "--git-common-dir") == str(bench.folder / ".git")
     assert at.ask("config", "--get", "filter.trap.clean").out == b""
     assert "theirs" not in at.environment["GIT_AUTHOR_NAME"]
 
@@ -67,7 +132,7 @@ def test_no_file_leads_git_to_another_repository(bench: WorktreeBench, tmp_path:
 def test_settings_that_change_while_they_are_read_run_nothing(bench: WorktreeBench, tmp_path: Path):
     """They are harmless when git is asked what they name, and not when it is at work."""
     trap = tmp_path / "trap"
-    worktree = bench.made()
+    worktree = bench.begun()
     theirs = repository_of_theirs(bench, worktree, trap)
     harmful = (theirs / "config").read_text()
     (theirs / "config").write_text(harmful.partition("[user]")[0])
@@ -81,7 +146,7 @@ def test_settings_that_change_while_they_are_read_run_nothing(bench: WorktreeBen
 
 
 def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"only staged\n"})
     git(folder, "add", "b.txt")
@@ -101,7 +166,7 @@ def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: Workt
 
 
 def test_what_is_finished_is_in_the_projects_own_repository(bench: WorktreeBench, tmp_path: Path):
-    worktree = bench.made()
+    worktree = bench.begun()
     theirs = repository_of_theirs(bench, worktree, tmp_path / "trap")
     shutil.move(theirs, tmp_path / "theirs")
     (Path(worktree.path) / ".gitattributes").unlink()
@@ -116,7 +181,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     bench: WorktreeBench, monkeypatch: pytest.MonkeyPatch, name: str
 ):
     monkeypatch.setattr(named_git, "_LONGEST", 0.5)
-    worktree = bench.made()
+    worktree = bench.begun()
     put(Path(worktree.path), {"a.txt": b"changed\n"})
     (Path(worktree.path) / name).unlink()
     os.mkfifo(Path(worktree.path) / name)

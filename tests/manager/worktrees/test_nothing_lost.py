@@ -5,10 +5,10 @@ A short run always, a long one with ROOKERY_TORTURE=1.
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rookery.manager.worktrees.worktree_values import Finished, Obstacle, RecoveredWork, Removed
+from rookery.manager.worktrees.worktree_values import (
+    Finished,
+    Obstacle,
+    RecoveredWork,
+    Removed,
+    Worktree,
+)
 from support import worktree_folders
 from support.chance import new_seed
 from support.warm_programs import run_program, start_program
@@ -88,8 +94,8 @@ def take(folder: Path, step: tuple[str, str, bytes]) -> None:
 def test_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, bytes]]):
     with tempfile.TemporaryDirectory() as folder:
         bench = WorktreeBench.new(Path(folder) / "project")
+        worktree = bench.begun()
         put(bench.folder, {".env": b"", "cache/kept.db": b"project's"})
-        worktree = bench.made()
         for step in steps:
             take(Path(worktree.path), step)
         treasure = bench.treasure(Path(worktree.path))
@@ -102,12 +108,10 @@ def test_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, byte
 
 @given(st.lists(STEPS, max_size=8))
 @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck), derandomize=not TORTURE)
-def test_after_any_work_finishing_and_applying_lose_no_byte(
-    steps: list[tuple[str, str, bytes]],
-):
+def test_after_any_work_finishing_and_applying_lose_no_byte(steps: list[tuple[str, str, bytes]]):
     with tempfile.TemporaryDirectory() as folder:
         bench = WorktreeBench.new(Path(folder) / "project")
-        worktree = bench.made()
+        worktree = bench.begun()
         for at, step in enumerate(steps):
             take(Path(worktree.path) if at % 3 else bench.folder, step)
         treasure = bench.treasure(Path(worktree.path)) | bench.treasure(bench.folder)
@@ -121,7 +125,7 @@ def test_after_any_work_finishing_and_applying_lose_no_byte(
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
 
 
-def at_work(bench: WorktreeBench) -> None:
+def at_work(bench: WorktreeBench) -> Worktree:
     """Work of every kind in the worktree, and some in the project."""
     put(bench.folder, {".env": b"KEY=project\n", "cache/kept.db": b"project's\n"})
     worktree = bench.made()
@@ -132,20 +136,23 @@ def at_work(bench: WorktreeBench) -> None:
     put(folder, {"b.txt": b"after\n", "a.txt": b"1\none\ntwo\nthree\nfour\nfive\n", "new": b"n\n"})
     put(folder, {".env": b"KEY=changed\n", "x.log": b"log\n", "crlf.txt": b"a\r\nb\r\n"})
     put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nfive\nlocal\n"})
+    return worktree
 
 
-def committed(bench: WorktreeBench) -> None:
+def committed(bench: WorktreeBench) -> Worktree:
     worktree = bench.made()
     put(Path(worktree.path), {"a.txt": b"done\n", "new": b"n\n"})
     assert isinstance(bench.desk.finish(worktree), Finished)
     put(bench.folder, {"b.txt": b"meanwhile\n"})
     git(bench.folder, "commit", "-q", "-am", "meanwhile")
+    return worktree
 
 
-def gone(bench: WorktreeBench) -> None:
+def gone(bench: WorktreeBench) -> Worktree:
     """The folder is gone, and with it its files; what was staged git still has."""
-    at_work(bench)
-    Path(bench.found("agent-work").path).rename(bench.folder / ".git" / "elsewhere")
+    worktree = at_work(bench)
+    Path(worktree.path).rename(bench.folder / ".git" / "elsewhere")
+    return worktree
 
 
 ONE_OPERATION = """
@@ -174,38 +181,13 @@ POINTS = [
 ]
 
 
-class Grounds:
-    """A project in which somebody has begun to work. To make that anew takes as long as all that is
-    done with it, so it is put back as it was, and where it was: worktrees know their place."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def begun(self, begin: Callable[[WorktreeBench], None]) -> WorktreeBench:
-        project, kept = (self._folder / begin.__name__ / name for name in ("project", "kept"))
-        if not kept.exists():
-            begin(WorktreeBench.new(project))
-            shutil.copytree(project, kept, symlinks=True)
-        else:
-            shutil.rmtree(project)
-            shutil.copytree(kept, project, symlinks=True)
-            for each in (project, *(project / ".roo" / "worktrees").glob("agent-*")):
-                git(each, "update-index", "-q", "--really-refresh", "--ignore-missing")
-        return WorktreeBench(project.resolve())
-
-
-@pytest.fixture(scope="module")
-def grounds(tmp_path_factory: pytest.TempPathFactory) -> Grounds:
-    return Grounds(tmp_path_factory.mktemp("grounds"))
-
-
 @pytest.mark.parametrize(
     ("operation", "begin", "point"), POINTS, ids=[f"{each[0]} {each[2]}" for each in POINTS]
 )
 def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
-    grounds: Grounds, operation: str, begin: Callable[[WorktreeBench], None], point: str
+    bench: WorktreeBench, operation: str, begin: Callable[[WorktreeBench], Worktree], point: str
 ):
-    bench = grounds.begun(begin)
+    bench.begun(begin)
     treasure = bench.treasure(bench.folder) | bench.held()
     treasure = {each for each in treasure if not each[0].startswith(".roo")}
     name = "another" if operation == "create" else "agent-work"
@@ -221,12 +203,22 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
     assert Path(again.path).is_dir()
 
 
+def works_in_group(group: int) -> bool:
+    """Whether a git is left that was killed and has not noticed yet."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group, *_ = stat.read_bytes().rpartition(b")")[2].split()
+            if int(its_group) == group and state not in b"ZX":
+                return True
+    return False
+
+
 @pytest.mark.parametrize("operation", ["remove", "finish", "apply", "resume"])
 def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path, operation: str):
     chance = random.Random(new_seed())
     for at in range(KILLS):
         bench = WorktreeBench.new(tmp_path / f"project{at}")
-        (gone if operation == "resume" else at_work)(bench)
+        bench.begun(gone if operation == "resume" else at_work)
         treasure = bench.treasure(bench.folder) | bench.held()
         process = start_program(ONE_OPERATION, operation, str(bench.folder), "agent-work")
         with suppress(subprocess.TimeoutExpired):
@@ -234,6 +226,8 @@ def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path,
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        while works_in_group(process.pid):
+            time.sleep(0.01)
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
         recovered = bench.desk.recover()
         assert isinstance(recovered, RecoveredWork)

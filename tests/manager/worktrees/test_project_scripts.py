@@ -3,21 +3,22 @@
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from rookery.manager.worktrees.create import free_block
-from rookery.manager.worktrees.project_scripts import ProjectScript, run_setup, setup_script
-from rookery.manager.worktrees.worktree_values import Copied, PortBlock, environment_of
+from rookery.manager.worktrees.project_scripts import (
+    ProjectScript,
+    SetupRun,
+    run_setup,
+    setup_script,
+)
+from rookery.manager.worktrees.worktree_values import Copied, PortBlock, Worktree, environment_of
 from support.worktree_folders import WorktreeBench, git, put
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
 
 
 def test_environment_files_and_listed_ignored_files_are_copied(bench: WorktreeBench):
@@ -95,39 +96,37 @@ def written(bench: WorktreeBench, text: str) -> ProjectScript:
     return script
 
 
+async def run(bench: WorktreeBench, worktree: Worktree, text: str, **more: Any) -> SetupRun:
+    script = written(bench, text)
+    given = {"approved": script.digest, "on_output": lambda _: None, **more}
+    return await run_setup(script, worktree, bench.folder, **given)
+
+
 async def test_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: WorktreeBench):
-    worktree = replace(bench.made(), ports=PortBlock(first=20_010))
-    script = written(bench, 'pwd; echo "$REPO_PATH $WORKTREE_PORT"; echo oops >&2; touch made\n')
+    worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
     heard: list[str] = []
-    run = await run_setup(
-        script, worktree, bench.folder, approved=script.digest, heard=heard.append
-    )
-    assert run.trouble == ""
-    assert run.output == f"{worktree.path}\n{bench.folder} 20010\noops\n"
-    assert "".join(heard) == run.output
+    text = 'pwd; echo "$REPO_PATH $WORKTREE_PORT"; echo oops >&2; touch made\n'
+    done = await run(bench, worktree, text, on_output=heard.append)
+    assert done.trouble == ""
+    assert done.output == f"{worktree.path}\n{bench.folder} 20010\noops\n"
+    assert "".join(heard) == done.output
     assert (Path(worktree.path) / "made").exists()
-
-
-async def test_a_script_that_fails_is_told_and_no_more(bench: WorktreeBench):
-    script = written(bench, "echo before\nexit 3\n")
-    worktree = bench.made()
-    run = await run_setup(
-        script, worktree, bench.folder, approved=script.digest, heard=lambda _: None
-    )
-    assert run.output == "before\n"
-    assert run.trouble == "The set-up script ended with status 3."
+    failed = await run(bench, worktree, "echo before\nexit 3\n")
+    assert failed == SetupRun(output="before\n", trouble="The set-up script ended with status 3.")
+    changed = await run(bench, worktree, "touch sprung\n", approved="that of another text")
+    assert "You have not agreed to" in changed.trouble
+    assert not (Path(worktree.path) / "sprung").exists()
+    environ = {"PATH": os.defpath, "SOME_API_KEY": "xyzzy", "HOME": "/nowhere"}
+    said = (await run(bench, worktree, "env\n", environ=environ)).output
+    assert ("xyzzy" in said, "HOME=/nowhere" in said) == (False, True), "it gets no keys"
 
 
 async def test_a_script_that_takes_too_long_is_ended_with_all_it_started(bench: WorktreeBench):
-    script = written(bench, "echo begun; sleep 600 & echo $! >pid; wait\n")
-    worktree = bench.made()
-    run = await run_setup(
-        script, worktree, bench.folder, approved=script.digest, heard=lambda _: None, seconds=3.0
-    )
-    assert run.trouble == "The set-up script was stopped after 3 s."
-    assert run.output == "begun\n"
-    pid = int((Path(worktree.path) / "pid").read_text())
-    assert not _runs(pid)
+    worktree = bench.begun()
+    text = "echo begun; sleep 600 & echo $! >pid; wait\n"
+    ended = await run(bench, worktree, text, seconds=3.0)
+    assert ended == SetupRun(output="begun\n", trouble="The set-up script was stopped after 3 s.")
+    assert not _runs(int((Path(worktree.path) / "pid").read_text()))
 
 
 def _runs(pid: int) -> bool:
@@ -135,34 +134,6 @@ def _runs(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-async def test_a_script_that_was_changed_since_it_was_agreed_to_is_not_run(
-    bench: WorktreeBench,
-):
-    agreed = written(bench, "true\n")
-    changed = written(bench, "touch sprung\n")
-    worktree = bench.made()
-    run = await run_setup(
-        changed, worktree, bench.folder, approved=agreed.digest, heard=lambda _: None
-    )
-    assert "You have not agreed to" in run.trouble
-    assert not (Path(worktree.path) / "sprung").exists()
-
-
-async def test_the_script_gets_no_keys(bench: WorktreeBench):
-    script = written(bench, "env\n")
-    worktree = bench.made()
-    run = await run_setup(
-        script,
-        worktree,
-        bench.folder,
-        approved=script.digest,
-        heard=lambda _: None,
-        environ={"PATH": os.defpath, "SOME_API_KEY": "xyzzy", "HOME": "/nowhere"},
-    )
-    assert "xyzzy" not in run.output
-    assert "HOME=/nowhere" in run.output
 
 
 def test_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
@@ -175,7 +146,7 @@ def test_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
 
 
 def test_sessions_are_told_where_they_are(bench: WorktreeBench):
-    worktree = replace(bench.made(), ports=PortBlock(first=20_010))
+    worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
     assert environment_of(worktree, "/project") == {
         "WORKTREE_PATH": worktree.path,
         "REPO_PATH": "/project",

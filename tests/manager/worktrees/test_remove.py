@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,9 @@ from rookery.manager.worktrees.worktree_values import (
 from support.worktree_folders import WorktreeBench, git, put
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> WorktreeBench:
-    return WorktreeBench.new(tmp_path / "project")
-
-
 def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
+    worktree = bench.begun()
     put(bench.folder, {".env": b"KEY=project\n"})
-    worktree = bench.made()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"staged\n"})
     git(folder, "add", "b.txt")
@@ -43,10 +39,12 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
             "cache/kept.db": b"included\n",
             "cache/other": b"not included\n",
             "packages/big/x.js": b"can be installed again\n",
+            "packages/closed/x": b"can be deleted all the same\n",
             "crlf.txt": b"first\r\nsecond\r\n",
         },
     )
     (folder / "src/deep/c.py").unlink()
+    (folder / "packages/closed").chmod(0o500)
     treasure = bench.treasure(folder)
     plan = bench.planned(worktree)
     assert plan.left_out == ("cache/", "packages/")
@@ -63,24 +61,26 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
 
 
 def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
-    worktree = bench.made()
-    removed = bench.desk.remove(bench.planned(worktree))
+    """A file that is the project's own is not put into the repository, and what is left of a
+    deletion that was interrupted is cleaned up at the next start."""
+    worktree = bench.begun()
+    put(bench.folder, {".env": b"KEY=secret\n"})
+    assert bench.desk.copy_included(worktree)
+    plan = bench.planned(worktree)
+    assert plan.to_keep == ()
+    removed = bench.desk.remove(plan)
     assert isinstance(removed, Removed)
     assert removed.keep is None
     assert bench.desk.keeps() == []
     assert b"agent/work" in git(bench.folder, "branch", "--list", "agent/work")
     assert b".roo" not in git(bench.folder, "worktree", "list")
-
-
-def test_a_file_that_is_the_projects_own_is_not_put_into_the_repository(bench: WorktreeBench):
-    put(bench.folder, {".env": b"KEY=secret\n"})
-    worktree = bench.made()
-    assert bench.desk.copy_included(worktree)
-    assert bench.planned(worktree).to_keep == ()
+    recovered = bench.desk.recover()
+    assert isinstance(recovered, RecoveredWork)
+    assert (recovered.deleted, recovered.trouble) == ((removed.leftover,), ())
 
 
 def test_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
     git(folder, "update-index", "--skip-worktree", "b.txt")
@@ -94,7 +94,7 @@ def test_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
 
 
 def test_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"theirs\n"})
     git(folder, "commit", "-q", "-am", "theirs")
@@ -114,7 +114,7 @@ def test_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
 
 
 def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"lone.txt": b"on no branch\n"})
     git(folder, "checkout", "-q", "--detach")
@@ -130,7 +130,7 @@ def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
 
 
 def test_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"committed\n"})
     git(folder, "commit", "-q", "-am", "work")
@@ -167,42 +167,34 @@ def locked(folder: Path) -> None:
     git(folder, "worktree", "lock", str(folder))
 
 
-@pytest.mark.parametrize(
-    ("hinder", "code"),
-    [
-        (nested, Code.NOT_KEPT),
-        (nested_and_ignored, Code.NOT_KEPT),
-        (unreadable_file, Code.NOT_KEPT),
-        (unreadable_folder, Code.NOT_KEPT),
-        (locked, Code.LOCKED),
-    ],
-    ids=["nested", "ignored", "file", "folder", "locked"],
-)
-def test_what_cannot_be_kept_is_not_removed(
-    bench: WorktreeBench, hinder: object, code: Code, request: pytest.FixtureRequest
-):
-    worktree = bench.made()
+def changed_since(folder: Path) -> None:
+    """More than was agreed to would be lost."""
+    put(folder, {"packages/x": b"x"})
+
+
+HINDRANCES = {
+    nested: (Code.NOT_KEPT, ("vendor/inner",)),
+    nested_and_ignored: (Code.NOT_KEPT, ("packages/inner",)),
+    unreadable_file: (Code.NOT_KEPT, ("closed",)),
+    unreadable_folder: (Code.NOT_KEPT, ("closed/",)),
+    locked: (Code.LOCKED, ()),
+    changed_since: (Code.CHANGED, ("packages/",)),
+}
+
+
+@pytest.mark.parametrize("hinder", HINDRANCES)
+def test_what_cannot_be_kept_is_not_removed(bench: WorktreeBench, hinder: Callable[[Path], None]):
+    worktree = bench.begun()
     folder = Path(worktree.path)
     plan = bench.planned(worktree)
-    assert callable(hinder)
     hinder(folder)
     said = bench.desk.remove(plan)
     assert isinstance(said, Obstacle)
-    assert said.code is code
-    assert folder.is_dir()
+    assert (said.code, said.paths) == HINDRANCES[hinder]
     assert [each.name for each in bench.place.iterdir()] == [folder.name]
+    assert (folder / "a.txt").exists()
     if (folder / "closed").exists():
         (folder / "closed").chmod(0o700)
-
-
-def test_more_than_was_agreed_to_is_not_lost(bench: WorktreeBench):
-    worktree = bench.made()
-    plan = bench.planned(worktree)
-    put(Path(worktree.path), {"packages/x": b"x"})
-    said = bench.desk.remove(plan)
-    assert isinstance(said, Obstacle)
-    assert (said.code, said.paths) == (Code.CHANGED, ("packages/",))
-    assert (Path(worktree.path) / "packages/x").exists()
 
 
 def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
@@ -217,43 +209,8 @@ def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
     assert (tmp_path / "mine" / "a.txt").exists()
 
 
-def test_removing_runs_nothing_that_the_repository_names(bench: WorktreeBench, tmp_path: Path):
-    trap = tmp_path / "sprung"
-    program = f"touch {trap}; cat"
-    worktree = bench.made()
-    folder = Path(worktree.path)
-    for key in ("filter.x.clean", "filter.x.smudge", "filter.x.process", "core.fsmonitor"):
-        git(bench.folder, "config", key, program)
-    put(bench.folder, {".git/hooks/reference-transaction": f"#!/bin/sh\ntouch {trap}\n".encode()})
-    (bench.folder / ".git/hooks/reference-transaction").chmod(0o755)
-    put(folder, {".gitattributes": b"* filter=x\n", "a.txt": b"changed\n"})
-    assert isinstance(bench.desk.remove(bench.planned(worktree)), Removed)
-    assert bench.desk.create("another")
-    assert not trap.exists()
-
-
-def test_a_folder_without_rights_to_write_is_deleted_too(bench: WorktreeBench):
-    worktree = bench.made()
-    put(Path(worktree.path), {"packages/mod/x": b"x"})
-    (Path(worktree.path) / "packages/mod").chmod(0o500)
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed)
-    assert bench.desk.clear(removed) is None
-    assert not Path(removed.leftover).exists()
-
-
-def test_what_an_interrupted_deletion_left_is_cleaned_at_the_next_start(bench: WorktreeBench):
-    worktree = bench.made()
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed)
-    recovered = bench.desk.recover()
-    assert isinstance(recovered, RecoveredWork)
-    assert recovered.deleted == (removed.leftover,)
-    assert recovered.trouble == ()
-
-
 def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"b.txt": b"staged\n"})
     git(folder, "add", "b.txt")
@@ -276,7 +233,7 @@ def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
 
 
 def test_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "checkout", "-q", "--orphan", "fresh")
     put(folder, {"b.txt": b"fresh\n"})
@@ -287,10 +244,8 @@ def test_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
     assert treasure - bench.held() == set()
 
 
-def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
-    bench: WorktreeBench,
-):
-    worktree = bench.made()
+def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench: WorktreeBench):
+    worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
     Path(worktree.path).rename(bench.place / ".removing-agent-work-00000000")
     for said in (bench.desk.resume(worktree), bench.desk.remove(bench.planned(worktree))):
@@ -303,7 +258,7 @@ def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(
 
 
 def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBench):
-    worktree = bench.made()
+    worktree = bench.begun()
     git(Path(worktree.path), "checkout", "-q", "--detach")
     git(bench.folder, "checkout", "-q", "agent/work")
     removed = bench.desk.remove(bench.planned(worktree), BranchFate.DELETE)
@@ -318,7 +273,7 @@ def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBe
     ids=["into a file", "new files"],
 )
 def test_somebody_who_goes_on_writing_stops_the_removal(bench: WorktreeBench, writes: str):
-    worktree = bench.made()
+    worktree = bench.begun()
     plan = bench.planned(worktree)
     folder = Path(worktree.path)
     code = f"import itertools, time\nfor at in itertools.count():\n {writes}; time.sleep(0.001)"

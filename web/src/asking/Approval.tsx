@@ -85,7 +85,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   );
 }
 
-/** A yes to more than this: all of what that is is shown before another click makes it so (GATE-7). */
+/** A yes to more than this: all of what that is is shown before another click makes it so. */
 function WiderYes(props: {
   ask: Ask;
   wider: Wider;

@@ -47,7 +47,7 @@ async function seen(asked: Ask): Promise<HTMLElement> {
   return place;
 }
 
-describe("GATE-4 a question that was not seen for long enough", () => {
+describe("a question that was not seen for long enough", () => {
   it("cannot be approved yet", async () => {
     const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
     expect(button(place, "Approve").disabled).toBe(true);
@@ -75,14 +75,14 @@ describe("GATE-4 a question that was not seen for long enough", () => {
 });
 
 describe("an approval", () => {
-  it("GATE-3 names the question and what was shown", async () => {
+  it("names the question and what was shown", async () => {
     await click(await seen(ask("command", { text: "ls" })), "Approve");
     expect(manager.of("approve_action")).toEqual([
       { kind: "approve_action", session_id: "s1", ask_ts: 7, digest: "d7" },
     ]);
   });
 
-  it("GATE-5 shows the whole command with all that is in it", async () => {
+  it("shows the whole command with all that is in it", async () => {
     const place = await seen(ask("command", { text: `echo${" ".repeat(50)}\u202e; rm -rf /\nsecond`, where: "/w, no sandbox" }));
     expect(place.querySelector(".ask-command")!.textContent).toBe("echo<50 blanks><U+202E>; rm -rf /second");
     expect(place.textContent).toContain("/w, no sandbox");
@@ -94,7 +94,7 @@ describe("an approval", () => {
     expect(place.textContent).toContain("<img src=x onerror=alert(1)>");
   });
 
-  it("GATE-7 for ever shows its rule, and is made by a second click", async () => {
+  it("for ever shows its rule, and is made by a second click", async () => {
     const place = await seen(ask("command", { text: "npm test", rule: "npm test, in this project" }));
     await click(place, "Always");
     expect(place.querySelector(".ask-rule")!.textContent).toBe("npm test, in this project");

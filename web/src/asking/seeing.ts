@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { type Keys, useKeys } from "../keys";
 import { focusComposer } from "../session/composer-focus";
 
-/** Milliseconds for which a question has to be seen before it can be answered (GATE-4). */
+/** Milliseconds for which a question has to be seen before it can be answered. */
 const SEEN_AFTER = 500;
 
 export function useSeen(partial: boolean): boolean {

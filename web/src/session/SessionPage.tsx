@@ -121,7 +121,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       )}
       {row.flags.show_spinner && (
         <div class="working">
-          <Spinner /> {workInWords(last, view.parts.value.silence ?? 0, row, isOpen(view))}
+          <Spinner /> {workInWords(last, view.parts.value, row, isOpen(view))}
         </div>
       )}
       {row.state === "creating" && row.logs.length > 0 && (

@@ -1,4 +1,4 @@
-"""What the manager of a project is given."""
+"""Dependencies of a project's manager."""
 
 from rookery.app.manager_features import ManagerFeatures
 from rookery.manager.dependencies import Form

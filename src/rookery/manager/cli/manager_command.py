@@ -1,4 +1,4 @@
-"""`rookery manager`: the page on which all sessions of a project are started and watched.
+"""`rookery manager`: serves the page on which the sessions of a project are started and watched.
 
 The link goes to standard output, everything else to standard error.
 """
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from rookery.manager.web.listeners import ListenOptions, ListenPlan
     from rookery.manager.web.page_files import PageFiles
     from rookery.manager.web.server_links import Links
-    from rookery.manager.web.visitors import Watch
+    from rookery.manager.web.visitors import Access
     from rookery.manager.web.web_server import WebServer
 
-SECONDS_FOR_OTHERS = 10.0
-"""For whoever has the sessions open for a moment."""
+LOCK_WAIT_SECONDS = 10.0
+"""Seconds to wait for another process that holds the session list."""
 SECONDS_TO_SETTLE = 5.0
-"""Until what was begun goes on by itself."""
+"""Seconds to wait at the end for session starts that are under way."""
 NEEDED = ("starlette", "uvicorn", "websockets")
 
 
-class Home(Struct, frozen=True, kw_only=True):
-    """What the server is made with, beside the manager."""
+class ServerSetup(Struct, frozen=True, kw_only=True):
+    """What the server needs besides the manager."""
 
     places: Places
     folder: Path
@@ -63,8 +63,8 @@ class ManagerOptions(Struct, frozen=True, kw_only=True):
     as_json: bool = False
 
     @property
-    def again(self) -> str:
-        """How the same project is named from the same folder."""
+    def command(self) -> str:
+        """The command that opens the manager of the same project from the current folder."""
         here = self.workspace == Path.cwd()
         return f"{NAME} manager" + ("" if here else f" -w {shlex.quote(str(self.workspace))}")
 
@@ -78,13 +78,13 @@ def _run(
 
     options = ManagerOptions(
         workspace=workspace,
-        reach=ListenOptions(**{name: said for name, said in reach.items() if said is not None}),
+        reach=ListenOptions(**{name: value for name, value in reach.items() if value is not None}),
         open=not no_open,
         pair=pair,
         stop_sessions=stop_sessions,
         as_json=as_json,
     )
-    # what a library warns of is nothing for our users
+    # asyncio's warnings are of no use to users
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     try:
         return anyio.run(_manage, options, find_places(os.environ))
@@ -102,11 +102,11 @@ async def _manage(options: ManagerOptions, places: Places) -> int:
 
     folder = manager_folder(places, options.workspace)
     if links := await ask_for_links(folder, pair=options.pair):
-        return await _use_the_one_that_runs(options, links)
+        return await _use_running(options, links)
     if options.pair:
         raise SettingsError(
             "No manager of this project is running that devices can reach. Start one "
-            f"with {options.again} --host, or --behind-tunnel."
+            f"with {options.command} --host, or --behind-tunnel."
         )
     page = PageFiles()
     if not page.is_built and options.open:
@@ -115,18 +115,18 @@ async def _manage(options: ManagerOptions, places: Places) -> int:
             "start with --no-open for programs only."
         )
     plan = options.reach.plan(places.state / "manager" / "tls")
-    home = Home(places=places, folder=folder, plan=plan, page=page)
-    return await _serve(options, home)
+    setup = ServerSetup(places=places, folder=folder, plan=plan, page=page)
+    return await _serve(options, setup)
 
 
-async def _use_the_one_that_runs(options: ManagerOptions, links: "Links") -> int:
+async def _use_running(options: ManagerOptions, links: "Links") -> int:
     if options.pair and not links.pairing_url:
         raise SettingsError(
             f"The running manager (process {links.pid}) serves this machine only. End "
             "it, and start it with --host or --behind-tunnel."
         )
     if not options.as_json:
-        tell(f"A manager of this project is already running, as process {links.pid}.")
+        report(f"A manager of this project is already running, as process {links.pid}.")
     announce(links, as_json=options.as_json)
     if options.pair:
         show_pairing(links.pairing_url)
@@ -135,61 +135,61 @@ async def _use_the_one_that_runs(options: ManagerOptions, links: "Links") -> int
     return Exit.DONE
 
 
-async def _serve(options: ManagerOptions, home: Home) -> int:
+async def _serve(options: ManagerOptions, setup: ServerSetup) -> int:
     from rookery.manager.web.devices import DeviceHandler, Devices, Keys
-    from rookery.manager.web.visitors import Visitors, Watch
+    from rookery.manager.web.visitors import Access, Visitors
 
-    devices, visitors = Devices(home.folder / "devices.json"), Visitors()
-    handlers = [DeviceHandler(devices, visitors.send_away)]
-    leaving = _Shutdown()
-    with anyio.open_signal_receiver(*_heeded()) as signals:
+    devices, visitors = Devices(setup.folder / "devices.json"), Visitors()
+    handlers = [DeviceHandler(devices, visitors.disconnect)]
+    shutdown = _Shutdown()
+    with anyio.open_signal_receiver(*_end_signals()) as signals:
         async with (
             anyio.create_task_group() as group,
-            _opened(options.workspace, home.places, handlers) as manager,
+            _open_when_free(options.workspace, setup.places, handlers) as manager,
         ):
-            group.start_soon(leaving.watch, signals)
+            group.start_soon(shutdown.watch, signals)
 
             def count(blocked: int) -> None:
                 manager.blocked_requests = blocked
 
-            watch = Watch(Keys(devices), visitors, count)
-            with leaving.scopes[0]:
-                await _be_there(options, home, manager, watch)
-            with leaving.scopes[1]:
-                await _part(options, manager)
+            access = Access(Keys(devices), visitors, count)
+            with shutdown.scopes[0]:
+                await _run_server(options, setup, manager, access)
+            with shutdown.scopes[1]:
+                await _shut_down(options, manager)
             group.cancel_scope.cancel()
-    return KILLED_BY + leaving.signal
+    return KILLED_BY + shutdown.signal
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_when_free(
     project: Path, places: Places, handlers: "Iterable[Handler]"
 ) -> "AsyncIterator[Manager]":
-    """The manager of the project, once nobody else has it."""
+    """Open the manager, waiting for another process that holds the session list."""
     from rookery.manager.cli.host_dependencies import ProjectDependencies
     from rookery.manager.manager import open_manager
-    from rookery.manager.sessions.session_store import freed, holder_of
+    from rookery.manager.sessions.session_store import holder_of, wait_for_lock
 
-    around = ProjectDependencies(project, places)
-    give_up = anyio.current_time() + SECONDS_FOR_OTHERS
+    deps = ProjectDependencies(project, places)
+    give_up = anyio.current_time() + LOCK_WAIT_SECONDS
     while True:
-        async with open_manager(project, places, os.environ, around, handlers=handlers) as manager:
+        async with open_manager(project, places, os.environ, deps, handlers=handlers) as manager:
             if not manager.is_locked_out:
                 yield manager
                 return
-        if not await freed(places, project, within=give_up - anyio.current_time()):
+        if not await wait_for_lock(places, project, within=give_up - anyio.current_time()):
             raise StorageError(
                 f"{holder_of(places, project)} has the sessions of {project} open. Nothing was "
                 "changed; try again when it is done, or end it."
             )
 
 
-async def _be_there(
-    options: ManagerOptions, home: Home, manager: "Manager", watch: "Watch"
+async def _run_server(
+    options: ManagerOptions, setup: ServerSetup, manager: "Manager", access: "Access"
 ) -> None:
     from rookery.manager.manager_socket import listening
     from rookery.manager.service import serve_manager
-    from rookery.manager.web.server_links import giving_links, noted
+    from rookery.manager.web.server_links import record_port, serve_links
     from rookery.manager.web.web_server import web_server
     from rookery.protocol.channels import Channel
 
@@ -197,16 +197,18 @@ async def _be_there(
         await serve_manager(manager, channel, token=token)
 
     def paired(device_id: str) -> None:
-        (device,) = (each for each in watch.keys.devices.all() if each.id == device_id)
-        tell(f"{harmless_line(device.name)} is paired. Another one: {options.again} --pair")
+        (device,) = (each for each in access.keys.devices.all() if each.id == device_id)
+        report(f"{harmless_line(device.name)} is paired. Another one: {options.command} --pair")
 
     async with (
-        web_server(home.plan, watch, manager.router, talk, page=home.page, paired=paired) as server,
-        giving_links(home.folder, partial(_links, server)),
-        _unless_read_only(manager, partial(listening, manager, home.places)),
+        web_server(
+            setup.plan, access, manager.router, talk, page=setup.page, on_paired=paired
+        ) as server,
+        serve_links(setup.folder, partial(_links, server)),
+        _unless_read_only(manager, partial(listening, manager, setup.places)),
     ):
-        with noted(home.folder, server.port):
-            await _welcome(options, home.plan, server)
+        with record_port(setup.folder, server.port):
+            await _print_welcome(options, setup.plan, server)
             await anyio.sleep_forever()
 
 
@@ -215,7 +217,7 @@ async def _unless_read_only(
     manager: "Manager", listening: Callable[[], Any]
 ) -> AsyncIterator[None]:
     if manager.supervisor.read_only:
-        tell(manager.supervisor.read_only)
+        report(manager.supervisor.read_only)
         yield
         return
     async with listening():
@@ -233,44 +235,44 @@ def _links(server: "WebServer", pair: bool) -> "Links":
     )
 
 
-async def _welcome(options: ManagerOptions, plan: "ListenPlan", server: "WebServer") -> None:
-    from rookery.manager.web.web_server import told_plainly
+async def _print_welcome(options: ManagerOptions, plan: "ListenPlan", server: "WebServer") -> None:
+    from rookery.manager.web.web_server import access_notes
 
-    for line in told_plainly(plan, server):
-        tell(line)
+    for line in access_notes(plan, server):
+        report(line)
     links = _links(server, bool(server.outside_url))
     if links.pairing_url:
         show_pairing(links.pairing_url)
     announce(links, as_json=options.as_json)
     if not options.as_json:
-        tell(f"Ctrl-C ends it; sessions keep running. For a new link: {options.again}")
+        report(f"Ctrl-C ends it; sessions keep running. For a new link: {options.command}")
     if options.open:
         await open_browser(links.launch_url)
 
 
-async def _part(options: ManagerOptions, manager: "Manager") -> None:
+async def _shut_down(options: ManagerOptions, manager: "Manager") -> None:
     with anyio.move_on_after(SECONDS_TO_SETTLE):
-        await manager.settled()
-    number = manager.supervisor.active_number
+        await manager.wait_settled()
+    number = manager.supervisor.active_count
     if not number or manager.supervisor.read_only:
         return
     named = "1 session" if number == 1 else f"{number} sessions"
     if options.stop_sessions:
-        tell(f"Stopping {named}. You can resume them later.")
+        report(f"Stopping {named}. You can resume them later.")
         await manager.supervisor.stop_all()
     else:
         keep = "keeps" if number == 1 else "keep"
-        tell(f"{named} {keep} running. To stop: {NAME} sessions stop-all")
+        report(f"{named} {keep} running. To stop: {NAME} sessions stop-all")
 
 
-def _heeded() -> list[signal.Signals]:
-    """What ends it, except what whoever started it wants ignored, as `nohup` does."""
+def _end_signals() -> list[signal.Signals]:
+    """Signals that end the manager, except those its parent ignores, as `nohup` does."""
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 class _Shutdown:
-    """The first signal ends the server, the second also what is done afterwards."""
+    """The first signal ends the server, the second also the work after it."""
 
     def __init__(self) -> None:
         self.scopes = (anyio.CancelScope(), anyio.CancelScope())
@@ -340,15 +342,15 @@ command = click.Command(
 )
 
 
-def tell(sentence: str) -> None:
+def report(sentence: str) -> None:
     print(harmless(sentence), file=sys.stderr, flush=True)
 
 
 def announce(links: "Links", *, as_json: bool) -> None:
     if as_json:
-        said = {"url": links.url, "launch_url": links.launch_url, "pid": links.pid}
+        value = {"url": links.url, "launch_url": links.launch_url, "pid": links.pid}
         pairing = {"pairing_url": links.pairing_url} if links.pairing_url else {}
-        print(json.dumps({**said, **pairing}), flush=True)
+        print(json.dumps({**value, **pairing}), flush=True)
     else:
         print(f"Open this within a minute; it works once: {links.launch_url}", flush=True)
 
@@ -358,16 +360,16 @@ def show_pairing(link: str) -> None:
 
     if sys.stderr.isatty():
         print(qr_code(link), file=sys.stderr, end="", flush=True)
-    tell(f"To pair a device, scan this or open {link} within five minutes.")
+    report(f"To pair a device, scan this or open {link} within five minutes.")
 
 
 async def open_browser(link: str) -> None:
-    """Only where there is a screen: a browser in this terminal would be in the way."""
+    """Open the link in a browser if there is a display; a text browser would use this terminal."""
     has_screen = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     if not has_screen and sys.platform != "darwin":
-        tell("There is no display to open a browser on.")
+        report("There is no display to open a browser on.")
         return
     import webbrowser
 
     if not await anyio.to_thread.run_sync(webbrowser.open, link, abandon_on_cancel=True):
-        tell("No browser could be opened. Open the link yourself.")
+        report("No browser could be opened. Open the link yourself.")

@@ -1,4 +1,4 @@
-"""The process that gives queued sessions their turn while no manager is open.
+"""The process that starts queued sessions while no manager is open.
 
 Managers start it, and it ends with the queue. The project is read from standard input.
 """
@@ -17,8 +17,8 @@ from rookery.platform.user_folders import find_places
 def main() -> None:
     project = Path(os.fsdecode(sys.stdin.buffer.read()))
     places = find_places(os.environ)
-    around = ProjectDependencies(project, places)
-    anyio.run(keep_queue, project, places, os.environ, around)
+    deps = ProjectDependencies(project, places)
+    anyio.run(keep_queue, project, places, os.environ, deps)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`rookery sessions`: all that the Agent Manager can be asked, for people and for scripts."""
+"""`rookery sessions`: every request to the Agent Manager, for people and scripts."""
 
 import json
 from typing import Any
@@ -8,9 +8,9 @@ import click
 from rookery.cli.reports import Exit
 from rookery.core.commands import repeated_field
 from rookery.errors import SettingsError
-from rookery.governance.cli.intents_common import SAID
-from rookery.manager import requests as asked
-from rookery.manager import worktree_requests as trees
+from rookery.governance.cli.common import GIVEN
+from rookery.manager import requests
+from rookery.manager import worktree_requests as worktrees
 from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_review as review
@@ -19,45 +19,45 @@ from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
     json_option,
+    text_of,
     with_manager,
-    words_of,
     workspace_option,
 )
 from rookery.manager.cli.sessions_table import SPECS, request_command
 from rookery.manager.handlers.router import request_from_json
 
-_WRITTEN: dict[type[Any], str] = {
-    asked.ListSessions: "list",
-    asked.StartSessions: "start",
-    asked.TrustProject: "trust",
-    asked.ApproveAction: "approve",
-    asked.RejectAction: "reject",
-    asked.ForkSession: "fork",
-    asked.RehearseRestore: "restore",
-    asked.RestoreSession: "restore",
-    trees.PlanApply: "apply",
-    trees.ApplyWorktree: "apply",
-    trees.PlanRemoval: "worktrees remove",
-    trees.RemoveWorktree: "worktrees remove",
-    trees.AgreeScript: "worktrees agree",
-    trees.ReviewChanges: "diff",
-    trees.ReadDiff: "diff",
-    trees.RevertFile: "revert",
-    trees.SendComments: "comment",
-    trees.CompareVersions: "compare",
-    asked.ReadSettings: "settings",
-    asked.ChangeSetting: "settings",
+_HAND_WRITTEN: dict[type[Any], str] = {
+    requests.ListSessions: "list",
+    requests.StartSessions: "start",
+    requests.TrustProject: "trust",
+    requests.ApproveAction: "approve",
+    requests.RejectAction: "reject",
+    requests.ForkSession: "fork",
+    requests.RehearseRestore: "restore",
+    requests.RestoreSession: "restore",
+    worktrees.PlanApply: "apply",
+    worktrees.ApplyWorktree: "apply",
+    worktrees.PlanRemoval: "worktrees remove",
+    worktrees.RemoveWorktree: "worktrees remove",
+    worktrees.AgreeScript: "worktrees agree",
+    worktrees.ReviewChanges: "diff",
+    worktrees.ReadDiff: "diff",
+    worktrees.RevertFile: "revert",
+    worktrees.SendComments: "comment",
+    worktrees.CompareVersions: "compare",
+    requests.ReadSettings: "settings",
+    requests.ChangeSetting: "settings",
 }
-SUBCOMMANDS: dict[type[Any], str] = {**{each.request: each.name for each in SPECS}, **_WRITTEN}
-"""Where each request is made from the command line."""
+SUBCOMMANDS: dict[type[Any], str] = {**{each.request: each.name for each in SPECS}, **_HAND_WRITTEN}
+"""The command that sends each request."""
 
 
 LONGEST = 68
-"""Letters of a command's help in the list of all."""
+"""Characters of a command's help in the list of commands."""
 
 
 class _Group(click.Group):
-    """Shows its commands under headings, in the order in which one comes to need them."""
+    """Lists its commands under headings."""
 
     headings: dict[str, list[click.Command]]
 
@@ -75,14 +75,14 @@ class _Group(click.Group):
 def command(ctx: click.Context, /, **given: Any) -> int:
     """Start, follow, answer and manage background sessions, each in its own process. The
     beginning of a session's id is enough. Without a command, list them."""
-    said = {name: held for name, held in given.items() if ctx.get_parameter_source(name) in SAID}
-    ctx.default_map = {name: _for_all_in(each, said) for name, each in command.commands.items()}
+    chosen = {key: given[key] for key in given if ctx.get_parameter_source(key) in GIVEN}
+    ctx.default_map = {name: _defaults_for(each, chosen) for name, each in command.commands.items()}
     return 0 if ctx.invoked_subcommand else int(ctx.invoke(listing.list_command, **given))
 
 
-def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
-    """Options that stand before the name of a command are meant for it."""
-    return dict.fromkeys(found.commands, said) if isinstance(found, click.Group) else said
+def _defaults_for(found: click.Command, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Pass options given before a command's name on to the command."""
+    return dict.fromkeys(found.commands, chosen) if isinstance(found, click.Group) else chosen
 
 
 @click.command("do")
@@ -90,7 +90,7 @@ def _for_all_in(found: click.Command, said: dict[str, Any]) -> dict[str, Any]:
 @with_manager
 async def do_command(client: ManagerClient, request: str) -> int:
     """Send any request, given as JSON, and print the answer. - reads standard input."""
-    text = words_of(request)
+    text = text_of(request)
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -104,7 +104,7 @@ async def do_command(client: ManagerClient, request: str) -> int:
 
 
 class _MailGroup(click.Group):
-    """A session without a command means the list."""
+    """Treats a session id in place of a command as `list`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -142,7 +142,7 @@ def _collect() -> None:
     mail_group.add_command(start.mail_list_command)
     worktrees_group.add_command(review.remove_command)
     worktrees_group.add_command(review.agree_command)
-    top: list[click.Command] = [*groups.values(), *_ALONE]
+    top: list[click.Command] = [*groups.values(), *_TOP_COMMANDS]
     for spec in SPECS:
         group = spec.name.rpartition(" ")[0]
         (groups[group].add_command if group else top.append)(request_command(spec))
@@ -155,7 +155,7 @@ def _collect() -> None:
             command.add_command(each)
 
 
-_ALONE = (
+_TOP_COMMANDS = (
     listing.list_command,
     listing.approve_command,
     listing.reject_command,

@@ -1,5 +1,5 @@
-"""What the commands about running sessions have in common: the manager they talk to, which
-session is meant, and how they tell what came of it."""
+"""Shared parts of the `rookery sessions` commands: the connection to the manager, lookup of
+sessions and worktrees, and output."""
 
 import functools
 import json
@@ -39,7 +39,7 @@ MOST_NAMED = 5
 
 
 class ManagerClient:
-    """One command's visit to the manager of a project."""
+    """Connection of one command to the manager of a project."""
 
     def __init__(self, manager: RemoteManager, folder: Path, *, as_json: bool) -> None:
         self.manager = manager
@@ -61,18 +61,18 @@ class ManagerClient:
     async def do(self, request: Asking[T]) -> T:
         return await self.manager.do(request)
 
-    async def carry_out(self, request: Asking[Done], said: str) -> int:
-        """Does it, and says so; what else should be known stands below."""
-        return self.tell_done(await self.do(request), said)
+    async def carry_out(self, request: Asking[Done], text: str) -> int:
+        """Send a request and print `text`, with the notes of the answer below."""
+        return self.print_done(await self.do(request), text)
 
-    def tell_done(self, done: Done, said: str, *, instead: bool = False) -> int:
-        """Says so, with the notes of the answer below or, if it has any, `instead`."""
+    def print_done(self, done: Done, text: str, *, instead: bool = False) -> int:
+        """Print `text` with the notes of the answer below; with `instead`, notes replace it."""
         notes = list(map(harmless, done.notes))
-        self.tell(done, notes if instead and notes else [said, *notes])
+        self.print(done, notes if instead and notes else [text, *notes])
         return Exit.DONE
 
-    def tell(self, answer: object, lines: Iterable[str]) -> None:
-        """For a program the answer as it is; for a person some lines, which must be harmless."""
+    def print(self, answer: object, lines: Iterable[str]) -> None:
+        """Print the answer as JSON, or the lines, which must be escaped for the terminal."""
         if self.as_json:
             print(as_json(answer), flush=True)
             return
@@ -80,15 +80,15 @@ class ManagerClient:
             print(line, flush=True)
 
     async def sessions(self) -> tuple[SessionRow, ...]:
-        """All of them, also those put away."""
+        """All sessions, including archived ones."""
         return (await self.do(ListSessions(archived=True))).sessions
 
     async def session(self, given: str, *, none: str = "") -> SessionRow:
-        """The session that is meant, by its id or the beginning of it. `none` is the error if
-        there is none, where something else may be meant."""
-        everyone = await self.sessions()
+        """Find a session by its id or a prefix of it. `none` is the error if nothing matches,
+        where `given` may name something else."""
+        known = await self.sessions()
         wanted = given.lower()
-        fitting = [each for each in everyone if each.session_id.startswith(wanted)]
+        fitting = [each for each in known if each.session_id.startswith(wanted)]
         if none and not fitting:
             raise SettingsError(none)
         if len(wanted) < SHORTEST and len(fitting) != 1:
@@ -101,25 +101,25 @@ class ManagerClient:
             case [only]:
                 return only
             case _:
-                short = short_ids(each.session_id for each in everyone)
+                short = short_ids(each.session_id for each in known)
                 named = [short[each.session_id] for each in fitting]
                 raise SettingsError(
-                    f"{given} matches several sessions: {some(named)}. Give more characters."
+                    f"{given} matches several sessions: {few(named)}. Give more characters."
                 )
 
     async def worktree(self, given: str) -> WorktreeRow:
-        """The worktree that is meant: by its branch, its id, or a session that works in it."""
+        """Find a worktree by its branch, its id, or a session that works in it."""
         there = await self.do(ListWorktrees())
         named = [each for each in there if given in (each.id, each.branch)]
-        begun = [each for each in there if len(given) >= SHORTEST and each.id.startswith(given)]
-        match named or begun:
+        by_prefix = [each for each in there if len(given) >= SHORTEST and each.id.startswith(given)]
+        match named or by_prefix:
             case [only]:
                 return only
             case []:
                 none = f"No such worktree: {given}. See {NAME} sessions worktrees list."
                 session = await self.session(given, none=none)
             case several:
-                branches = some([harmless_line(each.branch) for each in several])
+                branches = few([harmless_line(each.branch) for each in several])
                 raise SettingsError(
                     f"{given} matches several worktrees: {branches}. Give the branch."
                 )
@@ -129,26 +129,26 @@ class ManagerClient:
 
 
 def short(session_id: str) -> str:
-    """An id as a sentence names it."""
+    """Short id for use in a sentence."""
     return harmless_line(session_id[:8])
 
 
-def some(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (", …" if len(names) > MOST_NAMED else "")
 
 
 def as_json(answer: object) -> str:
-    """On one line, with everything escaped that a terminal would obey."""
-    said = whole_values(json.loads(reply_to_json(answer)))
-    return json.dumps(said).replace("\x7f", "\\u007f")
+    """Encode as one line of JSON, with control characters escaped."""
+    value = whole_values(json.loads(reply_to_json(answer)))
+    return json.dumps(value).replace("\x7f", "\\u007f")
 
 
-def words_of(given: str) -> str:
-    """Words from the command line, or all of standard input for a dash."""
-    said = sys.stdin.read() if given == "-" else given
-    if not said.strip():
+def text_of(given: str) -> str:
+    """Return the text from the command line, or standard input if it is a dash."""
+    text = sys.stdin.read() if given == "-" else given
+    if not text.strip():
         raise SettingsError("The text is missing. Give it as an argument, or - for standard input.")
-    return as_utf8(said)
+    return as_utf8(text)
 
 
 Body = Callable[..., Awaitable[int]]
@@ -170,12 +170,12 @@ one_session: Callable[[Callable[..., Any]], Callable[..., Any]] = click.argument
 
 
 def with_manager(body: Body) -> Callable[..., int]:
-    """Gives a command the common options and, when it is called, a client."""
+    """Decorator that adds the common options and connects a client for the command."""
     return _command(body, stays=False)
 
 
-def for_a_while(body: Body) -> Callable[..., int]:
-    """The same for a command that goes on, while others may want the manager too."""
+def long_running(body: Body) -> Callable[..., int]:
+    """Like `with_manager`, for a long-running command: it does not block others and reconnects."""
     return _command(body, stays=True)
 
 
@@ -184,14 +184,14 @@ def _command(body: Body, *, stays: bool) -> Callable[..., int]:
     @workspace_option
     @functools.wraps(body)
     def command(workspace: Path, as_json: bool, **given: Any) -> int:
-        visit = functools.partial(
-            _visit, workspace, functools.partial(body, **given), as_json=as_json, stays=stays
+        connected = functools.partial(
+            _run, workspace, functools.partial(body, **given), as_json=as_json, stays=stays
         )
         while True:
             try:
-                return anyio.run(visit)
+                return anyio.run(connected)
             except Disconnected as error:
-                # whoever only looks on goes on with the next manager
+                # commands that only watch reconnect to the next manager
                 if not stays or isinstance(error, NoManager):
                     raise Disconnected(
                         f"{error} To see whether anything was done: {NAME} sessions"
@@ -200,7 +200,7 @@ def _command(body: Body, *, stays: bool) -> Callable[..., int]:
     return command
 
 
-async def _visit(folder: Path, body: Body, *, as_json: bool, stays: bool) -> int:
+async def _run(folder: Path, body: Body, *, as_json: bool, stays: bool) -> int:
     places = find_places(os.environ)
     dependencies = ProjectDependencies(folder, places)
     called = click.get_current_context().command_path.removeprefix(f"{NAME} ")

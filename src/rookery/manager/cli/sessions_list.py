@@ -1,7 +1,7 @@
-"""`rookery sessions list`, `inbox`, `approve`, `reject`, `answer`: all sessions, and what they ask.
+"""`rookery sessions list`, `inbox`, `approve`, `reject`, `answer`: sessions and their questions.
 
-Whoever says yes has seen what to: the question is printed with everything it would allow, and the
-answer names exactly that.
+An approval covers exactly what was printed: the question is shown with everything it allows, and
+the answer carries its digest.
 """
 
 import shlex
@@ -16,6 +16,7 @@ from rookery.cli.reports import Exit
 from rookery.core.asks import CHOICES, AskKind, Choice, question_lines, reply_of
 from rookery.core.text.terminal_text import (
     Paint,
+    aligned,
     approvable,
     folded_diff,
     harmless,
@@ -24,13 +25,12 @@ from rookery.core.text.terminal_text import (
     visible_line,
 )
 from rookery.errors import CommandRejected, SettingsError
-from rookery.governance.cli.intents_common import aligned
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     one_session,
     short,
+    text_of,
     with_manager,
-    words_of,
 )
 from rookery.manager.requests import (
     ApproveAction,
@@ -48,7 +48,7 @@ from rookery.storage.cli.session_listing import age, cut, money, one_line, short
 HEAD = ["ID", "STATE", "STARTED", "MODEL", "COST", "NAME"]
 _COST = frozenset({4})
 NAME_WIDTH = 60
-_WORDS = {
+_STATE_LABELS = {
     SessionState.IDLE: "Idle",
     SessionState.CREATING: "Starting",
     SessionState.STREAMING: "Working",
@@ -59,7 +59,7 @@ _WORDS = {
     SessionState.ERROR: "Failed",
     SessionState.STOPPED: "Stopped",
 }
-"""As the page calls them."""
+"""The same labels as on the page."""
 
 
 @click.command("list")
@@ -70,31 +70,31 @@ async def list_command(client: ManagerClient, words: Sequence[str], archived: bo
     """List the sessions, running ones first. With WORDS, only those that contain all of them.
     They are the sessions that `rookery list` shows."""
     listing = await client.do(ListSessions(words=" ".join(words), archived=archived))
-    sums = _sums(listing.overview, bool(words)) or _none_here(client)
-    client.tell(listing, [*_table(listing.sessions, client.paint), sums])
+    sums = _totals(listing.overview, bool(words)) or _no_sessions(client)
+    client.print(listing, [*_table(listing.sessions, client.paint), sums])
     if not client.as_json:
-        tell_notices(listing.overview)
+        print_notices(listing.overview)
     return Exit.DONE
 
 
-def tell_notices(overview: Overview) -> None:
+def print_notices(overview: Overview) -> None:
     for notice in overview.notices:
         print(f"note: {harmless(notice)}", file=sys.stderr)
 
 
-def words_for(state: SessionState) -> str:
-    return _WORDS[state]
+def label_of(state: SessionState) -> str:
+    return _STATE_LABELS[state]
 
 
 def state_of(row: SessionRow) -> str:
-    """How a session is, in the words of a table."""
+    """State of a session, as a table cell."""
     if row.queued:
         return "Queued"
     if row.unresponsive:
         return "Not responding"
     if row.state is SessionState.CREATING and row.step:
         return f"Starting: {harmless_line(row.step)}"
-    return words_for(row.state)
+    return label_of(row.state)
 
 
 def _table(rows: Sequence[SessionRow], paint: Paint) -> Iterator[str]:
@@ -134,24 +134,24 @@ def _coloured(row: SessionRow, line: str, paint: Paint) -> str:
             return line
 
 
-def _sums(overview: Overview, searched: bool) -> str:
-    """Nothing if there is none."""
+def _totals(overview: Overview, searched: bool) -> str:
+    """Totals of all sessions; empty if there are none."""
     counts = overview.counts
     if not (counts.active or counts.history or counts.archived):
         return ""
-    said = [
+    parts = [
         f"{counts.active} active" if counts.active else "",
         f"{counts.history} inactive" if counts.history else "",
         f"{counts.archived} archived" if counts.archived else "",
     ]
-    everything = ("Total: " if searched else "") + ", ".join(filter(None, said)) + "."
+    everything = ("Total: " if searched else "") + ", ".join(filter(None, parts)) + "."
     needs = "needs" if counts.attention == 1 else "need"
     waiting = f" {counts.attention} {needs} you: {NAME} sessions inbox" if counts.attention else ""
     return everything + waiting
 
 
-def _none_here(client: ManagerClient) -> str:
-    """Perhaps the project above is meant."""
+def _no_sessions(client: ManagerClient) -> str:
+    """Message for a project without sessions; suggests a parent folder that has some."""
     for above in client.folder.parents:
         sessions, _ = listed_sessions(client.places, str(above))
         if number := sum(session.parent is None for session in sessions):
@@ -162,9 +162,9 @@ def _none_here(client: ManagerClient) -> str:
     return f'No sessions in this project. Start one: {NAME} sessions start "your task"'
 
 
-_YES = [each for each in CHOICES if reply_of(each) == "yes"]
+_APPROVALS = [each for each in CHOICES if reply_of(each) == "yes"]
 WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
-_WAYS: Mapping[Choice, str] = {
+_CHOICE_OPTIONS: Mapping[Choice, str] = {
     "task": "approve --choice task:",
     "expand": "approve --choice expand:",
     "halt": "reject --halt:",
@@ -180,7 +180,7 @@ _ts_option = click.option(
 @click.option("--always", is_flag=True, help="Also save the rule, if the question offers one.")
 @click.option(
     "--choice",
-    type=click.Choice(_YES),
+    type=click.Choice(_APPROVALS),
     help="For governance: allow for the task, or expand the scope.",
 )
 @click.option("--digest", help="Approve only this digest, from the inbox.")
@@ -203,7 +203,7 @@ async def approve_command(
             f"was approved. Read it again: {NAME} sessions inbox"
         )
     if not client.as_json:
-        print("\n".join(lines_of(row, client.paint)), flush=True)
+        print("\n".join(row_lines(row, client.paint)), flush=True)
     request = ApproveAction(
         session_id=row.session_id,
         ask_ts=row.ts,
@@ -240,23 +240,23 @@ async def reject_command(
 async def answer_command(client: ManagerClient, session: str, text: str, ts: int | None) -> int:
     """Answer a question. A number picks one of its choices; - reads standard input."""
     row = await _question(client, session, ts)
-    said = _answer_to(row, words_of(text))
-    request = SendWords(session_id=row.session_id, text=said, ask_ts=row.ts)
-    return await client.carry_out(request, f"Answered: {harmless(said)}")
+    answer = _answer_to(row, text_of(text))
+    request = SendWords(session_id=row.session_id, text=answer, ask_ts=row.ts)
+    return await client.carry_out(request, f"Answered: {harmless(answer)}")
 
 
-def _answer_to(row: InboxRow, said: str) -> str:
-    """The words, or what the question offers under their number."""
+def _answer_to(row: InboxRow, text: str) -> str:
+    """The text, or the suggestion it selects by number."""
     offered = suggestions(row.text) if row.ask == AskKind.FOLLOWUP else []
-    if offered and said.strip().isdecimal() and not 1 <= int(said) <= len(offered):
+    if offered and text.strip().isdecimal() and not 1 <= int(text) <= len(offered):
         raise SettingsError(f"Choose 1 to {len(offered)}. Nothing was answered.")
-    return chosen(said, offered).answer
+    return chosen(text, offered).answer
 
 
 async def _question(
     client: ManagerClient, given: str, ts: int | None, state: SessionState | None = None
 ) -> InboxRow:
-    """The open question of a session, of those that are answered in a `state`."""
+    """The oldest open question of a session, optionally only in `state`."""
     session = await client.session(given)
     rows = [
         each for each in await client.do(ListQuestions()) if each.session_id == session.session_id
@@ -278,21 +278,21 @@ def inbox_lines(rows: Sequence[InboxRow], paint: Paint) -> Iterator[str]:
         yield "The inbox is empty."
     for row in rows:
         yield _head(row, paint)
-        yield from lines_of(row, paint)
+        yield from row_lines(row, paint)
         yield paint.dim(f"  {_hint(row)}\n")
 
 
 def _head(row: InboxRow, paint: Paint) -> str:
-    return f"{paint.bold(short(row.session_id))}  {words_for(row.state)}  {harmless_line(row.name)}"
+    return f"{paint.bold(short(row.session_id))}  {label_of(row.state)}  {harmless_line(row.name)}"
 
 
-def lines_of(row: InboxRow, paint: Paint) -> Iterator[str]:
-    """A question, with all that one must know to answer it."""
-    for line in _told(row, paint):
+def row_lines(row: InboxRow, paint: Paint) -> Iterator[str]:
+    """Lines of a question, with everything needed to answer it."""
+    for line in _question_text(row, paint):
         yield "\n".join(f"  {each}" for each in line.split("\n"))
 
 
-def _told(row: InboxRow, paint: Paint) -> Iterator[str]:
+def _question_text(row: InboxRow, paint: Paint) -> Iterator[str]:
     match row.ask:
         case AskKind.FOLLOWUP:
             question, offered = followup(row.text)
@@ -306,20 +306,20 @@ def _told(row: InboxRow, paint: Paint) -> Iterator[str]:
         case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
             yield ceiling(row.text)
         case _:
-            yield harmless(row.text) if row.text else _unsaid(row)
+            yield harmless(row.text) if row.text else _default_text(row)
     if row.diff:
         yield paint.diff(folded_diff(approvable(row.diff)))
     if row.where:
         yield paint.dim(visible_line(row.where))
     yield from (paint.yellow(f"! {visible_line(each)}") for each in row.notes)
     if row.governance:
-        yield from (visible_line(each) for each in question_lines(row.governance, _WAYS))
+        yield from (visible_line(each) for each in question_lines(row.governance, _CHOICE_OPTIONS))
     if row.rule:
         yield paint.dim(f"--always allows: {plainly_visible(row.rule)}")
 
 
-def _unsaid(row: InboxRow) -> str:
-    """Of what nobody has put into words."""
+def _default_text(row: InboxRow) -> str:
+    """Text for a question that has none."""
     match row.state:
         case SessionState.COMPLETED:
             return "Done, without a result."
@@ -334,7 +334,7 @@ def _subject(row: InboxRow) -> str:
 
 
 def _hint(row: InboxRow) -> str:
-    """What one would type next."""
+    """The command to answer with."""
     session = short(row.session_id)
     match row.state:
         case SessionState.WAITING_APPROVAL:

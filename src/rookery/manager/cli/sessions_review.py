@@ -1,6 +1,5 @@
-"""`rookery sessions diff`, `comment`, `revert`, `compare`, `restore`, `apply`, and `worktrees`
-`remove` and `agree`: review what a session did, undo it, or take it over.
-"""
+"""`rookery sessions diff`, `comment`, `revert`, `compare`, `restore`, `apply`, and `worktrees
+remove` and `agree`: review, undo or apply what a session did."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,16 +10,15 @@ import click
 from rookery import NAME
 from rookery.cli.reports import Exit
 from rookery.core.queries import RestoreRehearsal
-from rookery.core.text.terminal_text import Paint, harmless, harmless_line
+from rookery.core.text.terminal_text import Paint, aligned, counted, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
-from rookery.governance.cli.intents_common import aligned
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     one_session,
     short,
     with_manager,
 )
-from rookery.manager.cli.sessions_list import words_for
+from rookery.manager.cli.sessions_list import label_of
 from rookery.manager.requests import (
     RehearseRestore,
     RestoreSession,
@@ -49,11 +47,11 @@ from rookery.manager.worktree_requests import (
     Scope,
     SendComments,
 )
-from rookery.storage.cli.session_listing import confirmed, counted, cut, money, one_line
+from rookery.storage.cli.session_listing import confirmed, cut, money, one_line
 
 _TAG = re.compile(r"<[^>]*>")
 SHORTEST_DIGEST = 12
-"""Characters that name a text well enough."""
+"""Minimum length of a digest prefix."""
 _one_worktree = click.argument("which", metavar="ID|BRANCH")
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 _scope_option = click.option(
@@ -79,12 +77,12 @@ async def diff_command(
     row = await client.session(session)
     if path is None:
         review = await client.do(ReviewChanges(session_id=row.session_id, scope=scope))
-        client.tell(review, _review(review))
+        client.print(review, _review(review))
         return Exit.DONE
     diff = await client.do(
         ReadDiff(session_id=row.session_id, path=path, scope=scope, context=context)
     )
-    client.tell(diff, _diff(diff, client.paint))
+    client.print(diff, _diff(diff, client.paint))
     return Exit.DONE
 
 
@@ -136,12 +134,12 @@ async def compare_command(client: ManagerClient, which: str) -> int:
         raise SettingsError(f"Session {which} is not one of several versions.")
     versions = await client.do(CompareVersions(group_id=group))
     notes = [f"{short(each.session_id)}: {harmless(each.note)}" for each in versions if each.note]
-    client.tell(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
+    client.print(versions, [*aligned([_HEAD, *map(_version, versions)]), *notes])
     return Exit.DONE
 
 
 def stats_of(stats: WorktreeStats) -> str:
-    """What there is in a worktree, in a few words."""
+    """Summary of a worktree's changes."""
     commits = [
         f"{stats.ahead} ahead" if stats.ahead else "",
         f"{stats.behind} behind" if stats.behind else "",
@@ -174,7 +172,7 @@ def _diff(diff: FileDiff, paint: Paint) -> Iterator[str]:
 
 
 def _line(line: DiffLine) -> str:
-    """What the page shows with colours, without."""
+    """A diff line as plain text."""
     text = harmless_line(unescape(_TAG.sub("", line.html)).rstrip("\n"))
     if line.kind == "gap":
         return f"@@ {text}"
@@ -194,7 +192,7 @@ _HEAD = ["ID", "STATE", "MODEL", "CHANGES", "COST", "TIME", "RESULT"]
 def _version(version: Version) -> list[str]:
     return [
         short(version.session_id),
-        words_for(version.state),
+        label_of(version.state),
         version.model or "-",
         "removed" if version.note else stats_of(version.stats),
         money(version.cost),
@@ -236,7 +234,7 @@ async def restore_command(
         rehearsal = await client.do(
             RehearseRestore(session_id=row.session_id, to=to, overwrite=overwrite)
         )
-        client.tell(rehearsal, _rehearsed(rehearsal))
+        client.print(rehearsal, _rehearsal_lines(rehearsal))
         return Exit.DONE
     request = RestoreSession(
         session_id=row.session_id,
@@ -248,17 +246,17 @@ async def restore_command(
     return await client.carry_out(request, f"{short(row.session_id)} was rewound to {to}.")
 
 
-def _rehearsed(told: RestoreRehearsal) -> Iterator[str]:
+def _rehearsal_lines(rehearsal: RestoreRehearsal) -> Iterator[str]:
     for verb, paths in (
-        ("would be restored", told.written),
-        ("would be removed", told.removed),
-        ("would be skipped, because someone else changed it", told.kept),
-        ("was never saved", told.unsaved),
+        ("would be restored", rehearsal.written),
+        ("would be removed", rehearsal.removed),
+        ("would be skipped, because someone else changed it", rehearsal.kept),
+        ("was never saved", rehearsal.unsaved),
     ):
         yield from (f"{harmless_line(path)} {verb}" for path in paths)
-    if told.problem:
-        yield harmless(told.problem)
-    changed = len(told.written) + len(told.removed)
+    if rehearsal.problem:
+        yield harmless(rehearsal.problem)
+    changed = len(rehearsal.written) + len(rehearsal.removed)
     yield f"{counted(changed, 'file')} would change. To do it, leave out --dry-run."
 
 
@@ -274,11 +272,11 @@ async def apply_command(
     row = await client.worktree(which)
     plan = await client.do(PlanApply(worktree_id=row.id, paths=tuple(paths)))
     if dry_run or not plan.token:
-        client.tell(plan, _plan(plan))
+        client.print(plan, _plan(plan))
         return Exit.FAILED if plan.conflicts else Exit.DONE
     request = ApplyWorktree(worktree_id=row.id, paths=tuple(paths), token=plan.token)
     done = await client.do(request)
-    return client.tell_done(done, f"Applied {harmless_line(row.branch)}.", instead=True)
+    return client.print_done(done, f"Applied {harmless_line(row.branch)}.", instead=True)
 
 
 @click.command("remove")
@@ -294,7 +292,7 @@ async def remove_command(
     row = await client.worktree(which)
     plan = await client.do(PlanRemoval(worktree_id=row.id))
     if dry_run:
-        client.tell(plan, _plan(plan))
+        client.print(plan, _plan(plan))
         return Exit.DONE
     if not yes:
         print("\n".join(_plan(plan)), flush=True)

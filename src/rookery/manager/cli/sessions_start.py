@@ -11,15 +11,14 @@ import click
 
 from rookery import NAME
 from rookery.cli.reports import Exit
-from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.core.text.terminal_text import aligned, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
-from rookery.governance.cli.intents_common import aligned
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     one_session,
     short,
+    text_of,
     with_manager,
-    words_of,
 )
 from rookery.manager.requests import (
     ChangeSetting,
@@ -80,7 +79,7 @@ async def start_command(
         )
     apart = worktree or wanted > 1 or named["branch"] or named["base"] or worktree_id
     request = StartSessions(
-        prompt=words_of(prompt),
+        prompt=text_of(prompt),
         images=await _pictures(client, images),
         where="worktree" if apart else "local",
         versions=wanted,
@@ -90,24 +89,24 @@ async def start_command(
         auto_approve=client.settings.manager.auto_approve and not ask,
         **named,
     )
-    await _see_to_trust(client)
+    await _ask_for_trust(client)
     started = await client.do(request)
-    client.tell(started, started.session_ids)
+    client.print(started, started.session_ids)
     if not client.as_json:
         waiting = [each for each in await client.sessions() if each.queued]
-        for line in _told(started, {each.session_id for each in waiting}):
+        for line in _start_notes(started, {each.session_id for each in waiting}):
             print(line, file=sys.stderr, flush=True)
     return Exit.DONE if started.session_ids else Exit.FAILED
 
 
-async def _see_to_trust(client: ManagerClient) -> None:
-    """Whoever sits at a terminal can look and say yes; others are told how."""
+async def _ask_for_trust(client: ManagerClient) -> None:
+    """Ask at a terminal whether to trust the project; elsewhere the manager returns an error."""
     overview = (await client.do(ListSessions())).overview
     if overview.trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     store = TrustStore(client.places.trust_file)
     if await anyio.to_thread.run_sync(ask_trust, store, client.folder, sys.stderr):
-        await client.do(TrustProject(path=overview.project))  # which tells whoever looks on
+        await client.do(TrustProject(path=overview.project))  # notifies open pages
 
 
 async def _pictures(client: ManagerClient, files: Sequence[str]) -> tuple[str, ...]:
@@ -117,8 +116,8 @@ async def _pictures(client: ManagerClient, files: Sequence[str]) -> tuple[str, .
     return tuple(f"data:{each.media_type};base64,{each.data}" for each in images)
 
 
-def _told(started: Started, waiting: Collection[str]) -> Iterator[str]:
-    """What should be known besides the ids, which a script takes from standard output."""
+def _start_notes(started: Started, waiting: Collection[str]) -> Iterator[str]:
+    """Messages for standard error; the ids go to standard output for scripts."""
     for session_id in started.session_ids:
         if session_id in waiting:
             yield f"{short(session_id)} is queued: manager.running_limit is reached."
@@ -135,7 +134,7 @@ async def fork_command(client: ManagerClient, session: str, ts: int | None) -> i
     """Copy a session into a new one."""
     row = await client.session(session)
     started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
-    client.tell(started, started.session_ids)
+    client.print(started, started.session_ids)
     if not client.as_json:
         for note in started.notes:
             print(harmless(note), file=sys.stderr, flush=True)
@@ -158,17 +157,17 @@ async def trust_command(client: ManagerClient) -> int:
 async def mail_list_command(client: ManagerClient, session: str) -> int:
     """List the messages that a session has not read yet."""
     row = await client.session(session)
-    unheard = await _unheard(client, row.session_id)
-    lines = [*map(_mail, row.mail), *map(_queued, unheard)]
-    told = {"mail": row.mail, "queue": unheard}
-    client.tell(told, lines or ["No queued messages."])
+    unread = await _unread_messages(client, row.session_id)
+    lines = [*map(_mail, row.mail), *map(_queued, unread)]
+    messages = {"mail": row.mail, "queue": unread}
+    client.print(messages, lines or ["No queued messages."])
     return Exit.DONE
 
 
-async def _unheard(client: ManagerClient, session_id: str) -> Sequence[Mapping[str, Any]]:
-    """What has arrived and waits until the model is told."""
+async def _unread_messages(client: ManagerClient, session_id: str) -> Sequence[Mapping[str, Any]]:
+    """Messages that arrived but that the model has not read yet."""
     news = cast(AsyncGenerator[Any, None], client.manager.follow_session(session_id, tail=1))
-    with suppress(CommandRejected):  # it has not begun, so nothing has arrived
+    with suppress(CommandRejected):  # not started yet, so no messages
         async with aclosing(news):
             async for each in news:
                 if (queue := each["change"].get("parts", {}).get("queue")) is not None:
@@ -176,8 +175,8 @@ async def _unheard(client: ManagerClient, session_id: str) -> Sequence[Mapping[s
     return ()
 
 
-def _queued(said: Mapping[str, Any]) -> str:
-    return f"{harmless_line(said['message_id'])}  queued  {harmless_line(said['text'])}"
+def _queued(message: Mapping[str, Any]) -> str:
+    return f"{harmless_line(message['message_id'])}  queued  {harmless_line(message['text'])}"
 
 
 def _mail(row: MailRow) -> str:
@@ -204,12 +203,12 @@ async def settings_command(
     if not wanted:
         raise SettingsError(f"No such setting: {key}.")
     rows = [[each.key, each.value, each.source, each.summary] for each in wanted]
-    client.tell(wanted, aligned(rows))
+    client.print(wanted, aligned(rows))
     return Exit.DONE
 
 
 def _as_json(value: str) -> str:
-    """What is no JSON is a text."""
+    """The value if it is JSON; otherwise as a JSON string."""
     try:
         json.loads(value)
     except (ValueError, RecursionError):

@@ -15,12 +15,17 @@ from msgspec.structs import FieldInfo, fields
 from rookery import NAME
 from rookery.cli.reports import Exit
 from rookery.core.queries import BlamedLine, IntentRow, TraceRow
-from rookery.core.text.terminal_text import harmless, harmless_line, plainly_visible, visible_line
+from rookery.core.text.terminal_text import (
+    aligned,
+    harmless,
+    harmless_line,
+    plainly_visible,
+    visible_line,
+)
 from rookery.errors import SettingsError
-from rookery.governance.cli.intents_common import aligned
-from rookery.manager import requests as asked
-from rookery.manager import worktree_requests as trees
-from rookery.manager.cli.sessions_common import ManagerClient, short, some, with_manager, words_of
+from rookery.manager import requests
+from rookery.manager import worktree_requests as worktrees
+from rookery.manager.cli.sessions_common import ManagerClient, few, short, text_of, with_manager
 from rookery.manager.cli.sessions_list import inbox_lines
 from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
 from rookery.manager.shown_rows import (
@@ -36,28 +41,28 @@ from rookery.manager.shown_rows import (
 
 Lines = Callable[[Any, ManagerClient], Iterable[str]]
 _NAMES = {"session_id": "session", "worktree_id": "which", "id": "device"}
-"""Parameters that are called otherwise than their field."""
+"""Fields whose parameter has another name."""
 _METAVARS = {"session_id": "ID", "worktree_id": "ID|BRANCH", "id": "DEVICE"}
 
 
 class CommandSpec(Struct, frozen=True):
     name: str
-    """After `rookery sessions`; two words for a command of a group."""
+    """Name after `rookery sessions`; two words for a command in a group."""
     request: type[Any]
-    """Its docstring is the help."""
+    """The request type; its docstring is the help."""
     arguments: tuple[str, ...] = ()
-    """Fields with a default that are arguments all the same."""
+    """Fields that are arguments although they have a default."""
     options: Mapping[str, str | click.Option] = {}
-    """By field: the help, or the whole option."""
+    """For each field, the help of its option or the whole option."""
     done: str | Callable[[Any], str] = ""
-    """What to say of a request that is answered with `Done`; takes the fields, `{id}`, `{branch}`
+    """Message for the answer `Done`; a template with the request's fields, `{id}`, `{branch}`
     and `{path}`."""
     notes_instead: bool = False
-    """The notes of the answer replace that sentence."""
+    """Whether notes of the answer replace that message."""
     lines: Lines | None = None
-    """What to print of any other answer."""
+    """Formats any other answer."""
     refuse: Callable[[Any], str] | None = None
-    """Why a request makes no sense, or nothing."""
+    """Return why the request is invalid; empty if it is valid."""
 
 
 def request_command(spec: CommandSpec) -> click.Command:
@@ -80,9 +85,9 @@ def _params(spec: CommandSpec, known: Iterable[FieldInfo]) -> Iterator[click.Par
     for field in known:
         if field.required or field.name in spec.arguments:
             yield _argument(field, hints[field.name])
-    for name, said in spec.options.items():
+    for name, option in spec.options.items():
         (field,) = (each for each in known if each.name == name)
-        yield said if isinstance(said, click.Option) else _option(field, hints[name], said)
+        yield option if isinstance(option, click.Option) else _option(field, hints[name], option)
 
 
 def _argument(field: FieldInfo, hint: Any) -> click.Argument:
@@ -115,7 +120,7 @@ def _param(field: FieldInfo) -> str:
 async def _resolve(
     client: ManagerClient, values: dict[str, Any], known: Iterable[FieldInfo]
 ) -> dict[str, str]:
-    """Replaces what the user typed by what the request needs; gives the names to speak of it."""
+    """Replace ids typed by the user with full ones. Return names for use in messages."""
     names: dict[str, str] = {}
     if given := values.get("session_id"):
         values["session_id"] = (await client.session(given)).session_id
@@ -126,7 +131,7 @@ async def _resolve(
         names |= {"branch": harmless_line(row.branch), "path": harmless_line(row.path)}
     for field in known:
         if field.name == "text" and values["text"] != field.default:
-            values["text"] = words_of(values["text"])
+            values["text"] = text_of(values["text"])
     return names
 
 
@@ -135,11 +140,13 @@ def _print(
 ) -> int:
     if not isinstance(answer, Done):
         assert spec.lines, spec.name
-        client.tell(answer, spec.lines(answer, client))
+        client.print(answer, spec.lines(answer, client))
         return Exit.DONE
-    said = spec.done if isinstance(spec.done, str) else spec.done(request)
-    told = {name: harmless_line(str(value)) for name, value in _fields_of(request)}
-    return client.tell_done(answer, said.format(**{**told, **names}), instead=spec.notes_instead)
+    message = spec.done if isinstance(spec.done, str) else spec.done(request)
+    values = {name: harmless_line(str(value)) for name, value in _fields_of(request)}
+    return client.print_done(
+        answer, message.format(**{**values, **names}), instead=spec.notes_instead
+    )
 
 
 def _fields_of(request: Any) -> Iterator[tuple[str, Any]]:
@@ -151,7 +158,7 @@ _IN_SESSION = "In the workspace of this session."
 
 
 def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None = None) -> Lines:
-    """Prints each item of an answer as a row of cells."""
+    """Return a formatter that prints each item of an answer as a table row."""
 
     def lines(found: Iterable[Any], client: ManagerClient) -> list[str]:
         rows = list(map(row, found))
@@ -160,7 +167,7 @@ def table(row: Callable[[Any], list[str]], nothing: str, head: list[str] | None 
     return lines
 
 
-def _most(limit: int, usual: int) -> click.Option:
+def _limit_option(limit: int, usual: int) -> click.Option:
     kind = click.IntRange(1, limit)
     return click.Option(["--most"], type=kind, default=usual, help="Maximum number.")
 
@@ -172,7 +179,7 @@ def _exported(answer: Exported, client: ManagerClient) -> list[str]:
 
 def _checkpoint(row: CheckpointRow) -> str:
     when = datetime.fromtimestamp(row.ts / 1000).strftime("%H:%M:%S")
-    paths = f"  ({harmless_line(some(row.paths))})" if row.paths else ""
+    paths = f"  ({harmless_line(few(row.paths))})" if row.paths else ""
     return f"{row.seq:>6}  {when}  {harmless_line(row.title)}{paths}"
 
 
@@ -186,7 +193,7 @@ def _importable(found: Importables, client: ManagerClient) -> list[str]:
     return [*branches, *folders] or ["Nothing to import."]
 
 
-def _kept(found: Iterable[KeptWork], client: ManagerClient) -> list[str]:
+def _saved_work(found: Iterable[KeptWork], client: ManagerClient) -> list[str]:
     lines = [f"{harmless_line(each.ref)}  {harmless_line(each.about)}" for each in found]
     return lines or ["No saved work."]
 
@@ -196,7 +203,7 @@ def _scripts(found: Iterable[ScriptRow], client: ManagerClient) -> list[str]:
 
 
 def _script(row: ScriptRow) -> Iterator[str]:
-    """All of its text, with nothing in it that one would not see."""
+    """The whole text of a script, with hidden characters made visible."""
     digest = harmless_line(row.digest[:SHORTEST_DIGEST])
     until = f"runs only after: {NAME} sessions worktrees agree {digest}"
     yield f"{visible_line(row.path)} {'is allowed to run.' if row.agreed else until}"
@@ -237,14 +244,14 @@ def _when(ts: int) -> str:
         return "unknown time"
 
 
-def _no_switch(request: asked.SwitchSession) -> str:
+def _check_switch(request: requests.SwitchSession) -> str:
     wanted = (request.mode, request.model, request.intent, request.auto_approve)
     if any(each is not None for each in wanted):
         return ""
     return "Choose what to change: --mode, --model, --intent, --auto or --ask."
 
 
-def _not_one(request: trees.ImportWork) -> str:
+def _check_import(request: worktrees.ImportWork) -> str:
     one = bool(request.branch) != bool(request.folder)
     return "" if one else "Give either --branch or --folder."
 
@@ -252,24 +259,24 @@ def _not_one(request: trees.ImportWork) -> str:
 SPECS = (
     CommandSpec(
         "inbox",
-        asked.ListQuestions,
+        requests.ListQuestions,
         lines=lambda rows, client: inbox_lines(rows, client.paint),
     ),
-    CommandSpec("send", asked.SendWords, done="Sent to {id}."),
-    CommandSpec("cancel", asked.CancelSession, done="Stopped {id}."),
-    CommandSpec("resume", asked.ResumeSession, arguments=("text",), done="Resumed {id}."),
-    CommandSpec("retry", asked.RetrySession, done="Retried {id}."),
+    CommandSpec("send", requests.SendWords, done="Sent to {id}."),
+    CommandSpec("cancel", requests.CancelSession, done="Stopped {id}."),
+    CommandSpec("resume", requests.ResumeSession, arguments=("text",), done="Resumed {id}."),
+    CommandSpec("retry", requests.RetrySession, done="Retried {id}."),
     CommandSpec(
         "remove",
-        asked.RemoveSession,
+        requests.RemoveSession,
         done=f"{{id}} is no longer listed. To read it: {NAME} show {{id}}. "
         f"To delete it: {NAME} delete {{id}}",
     ),
-    CommandSpec("stop-all", asked.StopAll, done="Stopped all sessions."),
-    CommandSpec("rename", asked.RenameSession, arguments=("label",), done="Renamed {id}."),
+    CommandSpec("stop-all", requests.StopAll, done="Stopped all sessions."),
+    CommandSpec("rename", requests.RenameSession, arguments=("label",), done="Renamed {id}."),
     CommandSpec(
         "archive",
-        asked.ArchiveSession,
+        requests.ArchiveSession,
         options={
             "archived": click.Option(
                 ["--undo", "archived"], flag_value=False, default=True, help="Unarchive it."
@@ -277,10 +284,10 @@ SPECS = (
         },
         done=lambda request: f"{{id}} is {'archived' if request.archived else 'unarchived'}.",
     ),
-    CommandSpec("mark-read", asked.MarkRead, done="Marked {id} as read."),
+    CommandSpec("mark-read", requests.MarkRead, done="Marked {id} as read."),
     CommandSpec(
         "switch",
-        asked.SwitchSession,
+        requests.SwitchSession,
         options={
             "mode": click.Option(["-M", "--mode"], help="Continue in this mode."),
             "model": click.Option(
@@ -293,66 +300,68 @@ SPECS = (
                 help="Approve actions automatically, or ask first.",
             ),
         },
-        refuse=_no_switch,
+        refuse=_check_switch,
         done="Changed {id}.",
     ),
-    CommandSpec("mail retry", asked.RetryMail, done="Sent again."),
-    CommandSpec("mail discard", asked.DiscardMail, done="Discarded."),
+    CommandSpec("mail retry", requests.RetryMail, done="Sent again."),
+    CommandSpec("mail discard", requests.DiscardMail, done="Discarded."),
     CommandSpec(
         "mail edit",
-        asked.EditQueued,
+        requests.EditQueued,
         arguments=("text",),
         done=lambda request: "Changed." if request.text else "Discarded.",
     ),
     CommandSpec(
         "export",
-        asked.ExportSession,
+        requests.ExportSession,
         options={"format": ""},
         lines=_exported,
     ),
-    CommandSpec("checkpoints", asked.ListCheckpoints, lines=_checkpoints),
+    CommandSpec("checkpoints", requests.ListCheckpoints, lines=_checkpoints),
     CommandSpec(
         "models",
-        asked.ListModels,
+        requests.ListModels,
         lines=table(lambda each: [each.provider, each.model], "None."),
     ),
     CommandSpec(
         "modes",
-        asked.ListModes,
+        requests.ListModes,
         lines=table(lambda each: [each.slug, each.name], "None."),
     ),
-    CommandSpec("branches", asked.ListBranches, lines=table(lambda each: [each], "None.")),
+    CommandSpec("branches", requests.ListBranches, lines=table(lambda each: [each], "None.")),
     CommandSpec(
         "paths",
-        asked.FindPaths,
+        requests.FindPaths,
         arguments=("letters",),
-        options={"most": _most(1000, 20), "session_id": _IN_SESSION},
+        options={"most": _limit_option(1000, 20), "session_id": _IN_SESSION},
         lines=table(lambda each: [each.path + "/" * each.folder], "No files match."),
     ),
-    CommandSpec("intents", asked.ListIntents, lines=table(_intent, "This project has no intents.")),
+    CommandSpec(
+        "intents", requests.ListIntents, lines=table(_intent, "This project has no intents.")
+    ),
     CommandSpec(
         "trace",
-        asked.ReadTrace,
+        requests.ReadTrace,
         options={
             "intent": "Only records of this intent.",
             "path": "Only records of this file.",
-            "most": _most(10_000, 100),
+            "most": _limit_option(10_000, 100),
             "session_id": _IN_SESSION,
         },
         lines=table(_record, "Nothing recorded yet."),
     ),
     CommandSpec(
         "blame",
-        asked.BlameFile,
+        requests.BlameFile,
         options={"session_id": _IN_SESSION},
         lines=table(_blamed, "This file is empty."),
     ),
-    CommandSpec("devices list", asked.ListDevices, lines=table(_device, "No paired devices.")),
-    CommandSpec("devices revoke", asked.RevokeDevice, done="Revoked {id}."),
-    CommandSpec("merge", trees.MergeWorktree, done="Merged {branch}.", notes_instead=True),
+    CommandSpec("devices list", requests.ListDevices, lines=table(_device, "No paired devices.")),
+    CommandSpec("devices revoke", requests.RevokeDevice, done="Revoked {id}."),
+    CommandSpec("merge", worktrees.MergeWorktree, done="Merged {branch}.", notes_instead=True),
     CommandSpec(
         "finish",
-        trees.FinishWorktree,
+        worktrees.FinishWorktree,
         options={
             "message": click.Option(
                 ["-m", "--message"],
@@ -365,25 +374,27 @@ SPECS = (
     ),
     CommandSpec(
         "worktrees list",
-        trees.ListWorktrees,
+        worktrees.ListWorktrees,
         lines=table(_worktree, "No worktrees.", _WORKTREE_HEAD),
     ),
-    CommandSpec("worktrees stats", trees.ReadStats, lines=lambda stats, client: [stats_of(stats)]),
-    CommandSpec("worktrees importable", trees.ListImportable, lines=_importable),
+    CommandSpec(
+        "worktrees stats", worktrees.ReadStats, lines=lambda stats, client: [stats_of(stats)]
+    ),
+    CommandSpec("worktrees importable", worktrees.ListImportable, lines=_importable),
     CommandSpec(
         "worktrees import",
-        trees.ImportWork,
+        worktrees.ImportWork,
         options={
             "branch": "A branch to work on in a new worktree.",
             "folder": "The folder of an existing worktree.",
         },
-        refuse=_not_one,
+        refuse=_check_import,
         lines=_one_worktree,
     ),
-    CommandSpec("worktrees recreate", trees.RecreateWorktree, done="Recreated {branch}."),
-    CommandSpec("worktrees kept", trees.ListKept, lines=_kept),
-    CommandSpec("worktrees bring-back", trees.BringBack, lines=_one_worktree),
-    CommandSpec("worktrees run", trees.RunScript, done="Run script started in {path}."),
-    CommandSpec("worktrees stop", trees.StopScript, done="Run script stopped."),
-    CommandSpec("worktrees scripts", trees.ListScripts, lines=_scripts),
+    CommandSpec("worktrees recreate", worktrees.RecreateWorktree, done="Recreated {branch}."),
+    CommandSpec("worktrees kept", worktrees.ListKept, lines=_saved_work),
+    CommandSpec("worktrees bring-back", worktrees.BringBack, lines=_one_worktree),
+    CommandSpec("worktrees run", worktrees.RunScript, done="Run script started in {path}."),
+    CommandSpec("worktrees stop", worktrees.StopScript, done="Run script stopped."),
+    CommandSpec("worktrees scripts", worktrees.ListScripts, lines=_scripts),
 )

@@ -1,7 +1,7 @@
-"""Review of what sessions changed: files, lines, comments on them, versions compared.
+"""Review of what sessions changed: files, lines, comments on them, comparison of versions.
 
-A worktree is compared by git. What a session changed elsewhere is told by its log and checkpoints;
-neither the project's repository nor a process of the session is asked.
+Changes in a worktree come from git. Changes of a session elsewhere come from its journal and
+checkpoints, without using the project's repository or the session's process.
 """
 
 import base64
@@ -31,7 +31,7 @@ from rookery.manager.review.reviews import (
     session_files,
     steps_of,
 )
-from rookery.manager.sessions.session_summary import ShownSession
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import (
     Comment,
     DiffLine,
@@ -60,13 +60,13 @@ RETURN = '<span class="unseen">CR</span>'
 def diff_lines(diff: TextDiff) -> tuple[DiffLine, ...]:
     if not diff.lines:
         return ()
-    old = _coloured(diff.file.old_path or diff.file.path, diff.old)
-    new = _coloured(diff.file.path, diff.new)
+    old = _highlighted(diff.file.old_path or diff.file.path, diff.old)
+    new = _highlighted(diff.file.path, diff.new)
     ends_differ = (b"\r\n" in diff.old) != (b"\r\n" in diff.new)
     return tuple(_line(line, old, new, ends_differ=ends_differ) for line in diff.lines)
 
 
-def _coloured(path: str, text: bytes) -> tuple[str, ...]:
+def _highlighted(path: str, text: bytes) -> tuple[str, ...]:
     return lines_of(path, text.decode("utf-8", "replace"))
 
 
@@ -85,19 +85,19 @@ def _line(
 
 
 def _end(line: ChangedLine, *, ends_differ: bool) -> str:
-    """What the end of a line is, where two lines might differ in nothing else."""
+    """Show the line ending if two lines may differ in nothing else."""
     if not line.data.endswith(b"\n"):
         return NO_END
     shows = ends_differ and line.kind != "same" and line.data.endswith(b"\r\n")
     return RETURN if shows else ""
 
 
-MOST_CONTEXT = 1_000_000
-COMMENTED: tuple[Scope, ...] = ("branch", "unstaged", "staged", "session")
-"""Where the line of a comment is looked for."""
+MAX_CONTEXT = 1_000_000
+COMMENT_SCOPES: tuple[Scope, ...] = ("branch", "unstaged", "staged", "session")
+"""Scopes in which the line of a comment is looked up, in this order."""
 NO_REPOSITORY = "This is not a git repository: showing the session's own changes."
-LONGEST_QUOTE = 300
-"""Characters of a line that are quoted."""
+MAX_QUOTE = 300
+"""Maximum length of a quoted line."""
 Steps: TypeAlias = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ class ReviewHandler:
     async def _review(self, request: ReviewChanges) -> Review:
         session_id, scope = request.session_id, request.scope
         self._find(session_id)
-        if removed := await self._access.removed(session_id):
+        if removed := await self._access.removal_note(session_id):
             own = await self._own.review(session_id)
             return replace(own, notes=(removed, *own.notes))
         if scope == "session":
@@ -131,11 +131,11 @@ class ReviewHandler:
         if worktree is None and not self._has_repository:
             own = await self._own.review(session_id)
             return replace(own, notes=(NO_REPOSITORY, *own.notes))
-        return await self._access.done(partial(self._operations.changes, worktree, scope))
+        return await self._access.run(partial(self._operations.changes, worktree, scope))
 
     async def _read_diff(self, request: ReadDiff) -> FileDiff:
         self._find(request.session_id)
-        context = max(0, min(request.context, MOST_CONTEXT))
+        context = max(0, min(request.context, MAX_CONTEXT))
         diff = await self._diff(request.session_id, request.scope, request.path, context)
         lines = await anyio.to_thread.run_sync(diff_lines, diff)
         return FileDiff(
@@ -152,31 +152,31 @@ class ReviewHandler:
         worktree = await self._worktree(session_id)
         if worktree is None and not self._has_repository:
             return await self._own.diff(session_id, path, context)
-        return await self._access.done(
+        return await self._access.run(
             partial(self._operations.diff, worktree, scope, path, context=context)
         )
 
     async def _revert(self, request: RevertFile) -> Done:
-        """The digest says what was compared, and so what the file goes back to."""
+        """Restore one file. The digest says which comparison it is restored from."""
         session_id, path = request.session_id, request.path
         self._find(session_id)
         worktree = await self._worktree(session_id)
-        done = await self._access.tried(
+        done = await self._access.try_run(
             partial(self._operations.revert, worktree, path, request.digest)
         )
         if isinstance(done, Obstacle) and done.code is Code.CHANGED:
-            own = await self._own_file(session_id, path, request.digest)
+            own = await self._session_file(session_id, path, request.digest)
             if own:
                 back = partial(
                     self._operations.revert_to, worktree, path, now=own.new, then=own.old
                 )
-                done = await self._access.tried(back)
+                done = await self._access.try_run(back)
         if isinstance(done, Obstacle):
             raise CommandRejected(done.text)
         return Done(notes=(done.keep.told,) if done.keep else ())
 
-    async def _own_file(self, session_id: str, path: str, digest: str) -> SessionFile | None:
-        """The file as the session has changed it, if that is what was shown."""
+    async def _session_file(self, session_id: str, path: str, digest: str) -> SessionFile | None:
+        """The file as the session changed it, if it still has the digest that was shown."""
         try:
             own = await self._own.file(session_id, path)
         except CommandRejected:
@@ -191,11 +191,11 @@ class ReviewHandler:
             (comment, await self._quoted(request.session_id, comment))
             for comment in request.comments
         ]
-        await self._supervisor.send(request.session_id, letter_of(quoted, request.text))
+        await self._supervisor.send(request.session_id, comments_text(quoted, request.text))
         return Done()
 
     async def _quoted(self, session_id: str, comment: Comment) -> str:
-        for scope in COMMENTED:
+        for scope in COMMENT_SCOPES:
             try:
                 diff = await self._diff(session_id, scope, comment.path, 0)
             except CommandRejected:
@@ -208,39 +208,39 @@ class ReviewHandler:
     async def _compare(self, request: CompareVersions) -> tuple[Version, ...]:
         records = [each for each in self._supervisor.records() if request.group_id]
         ids = [each.session_id for each in records if each.group_id == request.group_id]
-        found = [shown for shown in map(self._supervisor.session, ids) if shown]
+        found = [summary for summary in map(self._supervisor.session, ids) if summary]
         if not found:
             raise CommandRejected(f"No such versions: {request.group_id!r}.")
-        found.sort(key=lambda shown: (shown.record.start_time, shown.record.label))
-        return tuple([await self._version(shown) for shown in found])
+        found.sort(key=lambda summary: (summary.record.start_time, summary.record.label))
+        return tuple([await self._version(summary) for summary in found])
 
-    async def _version(self, shown: ShownSession) -> Version:
-        record = shown.record
-        removed = await self._access.removed(record.session_id)
+    async def _version(self, summary: SessionSummary) -> Version:
+        record = summary.record
+        removed = await self._access.removal_note(record.session_id)
         end = record.end_time or time.time_ns() // 1_000_000
         return Version(
             session_id=record.session_id,
             worktree_id=record.worktree_id or "",
             name=record.name,
             model="/".join(filter(None, (record.provider, record.model))),
-            state=shown.session.state,
+            state=summary.session.state,
             stats=WorktreeStats() if removed else await self._stats(record.session_id),
             cost=record.cost,
             tokens=record.tokens,
             seconds=max(0, end - record.start_time) / 1000,
-            result=shown.session.completion_text or record.completion_text,
+            result=summary.session.completion_text or record.completion_text,
             note=removed,
         )
 
     async def _stats(self, session_id: str) -> WorktreeStats:
-        """Of a version whose worktree is gone there is nothing to count."""
+        """Statistics of a version; empty if its worktree is gone."""
         try:
             worktree = await self._access.of_session(session_id)
         except CommandRejected:
             return WorktreeStats()
         if worktree is None:
             return WorktreeStats()
-        stats = await self._access.tried(partial(self._operations.stats, worktree))
+        stats = await self._access.try_run(partial(self._operations.stats, worktree))
         return WorktreeStats() if isinstance(stats, Obstacle) else stats
 
     async def _worktree(self, session_id: str) -> Worktree | None:
@@ -250,9 +250,9 @@ class ReviewHandler:
     def _has_repository(self) -> bool:
         return os.path.lexists(self._access.project / ".git")
 
-    def _find(self, session_id: str) -> ShownSession:
-        if shown := self._supervisor.session(session_id):
-            return shown
+    def _find(self, session_id: str) -> SessionSummary:
+        if summary := self._supervisor.session(session_id):
+            return summary
         raise CommandRejected(f"No such session: {session_id}.")
 
 
@@ -263,28 +263,29 @@ def _data_uri(picture: ShownPicture | None) -> str:
 
 
 def quoted_line(diff: TextDiff, comment: Comment) -> str:
-    """The line that a comment is on. Raises `CommandRejected` if there is none."""
+    """The line that a comment is on. Raises `CommandRejected` if the file has no such line."""
     text = (diff.old if comment.old else diff.new).decode("utf-8", "replace")
     lines = text.split("\n")
     if not 1 <= comment.line <= len(lines):
         raise CommandRejected(
             f"{comment.path} no longer has line {comment.line}, so nothing was sent; look again."
         )
-    return lines[comment.line - 1].rstrip("\r")[:LONGEST_QUOTE]
+    return lines[comment.line - 1].rstrip("\r")[:MAX_QUOTE]
 
 
-def letter_of(comments: Sequence[tuple[Comment, str]], text: str) -> str:
-    """Each comment with the line it is on, then what is said about all of them."""
-    said = [
+def comments_text(comments: Sequence[tuple[Comment, str]], text: str) -> str:
+    """Format each comment with the line it is on, followed by the general text."""
+    parts = [
         f"{comment.path}, line {comment.line}{' before the change' if comment.old else ''}:\n"
         f"> {quote}\n{comment.text.strip()}"
         for comment, quote in comments
     ]
-    return "\n\n".join(["Comments on your changes:", *said, *([text.strip()] if text else [])])
+    return "\n\n".join(["Comments on your changes:", *parts, *([text.strip()] if text else [])])
 
 
 class SessionReviews:
-    """Remembers what it has read last: a page asks for one file after the other."""
+    """Changes of sessions, from their checkpoints. Caches the last session read, because a page
+    requests one file after the other."""
 
     def __init__(self, access: WorktreeAccess, dependencies: Dependencies) -> None:
         self._access = access
@@ -299,29 +300,29 @@ class SessionReviews:
         return await anyio.to_thread.run_sync(review_of, program, files)
 
     async def diff(self, session_id: str, path: str, context: int) -> TextDiff:
-        """Raises `CommandRejected` if the session has not changed it."""
+        """Raises `CommandRejected` if the session has not changed the file."""
         files = await self._files(session_id)
         program = self._git(session_id)
         if not program:
             raise CommandRejected("git is needed to compare lines; install it.")
         return await anyio.to_thread.run_sync(
-            lambda: _refused(lambda: diff_of_session(program, files, path, context=context))
+            lambda: _or_reject(lambda: diff_of_session(program, files, path, context=context))
         )
 
     async def file(self, session_id: str, path: str) -> SessionFile:
         files = await self._files(session_id)
-        return _refused(lambda: find_file(files, path))
+        return _or_reject(lambda: find_file(files, path))
 
     async def _files(self, session_id: str) -> tuple[SessionFile, ...]:
-        place = self._access.place_of(session_id)
+        folder = self._access.folder_of(session_id)
         steps = await anyio.to_thread.run_sync(self._steps, session_id)
-        if not steps or not place.is_dir():
+        if not steps or not folder.is_dir():
             return ()
         if self._read[:2] == (session_id, steps):
             return self._read[2]
         limits = self._settings().as_limits()
         try:
-            files = await session_files(self._snapshots(place, limits), steps)
+            files = await session_files(self._snapshots(folder, limits), steps)
         except (StorageError, OSError) as error:
             raise CommandRejected(
                 f"Some checkpoints of this session were removed ({error}); compare "
@@ -331,7 +332,7 @@ class SessionReviews:
         return files
 
     def _steps(self, session_id: str) -> Steps:
-        """Of the session and of those who work for it, in the order they were taken."""
+        """Checkpoint pairs of the session and its sub-tasks, in order of time."""
         found: list[tuple[int, tuple[str, str]]] = []
         waiting, seen = [session_id], {session_id}
         while waiting:
@@ -348,11 +349,11 @@ class SessionReviews:
         return list(self._tasks.read(task_id)) if self._tasks.exists(task_id) else []
 
     def _git(self, session_id: str) -> str:
-        return find_own_program("git", Path(self._access.place_of(session_id)))
+        return find_own_program("git", Path(self._access.folder_of(session_id)))
 
 
-def _refused(operation: Callable[[], T]) -> T:
-    """What is in the way, as a refusal."""
+def _or_reject(operation: Callable[[], T]) -> T:
+    """Run an operation and turn an obstacle into `CommandRejected`."""
     try:
         return operation()
     except InTheWay as error:

@@ -1,7 +1,7 @@
-"""Dispatches requests to their handlers: from the page, `rookery sessions` and programs. As JSON a
-request is an object whose `kind` is the name of its class.
+"""Dispatches requests of the page, `rookery sessions` and programs to their handlers.
 
-`LOOKING` names the requests that change nothing; a read-only manager refuses all others.
+As JSON a request is an object whose `kind` is the name of its class. `READ_ONLY` lists the requests
+that change nothing; a read-only manager refuses all others.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -11,12 +11,12 @@ import msgspec
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.manager import requests as asked
-from rookery.manager import worktree_requests as trees
+from rookery.manager import requests as session_requests
+from rookery.manager import worktree_requests
 from rookery.manager.requests import (
     REQUESTS,
 )
-from rookery.protocol.codec import answer_to_json, kind_of, read_request, said_in
+from rookery.protocol.codec import answer_to_json, given_fields, kind_of, read_request
 
 T = TypeVar("T")
 
@@ -28,11 +28,11 @@ def kind_of_request(request: Asking[Any]) -> str:
 
 
 def request_to_json(request: Asking[Any]) -> bytes:
-    return answer_to_json({"kind": kind_of_request(request), **said_in(request)})
+    return answer_to_json({"kind": kind_of_request(request), **given_fields(request)})
 
 
 def request_from_json(fields: dict[str, Any]) -> Asking[Any]:
-    """Refused with the reason if it is none."""
+    """Raises `CommandRejected` if the fields are not a valid request."""
     if "kind" not in fields:
         raise CommandRejected('A request needs a "kind", such as list_sessions. Nothing was done.')
     cls = KINDS.get(str(fields["kind"]))
@@ -45,11 +45,11 @@ def reply_to_json(reply: object) -> bytes:
     return answer_to_json(reply)
 
 
-def reply_from_json(request: Asking[T], said: object) -> T:
-    """What a request was answered with, out of decoded JSON. Raises `ValueError`."""
+def reply_from_json(request: Asking[T], data: object) -> T:
+    """Convert decoded JSON to the request's reply type. Raises `ValueError`."""
     (asking,) = type(request).__orig_bases__  # type: ignore[attr-defined]
     try:
-        return cast(T, msgspec.convert(said, get_args(asking)[0]))
+        return cast(T, msgspec.convert(data, get_args(asking)[0]))
     except msgspec.ValidationError as error:
         raise ValueError(
             f"The answer to {kind_of_request(request)} is malformed: {error}"
@@ -57,35 +57,35 @@ def reply_from_json(request: Asking[T], said: object) -> T:
 
 
 Handlers: TypeAlias = Mapping[type[Any], Callable[[Any], Awaitable[Any]]]
-LOOKING: frozenset[type[Any]] = frozenset(
+READ_ONLY: frozenset[type[Any]] = frozenset(
     (
-        asked.ListSessions,
-        asked.ListQuestions,
-        asked.ExportSession,
-        asked.ListModels,
-        asked.ListModes,
-        asked.ListBranches,
-        asked.FindPaths,
-        trees.ListWorktrees,
-        trees.ReadStats,
-        trees.ListImportable,
-        trees.ListKept,
-        trees.ListScripts,
-        trees.ReviewChanges,
-        trees.ReadDiff,
-        trees.CompareVersions,
-        asked.ListIntents,
-        asked.ReadTrace,
-        asked.BlameFile,
-        asked.ReadSettings,
-        asked.ListDevices,
+        session_requests.ListSessions,
+        session_requests.ListQuestions,
+        session_requests.ExportSession,
+        session_requests.ListModels,
+        session_requests.ListModes,
+        session_requests.ListBranches,
+        session_requests.FindPaths,
+        worktree_requests.ListWorktrees,
+        worktree_requests.ReadStats,
+        worktree_requests.ListImportable,
+        worktree_requests.ListKept,
+        worktree_requests.ListScripts,
+        worktree_requests.ReviewChanges,
+        worktree_requests.ReadDiff,
+        worktree_requests.CompareVersions,
+        session_requests.ListIntents,
+        session_requests.ReadTrace,
+        session_requests.BlameFile,
+        session_requests.ReadSettings,
+        session_requests.ListDevices,
     )
 )
-"""What needs neither the sessions' processes nor a place to write to."""
+"""Requests that need neither a session's process nor write access."""
 
 
 class Handler(Protocol):
-    """Some requests that belong together, and what carries each out."""
+    """A group of related requests with the function that handles each."""
 
     @property
     def handlers(self) -> Handlers: ...
@@ -95,10 +95,10 @@ class Router:
     def __init__(
         self,
         handlers: Iterable[Handler],
-        take_over: Callable[[str], Awaitable[object]] | None = None,
+        ensure_supervised: Callable[[str], Awaitable[object]] | None = None,
     ) -> None:
-        """`take_over` makes sure that a session can be acted on."""
-        self._take_over = take_over
+        """`ensure_supervised` makes sure that the manager supervises the session of a request."""
+        self._take_over = ensure_supervised
         self._handlers: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {}
         for handler in handlers:
             self._handlers.update(handler.handlers)
@@ -108,7 +108,7 @@ class Router:
         return frozenset(self._handlers)
 
     async def do(self, request: Asking[T]) -> T:
-        """Raises `RookeryError`, and then nothing was changed."""
+        """Handle a request. Raises `RookeryError` if it fails; then nothing was changed."""
         handler = self._handlers.get(type(request))
         if handler is None:
             raise CommandRejected(f"{kind_of_request(request)} is not available here.")
@@ -117,17 +117,17 @@ class Router:
         return cast(T, await handler(request))
 
 
-class LookingOnly:
-    """Instead of some handlers, with the reason why nothing can be changed."""
+class ReadOnlyHandlers:
+    """Wraps handlers so that requests that change something are refused, with the reason."""
 
-    def __init__(self, handlers: Iterable[Handler], why: str) -> None:
+    def __init__(self, handlers: Iterable[Handler], reason: str) -> None:
         self._wrapped = tuple(handlers)
-        self._why = why
+        self._reason = reason
 
     @property
     def handlers(self) -> Handlers:
         known = {kind: do for each in self._wrapped for kind, do in each.handlers.items()}
-        return {kind: do if kind in LOOKING else self._refuse for kind, do in known.items()}
+        return {kind: do if kind in READ_ONLY else self._refuse for kind, do in known.items()}
 
     async def _refuse(self, request: Any) -> NoReturn:
-        raise CommandRejected(self._why)
+        raise CommandRejected(self._reason)

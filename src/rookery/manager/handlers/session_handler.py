@@ -1,6 +1,6 @@
-"""Requests about one session: messages, answers, its end, its name, a fork, an export.
+"""Requests about one session: messages, answers, cancelling, renaming, forks, exports.
 
-A fork only reads its source, which may be working meanwhile.
+A fork only reads its source, which may be working at the same time.
 """
 
 import time
@@ -55,7 +55,7 @@ from rookery.manager.sessions.session_record import (
     matching,
     same_fields,
 )
-from rookery.manager.sessions.session_summary import ShownSession, Switches
+from rookery.manager.sessions.session_summary import SessionSummary, Switches
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
@@ -66,23 +66,23 @@ ANSWER_HELD = (
     "The agent is starting again. It gets your answer if it asks the same question; "
     "otherwise you are asked again."
 )
-ENDINGS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
-LONGEST_DOCUMENT = LONGEST_MESSAGE - MIB
+EXTENSIONS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
+MAX_DOCUMENT = LONGEST_MESSAGE - MIB
 FORKED = " (fork)"
 
 
 class Sessions(Protocol):
-    """What is needed of the supervisor."""
+    """The part of the supervisor that forks and exports use."""
 
     tasks: StoredTasks
 
     @property
     def read_only(self) -> str: ...
 
-    def session(self, session_id: str) -> ShownSession | None: ...
+    def session(self, session_id: str) -> SessionSummary | None: ...
 
-    async def take_in(self, session_id: str, wish: SessionOptions) -> None:
-        """A session for a task that is stored already. It rests until the user goes on with it."""
+    async def adopt_task(self, session_id: str, options: SessionOptions) -> None:
+        """Adopt a stored task as an idle session."""
         ...
 
 
@@ -116,19 +116,19 @@ class SessionHandler:
             SendWords: self._send,
             ApproveAction: self._approve,
             RejectAction: self._reject,
-            CancelSession: done(lambda each: sessions.cancel(each.session_id)),
-            ResumeSession: done(lambda each: sessions.resume(each.session_id, each.text)),
-            RetrySession: done(lambda each: sessions.retry(each.session_id)),
-            RemoveSession: done(lambda each: sessions.remove(each.session_id)),
-            StopAll: done(lambda _: sessions.stop_all()),
-            RenameSession: done(lambda each: sessions.rename(each.session_id, each.label)),
-            ArchiveSession: done(
+            CancelSession: call(lambda each: sessions.cancel(each.session_id)),
+            ResumeSession: call(lambda each: sessions.resume(each.session_id, each.text)),
+            RetrySession: call(lambda each: sessions.retry(each.session_id)),
+            RemoveSession: call(lambda each: sessions.remove(each.session_id)),
+            StopAll: call(lambda _: sessions.stop_all()),
+            RenameSession: call(lambda each: sessions.rename(each.session_id, each.label)),
+            ArchiveSession: call(
                 lambda each: sessions.archive(each.session_id, archived=each.archived)
             ),
-            MarkRead: done(lambda each: sessions.mark_read(each.session_id)),
-            RetryMail: done(lambda each: sessions.retry_message(each.session_id, each.number)),
-            DiscardMail: done(lambda each: sessions.discard_message(each.session_id, each.number)),
-            EditQueued: done(
+            MarkRead: call(lambda each: sessions.mark_read(each.session_id)),
+            RetryMail: call(lambda each: sessions.retry_message(each.session_id, each.number)),
+            DiscardMail: call(lambda each: sessions.discard_message(each.session_id, each.number)),
+            EditQueued: call(
                 lambda each: sessions.edit_queued(each.session_id, each.message_id, each.text)
             ),
             SwitchSession: self._switch,
@@ -136,8 +136,8 @@ class SessionHandler:
 
     async def _list(self, request: ListSessions) -> Listing:
         await self._supervisor.refresh()
-        by_id = {shown.record.session_id: shown for shown in self._supervisor.all()}
-        records = [shown.record for shown in by_id.values()]
+        by_id = {summary.record.session_id: summary for summary in self._supervisor.all()}
+        records = [summary.record for summary in by_id.values()]
         wanted = active_first(records)
         if request.archived:
             wanted = (*wanted, *archived_records(records))
@@ -171,7 +171,7 @@ class SessionHandler:
         return Done(notes=(ANSWER_HELD,)) if held else DONE
 
     async def _switch(self, request: SwitchSession) -> Done:
-        provider, model = model_named(request.model)
+        provider, model = split_model(request.model)
         switches = Switches(
             mode=request.mode,
             provider=provider,
@@ -183,21 +183,21 @@ class SessionHandler:
         return DONE
 
 
-def done(act: Callable[[Any], Awaitable[None] | None]) -> Callable[[Any], Awaitable[Done]]:
-    """A handler that does one thing and has nothing to tell."""
+def call(act: Callable[[Any], Awaitable[None] | None]) -> Callable[[Any], Awaitable[Done]]:
+    """Make a handler that calls `act` and returns `DONE`."""
 
     async def handle(request: Any) -> Done:
-        if (doing := act(request)) is not None:
-            await doing
+        if (pending := act(request)) is not None:
+            await pending
         return DONE
 
     return handle
 
 
-def model_named(said: str | None) -> tuple[str | None, str | None]:
-    """The provider, if one is named before a slash, and the model."""
-    provider, slash, model = (said or "").partition("/")
-    return (provider, model) if slash else (None, said)
+def split_model(name: str | None) -> tuple[str | None, str | None]:
+    """Split "provider/model"; the provider is None if there is no slash."""
+    provider, slash, model = (name or "").partition("/")
+    return (provider, model) if slash else (None, name)
 
 
 def _check_choice(choice: Choice | None, reply: str) -> None:
@@ -218,15 +218,14 @@ class ForkHandler:
         return {ForkSession: self._fork, ExportSession: self._export}
 
     async def _fork(self, request: ForkSession) -> Started:
-        """The source is only read, so it may be working meanwhile."""
         if self._sessions.read_only:
             raise CommandRejected(self._sessions.read_only)
         record = self._stored(request.session_id)
-        wish = _wish(record, self._workspaces.launch_of(record.session_id))
+        options = _fork_options(record, self._workspaces.launch_of(record.session_id))
         fork_id = str(uuid.uuid4())
         note = await anyio.to_thread.run_sync(self._copy, record.session_id, fork_id, request.ts)
         try:
-            await self._sessions.take_in(fork_id, wish)
+            await self._sessions.adopt_task(fork_id, options)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self._sessions.tasks.delete, fork_id)
@@ -234,7 +233,7 @@ class ForkHandler:
         return Started(session_ids=(fork_id,), notes=(note,) if note else ())
 
     def _copy(self, source: str, fork_id: str, ts: int | None) -> str:
-        """A sentence if the fork could not be cut just there."""
+        """Copy the task; return a note if the fork could not end exactly there."""
         tasks, at = self._sessions.tasks, None
         if ts is not None:
             at = event_of_row(list(tasks.read(source)), ts)
@@ -250,7 +249,7 @@ class ForkHandler:
         session_id = record.session_id
         text = await anyio.to_thread.run_sync(self._dependencies.document, session_id, form)
         exported = Exported(name=_file_name(record, form), text=whole(text))
-        if len(msgspec.json.encode(exported)) > LONGEST_DOCUMENT:
+        if len(msgspec.json.encode(exported)) > MAX_DOCUMENT:
             raise CommandRejected(
                 "The session is too long to send at once. Write it to a file with: "
                 f"{NAME} export {session_id} --format {form} -o FILE"
@@ -258,16 +257,16 @@ class ForkHandler:
         return exported
 
     def _stored(self, session_id: str) -> SessionRecord:
-        shown = self._sessions.session(session_id)
-        if shown is None:
+        summary = self._sessions.session(session_id)
+        if summary is None:
             raise CommandRejected(f"No such session: {session_id}.")
         if not self._sessions.tasks.exists(session_id):
             raise CommandRejected("This session has no messages yet.")
-        return shown.record
+        return summary.record
 
 
-def _wish(source: SessionRecord, launch: SessionLaunch) -> SessionOptions:
-    """A session like its source, in the same folder, which the two share from now on."""
+def _fork_options(source: SessionRecord, launch: SessionLaunch) -> SessionOptions:
+    """Options of a fork: those of its source, in the same folder."""
     own = {
         "workspace": Path(launch.workspace),
         "label": f"{source.name[: LABEL_LENGTH - len(FORKED)]}{FORKED}",
@@ -279,17 +278,16 @@ def _wish(source: SessionRecord, launch: SessionLaunch) -> SessionOptions:
 
 
 def _file_name(record: SessionRecord, form: Form) -> str:
-    """One that every system takes, whatever the session is called."""
+    """A file name that is valid on every system."""
     words = filter(None, (slug(record.name), record.session_id[:8]))
-    return f"{'-'.join(words)}.{ENDINGS[form]}"
+    return f"{'-'.join(words)}.{EXTENSIONS[form]}"
 
 
 def event_of_row(events: Sequence[Event], ts: int) -> int | None:
-    """The event with which the row of that time is complete; None if nothing had happened then.
-
-    A row that was shown while it came has the time of its first word, which no log holds: it is
-    complete with the first event after that. What is still coming is cut off at the last event.
-    """
+    """Sequence number of the event that completes the row of `ts`; None if `ts` is before the
+    task. A streamed row has the time of its first chunk, which is not in the journal: the first
+    event after that time completes it. For a row that is still streaming, this is the last
+    event."""
     if not events or ts < events[0].ts:
         return None
     transcript = Transcript()

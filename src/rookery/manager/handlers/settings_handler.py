@@ -1,7 +1,7 @@
-"""Settings that the page may read and change, and what a form offers: models, modes, paths.
+"""Settings that the page may read and change, and lookups for its forms: models, modes, paths.
 
-Only the settings on the list, and only in the user's own file: keys are no settings, and what
-protects the user from the sessions is not changed where the sessions are watched.
+Only the settings in `OFFERED` can be changed, and only in the user's own file. API keys are not
+settings, and settings that protect the user from sessions are not offered in the page.
 """
 
 from functools import partial
@@ -49,8 +49,8 @@ _OFFERED = (
     "context.subfolder_rules",
 )
 OFFERED: tuple[Key, ...] = tuple(tuple(key.split(".")) for row in _OFFERED for key in row.split())
-"""In the order in which they are shown."""
-HEEDED_LATER: dict[Key, str] = {
+"""Keys of these settings, in display order."""
+NEEDS_RESTART: dict[Key, str] = {
     ("manager", "running_limit"): "It takes effect when the manager is restarted.",
 }
 _TYPES: dict[Any, Type] = {
@@ -61,8 +61,8 @@ _TYPES: dict[Any, Type] = {
     Literal: "str",
     tuple: "list",
 }
-MOST_PATHS = 200
-LONGEST_LETTERS = 1_000
+MAX_PATHS = 200
+MAX_LETTERS = 1_000
 
 
 class SettingsHandler:
@@ -79,33 +79,32 @@ class SettingsHandler:
 
     async def _change(self, request: ChangeSetting) -> Done:
         key = _offered(request.key)
-        wanted = None if request.value is None else self._decoded(key, request.value)
+        wanted = None if request.value is None else self._decode(key, request.value)
         if key == ("mode",) and wanted is not None:
-            await self._insist_on_a_mode(wanted)
+            await self._check_mode(wanted)
         return await anyio.to_thread.run_sync(self._write, key, wanted)
 
-    async def _insist_on_a_mode(self, slug: str) -> None:
+    async def _check_mode(self, slug: str) -> None:
         known = [mode.slug for mode in await self._dependencies.modes()]
         if slug not in known:
             raise SettingsError(f"No such mode: {slug!r}. Available: {', '.join(known)}.")
 
     def _rows(self) -> tuple[SettingRow, ...]:
-        held = self._settings.held(OFFERED)
-        return tuple(_row(key, *each) for key, each in zip(OFFERED, held, strict=True))
+        values = self._settings.values_of(OFFERED)
+        return tuple(_row(key, *each) for key, each in zip(OFFERED, values, strict=True))
 
-    def _decoded(self, key: Key, text: str) -> Any:
-        """None for `null`: nothing is chosen. Raises `SettingsError` if the setting takes no such
-        value."""
+    def _decode(self, key: Key, text: str) -> Any:
+        """Decode and check a JSON value; None for `null`. Raises `SettingsError`."""
         try:
-            said = msgspec.json.decode(text)
+            value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
             raise SettingsError(f"The value for {'.'.join(key)} is not JSON.") from error
-        return None if said is None else self._settings.checked(key, said)
+        return None if value is None else self._settings.convert(key, value)
 
     def _write(self, key: Key, wanted: Any) -> Done:
-        """None takes what the user said about it out of their file."""
-        other_voice = self._settings.change(key, wanted)
-        return Done(notes=tuple(filter(None, (other_voice, HEEDED_LATER.get(key)))))
+        """Write the setting to the user's file; None removes it."""
+        overriding_source = self._settings.change(key, wanted)
+        return Done(notes=tuple(filter(None, (overriding_source, NEEDS_RESTART.get(key)))))
 
 
 def _offered(name: str) -> Key:
@@ -115,13 +114,13 @@ def _offered(name: str) -> Key:
     return key
 
 
-def _row(key: Key, held: Any, origin: str) -> SettingRow:
+def _row(key: Key, value: Any, origin: str) -> SettingRow:
     setting = all_settings()[key]
-    kind = _bare(setting.type)
+    kind = _bare_type(setting.type)
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     return SettingRow(
         key=".".join(key),
-        value=msgspec.json.encode(held).decode(),
+        value=msgspec.json.encode(value).decode(),
         type=_TYPES[get_origin(kind) or kind],
         summary=setting.sentence,
         choices=tuple(map(str, choices)),
@@ -129,17 +128,17 @@ def _row(key: Key, held: Any, origin: str) -> SettingRow:
     )
 
 
-def _bare(kind: Any) -> Any:
-    """A type without what is said about it, and without that there may be no value."""
+def _bare_type(kind: Any) -> Any:
+    """Strip `Annotated` and an optional `None` from a type."""
     if get_origin(kind) is Annotated:
-        return _bare(get_args(kind)[0])
+        return _bare_type(get_args(kind)[0])
     if NoneType in get_args(kind):
-        return _bare(next(each for each in get_args(kind) if each is not NoneType))
+        return _bare_type(next(each for each in get_args(kind) if each is not NoneType))
     return kind
 
 
 class LookupHandler:
-    """What only has to be read: models, modes, paths, and what governance knows."""
+    """Read-only lookups: models, modes, paths and governance."""
 
     def __init__(self, dependencies: Dependencies, workspaces: Workspaces) -> None:
         self._dependencies = dependencies
@@ -165,8 +164,8 @@ class LookupHandler:
 
     async def _find_paths(self, request: FindPaths) -> tuple[FoundPath, ...]:
         workspace = self._workspaces.of(request.session_id)
-        letters = request.letters[:LONGEST_LETTERS]
-        most = min(max(1, request.most), MOST_PATHS)
+        letters = request.letters[:MAX_LETTERS]
+        most = min(max(1, request.most), MAX_PATHS)
         look = partial(self._dependencies.find_paths, workspace, letters, most)
         return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
 

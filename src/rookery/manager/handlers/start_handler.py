@@ -1,8 +1,8 @@
-"""Sessions that start: in the project, or in worktrees of their own.
+"""Starts sessions in the project or in worktrees of their own.
 
-A session is on the list already while its worktree is made, shown with the step it is at, and can
-be cancelled. Git makes one worktree after the other; two at a time are set up and started. What is
-begun is finished whether or not whoever asked still waits.
+A session is on the list while its worktree is created, with the current step, and can be cancelled.
+Worktrees are created one after the other, but two at a time are set up and started. This goes on
+even if the client that asked disconnects.
 """
 
 import secrets
@@ -22,7 +22,7 @@ from rookery.errors import CommandRejected, RookeryError
 from rookery.faults import kp
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
-from rookery.manager.handlers.worktree_scripts import SettingUp
+from rookery.manager.handlers.worktree_scripts import WorktreeSetup
 from rookery.manager.requests import (
     StartSessions,
     TrustProject,
@@ -35,7 +35,6 @@ from rookery.manager.worktrees.worktree_values import (
     Created,
     Listed,
     Obstacle,
-    VersionsMade,
     Worktree,
     WorktreeState,
     WorktreeStep,
@@ -43,34 +42,32 @@ from rookery.manager.worktrees.worktree_values import (
 )
 
 TRUSTED = ("--trust",)
-"""In a worktree of a trusted project one works as in the project. Whether the project still is
-trusted is looked at before each process is started."""
-SET_UP_AT_ONCE = 2
+"""A worktree of a trusted project is trusted. That the project is still trusted is checked
+before each process is started."""
+MAX_SETUPS = 2
 CANCELLED = "It was cancelled before it started."
 KEPT = "Its worktree {} already has files, so it is kept; remove it if you do not need it."
 STAYS = "The session stays in the list, because you sent it more messages."
 
 
 class StartedGroup(Struct, frozen=True, kw_only=True):
-    """Sessions that are to begin: versions of one another, if there are several."""
+    """Sessions to start together; several are versions of one prompt."""
 
     sessions: tuple[str, ...]
     branch: str
-    branch_is_there: bool = False
+    branch_exists: bool = False
     label: str = ""
     base: str = ""
     group_id: str = ""
 
 
 class StartHandler:
-    """`settings` gives those that hold now."""
-
     def __init__(
-        self, access: WorktreeAccess, setting_up: SettingUp, settings: Callable[[], Settings]
+        self, access: WorktreeAccess, setup: WorktreeSetup, settings: Callable[[], Settings]
     ) -> None:
         self._access = access
         self._supervisor = access.supervisor
-        self._apart = WorktreeStart(access, setting_up)
+        self._worktree_start = WorktreeStart(access, setup)
         self._settings = settings
 
     @property
@@ -82,7 +79,7 @@ class StartHandler:
         return Done()
 
     async def _start(self, request: StartSessions) -> Started:
-        self._access.demand_trust("nothing was started")
+        self._access.require_trust("nothing was started")
         if not 1 <= request.versions <= MOST_VERSIONS:
             raise CommandRejected(
                 f"There can be 1 to {MOST_VERSIONS} versions, not {request.versions}. "
@@ -91,12 +88,12 @@ class StartHandler:
         if request.worktree_id:
             return await self._start_in_worktree(request)
         if request.where == "worktree" or request.versions > 1 or request.branch:
-            return await self._start_apart(request)
-        session_id = await self._supervisor.start(_wish(request, self._access.project))
+            return await self._start_in_new_worktrees(request)
+        session_id = await self._supervisor.start(_session_options(request, self._access.project))
         return Started(session_ids=(session_id,))
 
     async def _start_in_worktree(self, request: StartSessions) -> Started:
-        """Beside whoever works there already."""
+        """Start in an existing worktree, which other sessions may be using."""
         if request.versions > 1 or request.branch:
             raise CommandRejected(
                 "Versions and branches need a new worktree. Leave out the worktree."
@@ -108,57 +105,57 @@ class StartHandler:
                 "Recreate or remove it."
             )
         worktree = found.worktree
-        wish = replace(
-            _wish(request, Path(worktree.path)),
+        options = replace(
+            _session_options(request, Path(worktree.path)),
             parallel_mode=parallel_mode_of(worktree),
             worktree_id=worktree.id,
             env=environment_of(worktree, str(self._access.project)),
             options=TRUSTED,
         )
-        notes = self._others_in(worktree)
-        return Started(session_ids=(await self._supervisor.start(wish),), notes=notes)
+        notes = self._warn_of_others(worktree)
+        return Started(session_ids=(await self._supervisor.start(options),), notes=notes)
 
-    def _others_in(self, worktree: Worktree) -> tuple[str, ...]:
-        """Two who write into the same files should be known to each other's user."""
+    def _warn_of_others(self, worktree: Worktree) -> tuple[str, ...]:
+        """Warn about other active sessions in the same folder."""
         ids = self._access.sessions_in(worktree)
-        shown = [each for each in map(self._supervisor.session, ids) if each]
-        names = [each.record.name for each in shown if each.flags.is_active]
+        summaries = [each for each in map(self._supervisor.session, ids) if each]
+        names = [each.record.name for each in summaries if each.flags.is_active]
         if not names:
             return ()
         return (f"Other sessions work in the same folder: {', '.join(names)}.",)
 
-    async def _start_apart(self, request: StartSessions) -> Started:
+    async def _start_in_new_worktrees(self, request: StartSessions) -> Started:
         versions = request.versions
-        known = await self._access.done(self._access.operations.branches)
-        is_there = bool(request.branch) and request.branch in known
-        if is_there and versions > 1:
+        known = await self._access.run(self._access.operations.branches)
+        exists = bool(request.branch) and request.branch in known
+        if exists and versions > 1:
             raise CommandRejected(
                 f"{request.branch} already exists; several versions need a new branch each."
             )
         group_id = secrets.token_hex(8) if versions > 1 else ""
         sessions = [
-            await self._reserved(request, number, group_id) for number in range(1, versions + 1)
+            await self._reserve(request, number, group_id) for number in range(1, versions + 1)
         ]
-        beginning = StartedGroup(
+        start_group = StartedGroup(
             sessions=tuple(sessions),
-            branch=request.branch if is_there else self._new_branch(request),
-            branch_is_there=is_there,
+            branch=request.branch if exists else self._new_branch(request),
+            branch_exists=exists,
             label=_label(request),
             base=request.base,
             group_id=group_id,
         )
-        return await self._apart.begin(beginning)
+        return await self._worktree_start.begin(start_group)
 
-    async def _reserved(self, request: StartSessions, number: int, group_id: str) -> str:
-        """The id of a session that is on the list and has no place yet."""
-        wish = replace(
-            _wish(request, self._access.project, number),
+    async def _reserve(self, request: StartSessions, number: int, group_id: str) -> str:
+        """Put a session on the list before it has a worktree; return its id."""
+        options = replace(
+            _session_options(request, self._access.project, number),
             label=_label(request, number) if request.label or number > 1 else "",
             parallel_mode=ParallelMode(),
             group_id=group_id,
             options=TRUSTED,
         )
-        return await self._supervisor.preparations.reserve(wish, WorktreeStep.SYNCING)
+        return await self._supervisor.preparations.reserve(options, WorktreeStep.SYNCING)
 
     def _new_branch(self, request: StartSessions) -> str:
         if request.branch:
@@ -168,7 +165,7 @@ class StartHandler:
         return automatic_branch(request.prompt or request.label, prefix=prefix, chance=chance)
 
 
-def _wish(request: StartSessions, workspace: Path, number: int = 1) -> SessionOptions:
+def _session_options(request: StartSessions, workspace: Path, number: int = 1) -> SessionOptions:
     provider, model = _model(request, number)
     return SessionOptions(
         prompt=request.prompt,
@@ -184,108 +181,108 @@ def _wish(request: StartSessions, workspace: Path, number: int = 1) -> SessionOp
 
 
 def _model(request: StartSessions, number: int) -> tuple[str | None, str | None]:
-    """The provider and the model of a version, as far as they are named."""
+    """The provider and model of a version, as far as they were given."""
     own = request.models[number - 1] if number <= len(request.models) else ""
     provider, slash, model = (own or request.model).partition("/")
     return (provider or None, model or None) if slash else (None, provider or None)
 
 
 def _label(request: StartSessions, number: int = 1) -> str:
-    """Later versions have their number behind the name, which makes room for it."""
+    """The label; later versions get their number as a suffix, within the length limit."""
     label = request.label or label_of(request.prompt)
     mark = f" v{number}" if number > 1 else ""
     return f"{label[: LABEL_LENGTH - len(mark)].rstrip()}{mark}"
 
 
-class _StartProgress:
-    """How far the sessions of a beginning have come."""
+class _StartState:
+    """Progress of the sessions of one `StartedGroup`."""
 
-    def __init__(self, beginning: StartedGroup) -> None:
-        self.beginning = beginning
+    def __init__(self, start_group: StartedGroup) -> None:
+        self.start_group = start_group
         self.over = anyio.Event()
-        self.waiting = dict(enumerate(beginning.sessions, 1))
-        """Those without a worktree, by their numbers."""
-        self.begun: list[str] = []
+        self.waiting = dict(enumerate(start_group.sessions, 1))
+        """Sessions without a worktree, by version number."""
+        self.started: list[str] = []
         self.failed: list[str] = []
         self.notes: list[str] = []
-        self._there: set[str] = set()
+        self._existing: set[str] = set()
 
-    def note_those_there(self, listed: list[Listed] | Obstacle) -> None:
+    def note_existing(self, listed: list[Listed] | Obstacle) -> None:
         if not isinstance(listed, Obstacle):
-            self._there = {each.worktree.id for each in listed}
+            self._existing = {each.worktree.id for each in listed}
 
-    def has_made(self, worktree: Worktree) -> bool:
-        """Otherwise it is set up already, and not ours to discard."""
-        return worktree.id not in self._there
+    def has_created(self, worktree: Worktree) -> bool:
+        """Whether this start created the worktree. Otherwise it must be kept."""
+        return worktree.id not in self._existing
 
-    def begin(self, session_id: str) -> None:
-        self.begun.append(session_id)
-        self._look()
+    def add_started(self, session_id: str) -> None:
+        self.started.append(session_id)
+        self._check_over()
 
-    def fail(self, why: str) -> None:
-        self.failed.append(why)
-        self._look()
+    def fail(self, problem: str) -> None:
+        self.failed.append(problem)
+        self._check_over()
 
-    def _look(self) -> None:
-        if len(self.begun) + len(self.failed) == len(self.beginning.sessions):
+    def _check_over(self) -> None:
+        if len(self.started) + len(self.failed) == len(self.start_group.sessions):
             self.over.set()
 
     @property
-    def told(self) -> Started:
-        sessions = self.beginning.sessions
-        some = f"{len(self.begun)} of {len(sessions)} versions have started."
+    def result(self) -> Started:
+        sessions = self.start_group.sessions
+        some = f"{len(self.started)} of {len(sessions)} versions have started."
         return Started(
-            session_ids=tuple(each for each in sessions if each in self.begun),
+            session_ids=tuple(each for each in sessions if each in self.started),
             notes=(*((some,) if self.failed else ()), *dict.fromkeys(self.notes)),
             failed=tuple(self.failed),
         )
 
 
 class WorktreeStart:
-    def __init__(self, access: WorktreeAccess, setting_up: SettingUp) -> None:
+    def __init__(self, access: WorktreeAccess, setup: WorktreeSetup) -> None:
         self._access = access
         self._supervisor = access.supervisor
         self._preparations = access.supervisor.preparations
-        self._setting_up = setting_up
-        self._room = anyio.CapacityLimiter(SET_UP_AT_ONCE)
+        self._setup = setup
+        self._room = anyio.CapacityLimiter(MAX_SETUPS)
 
-    async def begin(self, beginning: StartedGroup) -> Started:
-        """Raises `CommandRejected` if none could begin; then nothing is left of them but those to
-        whom the user has said more by then, which is kept with them."""
-        course = _StartProgress(beginning)
-        self._supervisor.group.start_soon(self._run, course)
-        await course.over.wait()
-        if not course.begun:
+    async def begin(self, start_group: StartedGroup) -> Started:
+        """Start the sessions. Raises `CommandRejected` if none could be started; they are then
+        removed, except those to which the user has sent more messages."""
+        progress = _StartState(start_group)
+        self._supervisor.group.start_soon(self._run, progress)
+        await progress.over.wait()
+        if not progress.started:
             kept = False
-            for session_id in beginning.sessions:
-                shown = self._supervisor.session(session_id)
-                if shown and shown.mail:
+            for session_id in start_group.sessions:
+                summary = self._supervisor.session(session_id)
+                if summary and summary.mail:
                     kept = True
-                elif shown:
+                elif summary:
                     await self._supervisor.remove(session_id)
-            raise CommandRejected(course.failed[0] + (f" {STAYS}" if kept else ""))
-        return course.told
+            raise CommandRejected(progress.failed[0] + (f" {STAYS}" if kept else ""))
+        return progress.result
 
-    async def _run(self, course: _StartProgress) -> None:
+    async def _run(self, progress: _StartState) -> None:
         async with anyio.create_task_group() as group:
             try:
-                made = await self._access.tried(partial(self._make, course, group))
-                why = made.text if isinstance(made, Obstacle) else ""
+                made = await self._access.try_run(partial(self._make, progress, group))
+                problem = made.text if isinstance(made, Obstacle) else ""
             except CommandRejected as error:
-                why = str(error)
-            for number in tuple(course.waiting):
-                self._ready(course, group, number, why)
+                problem = str(error)
+            for number in tuple(progress.waiting):
+                self._ready(progress, group, number, problem)
 
-    def _make(self, course: _StartProgress, group: TaskGroup) -> VersionsMade | Obstacle | None:
-        """All worktrees, one after the other. In a thread."""
-        wanted, operations = course.beginning, self._access.operations
+    def _make(self, progress: _StartState, group: TaskGroup) -> Obstacle | None:
+        """Create all worktrees, one after the other. Runs in a thread."""
+        wanted, operations = progress.start_group, self._access.operations
 
-        def told(step: WorktreeStep) -> None:
-            anyio.from_thread.run_sync(self._tell, course, step)
+        def show(step: WorktreeStep) -> None:
+            anyio.from_thread.run_sync(self._set_step, progress, step)
 
         def ready(number: int, made: Created | Obstacle) -> None:
             kp("manager.worktree_made")
-            anyio.from_thread.run_sync(self._ready, course, group, number, made)
+            anyio.from_thread.run_sync(self._ready, progress, group, number, made)
 
         if len(wanted.sessions) > 1:
             return operations.create_versions(
@@ -294,82 +291,84 @@ class WorktreeStart:
                 versions=len(wanted.sessions),
                 base=wanted.base,
                 group_id=wanted.group_id,
-                told=told,
-                ready=ready,
+                on_step=show,
+                on_ready=ready,
             )
-        if wanted.branch_is_there:
-            told(WorktreeStep.CREATING)
-            course.note_those_there(operations.listed())
+        if wanted.branch_exists:
+            show(WorktreeStep.CREATING)
+            progress.note_existing(operations.listed())
             one = operations.import_branch(wanted.branch, label=wanted.label, parent=wanted.base)
         else:
-            one = operations.create(wanted.branch, label=wanted.label, base=wanted.base, told=told)
+            one = operations.create(
+                wanted.branch, label=wanted.label, base=wanted.base, on_step=show
+            )
         ready(1, one)
         return None
 
-    def _tell(self, course: _StartProgress, step: WorktreeStep) -> None:
-        """Raises `CommandRejected` once nobody wants any of them."""
-        wanted = [each for each in course.waiting.values() if self._is_told(each, step)]
+    def _set_step(self, progress: _StartState, step: WorktreeStep) -> None:
+        """Show the step. Raises `CommandRejected` if all the sessions were cancelled."""
+        wanted = [each for each in progress.waiting.values() if self._try_step(each, step)]
         if not wanted:
             raise CommandRejected(CANCELLED)
 
-    def _is_told(self, session_id: str, step: WorktreeStep) -> bool:
+    def _try_step(self, session_id: str, step: WorktreeStep) -> bool:
         try:
-            self._preparations.preparing(session_id, step)
+            self._preparations.set_step(session_id, step)
         except CommandRejected:
             return False
         return True
 
     def _ready(
-        self, course: _StartProgress, group: TaskGroup, number: int, made: Created | Obstacle | str
+        self, progress: _StartState, group: TaskGroup, number: int, made: Created | Obstacle | str
     ) -> None:
-        if session_id := course.waiting.pop(number, None):
-            group.start_soon(self._go_on, course, session_id, made)
+        if session_id := progress.waiting.pop(number, None):
+            group.start_soon(self._continue, progress, session_id, made)
 
-    async def _go_on(
-        self, course: _StartProgress, session_id: str, made: Created | Obstacle | str
+    async def _continue(
+        self, progress: _StartState, session_id: str, made: Created | Obstacle | str
     ) -> None:
         if not isinstance(made, Created):
-            self._fail(course, session_id, made.text if isinstance(made, Obstacle) else made)
+            self._fail(progress, session_id, made.text if isinstance(made, Obstacle) else made)
             return
-        course.notes += made.notes
+        progress.notes += made.notes
         try:
             async with self._room:
-                await self._set_up_and_launch(course, session_id, made.worktree)
+                await self._set_up_and_launch(progress, session_id, made.worktree)
         except RookeryError as error:
-            self._fail(course, session_id, str(error))
+            self._fail(progress, session_id, str(error))
 
     async def _set_up_and_launch(
-        self, course: _StartProgress, session_id: str, worktree: Worktree
+        self, progress: _StartState, session_id: str, worktree: Worktree
     ) -> None:
-        why = CANCELLED
+        problem = CANCELLED
         async with anyio.create_task_group() as group:
-            group.start_soon(self._stop_when_unwanted, session_id, group.cancel_scope)
+            group.start_soon(self._stop_when_cancelled, session_id, group.cancel_scope)
             try:
-                await self._set_up(course, session_id, worktree)
-                why = "" if self._launched(session_id, worktree) else CANCELLED
-            except RookeryError as error:  # which a group would wrap
-                why = str(error)
+                await self._set_up(progress, session_id, worktree)
+                problem = "" if self._launch(session_id, worktree) else CANCELLED
+            except RookeryError as error:  # a task group would wrap it
+                problem = str(error)
             group.cancel_scope.cancel()
-        if not why:
-            course.begin(session_id)
+        if not problem:
+            progress.add_started(session_id)
             return
-        if course.has_made(worktree) and not await self._setting_up.discard(worktree):
-            course.notes.append(KEPT.format(worktree.path))
-        raise CommandRejected(why)
+        if progress.has_created(worktree) and not await self._setup.discard(worktree):
+            progress.notes.append(KEPT.format(worktree.path))
+        raise CommandRejected(problem)
 
-    async def _set_up(self, course: _StartProgress, session_id: str, worktree: Worktree) -> None:
-        if not course.has_made(worktree) or not self._is_told(session_id, WorktreeStep.SETUP):
+    async def _set_up(self, progress: _StartState, session_id: str, worktree: Worktree) -> None:
+        if not progress.has_created(worktree) or not self._try_step(session_id, WorktreeStep.SETUP):
             return
         note = partial(self._note, session_id)
-        course.notes += await self._setting_up.set_up(worktree, note)
+        progress.notes += await self._setup.set_up(worktree, note)
         kp("manager.worktree_set_up")
 
     def _note(self, session_id: str, lines: Sequence[str]) -> None:
-        with suppress(CommandRejected):  # it was removed meanwhile
+        with suppress(CommandRejected):  # it was removed
             self._preparations.note(session_id, lines)
 
-    def _launched(self, session_id: str, worktree: Worktree) -> bool:
-        if not self._is_told(session_id, WorktreeStep.STARTING):
+    def _launch(self, session_id: str, worktree: Worktree) -> bool:
+        if not self._try_step(session_id, WorktreeStep.STARTING):
             return False
         self._preparations.launch(
             session_id,
@@ -380,15 +379,15 @@ class WorktreeStart:
         )
         return True
 
-    async def _stop_when_unwanted(self, session_id: str, scope: anyio.CancelScope) -> None:
+    async def _stop_when_cancelled(self, session_id: str, scope: anyio.CancelScope) -> None:
         with suppress(CommandRejected):  # it was removed
-            await self._preparations.unwanted(session_id)
+            await self._preparations.until_not_preparing(session_id)
         scope.cancel()
 
-    def _fail(self, course: _StartProgress, session_id: str, why: str) -> None:
+    def _fail(self, progress: _StartState, session_id: str, problem: str) -> None:
         if self._supervisor.session(session_id):
-            self._preparations.fail(session_id, why)
-        course.fail(why)
+            self._preparations.fail(session_id, problem)
+        progress.fail(problem)
 
 
 def parallel_mode_of(worktree: Worktree) -> ParallelMode:

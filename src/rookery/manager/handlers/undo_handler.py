@@ -1,6 +1,6 @@
-"""Checkpoints of a session: the list of them, what going back would do, and going back.
+"""Checkpoints of a session: list them, preview a restore, and restore.
 
-A session at rest is opened again for it by its own process, as only that may write its log.
+An idle session is reopened in its own process, because only that process may write its journal.
 """
 
 from bisect import bisect_right
@@ -31,55 +31,55 @@ from rookery.manager.requests import (
     RestoreSession,
 )
 from rookery.manager.sessions.session_folders import Workspaces
-from rookery.manager.sessions.session_summary import ShownSession
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import CheckpointRow, Done
 from rookery.protocol.codec import Host
 
 SECONDS_FOR_PATHS = 3.0
-"""What finding out which files commands have changed may take. Moments are shown without, then."""
+"""Seconds to find out which files commands changed. Checkpoints without a result list no paths."""
 SECONDS_TO_RESTORE = 60.0
 SECONDS_AFTER_A_NOTE = 2.0
-"""A restore that notes something either goes on record at once, or not at all."""
+"""Seconds to wait after a note, because a restore is then recorded immediately or not at all."""
 SECONDS_TO_SETTLE = 5.0
-"""In which a session that has gone back rests again."""
+"""Seconds for a session to become idle after a restore."""
 AT_WORK = "The session is working. Cancel it or wait, then rewind."
-STILL_AT_IT = "The files are still being restored; the session reports when it is done."
-WORDS_STAYED = "The conversation was not changed."
-LONGEST_TITLE = 300
+STILL_RESTORING = "The files are still being restored; the session reports when it is done."
+CONVERSATION_KEPT = "The conversation was not changed."
+MAX_TITLE = 300
 
 
 class Hosts(Protocol):
-    """What is needed of the supervisor."""
+    """The part of the supervisor that restores use."""
 
     tasks: StoredTasks
 
-    def session(self, session_id: str) -> ShownSession | None: ...
+    def session(self, session_id: str) -> SessionSummary | None: ...
 
     async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
-        """The process of a session; one that rests gets one with `reopen`."""
+        """The session's process; `reopen` starts one for an idle session."""
         ...
 
     def changes(self) -> AsyncIterator[frozenset[str]]:
-        """That sessions have changed, again and again, beginning now."""
+        """Yields whenever sessions change, and once at the start."""
         ...
 
     def mark_read(self, session_id: str) -> None: ...
 
 
 class _RestoreOutcome(Struct, frozen=True, kw_only=True):
-    """What became of the files: whether they are `back`, and what is to be known of it."""
+    """Whether the files were restored, with notes for the user."""
 
-    back: bool
+    restored: bool
     notes: tuple[str, ...]
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """`steps` are the checkpoints between which files changed that nobody named beforehand."""
+    """A checkpoint. `steps` are pairs of snapshots whose changed paths are not in the journal."""
 
     row: CheckpointRow
     steps: tuple[tuple[str, str], ...] = ()
 
-    def having_changed(self, paths: Sequence[str]) -> CheckpointRow:
+    def with_paths(self, paths: Sequence[str]) -> CheckpointRow:
         return replace(self.row, paths=tuple(paths))
 
 
@@ -107,20 +107,19 @@ class UndoHandler:
         self._find(session_id)
         if not self._hosts.tasks.exists(session_id):
             return ()
-        events = await anyio.to_thread.run_sync(self._log, session_id)
+        events = await anyio.to_thread.run_sync(self._events, session_id)
         found = await anyio.to_thread.run_sync(moments, events)
         changed = await self._changed(session_id, [each for each in found if each.steps])
-        return tuple(each.having_changed(changed.get(each, each.row.paths)) for each in found)
+        return tuple(each.with_paths(changed.get(each, each.row.paths)) for each in found)
 
     async def _changed(
         self, session_id: str, unnamed: Sequence[Moment]
     ) -> dict[Moment, tuple[str, ...]]:
-        """Which files were changed at moments that do not say so themselves, the last ones first,
-        as far as that is found out soon."""
+        """Find the paths that changed at these moments, latest first, within a time limit."""
         changed: dict[Moment, tuple[str, ...]] = {}
         try:
             snapshots = self._snapshots(self._workspaces.of(session_id), Limits())
-        except RookeryError:  # where it worked is gone, and what is told of it is not
+        except RookeryError:  # its folder is gone, but its checkpoints can still be listed
             return changed
         with anyio.move_on_after(SECONDS_FOR_PATHS):
             for moment in reversed(unnamed):
@@ -128,50 +127,50 @@ class UndoHandler:
         return changed
 
     async def _rehearse(self, request: RehearseRestore) -> RestoreRehearsal:
-        host = await self._host_at_rest(request.session_id)
+        host = await self._idle_host(request.session_id)
         return await _rehearsal(host, request.session_id, request.to, overwrite=request.overwrite)
 
     async def _restore(self, request: RestoreSession) -> Done:
         if not (request.files or request.conversation):
             raise CommandRejected("Choose what to rewind: the files, the conversation or both.")
-        host = await self._host_at_rest(request.session_id)
-        notes = await self._gone_back(host, request)
-        await self._see(request.session_id)
+        host = await self._idle_host(request.session_id)
+        notes = await self._restore_parts(host, request)
+        await self._mark_seen(request.session_id)
         return Done(notes=notes)
 
-    async def _gone_back(self, host: Host, request: RestoreSession) -> tuple[str, ...]:
+    async def _restore_parts(self, host: Host, request: RestoreSession) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
         if request.files:
-            files = await self._put_files_back(host, request)
-            if request.conversation and not files.back:
-                return (*files.notes, WORDS_STAYED)
+            files = await self._restore_files(host, request)
+            if request.conversation and not files.restored:
+                return (*files.notes, CONVERSATION_KEPT)
             notes = files.notes
         if request.conversation:
             notes = (*notes, await self._rewind(host, request))
         return notes
 
-    async def _see(self, session_id: str) -> None:
-        """Whoever goes back looks on, so what the session says to it is no news."""
+    async def _mark_seen(self, session_id: str) -> None:
+        """Wait until the session is idle and mark it read: the user is looking at it."""
         last = await self._last_event(session_id)
         changes = cast(AsyncGenerator[frozenset[str], None], self._hosts.changes())
         with anyio.move_on_after(SECONDS_TO_SETTLE):
             async with aclosing(changes):
                 async for _ in changes:
-                    shown = self._find(session_id)
-                    if shown.view.seq >= last and not shown.flags.show_spinner:
+                    summary = self._find(session_id)
+                    if summary.view.seq >= last and not summary.flags.show_spinner:
                         break
         self._hosts.mark_read(session_id)
 
-    async def _put_files_back(self, host: Host, request: RestoreSession) -> "_RestoreOutcome":
+    async def _restore_files(self, host: Host, request: RestoreSession) -> "_RestoreOutcome":
         task_id, to, overwrite = request.session_id, request.to, request.overwrite
         plan = await _rehearsal(host, task_id, to, overwrite=overwrite)
         if plan.problem:
             raise CommandRejected(f"Nothing was changed. {plan.problem}")
         if not (plan.written or plan.removed or plan.kept):
-            return _RestoreOutcome(back=True, notes=(NO_FILE_PUT_BACK,))
+            return _RestoreOutcome(restored=True, notes=(NO_FILE_PUT_BACK,))
         after = await self._last_event(task_id)
         await host.send(RestoreFiles(task_id=task_id, to=to, overwrite=overwrite))
-        return await _told_of_restore(host, task_id, after)
+        return await _wait_for_restore(host, task_id, after)
 
     async def _rewind(self, host: Host, request: RestoreSession) -> str:
         task_id, after = request.session_id, await self._last_event(request.session_id)
@@ -183,21 +182,21 @@ class UndoHandler:
                         return f"The conversation was rewound to event {fact.to}."
         return "The conversation is still being rewound; the session reports when it is done."
 
-    async def _host_at_rest(self, session_id: str) -> Host:
-        shown = self._find(session_id)
-        if shown.flags.show_spinner or shown.queued:
+    async def _idle_host(self, session_id: str) -> Host:
+        summary = self._find(session_id)
+        if summary.flags.show_spinner or summary.queued:
             raise CommandRejected(AT_WORK)
         return await self._hosts.host_of(session_id, reopen=True)
 
-    def _find(self, session_id: str) -> ShownSession:
-        if shown := self._hosts.session(session_id):
-            return shown
+    def _find(self, session_id: str) -> SessionSummary:
+        if summary := self._hosts.session(session_id):
+            return summary
         raise CommandRejected(f"No such session: {session_id}.")
 
     async def _last_event(self, session_id: str) -> int:
-        return len(await anyio.to_thread.run_sync(self._log, session_id))
+        return len(await anyio.to_thread.run_sync(self._events, session_id))
 
-    def _log(self, session_id: str) -> list[Event]:
+    def _events(self, session_id: str) -> list[Event]:
         return list(self._hosts.tasks.read(session_id))
 
 
@@ -205,17 +204,17 @@ async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> R
     return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
 
 
-async def _told_of_restore(host: Host, task_id: str, after: int) -> _RestoreOutcome:
+async def _wait_for_restore(host: Host, task_id: str, after: int) -> _RestoreOutcome:
     notes: tuple[str, ...] = ()
     with anyio.move_on_after(SECONDS_TO_RESTORE) as patience:
         async with aclosing(_facts(host, task_id, after)) as facts:
             async for fact in facts:
                 if isinstance(fact, FilesRestored):
-                    return _RestoreOutcome(back=True, notes=(*notes, restored_files(fact)))
+                    return _RestoreOutcome(restored=True, notes=(*notes, restored_files(fact)))
                 if isinstance(fact, Noted):
                     notes = (*notes, fact.text)
                     patience.deadline = anyio.current_time() + SECONDS_AFTER_A_NOTE
-    return _RestoreOutcome(back=False, notes=notes or (STILL_AT_IT,))
+    return _RestoreOutcome(restored=False, notes=notes or (STILL_RESTORING,))
 
 
 async def _facts(host: Host, task_id: str, after: int) -> AsyncGenerator[Fact, None]:
@@ -234,21 +233,21 @@ async def _paths(snapshots: Snapshots, moment: Moment) -> tuple[str, ...]:
 
 
 def moments(events: Sequence[Event]) -> list[Moment]:
-    """In the order in which things happened: what the user said, calls that may have changed
-    files, and what was gone back to before."""
+    """The points to restore, in order: user messages, calls that may have changed files, and
+    earlier restores."""
     known, changes = points(events), _Changes(events)
     ends = [later.to for _, later in pairwise(known)]
     return [
         Moment(
-            row=_row(point, _when(place, point)),
+            row=_row(point, _title_prefix(place, point)),
             steps=changes.between(point.to, end) if _unnamed(point) else (),
         )
         for place, (point, end) in enumerate(zip(known, [*ends, len(events)], strict=True))
     ]
 
 
-def _when(place: int, point: Point) -> str:
-    """Whoever goes back there undoes what the moment is named after, but for the task itself."""
+def _title_prefix(place: int, point: Point) -> str:
+    """The prefix of a title: a restore also undoes the named step, except for the task itself."""
     if place == 0 and point.by_user:
         return "Start: "
     return "Before your message: " if point.by_user else "Before: "
@@ -265,7 +264,7 @@ def _row(point: Point, when: str) -> CheckpointRow:
 
 def _title(text: str) -> str:
     line = _shown(" ".join(text.split()))
-    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
+    return line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"
 
 
 def _shown(text: str) -> str:
@@ -273,7 +272,7 @@ def _shown(text: str) -> str:
 
 
 class _Changes:
-    """What was done to files, by where it began."""
+    """File changes, ordered by the event at which they started."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         found = (event.fact for event in events if isinstance(event.fact, FilesChanged))
@@ -281,7 +280,7 @@ class _Changes:
         self._since = [change.since for change in self._found]
 
     def between(self, after: int, until: int) -> tuple[tuple[str, str], ...]:
-        """The checkpoints of what began after one event and no later than another."""
+        """Snapshot pairs of the changes that started after one event and no later than another."""
         first, last = bisect_right(self._since, after), bisect_right(self._since, until)
         steps = ((change.before, change.after) for change in self._found[first:last])
         return tuple((before, now) for before, now in steps if before != now)

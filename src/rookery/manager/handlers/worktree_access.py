@@ -1,9 +1,8 @@
-"""The worktrees of the manager's project: which there are, whose they are, and whether a session
-may run in one.
+"""The worktrees of the project: which exist, which session uses them, and whether one may run
+there.
 
-Git reads a repository's settings, so nothing is asked of it unless the user trusts the project.
-Where a session works is told by the user's own folder, never by the list in the project, which
-anybody may have written.
+Git reads a repository's settings, so it is not run unless the user trusts the project. Where a
+session works is read from the user's own folder, never from files in the project.
 """
 
 from collections.abc import Callable
@@ -32,8 +31,8 @@ from rookery.manager.worktrees.worktree_values import (
 )
 from rookery.platform.paths import visible
 
-GITS_AT_ONCE = 3
-_NOT_HERE = (
+MAX_GIT_PROCESSES = 3
+_NEVER_CREATED = (
     "The worktree of this session was never created. The session is kept; start "
     "another with the same prompt."
 )
@@ -50,134 +49,133 @@ class WorktreeAccess:
         self.operations = WorktreeOperations(self.project, fetching=fetching)
         self.review = ReviewOperations(self.project)
         self.closed: set[str] = set()
-        """The paths of worktrees that are about to go: nothing is started there any more."""
+        """Paths of worktrees that are being removed; nothing is started there."""
         self._trust = trust
-        self._places: dict[str, Path] = {}
-        self._threads = anyio.CapacityLimiter(GITS_AT_ONCE)
+        self._folder_cache: dict[str, Path] = {}
+        self._threads = anyio.CapacityLimiter(MAX_GIT_PROCESSES)
 
     @property
     def is_trusted(self) -> bool:
         return self._trust.trusts(self.project)
 
-    def demand_trust(self, so: str = "git is not run in it") -> None:
+    def require_trust(self, effect: str = "git is not run in it") -> None:
         if not self.is_trusted:
             raise CommandRejected(
-                f"{self.project} is not trusted, so {so}. Look through it, then run: {NAME} trust"
+                f"{self.project} is not trusted, so {effect}. Look through it, "
+                f"then run: {NAME} trust"
             )
 
     def trust(self, path: str) -> None:
-        """Whoever names the project has seen which it is."""
+        """Trust the project. `path` must name it, which shows that the user has seen it."""
         if path != str(self.project):
             raise CommandRejected(
                 f"The project is {self.project}, which is not the path given. Nothing was trusted."
             )
         self._trust.trust(self.project)
-        self.supervisor.head_changed()
+        self.supervisor.overview_changed()
 
-    async def done(self, operation: Callable[[], T | Obstacle]) -> T:
-        """What an operation does, in a thread. Raises `CommandRejected` with what is in
-        its way."""
-        said = await self.tried(operation)
-        if isinstance(said, Obstacle):
-            raise CommandRejected(said.text)
-        return said
+    async def run(self, operation: Callable[[], T | Obstacle]) -> T:
+        """Run an operation in a thread. Raises `CommandRejected` if there is an obstacle."""
+        result = await self.try_run(operation)
+        if isinstance(result, Obstacle):
+            raise CommandRejected(result.text)
+        return result
 
-    async def tried(self, operation: Callable[[], T | Obstacle]) -> T | Obstacle:
-        """The same with what is in the way as an answer."""
-        self.demand_trust()
+    async def try_run(self, operation: Callable[[], T | Obstacle]) -> T | Obstacle:
+        """Run an operation in a thread and return its result or the obstacle."""
+        self.require_trust()
         return await anyio.to_thread.run_sync(operation, limiter=self._threads)
 
     async def listed(self) -> list[Listed]:
-        """Those that git knows, and those that only their sessions remember."""
-        remembered = [
+        """Worktrees known to git, and those that only their sessions' records know."""
+        recorded = [
             worktree
             for record in self.supervisor.records()
-            if record.worktree_id and (worktree := self._remembered(record))
+            if record.worktree_id and (worktree := self._recorded_worktree(record))
         ]
-        return await self.done(lambda: self._listed(remembered))
+        return await self.run(lambda: self._listed(recorded))
 
     async def find(self, worktree_id: str) -> Listed:
-        """Whoever works in a worktree can write what is noted of it, also another one's id."""
+        """Raises `CommandRejected` if the id is not unique: a session can write any id to its
+        worktree."""
         found = [each for each in await self.listed() if each.worktree.id == worktree_id]
         if not found:
             raise CommandRejected(f"No such worktree: {worktree_id}.")
         if len(found) > 1:
-            places = ", ".join(visible(each.worktree.path) for each in found)
+            paths_found = ", ".join(visible(each.worktree.path) for each in found)
             raise CommandRejected(
-                f"Several worktrees have the id {worktree_id}, so nothing was done: {places}."
+                f"Several worktrees have the id {worktree_id}, so nothing was done: {paths_found}."
             )
         return found[0]
 
     async def of_session(self, session_id: str) -> Worktree | None:
-        """The worktree that a session works in; None if it works in the project itself. Raises
-        `CommandRejected` if it has none any more."""
-        self.demand_trust()
-        place = self.place_of(session_id)
-        if place == self.project:
+        """The worktree of a session; None if it works in the project itself. Raises
+        `CommandRejected` if its worktree no longer exists."""
+        self.require_trust()
+        folder = self.folder_of(session_id)
+        if folder == self.project:
             return None
         for each in await self.listed():
-            if Path(each.worktree.path) == place:
+            if Path(each.worktree.path) == folder:
                 return each.worktree
-        if removed := await self.removed(session_id):
-            raise CommandRejected(removed)
+        if removal_note := await self.removal_note(session_id):
+            raise CommandRejected(removal_note)
         raise CommandRejected(
-            f"{place}, where this session works, is not a worktree of this project."
+            f"{folder}, where this session works, is not a worktree of this project."
         )
 
-    async def removed(self, session_id: str) -> str:
-        """That the worktree of a session was removed and where its work is, if so."""
+    async def removal_note(self, session_id: str) -> str:
+        """A sentence about the removed worktree of a session and its work; empty if not removed."""
         records = self.supervisor.records()
         record = next((each for each in records if each.session_id == session_id), None)
-        place = self._place(session_id)
-        if not (record and place) or record.worktree_id or place == self.project:
+        folder = self._folder(session_id)
+        if not (record and folder) or record.worktree_id or folder == self.project:
             return ""
-        if place.exists() or not self.is_trusted:
+        if folder.exists() or not self.is_trusted:
             return ""
-        trouble = partial(self._trouble_with, place, record)
-        return await anyio.to_thread.run_sync(trouble, limiter=self._threads) or ""
+        obstacle = partial(self._worktree_obstacle, folder, record)
+        return await anyio.to_thread.run_sync(obstacle, limiter=self._threads) or ""
 
-    def place_of(self, session_id: str) -> Path:
-        """The folder that a session works in."""
-        if place := self._place(session_id):
-            return place
+    def folder_of(self, session_id: str) -> Path:
+        """The folder a session works in."""
+        if folder := self._folder(session_id):
+            return folder
         raise CommandRejected(f"Session {session_id} does not exist, or has not started.")
 
     def sessions_in(self, worktree: Worktree) -> tuple[str, ...]:
-        """The sessions that work in it, or did."""
-        place = Path(worktree.path)
+        """Ids of sessions that work or worked in the worktree."""
+        folder = Path(worktree.path)
         ids = (record.session_id for record in self.supervisor.records())
-        return tuple(each for each in ids if self._place(each) == place)
+        return tuple(each for each in ids if self._folder(each) == folder)
 
     def forget(self, worktree: Worktree) -> None:
-        """It was removed: its sessions are only to be read from now on, and do not bring it back
-        on the list."""
+        """Detach the sessions of a removed worktree, which makes them read-only."""
         for session_id in self.sessions_in(worktree):
             session = self.supervisor.find(session_id)
             session.record = replace(session.record, worktree_id=None, unread=False)
-            session.keep(now=True)
+            session.save(now=True)
 
-    def ready_to_run(self, record: SessionRecord) -> str | None:
-        """Why no process of a session can be started now, if so. It never runs anywhere but where
-        it belongs."""
-        place = self._place(record.session_id)
-        if place is None:
-            return None  # its keeper says better why it cannot be run
-        if place == self.project:
-            return self._trouble_here(record)
+    def start_obstacle(self, record: SessionRecord) -> str | None:
+        """Why no process of a session can be started, or None. It never runs in another folder."""
+        folder = self._folder(record.session_id)
+        if folder is None:
+            return None  # the process keeper has a better message
+        if folder == self.project:
+            return self._project_obstacle(record)
         if not self.is_trusted:
             return (
                 f"{self.project} is no longer trusted, so nothing runs in its "
                 f"worktrees. The session is kept; to continue it: {NAME} trust"
             )
-        if str(place) in self.closed:
-            return f"The worktree {place.name} is being removed. The session is kept."
-        return self._trouble_with(place, record)
+        if str(folder) in self.closed:
+            return f"The worktree {folder.name} is being removed. The session is kept."
+        return self._worktree_obstacle(folder, record)
 
-    def _trouble_here(self, record: SessionRecord) -> str | None:
-        """A session that asks is read-only where nothing is trusted; one that does not ask would
-        act there."""
+    def _project_obstacle(self, record: SessionRecord) -> str | None:
+        """In an untrusted project a session that asks is read-only; one with auto-approve must
+        not run."""
         if record.parallel_mode and record.parallel_mode.enabled:
-            return _NOT_HERE
+            return _NEVER_CREATED
         launch = self.supervisor.folder(record.session_id).launch()
         if (launch and not launch.auto_approve) or self.is_trusted:
             return None
@@ -186,9 +184,9 @@ class WorktreeAccess:
             f"The session is kept; to continue it: {NAME} trust"
         )
 
-    def _trouble_with(self, place: Path, record: SessionRecord) -> str | None:
+    def _worktree_obstacle(self, folder: Path, record: SessionRecord) -> str | None:
         branch = record.parallel_mode.branch if record.parallel_mode else ""
-        known = Worktree(id=record.worktree_id or place.name, branch=branch, path=str(place))
+        known = Worktree(id=record.worktree_id or folder.name, branch=branch, path=str(folder))
         match self.operations.state_of(known):
             case Obstacle(text=text):
                 return text
@@ -197,35 +195,35 @@ class WorktreeAccess:
             case (WorktreeState.MISSING | WorktreeState.LOST) as state if not record.worktree_id:
                 is_there = f" Its branch {branch} exists." if state is WorktreeState.MISSING else ""
                 return (
-                    f"The worktree {place.name} was "
-                    f"removed.{is_there}{self._kept_of(place)} The session can be "
+                    f"The worktree {folder.name} was "
+                    f"removed.{is_there}{self._saved_work_note(folder)} The session can be "
                     "read; start another to continue."
                 )
             case WorktreeState.MISSING:
                 return (
-                    f"The worktree {place} was removed, but its branch {branch} "
+                    f"The worktree {folder} was removed, but its branch {branch} "
                     "exists. The session is kept: recreate its worktree, then resume "
                     "it."
                 )
             case WorktreeState.LOST:
                 return (
-                    f"The worktree {place} and its branch {branch} were removed. The "
+                    f"The worktree {folder} and its branch {branch} were removed. The "
                     "session can be read, but not continued."
                 )
             case WorktreeState.UNFINISHED:
-                return f"The worktree {place} is incomplete. Remove it and start again."
+                return f"The worktree {folder} is incomplete. Remove it and start again."
             case _:
                 return (
-                    f"{place} is no longer a worktree of this project. Run `git "
+                    f"{folder} is no longer a worktree of this project. Run `git "
                     "worktree repair`, then resume the session."
                 )
 
-    def _kept_of(self, place: Path) -> str:
-        """Where the work is that was not committed when a worktree was removed."""
+    def _saved_work_note(self, folder: Path) -> str:
+        """A sentence about the uncommitted work saved when a worktree was removed."""
         keeps = self.operations.keeps()
         if isinstance(keeps, Obstacle):
             return ""
-        begins = f"{KEEP_REFS}{place.name}-"
+        begins = f"{KEEP_REFS}{folder.name}-"
         if not (mine := [each.ref for each in keeps if each.ref.startswith(begins)]):
             return ""
         return (
@@ -233,38 +231,38 @@ class WorktreeAccess:
             f"bring-back {mine[-1]} BRANCH."
         )
 
-    def _listed(self, remembered: list[Worktree]) -> list[Listed] | Obstacle:
+    def _listed(self, recorded: list[Worktree]) -> list[Listed] | Obstacle:
         found = self.operations.listed()
         if isinstance(found, Obstacle):
             return found
         paths = {each.worktree.path for each in found}
-        lost = {each.path: each for each in remembered if each.path not in paths}
+        lost = {each.path: each for each in recorded if each.path not in paths}
         for worktree in lost.values():
             state = self.operations.state_of(worktree)
             if not isinstance(state, Obstacle):
                 found.append(Listed(worktree=worktree, state=state))
         return found
 
-    def _remembered(self, record: SessionRecord) -> Worktree | None:
-        """A worktree as a session remembers it, which is how it can be made again."""
-        place, own = self._place(record.session_id), record.parallel_mode
-        if not (place and own and record.worktree_id) or place == self.project:
+    def _recorded_worktree(self, record: SessionRecord) -> Worktree | None:
+        """The worktree as the session's record describes it, from which it can be recreated."""
+        folder, own = self._folder(record.session_id), record.parallel_mode
+        if not (folder and own and record.worktree_id) or folder == self.project:
             return None
         return Worktree(
             id=record.worktree_id,
             branch=own.branch,
-            path=str(place),
+            path=str(folder),
             parent_branch=own.parent_branch,
             group_id=record.group_id,
             label=record.label,
             branch_owned=True,
         )
 
-    def _place(self, session_id: str) -> Path | None:
-        """Once a session has a place, it keeps it."""
-        if session_id not in self._places:
+    def _folder(self, session_id: str) -> Path | None:
+        """The folder of a session, cached because it never changes."""
+        if session_id not in self._folder_cache:
             launch = self.supervisor.folder(session_id).launch()
             if launch is None or launch.project != str(self.project):
                 return None
-            self._places[session_id] = Path(launch.workspace)
-        return self._places[session_id]
+            self._folder_cache[session_id] = Path(launch.workspace)
+        return self._folder_cache[session_id]

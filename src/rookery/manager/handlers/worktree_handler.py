@@ -1,4 +1,4 @@
-"""What can be asked of the worktrees of the project: looked at, brought home, removed, taken up."""
+"""Requests about worktrees: list, finish, apply, merge, remove, import, scripts."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +9,11 @@ from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts
-from rookery.manager.handlers.worktree_teardown import Finishing, Removing, told_of
+from rookery.manager.handlers.worktree_teardown import (
+    WorktreeFinisher,
+    WorktreeRemover,
+    saved_work_notes,
+)
 from rookery.manager.requests import (
     ListBranches,
 )
@@ -64,8 +68,8 @@ class WorktreeHandler:
         self._operations = access.operations
         self._agreed = agreed
         self._scripts = scripts
-        self._finishing = Finishing(access)
-        self._removing = Removing(access, scripts)
+        self._finisher = WorktreeFinisher(access)
+        self._remover = WorktreeRemover(access, scripts)
 
     @property
     def handlers(self) -> Handlers:
@@ -91,17 +95,16 @@ class WorktreeHandler:
         }
 
     async def recover(self) -> None:
-        """Goes on with removals that somebody was killed in. At every opening; what should be
-        known of it is noticed."""
+        """Finish removals that were interrupted, at every start; results become notices."""
         if self._access.supervisor.read_only or not self._access.is_trusted:
             return
-        found = await self._access.tried(self._operations.recover)
+        found = await self._access.try_run(self._operations.recover)
         if isinstance(found, RecoveredWork):
             keeps = [f"{keep.about}. {keep.told}" for keep in found.keeps]
             notices = [*keeps, *(each.text for each in found.trouble)]
             self._access.supervisor.store.notices.extend(notices)
             if notices:
-                self._access.supervisor.head_changed()
+                self._access.supervisor.overview_changed()
 
     async def _list(self, request: ListWorktrees) -> tuple[WorktreeRow, ...]:
         return tuple(map(self._row, await self._access.listed()))
@@ -124,22 +127,22 @@ class WorktreeHandler:
 
     async def _read_stats(self, request: ReadStats) -> WorktreeStats:
         worktree = await self._worktree(request.worktree_id)
-        return await self._access.done(partial(self._access.review.stats, worktree))
+        return await self._access.run(partial(self._access.review.stats, worktree))
 
     async def _recreate(self, request: RecreateWorktree) -> Done:
         found = await self._access.find(request.worktree_id)
         if found.state is WorktreeState.READY:
             return Done(notes=(f"{found.worktree.branch} already exists.",))
-        resumed = await self._access.done(partial(self._operations.resume, found.worktree))
+        resumed = await self._access.run(partial(self._operations.resume, found.worktree))
         return Done(notes=resumed.notes)
 
     async def _finish(self, request: FinishWorktree) -> Done:
         worktree = await self._worktree(request.worktree_id)
-        return await self._finishing.finish(worktree, request.message)
+        return await self._finisher.finish(worktree, request.message)
 
     async def _plan_apply(self, request: PlanApply) -> Plan:
         worktree = await self._worktree(request.worktree_id)
-        plan = await self._access.tried(
+        plan = await self._access.try_run(
             partial(self._operations.plan_apply, worktree, request.paths)
         )
         if isinstance(plan, Obstacle):
@@ -147,61 +150,61 @@ class WorktreeHandler:
                 return Plan(text=plan.text, conflicts=_shown(plan.paths))
             raise CommandRejected(plan.text)
         files = counted(len(plan.paths), "file")
-        said = (f"{files} of {worktree.branch} would be applied.", *plan.notes)
-        return Plan(text=" ".join(said), paths=_shown(plan.paths), token=plan.token)
+        texts = (f"{files} of {worktree.branch} would be applied.", *plan.notes)
+        return Plan(text=" ".join(texts), paths=_shown(plan.paths), token=plan.token)
 
     async def _apply(self, request: ApplyWorktree) -> Done:
         if not request.token:
             raise CommandRejected(UNPLANNED)
         worktree = await self._worktree(request.worktree_id)
-        applied = await self._access.done(
+        applied = await self._access.run(
             partial(self._operations.apply, worktree, request.paths, agreed=request.token)
         )
         files = counted(len(applied.paths), "file")
-        told = f"Applied {files} of {worktree.branch}."
-        return Done(notes=(told, *told_of(applied.keep), *applied.notes))
+        done = f"Applied {files} of {worktree.branch}."
+        return Done(notes=(done, *saved_work_notes(applied.keep), *applied.notes))
 
     async def _merge(self, request: MergeWorktree) -> Done:
         worktree = await self._worktree(request.worktree_id)
-        merged = await self._access.done(partial(self._operations.merge, worktree))
-        told = f"{worktree.branch} was merged into {merged.into}."
-        return Done(notes=(told, *told_of(merged.keep)))
+        merged = await self._access.run(partial(self._operations.merge, worktree))
+        done = f"{worktree.branch} was merged into {merged.into}."
+        return Done(notes=(done, *saved_work_notes(merged.keep)))
 
     async def _plan_removal(self, request: PlanRemoval) -> Plan:
         worktree = await self._worktree(request.worktree_id)
-        return await self._removing.plan(worktree)
+        return await self._remover.plan(worktree)
 
     async def _remove(self, request: RemoveWorktree) -> Done:
         if not request.token:
             raise CommandRejected(UNPLANNED)
         worktree = await self._worktree(request.worktree_id)
-        return await self._removing.remove(
+        return await self._remover.remove(
             worktree, request.token, delete_branch=request.delete_branch
         )
 
     async def _list_importable(self, request: ListImportable) -> Importables:
-        found = await self._access.done(self._operations.importable)
+        found = await self._access.run(self._operations.importable)
         return Importables(branches=found.branches, worktrees=found.worktrees)
 
     async def _import(self, request: ImportWork) -> WorktreeRow:
         if bool(request.branch) == bool(request.folder):
             raise CommandRejected("Give either a branch or a folder to import.")
         if request.branch:
-            made = await self._access.done(partial(self._operations.import_branch, request.branch))
+            made = await self._access.run(partial(self._operations.import_branch, request.branch))
         else:
             folder = Path(request.folder)
             if not folder.is_absolute():
                 raise CommandRejected(f"{request.folder} is not an absolute path.")
-            made = await self._access.done(partial(self._operations.import_worktree, folder))
+            made = await self._access.run(partial(self._operations.import_worktree, folder))
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _list_kept(self, request: ListKept) -> tuple[KeptWork, ...]:
-        keeps = await self._access.done(self._operations.keeps)
+        keeps = await self._access.run(self._operations.keeps)
         return tuple(KeptWork(ref=each.ref, commit=each.commit, about=each.about) for each in keeps)
 
     async def _bring_back(self, request: BringBack) -> WorktreeRow:
         keep = Keep(ref=request.ref, commit="")
-        made = await self._access.done(partial(self._operations.bring_back, keep, request.branch))
+        made = await self._access.run(partial(self._operations.bring_back, keep, request.branch))
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
     async def _run_script(self, request: RunScript) -> Done:
@@ -227,7 +230,7 @@ class WorktreeHandler:
         return Done()
 
     async def _list_scripts(self, request: ListScripts) -> tuple[ScriptRow, ...]:
-        self._access.demand_trust()
+        self._access.require_trust()
         return tuple(
             ScriptRow(
                 name=each.name,
@@ -240,12 +243,12 @@ class WorktreeHandler:
         )
 
     async def _agree(self, request: AgreeScript) -> Done:
-        self._access.demand_trust()
+        self._access.require_trust()
         self._agreed.agree_to(request.digest)
         return Done(notes=("If it changes, you must agree to it again.",))
 
     async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
-        return tuple(await self._access.done(self._operations.branches))
+        return tuple(await self._access.run(self._operations.branches))
 
     async def _worktree(self, worktree_id: str) -> Worktree:
         return (await self._access.find(worktree_id)).worktree

@@ -2,8 +2,8 @@
 
 Trusting a project does not run its scripts. Agreeing to one does, until a byte of it changes.
 
-Run scripts go on when the manager ends, and the next one finds them again: a script waits behind a
-gate until its mark is on disk. There is at most one for each worktree.
+Run scripts outlive the manager, and the next one adopts them: a script waits behind a gate until
+its process mark is on disk. There is at most one per worktree.
 """
 
 import os
@@ -22,7 +22,7 @@ from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.sessions.session_folders import ProcessMark
-from rookery.manager.sessions.session_process import SessionProcess, born, lives
+from rookery.manager.sessions.session_process import SessionProcess, is_alive, start_ticks
 from rookery.manager.worktrees.project_scripts import (
     ProjectScript,
     project_script,
@@ -39,14 +39,14 @@ from rookery.platform.user_folders import Places
 
 FILE = "scripts.json"
 PATIENCE = 5.0
-"""Seconds that a script has to end itself."""
-LONGEST = 10.0
-"""Seconds after which a script that was killed is still not gone, and is given up."""
+"""Seconds between SIGTERM and SIGKILL."""
+KILL_SECONDS = 10.0
+"""Seconds to wait for a killed script before giving up."""
 _LARGEST_MARK = 4096
 _SHELL = "/bin/sh"
 _GATE = 'read -r go || exit 0; exec 0</dev/null; cd -- "$0" && exec "$@"'
-LONGEST_LINE = 500
-"""Characters of a line of a script's output that are kept."""
+MAX_LINE = 500
+"""Maximum length of an output line."""
 
 
 class AgreedScript(Struct, frozen=True):
@@ -55,7 +55,7 @@ class AgreedScript(Struct, frozen=True):
 
 
 class OfferedScript(Struct, frozen=True, kw_only=True):
-    """A script as it is now, to be looked at."""
+    """The current text of a script, for the user to read."""
 
     name: str
     script: ProjectScript
@@ -63,14 +63,14 @@ class OfferedScript(Struct, frozen=True, kw_only=True):
 
 
 class AgreedScripts:
-    """Of one project, kept in a file of the user's. Several processes may use it at once."""
+    """The scripts of one project that the user agreed to, in a file that processes may share."""
 
     def __init__(self, project: Path, places: Places) -> None:
         self._project = project
         self._kept = KeptList(places.config / FILE, AgreedScript)
 
     def knows(self, script: ProjectScript) -> bool:
-        return self._known_as(script) in self._kept.believed()
+        return self._entry_of(script) in self._kept.believed()
 
     def offered(self) -> tuple[OfferedScript, ...]:
         found = [(name, project_script(self._project, name)) for name in (SETUP_SCRIPT, RUN_SCRIPT)]
@@ -81,15 +81,15 @@ class AgreedScripts:
         )
 
     def agree_to(self, digest: str) -> None:
-        """To the script that was shown under this digest. Raises `CommandRejected` if it is not
-        that any more, and `StorageError` if it could not be kept."""
+        """Agree to the script with this digest. Raises `CommandRejected` if it has changed, and
+        `StorageError` if that cannot be saved."""
         shown = [each.script for each in self.offered() if each.script.digest == digest]
         if not shown:
             raise CommandRejected("The script was changed or removed; look again.")
-        new = self._known_as(shown[0])
+        new = self._entry_of(shown[0])
         self._kept.update(lambda kept: [*(old for old in kept if old != new), new])
 
-    def _known_as(self, script: ProjectScript) -> AgreedScript:
+    def _entry_of(self, script: ProjectScript) -> AgreedScript:
         return AgreedScript(str(self._project), script.digest)
 
 
@@ -116,38 +116,38 @@ class RunScripts:
         return tuple(each.mark.pid for each in self._processes.values() if not each.is_gone)
 
     def log(self, worktree: Worktree) -> Path:
-        """What the script has written, since it was last started."""
+        """The file with the output since the last start."""
         return self._file(worktree, "log")
 
     def start(self, worktree: Worktree, script: ProjectScript) -> None:
-        """A script that was agreed to. Raises `CommandRejected` if one runs already, and
+        """Start a script that was agreed to. Raises `CommandRejected` if one is running, and
         `StorageError` if it cannot be started."""
         if self.runs(worktree):
             raise CommandRejected(f"The run script of {worktree.branch} is already running.")
         private_folder(self._folder)
         try:
-            process = self._spawned(worktree, script)
+            process = self._spawn(worktree, script)
         except OSError as error:
             raise StorageError(f"The run script did not start ({reason(error)}).") from error
         self._watch(worktree, process)
 
     async def stop(self, worktree: Worktree) -> None:
-        """Raises `CommandRejected` if it is not to be stopped."""
+        """Raises `CommandRejected` if the script could not be stopped."""
         process = self._process(worktree)
         if process is None or process.is_gone:
             return
-        with anyio.move_on_after(PATIENCE + LONGEST):
+        with anyio.move_on_after(PATIENCE + KILL_SECONDS):
             await process.end(patience=PATIENCE)
         if not process.is_gone:
             raise CommandRejected(f"The run script of {worktree.branch} could not be stopped.")
 
-    def _spawned(self, worktree: Worktree, script: ProjectScript) -> SessionProcess:
+    def _spawn(self, worktree: Worktree, script: ProjectScript) -> SessionProcess:
         inside, outside = os.pipe()
         try:
-            pid = self._waiting(worktree, script, inside)
+            pid = self._spawn_at_gate(worktree, script, inside)
             kp("manager.script_spawned")
             try:
-                mark = ProcessMark(generation=1, pid=pid, born=born(pid))
+                mark = ProcessMark(generation=1, pid=pid, born=start_ticks(pid))
                 put(self._file(worktree, "json"), [msgspec.json.encode(mark)])
             except BaseException:
                 os.kill(pid, signal.SIGKILL)
@@ -160,8 +160,8 @@ class RunScripts:
             os.close(outside)
         return SessionProcess(mark)
 
-    def _waiting(self, worktree: Worktree, script: ProjectScript, gate: int) -> int:
-        """The number of a process that waits at the gate, apart from us and from any terminal."""
+    def _spawn_at_gate(self, worktree: Worktree, script: ProjectScript, gate: int) -> int:
+        """Start a detached process that waits at the gate; return its PID."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         output = os.open(self.log(worktree), flags, PRIVATE_FILE)
         try:
@@ -181,7 +181,7 @@ class RunScripts:
             os.close(output)
 
     def _process(self, worktree: Worktree) -> SessionProcess | None:
-        """The one that we have started, or an earlier manager has."""
+        """The running script, started by this manager or an earlier one."""
         if known := self._processes.get(worktree.path):
             return known
         try:
@@ -189,7 +189,7 @@ class RunScripts:
             mark = msgspec.json.decode(data, type=ProcessMark)
         except (OSError, msgspec.MsgspecError):
             return None
-        if not lives(mark):
+        if not is_alive(mark):
             return None
         process = SessionProcess(mark)
         self._watch(worktree, process)
@@ -204,7 +204,7 @@ class RunScripts:
         return self._folder / f"{name}.{ending}"
 
 
-class SettingUp:
+class WorktreeSetup:
     def __init__(
         self,
         access: WorktreeAccess,
@@ -218,16 +218,18 @@ class SettingUp:
         self._environ = environ
 
     async def set_up(
-        self, worktree: Worktree, heard: Callable[[Sequence[str]], None]
+        self, worktree: Worktree, on_lines: Callable[[Sequence[str]], None]
     ) -> tuple[str, ...]:
-        """`heard` is given the lines as they come. What should be known is returned."""
-        copied = await self._access.tried(lambda: self._access.operations.copy_included(worktree))
+        """Set up a worktree and return notes; `on_lines` receives output lines as they arrive."""
+        copied = await self._access.try_run(lambda: self._access.operations.copy_included(worktree))
         notes = [copied.text] if isinstance(copied, Obstacle) else []
-        notes += await self._run(worktree, heard)
-        heard(notes)
+        notes += await self._run(worktree, on_lines)
+        on_lines(notes)
         return tuple(notes)
 
-    async def _run(self, worktree: Worktree, heard: Callable[[Sequence[str]], None]) -> list[str]:
+    async def _run(
+        self, worktree: Worktree, on_lines: Callable[[Sequence[str]], None]
+    ) -> list[str]:
         project = self._access.project
         if not (script := setup_script(project)):
             return []
@@ -241,41 +243,41 @@ class SettingUp:
             worktree,
             project,
             approved=script.digest,
-            heard=lambda text: heard(tuple(lines.of(text))),
+            on_output=lambda text: on_lines(tuple(lines.of(text))),
             environ=self._environ,
-            spared=self._processes,
+            other_pids=self._processes,
         )
-        heard(tuple(lines.rest()))
+        on_lines(tuple(lines.rest()))
         return [run.trouble] if run.trouble else []
 
     def _processes(self) -> set[int]:
-        """Of sessions and run scripts, which are nobody's but the user's."""
+        """PIDs of sessions and run scripts, which must not be killed with the set-up script."""
         pids = (record.pid for record in self._access.supervisor.records())
         return {*filter(None, pids), *self._scripts.pids}
 
     async def discard(self, worktree: Worktree) -> bool:
-        """Remove a worktree that nobody has worked in yet; whether it held nothing and is gone."""
+        """Remove an unused worktree; return whether it was empty and is gone."""
         operations = self._access.operations
-        plan = await self._access.tried(lambda: operations.plan_removal(worktree))
+        plan = await self._access.try_run(lambda: operations.plan_removal(worktree))
         if isinstance(plan, Obstacle) or plan.to_keep or plan.left_out or plan.unmerged_commits:
             return False
         fate = BranchFate.DELETE if worktree.branch_owned else BranchFate.KEEP
-        removed = await self._access.tried(lambda: operations.remove(plan, fate))
+        removed = await self._access.try_run(lambda: operations.remove(plan, fate))
         if isinstance(removed, Removed):
-            await self._access.tried(lambda: operations.clear(removed))
+            await self._access.try_run(lambda: operations.clear(removed))
         return not isinstance(removed, Obstacle)
 
 
 class _OutputLines:
-    """Output that comes in pieces, as lines that can be shown."""
+    """Splits chunks of output into lines that are safe to display."""
 
     def __init__(self) -> None:
-        self._begun = ""
+        self._partial = ""
 
     def of(self, text: str) -> Iterator[str]:
-        *whole, self._begun = (self._begun + text).replace("\r", "\n").split("\n")
-        self._begun = self._begun[-LONGEST_LINE:]
-        return (visible(line)[:LONGEST_LINE] for line in whole if line)
+        *whole, self._partial = (self._partial + text).replace("\r", "\n").split("\n")
+        self._partial = self._partial[-MAX_LINE:]
+        return (visible(line)[:MAX_LINE] for line in whole if line)
 
     def rest(self) -> Iterator[str]:
         return self.of("\n")

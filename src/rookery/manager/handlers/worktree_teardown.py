@@ -1,7 +1,7 @@
-"""The end of a worktree: its changes committed to its branch, or the worktree removed.
+"""Finishing a worktree (committing to its branch) and removing it.
 
 The commit message is the user's, or the agent's if it writes one in time. Before a removal
-whatever works there is stopped, and uncommitted work is kept.
+everything that runs there is stopped, and uncommitted work is saved.
 """
 
 from contextlib import suppress
@@ -29,41 +29,41 @@ from rookery.manager.worktrees.worktree_values import (
 from rookery.platform.paths import visible
 
 SECONDS_TO_COMMIT = 60.0
-"""Seconds that the agent has to commit what is staged."""
-BETWEEN_LOOKS = 1.0
-LOOKS_AT_REST = 2
-"""After so many at a session that does nothing any more, it has not committed."""
+"""Seconds for the agent to commit what is staged."""
+CHECK_SECONDS = 1.0
+IDLE_CHECKS = 2
+"""Number of checks of an idle session after which it counts as not having committed."""
 SHORT_COMMIT = 10
-"""Characters that name a commit well enough to be read."""
-COMMIT_IT = (
+"""Length of a shortened commit id."""
+COMMIT_REQUEST = (
     "Everything in this worktree is staged now. Commit it with one `git commit`, with a message "
     "in the style of conventional commits that says what the change does and why. Stage nothing "
     "else, do not push, and change no file."
 )
 SECONDS_TO_STOP = 30.0
-"""Seconds that the processes of its sessions have to end."""
+"""Seconds for the processes of its sessions to end."""
 
 
-class Finishing:
+class WorktreeFinisher:
     def __init__(self, access: WorktreeAccess) -> None:
         self._access = access
         self._operations = access.operations
 
     async def finish(self, worktree: Worktree, message: str) -> Done:
-        """With the message, or else with the agent's; and if that does not come, with ours."""
+        """Commit with the given message, else with the agent's, else with a default one."""
         kept: tuple[str, ...] = ()
         if not message.strip():
-            staged = await self._access.done(partial(self._operations.stage, worktree))
-            kept = told_of(staged.keep)
+            staged = await self._access.run(partial(self._operations.stage, worktree))
+            kept = saved_work_notes(staged.keep)
             if staged.files and await self._has_agent_committed(worktree):
                 return Done(notes=(f"The agent committed to {worktree.branch}.", *kept))
-        finished = await self._committed(worktree, message)
+        finished = await self._commit(worktree, message)
         files, commit = counted(finished.files, "file"), finished.commit[:SHORT_COMMIT]
-        said = f"Committed {files} to {worktree.branch}: {commit}."
-        return Done(notes=(said, *kept, *told_of(finished.keep), *finished.notes))
+        note = f"Committed {files} to {worktree.branch}: {commit}."
+        return Done(notes=(note, *kept, *saved_work_notes(finished.keep), *finished.notes))
 
-    async def _committed(self, worktree: Worktree, message: str) -> Finished:
-        done = await self._access.tried(partial(self._operations.finish, worktree, message))
+    async def _commit(self, worktree: Worktree, message: str) -> Finished:
+        done = await self._access.try_run(partial(self._operations.finish, worktree, message))
         if not isinstance(done, Obstacle):
             return done
         if done.code is Code.NOTHING_TO_DO and not message.strip():
@@ -71,42 +71,42 @@ class Finishing:
         raise CommandRejected(done.text)
 
     async def _has_agent_committed(self, worktree: Worktree) -> bool:
-        """Whether nothing is staged any more, after one of its sessions was asked."""
-        if not (session_id := await self._asked(worktree)):
+        """Ask a session to commit; return whether nothing is staged afterwards."""
+        if not (session_id := await self._ask_session(worktree)):
             return False
-        staged, looks_at_rest = partial(self._operations.staged, worktree), 0
+        staged, idle_checks = partial(self._operations.staged, worktree), 0
         with anyio.move_on_after(SECONDS_TO_COMMIT):
-            while await self._access.done(staged):
-                looks_at_rest = looks_at_rest + 1 if self._rests(session_id) else 0
-                if looks_at_rest > LOOKS_AT_REST:
+            while await self._access.run(staged):
+                idle_checks = idle_checks + 1 if self._is_idle(session_id) else 0
+                if idle_checks > IDLE_CHECKS:
                     return False
-                await anyio.sleep(BETWEEN_LOOKS)
+                await anyio.sleep(CHECK_SECONDS)
             return True
         return False
 
-    def _rests(self, session_id: str) -> bool:
+    def _is_idle(self, session_id: str) -> bool:
         shown = self._access.supervisor.session(session_id)
         return shown is None or not shown.flags.is_active
 
-    async def _asked(self, worktree: Worktree) -> str:
-        """The first session that can hear it now; empty if none can. One that waits for leave
-        would take it for a no."""
+    async def _ask_session(self, worktree: Worktree) -> str:
+        """Send the request to the first session that accepts it; return its id, or an empty
+        string. A session that waits for an approval would take the message as a rejection."""
         supervisor = self._access.supervisor
         for session_id in self._access.sessions_in(worktree):
             shown = supervisor.session(session_id)
             if shown and shown.session.state in TRUE_IN["can_finish_to_branch"]:
-                with suppress(CommandRejected):  # it has moved on, and another may hear it
-                    await supervisor.send(session_id, COMMIT_IT)
+                with suppress(CommandRejected):  # its state changed; try the next one
+                    await supervisor.send(session_id, COMMIT_REQUEST)
                     return session_id
         return ""
 
 
-def told_of(keep: Keep | None) -> tuple[str, ...]:
-    """That something was kept, if it was."""
+def saved_work_notes(keep: Keep | None) -> tuple[str, ...]:
+    """A note about saved work, if there is any."""
     return (keep.told,) if keep else ()
 
 
-class Removing:
+class WorktreeRemover:
     def __init__(self, access: WorktreeAccess, scripts: RunScripts) -> None:
         self._access = access
         self._supervisor = access.supervisor
@@ -114,7 +114,7 @@ class Removing:
         self._scripts = scripts
 
     async def plan(self, worktree: Worktree) -> Plan:
-        found = await self._access.done(partial(self._operations.plan_removal, worktree))
+        found = await self._access.run(partial(self._operations.plan_removal, worktree))
         running = self._running(worktree)
         stops = [f"Will be stopped first: {', '.join(running)}."] if running else []
         return Plan(
@@ -124,8 +124,8 @@ class Removing:
         )
 
     async def remove(self, worktree: Worktree, token: str, *, delete_branch: bool) -> Done:
-        """Raises `CommandRejected`, and then the worktree is there as it was."""
-        plan = await self._access.done(partial(self._operations.plan_removal, worktree))
+        """Raises `CommandRejected` if it fails; then the worktree is unchanged."""
+        plan = await self._access.run(partial(self._operations.plan_removal, worktree))
         if plan.token != token:
             raise CommandRejected(
                 "Something changed since you saw the plan, so nothing was removed. Look again."
@@ -134,7 +134,7 @@ class Removing:
         try:
             await self._stop_all(worktree)
             fate = BranchFate.DELETE if delete_branch else BranchFate.KEEP
-            removed: Removed | Forgotten = await self._access.done(
+            removed: Removed | Forgotten = await self._access.run(
                 lambda: self._operations.remove(plan, fate)
             )
             self._access.forget(worktree)
@@ -153,7 +153,7 @@ class Removing:
         return [*names, *(["its run script"] if self._scripts.runs(worktree) else [])]
 
     async def _stop_all(self, worktree: Worktree) -> None:
-        """Raises `CommandRejected` if something is not to be stopped."""
+        """Raises `CommandRejected` if something could not be stopped."""
         sessions = map(self._supervisor.find, self._access.sessions_in(worktree))
         for session in list(sessions):
             with anyio.move_on_after(SECONDS_TO_STOP) as waiting:
@@ -166,6 +166,6 @@ class Removing:
         await self._scripts.stop(worktree)
 
     async def _clear(self, removed: Removed) -> None:
-        """May take long; whoever comes later does what we do not get done."""
+        """Delete the files; an interrupted deletion is finished at the next start."""
         clear = partial(self._operations.clear, removed)
         await anyio.to_thread.run_sync(clear, abandon_on_cancel=True)

@@ -1,4 +1,4 @@
-"""Text of models, files and users as HTML that can do no harm.
+"""Renders text of models, files and users as safe HTML.
 
-Everything goes through `safe_html`; nothing is hidden, invisible characters are spelled out.
+Everything goes through `safe_html`. Nothing is hidden: invisible characters are spelled out.
 """

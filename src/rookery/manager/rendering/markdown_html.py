@@ -1,12 +1,13 @@
-"""Markdown as sanitised HTML: the whole text, or block by block while it still arrives.
+"""Renders Markdown as sanitised HTML, at once or block by block while the text arrives.
 
-Raw HTML is text. Pictures are not loaded but named; links lead only to http, https and mail, and
-say where. Every block of a growing text is rendered once; what defines the links of a text by
-reference is known to the blocks behind it, and to those before it once the text is complete.
+Raw HTML is shown as text. Images are named, not loaded; links lead only to http, https and mail,
+and show their host. Each block of a growing text is rendered once; if the text defines link
+references, all blocks are rendered again when it is complete.
 """
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -29,11 +30,9 @@ from rookery.manager.rendering.safe_html import (
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
-import re
-from collections.abc import Iterator
 
 _LINE_END = re.compile(r"\r\n|\n|\r(?!\Z)")
-"""At the very end a carriage return may become the first half of one."""
+"""A carriage return at the very end may be the first half of a line end."""
 _FENCE = re.compile(r"( {0,3})(?:(`{3,})[^`]*|(~{3,}).*)\Z", re.DOTALL)
 _ITEM = re.compile(r"([ \t]*)([-+*]|\d{1,9}[.)])([ \t]+|\Z)")
 _BLANKS = " \t"
@@ -43,9 +42,9 @@ _OF_ITEMS = "-+*0123456789"
 class BlockScanner:
     def __init__(self) -> None:
         self._read = 0
-        """Up to where lines were looked at."""
+        """End of the lines read so far."""
         self._start = 0
-        """Of the part that is not complete yet."""
+        """Start of the block that is not complete yet."""
         self._begin()
 
     def _begin(self) -> None:
@@ -54,12 +53,12 @@ class BlockScanner:
         self._after_blank = False
         self._in_list = False
         self._inside = 0
-        """How far the words of the last item at the margin are indented; 0 once it is not sure
-        that what is indented belongs to it."""
+        """Indentation of the last top-level item's text; 0 if indented lines may not belong to
+        it."""
         self._doubtful = False
 
     def cut(self, text: str, *, complete: bool) -> Iterator[tuple[int, int]]:
-        """Begin and end of each part that has become complete; `text` is all there is so far."""
+        """Yield start and end of each block that is complete now; `text` is everything so far."""
         for found in _LINE_END.finditer(text, self._read):
             start, self._read = self._read, found.end()
             yield from self._take(text[start : found.start()], start, found.end())
@@ -89,7 +88,7 @@ class BlockScanner:
         return not (self._in_list and _ITEM.match(line))
 
     def _surely_begins_another(self, first: str) -> bool:
-        """Whether a line does of which only the first character is known."""
+        """Like `_begins_another`, for a line of which only the first character is known."""
         if not first or first in "\r\n" or self._fence or self._doubtful:
             return False
         if self._in_list and first in _OF_ITEMS:
@@ -127,25 +126,25 @@ class BlockScanner:
 
 
 LONGEST_TEXT = 256 * KIB
-"""Characters of a text; a longer one is not rendered."""
+"""Characters; longer texts are not rendered."""
 LONGEST_BLOCK = 32 * KIB
-"""Characters of a block that is no code; a longer one is a paragraph of plain text. There are
-texts for which the parser's work grows with the square of their length."""
+"""Characters of a block other than code; longer ones are shown as plain text, because the parser
+needs quadratic time for some inputs."""
 SECONDS_TO_RENDER = 1.0
-"""Of work for a text; what is behind the block that went beyond it is paragraphs of plain text."""
+"""CPU time for a text; later blocks are shown as plain text."""
 MOST_ADDRESSES = 256 * KIB
-"""Characters of all addresses in a block. One that is defined once can be referred to by three
-characters, thousands of times; what is beyond this is no link."""
+"""Characters of all addresses in a block; further links are dropped. An address defined once can
+be used thousands of times by a reference of three characters."""
 _LONGEST_ADDRESS = 200
 _LONGEST_HOST = 255
-"""No name is longer. To show a part of one would hide who it really belongs to."""
+"""Longest host name; a cut one would hide which domain it belongs to."""
 _KEPT_BLOCKS, _LONGEST_KEPT = 512, 8 * KIB
 _ROOM = "room for addresses"
 
 
 class Cut(Struct, frozen=True, kw_only=True):
-    """Parts of a text that have become complete, the last of which ends `upto` so many UTF-16
-    units. `anew` if nothing that was made of the text before counts any more."""
+    """Blocks that have become complete; the last ends at UTF-16 unit `upto`. With `anew`,
+    earlier blocks of the text no longer count."""
 
     text: str
     parts: tuple[str, ...]
@@ -155,8 +154,8 @@ class Cut(Struct, frozen=True, kw_only=True):
 
 
 class Rendered(Struct, frozen=True, kw_only=True):
-    """Blocks of HTML that cover the first `upto` UTF-16 units of a text: behind the blocks that
-    were made of it before, or instead of them if they are `anew`."""
+    """HTML blocks that cover a text up to UTF-16 unit `upto`. They follow earlier blocks, or
+    replace them with `anew`."""
 
     blocks: tuple[str, ...]
     upto: int
@@ -164,20 +163,20 @@ class Rendered(Struct, frozen=True, kw_only=True):
 
 
 def rendered(text: str) -> tuple[str, ...]:
-    """All blocks of a text that is complete; none if it is too long."""
+    """All blocks of a complete text; none if it is too long."""
     growing = GrowingHtml()
     cut = growing.cut(text, complete=True)
     return growing.rendered(cut).blocks if cut else ()
 
 
 def make_ready() -> None:
-    """Loads what the first text would have to wait for."""
+    """Load the libraries, so that the first text does not wait for them."""
     rendered("```python\nx\n```")
 
 
 class GrowingHtml:
-    """One text, of which ever more is known. To `cut` it costs next to nothing; what it was cut
-    into is to be rendered in the same order, and may be elsewhere."""
+    """Renders one growing text. `cut` is cheap; its results must be rendered in order, and may
+    be in another thread."""
 
     def __init__(self) -> None:
         self._is_new = True
@@ -190,7 +189,7 @@ class GrowingHtml:
         self._complete = False
 
     def cut(self, text: str, *, complete: bool) -> Cut | None:
-        """What has become complete since; None if nothing has."""
+        """Return the blocks that have become complete since the last call; None without any."""
         if text == self._text and complete == self._complete:
             return None
         fresh = self._complete or not text.startswith(self._text)
@@ -198,7 +197,7 @@ class GrowingHtml:
             self._begin(text)
         self._text, self._complete = text, complete
         if len(text) > LONGEST_TEXT:
-            return self._give_up(text)
+            return self._withdraw(text)
         parts = tuple(text[a:b] for a, b in self._scanner.cut(text, complete=complete))
         if not (parts or (fresh and not self._is_new)):
             return None
@@ -206,8 +205,8 @@ class GrowingHtml:
         anew, self._is_new = fresh or self._is_new, False
         return Cut(text=text, parts=parts, upto=self._upto, anew=anew, complete=complete)
 
-    def _give_up(self, text: str) -> Cut | None:
-        """What was made of it before is taken back, once."""
+    def _withdraw(self, text: str) -> Cut | None:
+        """Withdraw what was rendered before, once."""
         had, self._is_new = not self._is_new, True
         return Cut(text=text, parts=(), upto=0, anew=True, complete=False) if had else None
 
@@ -219,7 +218,7 @@ class GrowingHtml:
         blocks = self._blocks(cut.parts)
         self._count += len(blocks)
         if cut.complete and self._references and self._count > 1:
-            return self._all_again(cut)
+            return self._render_all(cut)
         return Rendered(blocks=blocks, upto=cut.upto, anew=cut.anew)
 
     def _blocks(self, parts: Sequence[str]) -> tuple[str, ...]:
@@ -239,8 +238,8 @@ class GrowingHtml:
             return _block(part, self._references)
         return _kept_block(part) if len(part) <= _LONGEST_KEPT else _block(part, {})
 
-    def _all_again(self, cut: Cut) -> Rendered:
-        """What an early block refers to may have become known later."""
+    def _render_all(self, cut: Cut) -> Rendered:
+        """Render all blocks again, because early ones may use references defined later."""
         self._seconds = 0.0
         ends = BlockScanner().cut(cut.text, complete=True)
         blocks = self._blocks([cut.text[a:b] for a, b in ends])
@@ -248,7 +247,7 @@ class GrowingHtml:
 
 
 def units(text: str) -> int:
-    """As browsers count."""
+    """Length in UTF-16 units, as browsers count."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -275,15 +274,15 @@ def _parser() -> "MarkdownIt":
 
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "typographer": False})
     parser.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
-    setattr(parser, "validateLink", _leads_out)  # noqa: B010 (it is a method to the type checker)
+    setattr(parser, "validateLink", _is_link)  # noqa: B010 (it is a method to the type checker)
     for name, rule in _RULES.items():
         parser.add_render_rule(name, rule)
     return parser
 
 
-def _leads_out(address: str) -> bool:
-    """Anything else stays the text that it is, brackets and all. Without a host an address would
-    lead to some place of this very server."""
+def _is_link(address: str) -> bool:
+    """Whether a link is allowed. Others stay text, brackets and all. Without a host, an address
+    would lead to this server."""
     scheme, colon, rest = address.strip().partition(":")
     if not colon or scheme.lower() not in SCHEMES:
         return False
@@ -328,7 +327,7 @@ def _address(address: str) -> str:
     return f"({plain(cut)})"
 
 
-def _link_begins(
+def _link_open(
     _: Any, tokens: Sequence["Token"], place: int, __: Any, around: dict[str, Any]
 ) -> str:
     token = tokens[place]
@@ -339,8 +338,8 @@ def _link_begins(
     return f'<a href="{escape(address)}">'
 
 
-def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
-    """Where it leads is said, unless that is what it says and nothing before it looks like it."""
+def _link_close(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    """Show the host behind the link, unless the link's text is the address."""
     begin = place - 1
     while tokens[begin].type != "link_open":
         begin -= 1
@@ -354,7 +353,7 @@ def _link_ends(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
 
 
 def _host(address: str) -> str:
-    """Of mail, whom it goes to; nothing if it is not clear which it is."""
+    """Host of an address, or the recipient of a mail link; empty if it cannot be parsed."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -362,8 +361,8 @@ def _host(address: str) -> str:
     return parts.netloc.rpartition("@")[2] if parts.scheme != "mailto" else parts.path
 
 
-def _cell_begins(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
-    """Aligned by a class, because no styles are allowed."""
+def _cell_open(_: Any, tokens: Sequence["Token"], place: int, *__: Any) -> str:
+    """Aligned by a class, because styles are not allowed."""
     token = tokens[place]
     align = str(token.attrs.get("style", "")).removeprefix("text-align:")
     return f'<{token.tag} class="{align}">' if align in ALIGNMENTS else f"<{token.tag}>"
@@ -375,8 +374,8 @@ _RULES: Mapping[str, Any] = {
     "fence": _fence,
     "code_block": _fence,
     "image": _picture,
-    "link_open": _link_begins,
-    "link_close": _link_ends,
-    "td_open": _cell_begins,
-    "th_open": _cell_begins,
+    "link_open": _link_open,
+    "link_close": _link_close,
+    "td_open": _cell_open,
+    "th_open": _cell_open,
 }

@@ -1,9 +1,8 @@
-"""Text and source code as HTML that can do no harm.
+"""Renders text and source code as safe HTML.
 
-Everything that leaves the server as HTML goes through `sanitised`, whatever made it. Nothing is
-hidden: characters that one would not see, or that reorder what one sees, are spelled out and
-marked with the class `unseen`. Code has the classes of pygments, to be styled under `.code`; only
-languages that were tried on long and on hostile text are highlighted.
+All HTML that leaves the server goes through `sanitised`. Nothing is hidden: invisible characters,
+and those that reorder text, are spelled out with the class `unseen`. Code has the classes of
+pygments, styled under `.code`; only languages tested with long and hostile input are highlighted.
 """
 
 import re
@@ -24,26 +23,26 @@ if TYPE_CHECKING:
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f"
 _INVISIBLE = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
 _JOINED = rf"(?<![{EMOJI}\ufe0f])\u200d|\u200d(?![{EMOJI}])"
-"""A joiner that is not between two emoji."""
+"""A zero-width joiner that is not between two emoji."""
 _MADE_EMOJI = (
     r"#*0-9\u00a9\u00ae\u203c\u2049\u2122\u2139\u24c2\u25aa-\u25fe\u2934\u2935\u3030\u303d\u3297\u3299"
     r"\U0001f000-\U0001f2ff"
 )
 _EMOJI_ONLY = rf"(?<![{EMOJI}{_MADE_EMOJI}])\ufe0f"
-"""What makes an emoji of a sign, behind something that is none."""
+"""A variation selector that does not follow a character it can turn into an emoji."""
 _UNSEEN = re.compile(
     rf"(?:((?!\u200d)[{_CONTROLS}\x80-\x9f{_INVISIBLE}])\1*)|{_JOINED}|{_EMOJI_ONLY}"
 )
 MOST_MARKS = 8
 LONGEST_RUN = 500
-"""Characters without a blank before a line may be broken; a browser freezes at very long ones."""
+"""Characters without a space after which a line may break; browsers freeze at very long ones."""
 _LONG_RUN = re.compile(rf"(\S{{{LONGEST_RUN}}})")
 _UNSEEN_IN_ASCII = re.compile(rf"([{_CONTROLS}])\1*")
 _MARKS = (
     "\u0300-\u034e\u0350-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 )
 _HEAP_OF_MARKS = re.compile(rf"([{_MARKS}]{{{MOST_MARKS}}})([{_MARKS}]+)")
-"""On one letter; a browser freezes at very high ones, and they cover what is above them."""
+"""Too many combining marks on one letter: browsers freeze, and they cover other text."""
 TAGS = frozenset(
     (
         *("a", "code", "em", "s", "span", "strong", "br", "wbr"),
@@ -55,9 +54,9 @@ ATTRIBUTES = {"a": frozenset(("href",)), "ol": frozenset(("start",))}
 SCHEMES = frozenset(("http", "https", "mailto"))
 ALIGNMENTS = frozenset(("left", "center", "right"))
 OUR_CLASSES = frozenset(("host", "picture", "unseen"))
-"""Of a span: where a link leads, a picture that is not shown, a character that is not seen."""
+"""Classes of a span: the host of a link, an image that is not shown, an invisible character."""
 CODE = "code"
-"""Of what is highlighted, with classes as pygments names them."""
+"""Class of highlighted code."""
 LANGUAGES: dict[str, str] = {
     "bash": "sh bash zsh ksh bashrc zshrc profile",
     "c": "c h",
@@ -128,13 +127,13 @@ _SPOKEN = {
 }
 _BY_ENDING = {ending: name for name, endings in LANGUAGES.items() for ending in endings.split()}
 MOST_HIGHLIGHTED = 32 * KIB
-"""Characters of a text; a longer one is plain."""
+"""Characters; longer texts are not highlighted."""
 SECONDS_TO_HIGHLIGHT = 0.3
-"""Of work; a text that takes more is plain. Source of the longest takes a third of it."""
+"""CPU time; texts that take longer are not highlighted. The longest source takes a third."""
 LONGEST_LINE = 2_000
-"""Characters of a line; a text with a longer one is plain."""
+"""Characters; texts with a longer line are not highlighted."""
 _RETURN = "␍"
-"""In the place of one that ends no line, so that it is seen and makes none."""
+"""Shown for a carriage return that does not end a line."""
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 
@@ -148,7 +147,7 @@ def sanitised(html: str) -> str:
 
 @cache
 def classes() -> dict[str, frozenset[str]]:
-    """Those that each tag may have."""
+    """Allowed classes of each tag."""
     from pygments.token import STANDARD_TYPES
 
     return {
@@ -161,34 +160,34 @@ def classes() -> dict[str, frozenset[str]]:
 
 
 def marked(html: str) -> str:
-    """HTML whose tags hold none of these characters, with those in its text spelled out."""
+    """Spell out invisible characters in the text of HTML whose tags contain none."""
     if html.isascii():
         return _UNSEEN_IN_ASCII.sub(_spelled, html)
     return _HEAP_OF_MARKS.sub(_counted, _UNSEEN.sub(_spelled, html))
 
 
 def plain(text: str) -> str:
-    """Text as HTML that shows just this."""
+    """Escape text as HTML."""
     parts = _LONG_RUN.split(text) if len(text) > LONGEST_RUN else [text]
-    # what is split at stands between the rest
+    # every second part is a separator, kept by split
     said = (marked(escape(part)) + "<wbr>" * (place % 2) for place, part in enumerate(parts))
     return "".join(said)
 
 
 def lines_of(path: str, text: str) -> tuple[str, ...]:
-    """Each line of a file as sanitised HTML, without its end. Lines end with a line feed, before
-    which there may be a carriage return; a text that ends with one has an empty last line."""
+    """Each line of a file as sanitised HTML, without its line end (LF or CRLF). A text that ends
+    with one has an empty last line."""
     html = sanitised("\n".join(_lines(language_of(path), text)))
     return tuple(html.split("\n"))
 
 
 def highlighted(language: str, text: str) -> str:
-    """What somebody says is in this language. To be sanitised."""
+    """Highlight text in a language given by name. The result must still be sanitised."""
     return "\n".join(_lines(language_named(language), text))
 
 
 def language_named(name: str) -> str | None:
-    """The language that somebody calls so."""
+    """The language with this name or alias."""
     said = name.strip().lower()
     if said in LANGUAGES:
         return said
@@ -196,7 +195,7 @@ def language_named(name: str) -> str | None:
 
 
 def language_of(path: str) -> str | None:
-    """The language of a file, told from its name alone."""
+    """The language of a file, by its name."""
     name = path.rpartition("/")[2].lower()
     return _BY_ENDING.get(name.rpartition(".")[2])
 
@@ -229,10 +228,10 @@ def _lines(language: str | None, text: str) -> list[str]:
     lines = _LONE_RETURN.sub(_RETURN, whole(text)).replace("\r\n", "\n").split("\n")
     if language is None or len(text) > MOST_HIGHLIGHTED or max(map(len, lines)) > LONGEST_LINE:
         return [plain(line) for line in lines]
-    return _coloured(language, lines)
+    return _highlight(language, lines)
 
 
-def _coloured(language: str, lines: list[str]) -> list[str]:
+def _highlight(language: str, lines: list[str]) -> list[str]:
     from pygments.formatters import HtmlFormatter
 
     html = StringIO()
@@ -241,13 +240,13 @@ def _coloured(language: str, lines: list[str]) -> list[str]:
     except _TooSlow:
         return [plain(line) for line in lines]
     done = html.getvalue().split("\n")
-    # a line feed is always put behind the last line; whatever else a lexer did, it is not ours
+    # the formatter adds a final line feed; other differences mean the lexer changed the text
     done = done[: len(lines)]
     return [marked(line) for line in done] if len(done) == len(lines) else list(map(plain, lines))
 
 
 def _tokens(language: str, text: str) -> Iterator[tuple[Any, str]]:
-    """There are texts for which a lexer's work grows with the square of their length."""
+    """Tokens within the time limit, because lexers need quadratic time for some texts."""
     end = time.thread_time() + SECONDS_TO_HIGHLIGHT
     for token in _lexer(language).get_tokens(text):
         if time.thread_time() > end:

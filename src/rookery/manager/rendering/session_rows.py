@@ -1,7 +1,7 @@
-"""Sessions, questions and rows as a page or a command draws them.
+"""Rows for sessions, questions and messages, as the page and commands show them.
 
-The Markdown of rows that a client follows is made beside the loop: the newest rows first, and of
-each only what is new.
+Markdown of rows that a client follows is rendered in a thread: newest rows first, and of each only
+what is new.
 """
 
 import json
@@ -18,18 +18,18 @@ from rookery.core.message import Message
 from rookery.manager.rendering.markdown_html import Cut, GrowingHtml, Rendered, rendered, units
 from rookery.manager.sessions.session_record import QueuedMessage, same_fields
 from rookery.manager.sessions.session_states import SessionState
-from rookery.manager.sessions.session_summary import SessionQuestion, ShownSession
+from rookery.manager.sessions.session_summary import SessionQuestion, SessionSummary
 from rookery.manager.shown_rows import InboxRow, MailRow, SessionRow
 from rookery.protocol.codec import ceiling
 
 SECONDS_AT_ONCE = 0.025
-"""Of work, after which what was made so far is told."""
+"""Seconds of work after which results are sent."""
 _one_at_a_time = anyio.CapacityLimiter(1)
 
 PROMPT_SHOWN = 500
 WORDS_SHOWN = 2_000
 LINES_SHOWN, LINE_SHOWN = 50, 500
-"""Of a log, and of each of its lines."""
+"""Lines of a log, and characters of a line."""
 _MARKDOWN = frozenset(
     ("text", "reasoning", "completion_result", "user_feedback", "condense_context")
 )
@@ -49,7 +49,7 @@ class RenderedRow(Struct, frozen=True):
 
 class RowLooks:
     def __init__(self, rows: Callable[[], Rows[Message]]) -> None:
-        """`rows` are those that the client has been told."""
+        """`rows` returns the rows that the client has."""
         self._rows = rows
         self._growing: dict[int, GrowingHtml] = {}
         self._unseen: set[int] = set()
@@ -57,12 +57,12 @@ class RowLooks:
         self._news = anyio.Event()
 
     def look_at(self, rows: Iterable[int]) -> None:
-        """Rows that came or changed, by their `ts`."""
+        """Queue rows that are new or changed, by their `ts`."""
         self._unseen.update(rows)
         self._news.set()
 
     async def made(self) -> list[RenderedRow]:
-        """Some more of it, once there is something to be made."""
+        """Wait for work and return the next rendered rows."""
         while not self._jobs:
             await self._news.wait()
             self._news = anyio.Event()
@@ -73,9 +73,9 @@ class RowLooks:
         return made
 
     def fitting(self, made: Iterable[RenderedRow]) -> list[dict[str, Any]]:
-        """The changes of rows that are still what it was made of."""
-        told = ((each, self._row(each.ts)) for each in made)
-        return [_change(each, row) for each, row in told if row and _is_of(each, row)]
+        """Changes for rows whose text is still what was rendered."""
+        pairs = ((each, self._row(each.ts)) for each in made)
+        return [_change(each, row) for each, row in pairs if row and _matches(each, row)]
 
     def _find_jobs(self) -> None:
         for ts in sorted(self._unseen):
@@ -96,28 +96,28 @@ class RowLooks:
         return None if position is None else rows[position]
 
 
-def session_row(shown: ShownSession) -> SessionRow:
+def session_row(shown: SessionSummary) -> SessionRow:
     record, view = shown.record, shown.view
     worktree = record.parallel_mode
-    told = {
+    fields = {
         **same_fields(record, SessionRow),
         **same_fields(shown, SessionRow),
         "name": record.name,
-        "prompt": _beginning(record.prompt, PROMPT_SHOWN),
+        "prompt": _shorten(record.prompt, PROMPT_SHOWN),
         "state": shown.session.state,
         "auto_approve": record.auto_approve if view.automatic is None else view.automatic,
         "failure": shown.session.failure,
         "mail": tuple(_mail_row(mail) for mail in shown.mail if mail.state != "sent"),
         "branch": worktree.branch if worktree else "",
-        "logs": tuple(_beginning(line, LINE_SHOWN) for line in record.logs[-LINES_SHOWN:]),
+        "logs": tuple(_shorten(line, LINE_SHOWN) for line in record.logs[-LINES_SHOWN:]),
     }
-    return SessionRow(**told)
+    return SessionRow(**fields)
 
 
 def inbox_row(question: SessionQuestion) -> InboxRow:
     row = question.row
     words = row.text if question.state is SessionState.COMPLETED else markdown_of(row)
-    told = {
+    fields = {
         **same_fields(row, InboxRow),
         **same_fields(question, InboxRow),
         "ask": row.ask or "",
@@ -125,11 +125,11 @@ def inbox_row(question: SessionQuestion) -> InboxRow:
         "html": rendered(words) if words else (),
         "images": len(row.images),
     }
-    return InboxRow(**told)
+    return InboxRow(**fields)
 
 
 def markdown_of(row: Message) -> str | None:
-    """The Markdown that a row says; None if it says none."""
+    """The Markdown in a row; None if it has none."""
     match row.ask or row.say:
         case "followup":
             return question_in(row.text)
@@ -140,7 +140,7 @@ def markdown_of(row: Message) -> str | None:
 
 
 def question_in(text: str | None) -> str | None:
-    """What a question says without the answers it offers. While it arrives it has none yet."""
+    """The text of a question without its suggestions. An incomplete one is not JSON yet."""
     try:
         said = json.loads(text or "")
     except (ValueError, RecursionError):
@@ -153,7 +153,7 @@ def question_in(text: str | None) -> str | None:
 
 
 def _work(jobs: list[_Job]) -> list[RenderedRow]:
-    """Of the first jobs, as many as can be done in so much time; one at least."""
+    """Do jobs for `SECONDS_AT_ONCE`, at least one."""
     end = time.monotonic() + SECONDS_AT_ONCE
     made: list[RenderedRow] = []
     for job in jobs:
@@ -163,14 +163,14 @@ def _work(jobs: list[_Job]) -> list[RenderedRow]:
     return made
 
 
-def _is_of(made: RenderedRow, row: Message) -> bool:
+def _matches(made: RenderedRow, row: Message) -> bool:
     return (markdown_of(row) or "").startswith(made.text)
 
 
 def _change(made: RenderedRow, row: Message) -> dict[str, Any]:
     look = made.rendered
     name = "html" if look.anew else "html_add"
-    # the answers that a question offers are said behind it, in the same text
+    # the row's text also holds the suggestions of a question
     upto = units(row.text or "") if row.ask == "followup" and not row.partial else look.upto
     return {"ts": made.ts, name: look.blocks, "html_upto": upto}
 
@@ -178,7 +178,7 @@ def _change(made: RenderedRow, row: Message) -> dict[str, Any]:
 def _mail_row(mail: QueuedMessage) -> MailRow:
     return MailRow(
         number=mail.number,
-        text=_beginning(mail.letter.text, WORDS_SHOWN),
+        text=_shorten(mail.letter.text, WORDS_SHOWN),
         images=len(mail.letter.images),
         state=mail.state,
         retries=mail.retries,
@@ -186,5 +186,5 @@ def _mail_row(mail: QueuedMessage) -> MailRow:
     )
 
 
-def _beginning(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"

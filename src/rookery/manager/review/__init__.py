@@ -1,5 +1,5 @@
-"""What a session or a worktree has changed: files, lines, and putting one file back.
+"""Changes of a session or worktree: files, lines, and reverting a file.
 
-`ReviewOperations` offers it as calls. It reads with hardened git and stores nothing in the
+`ReviewOperations` is the interface. It reads with hardened git and stores nothing in the
 repository.
 """

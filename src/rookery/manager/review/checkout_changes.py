@@ -1,9 +1,8 @@
-"""A checkout, the files in it that differ from its base, and how much that is.
+"""The files of a checkout that differ from its base, and statistics about them.
 
-Git is asked, but runs nothing that the repository names: see `worktree_git`. Files that are not
-tracked yet are added to a copy of the index, by their names only, so that git also finds renames
-among them; nothing is stored in the repository. `Statistics` is asked again and again, and counts
-only when something has changed.
+Git runs nothing that the repository names: see `worktree_git`. Untracked files are added to a copy
+of the index, by name only, so that git finds renames among them; nothing is stored in the
+repository. `Statistics` is called often, and counts only if something has changed.
 """
 
 import os
@@ -42,21 +41,21 @@ class Checkout(Struct, frozen=True, kw_only=True):
     project: Project
     git: Git
     name: str
-    """For references that keep something of it."""
+    """Used in references that save its files."""
     base: str
-    """The commit that it went on from; empty if there is none."""
+    """The commit it started from; empty if there is none."""
     parents: tuple[str, ...] = ()
-    """Commits that it may be ahead or behind of; the first counts."""
+    """Tips of the parent branch, on the remote and locally; ahead and behind refer to the first."""
     notes: tuple[str, ...] = ()
 
     @property
     def from_tree(self) -> str:
-        """What to compare with: the base, or nothing at all."""
-        return self.base or self.git.said("hash-object", "-t", "tree", "--stdin")
+        """The tree to compare with: the base, or the empty tree."""
+        return self.base or self.git.output("hash-object", "-t", "tree", "--stdin")
 
 
 class RawChange(Struct, frozen=True):
-    """A file that differs. `added` and `removed` are None where git counts no lines."""
+    """A changed file. `added` and `removed` are None if git counted no lines."""
 
     path: str
     kind: FileKind
@@ -64,9 +63,9 @@ class RawChange(Struct, frozen=True):
     old_mode: str
     new_mode: str
     old_id: str
-    """Of what git has; empty if there was nothing."""
+    """Object id of the old content; empty if there was none."""
     new_id: str
-    """Of what is staged; empty if what counts is the file itself."""
+    """Object id of the staged content; empty if the file on disk counts."""
     added: int | None = None
     removed: int | None = None
 
@@ -78,7 +77,7 @@ class RawChange(Struct, frozen=True):
 class RawChanges(Struct, frozen=True, kw_only=True):
     files: tuple[RawChange, ...]
     nested: tuple[str, ...]
-    """Folders that are repositories of their own and that git knows nothing of."""
+    """Folders that are untracked repositories."""
 
 
 class _Status(Struct, frozen=True):
@@ -87,15 +86,15 @@ class _Status(Struct, frozen=True):
 
 
 class Statistics:
-    """Remembers what was counted last of each worktree, by what git said of its state then."""
+    """Caches the statistics of each worktree, keyed by git's status output."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, WorktreeStats]] = {}
 
     def of(self, project: Project, worktree: Worktree) -> WorktreeStats:
-        """Raises `InTheWay` if the worktree is not there."""
+        """Raises `InTheWay` if the worktree is missing."""
         git = git_of(project, worktree)
-        seen = _seen(git, parents_of(project, worktree))
+        seen = _status(git, parents_of(project, worktree))
         fingerprint, stats = self._known.get(worktree.id, ("", WorktreeStats()))
         if fingerprint == seen.fingerprint:
             return stats
@@ -106,17 +105,17 @@ class Statistics:
 
 
 def checkout_of(project: Project, worktree: Worktree | None) -> Checkout:
-    """Of the project itself if there is no worktree. Raises `InTheWay` if it is not there."""
+    """The checkout of a worktree, or of the project. Raises `InTheWay` if it is missing."""
     if worktree is None:
         own = project.git.commit("@{upstream}")
-        return _based(project, project.git, "project", (own,) if own else ())
+        return _checkout(project, project.git, "project", (own,) if own else ())
     git = git_of(project, worktree)
     parents = parents_of(project, worktree) or (project.git.commit("HEAD"),)
-    return _based(project, git, worktree.branch.replace("/", "-") or worktree.id, parents)
+    return _checkout(project, git, worktree.branch.replace("/", "-") or worktree.id, parents)
 
 
 def parents_of(project: Project, worktree: Worktree) -> tuple[str, ...]:
-    """The tips of what it comes from: on its remote, and here."""
+    """Tips of its parent branch: on its remote, and local."""
     if not worktree.parent_branch:
         return ()
     names = [f"refs/heads/{worktree.parent_branch}"]
@@ -132,12 +131,12 @@ def raw_changes(checkout: Checkout, scope: GitScope) -> RawChanges:
             found = git.run(*_WORDS, "--cached").out
             return RawChanges(files=_sorted(_read(found, staged=True), _modules(git)), nested=())
         case "unstaged":
-            with _all_known(git) as (index, nested):
+            with _full_index(git) as (index, nested):
                 found = git.run(*_WORDS, variables=index).out
             return RawChanges(files=_sorted(_read(found, staged=False)), nested=nested)
         case "branch":
             tree = checkout.from_tree
-            with _all_known(git) as (index, nested):
+            with _full_index(git) as (index, nested):
                 found = git.run(*_WORDS, tree, variables=index).out
             files = _sorted(_read(found, staged=False), _modules(git, tree))
             return RawChanges(files=files, nested=nested)
@@ -149,7 +148,7 @@ def stats_of(
     counted = list(files)
     ahead, behind = _distance(checkout)
     if uncommitted is None:
-        uncommitted = _seen(checkout.git, ()).uncommitted
+        uncommitted = _status(checkout.git, ()).uncommitted
     return WorktreeStats(
         files=len(counted),
         added=sum(each.added or 0 for each in counted),
@@ -163,22 +162,22 @@ def stats_of(
 def _distance(checkout: Checkout) -> tuple[int, int]:
     if not checkout.parents:
         return 0, 0
-    said = checkout.git.ask(
+    output = checkout.git.ask(
         "rev-list", "--left-right", "--count", f"HEAD...{checkout.parents[0]}"
     ).text.split()
-    return (int(said[0]), int(said[1])) if len(said) == 2 else (0, 0)
+    return (int(output[0]), int(output[1])) if len(output) == 2 else (0, 0)
 
 
-def _seen(git: Git, parents: Iterable[str]) -> _Status:
-    said = git.run(*_STATUS).out
-    paths = list(_paths(said))
+def _status(git: Git, parents: Iterable[str]) -> _Status:
+    output = git.run(*_STATUS).out
+    paths = list(_paths(output))
     moments = "\0".join(_moment(git.folder / path) for path in paths)
-    parts = (said, moments.encode(), " ".join(parents).encode())
+    parts = (output, moments.encode(), " ".join(parents).encode())
     return _Status(sha256(b"\0".join(parts)).hexdigest(), len(paths))
 
 
-def _paths(said: bytes) -> Iterator[str]:
-    for row in said.split(b"\0"):
+def _paths(output: bytes) -> Iterator[str]:
+    for row in output.split(b"\0"):
         if words := _WORDS_BEFORE_PATH.get(row[:1]):
             yield os.fsdecode(row.split(b" ", words)[words])
 
@@ -191,7 +190,7 @@ def _moment(path: Path) -> str:
     return f"{there.st_ino} {there.st_size} {there.st_mtime_ns} {there.st_ctime_ns}"
 
 
-def _based(project: Project, git: Git, name: str, parents: tuple[str, ...]) -> Checkout:
+def _checkout(project: Project, git: Git, name: str, parents: tuple[str, ...]) -> Checkout:
     head = git.commit("HEAD")
     base = head
     if head and parents:
@@ -207,8 +206,8 @@ def _based(project: Project, git: Git, name: str, parents: tuple[str, ...]) -> C
 
 
 @contextmanager
-def _all_known(git: Git) -> Iterator[tuple[Mapping[str, str], tuple[str, ...]]]:
-    """An index that knows of all files that are not ignored, and what could not be put in it."""
+def _full_index(git: Git) -> Iterator[tuple[Mapping[str, str], tuple[str, ...]]]:
+    """Yield an index with all files that are not ignored, and the nested repositories."""
     others = git.names("ls-files", "-o", "--exclude-standard", "-z")
     nested = tuple(path.rstrip("/") for path in others if path.endswith("/"))
     files = [path for path in others if not path.endswith("/")]
@@ -221,16 +220,16 @@ def _all_known(git: Git) -> Iterator[tuple[Mapping[str, str], tuple[str, ...]]]:
 
 
 def _modules(git: Git, *tree: str) -> Iterator[RawChange]:
-    """Submodules as they are staged. None is looked into: that would be git in a folder whose
-    settings nobody has seen."""
-    # the last option counts, and with what is staged alone git visits none
-    said = git.run(*_MODULES, "--ignore-submodules=dirty", *tree).out
-    return (each for each in _read(said, staged=True) if each.is_module)
+    """Changes of submodules in the index. Their folders are not examined: git would use their
+    settings, which are not trusted."""
+    # the last option wins, and with --cached git enters no submodule
+    output = git.run(*_MODULES, "--ignore-submodules=dirty", *tree).out
+    return (each for each in _read(output, staged=True) if each.is_module)
 
 
-def _read(said: bytes, *, staged: bool) -> Iterator[RawChange]:
-    """Rows of files first, then rows of counts; each name ends with a NUL."""
-    words = iter([os.fsdecode(word) for word in said.split(b"\0")[:-1]])
+def _read(output: bytes, *, staged: bool) -> Iterator[RawChange]:
+    """Parse the output: rows of files, then rows of counts; each name ends with a NUL."""
+    words = iter([os.fsdecode(word) for word in output.split(b"\0")[:-1]])
     files: dict[str, RawChange] = {}
     counts: dict[str, tuple[str, str]] = {}
     for word in words:
@@ -239,7 +238,7 @@ def _read(said: bytes, *, staged: bool) -> Iterator[RawChange]:
             change = _file(about, words, staged=staged)
             if about[-1] != _IN_CONFLICT:
                 files[change.path] = change
-            else:  # git tells of it again, with what is in it
+            else:  # git reports it again, with its content
                 files.setdefault(change.path, change)
         else:
             added, removed, path = word.split("\t", 2)

@@ -1,6 +1,6 @@
-"""The files that differ, each in one line, and one of them line by line.
+"""The list of changed files, and the diff of one file.
 
-Files that a program has made are marked as such, and what is too large is named but not shown.
+Generated files are marked, and files that are too large are listed but not shown.
 """
 
 import os
@@ -44,15 +44,15 @@ _ENDINGS = (".min.js", ".min.css", ".min.mjs", ".js.map", ".css.map", ".snap", "
 _ATTRIBUTE = "linguist-generated"
 _SAYS_NO = (b"unspecified", b"unset", b"false")
 MOST_SHOWN = 20 * MIB
-"""Of the files of one review together; whatever comes later is only named."""
+"""Bytes of all files of a review; later files are only listed."""
 MOST_LISTED = 3000
 MOST_COUNTED = 100
-"""Files whose lines are counted here, because git was told not to."""
+"""Files whose lines are counted here, because attributes told git not to."""
 _LONGEST_LIST = 5
 
 
 class ListedFile(Struct, frozen=True):
-    """A file that differs, as it is shown and as it is."""
+    """A changed file, as shown and as git reports it."""
 
     shown: ChangedFile
     raw: RawChange
@@ -64,7 +64,7 @@ class ShownPicture(Struct, frozen=True, kw_only=True):
 
 
 class TextDiff(Struct, frozen=True, kw_only=True):
-    """A file with its lines as they are. The whole texts are there too: colours need them."""
+    """The diff of a file. Includes both whole texts, which highlighting needs."""
 
     file: ChangedFile
     lines: tuple[ChangedLine, ...] = ()
@@ -109,7 +109,7 @@ def listed(
 
 
 def find_change(checkout: Checkout, scope: GitScope, path: str) -> ListedFile:
-    """A file by its path as it is shown."""
+    """Find a changed file by its displayed path."""
     chosen = tuple(
         each for each in raw_changes(checkout, scope).files if visible(each.path) == path
     )
@@ -119,7 +119,7 @@ def find_change(checkout: Checkout, scope: GitScope, path: str) -> ListedFile:
 
 
 def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int) -> TextDiff:
-    """Of a file by its path as it is shown. Raises `InTheWay` if it does not differ."""
+    """Diff of a file by its displayed path. Raises `InTheWay` if it has no changes."""
     found = find_change(checkout, scope, path)
     old, new = old_side(checkout.git, found.raw), new_side(checkout, found.raw)
     if found.raw.is_module:
@@ -149,14 +149,14 @@ def diff_of_sides(
 
 
 def generated(checkout: Checkout, paths: Collection[str]) -> set[str]:
-    """Which of them are: by their names, or because the base says so. What the files here say
-    does not count: whoever changed them could hide other changes with that."""
+    """The generated files, by name or by an attribute in the base. Attributes in the checkout do
+    not count: an agent could use them to hide changes."""
     named = {path for path in paths if _looks_generated(path)}
     return named | _declared(checkout, [path for path in paths if path not in named])
 
 
 def digest_of(scope: GitScope, raw: RawChange, new: Side) -> str:
-    """Names exactly what is compared: another content, place or base has another one."""
+    """Digest of exactly what is compared; it changes with content, path and base."""
     parts = (scope, raw.path, raw.old_path, raw.old_mode, raw.old_id, new.mode, new.known_by)
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -208,7 +208,7 @@ def _shown(
 
 
 def _counts(checkout: Checkout, raw: RawChange, old: Side, new: Side) -> tuple[int, int]:
-    """Attributes can keep git from counting lines, but not us."""
+    """Line counts, also where attributes keep git from counting."""
     if raw.added is not None and raw.removed is not None:
         return raw.added, raw.removed
     either_lacks = any(side.is_there and side.data is None for side in (old, new))
@@ -222,7 +222,7 @@ def _counts(checkout: Checkout, raw: RawChange, old: Side, new: Side) -> tuple[i
 
 
 def _marked(checkout: Checkout) -> Iterator[str]:
-    """What is in conflict; and what git was told to overlook, so that it tells nobody of it."""
+    """Notes about conflicts, and about files whose changes git was told to ignore."""
     tagged = checkout.git.names("ls-files", "-v", "-z")
     conflicts = dict.fromkeys(visible(each[2:]) for each in tagged if each[0] == "M")
     hidden = [visible(each[2:]) for each in tagged if each[0] == "S" or each[0].islower()]
@@ -237,8 +237,7 @@ def _named(paths: list[str]) -> str:
 
 
 def _as_git_stores(git: Git, raw: RawChange, old: Side, new: Side) -> Side:
-    """Where attributes have git change line ends, a file is compared as git would store it, or
-    every line would differ."""
+    """Normalise line ends if attributes have git do so; otherwise every line would differ."""
     if not (old.data and new.data) or b"\r\n" in old.data or b"\r\n" not in new.data:
         return new
     asked = ("hash-object", "--stdin")

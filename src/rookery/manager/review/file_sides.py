@@ -1,8 +1,7 @@
-"""The two sides of a file that differs, and what became of its lines.
+"""The two sides of a changed file, and the diff of their lines.
 
-A side is read from git's store or from the checkout, as far as it is shown. Git compares the lines,
-because it is quick and never gives up. It is given two files in a folder of our own: no repository,
-no attributes and no settings have a say, so what is compared is what was read.
+A side is read from git or from the checkout, up to the size that is shown. Git diffs two temporary
+files in a folder of our own, so no repository, attributes or settings affect the result.
 """
 
 import errno
@@ -37,13 +36,13 @@ _KINDS: dict[int, LineKind] = {ord(" "): "same", ord("-"): "removed", ord("+"): 
 _DIFFERENT = 1
 LARGEST_SHOWN = 1 * MIB
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Those that a page draws without running anything."""
+"""Image types that a page can show without running anything."""
 _LOOKED_THROUGH = 8 * KIB
 
 
 class Side(Struct, frozen=True):
-    """`data` is None if it is too large to be shown, or was not there. `known_by` names exactly
-    this content."""
+    """One side of a change. `data` is None if it is missing or too large. `known_by` identifies
+    the content."""
 
     mode: str
     size: int
@@ -60,13 +59,13 @@ class Side(Struct, frozen=True):
 
     @property
     def picture(self) -> str:
-        """What kind of picture it is, if it is one to be shown."""
+        """Media type of an image that can be shown; empty otherwise."""
         facts = image_facts(self.data) if self.data and self.mode != LINK else None
         return facts.media_type if facts and facts.media_type in PICTURES else ""
 
 
 class HeldFile(Struct, frozen=True):
-    """What is in a file or link, and its kind and rights."""
+    """Content and mode of a file or link."""
 
     data: bytes
     mode: int = stat.S_IFREG | 0o644
@@ -78,8 +77,8 @@ class HeldFile(Struct, frozen=True):
 
 
 class ChangedLine(Struct, frozen=True):
-    """`data` is the line with its end, where it has one. Of a gap the numbers are those of the
-    first line that is left out, and `left_out` says how many are."""
+    """A line of a diff, with its line end if it has one. For a gap, the numbers are those of the
+    first line left out, and `left_out` is how many are."""
 
     kind: LineKind
     old: int | None
@@ -104,7 +103,7 @@ def old_side(git: Git, change: RawChange, *, read: bool = True) -> Side:
 
 
 def new_side(checkout: Checkout, change: RawChange, *, read: bool = True) -> Side:
-    """`read` if its bytes are wanted, rather than the moment of its last change."""
+    """The new side: with `read` its bytes, otherwise only its times."""
     if not change.new_mode:
         return NOTHING
     if change.new_id:
@@ -116,7 +115,7 @@ def new_side(checkout: Checkout, change: RawChange, *, read: bool = True) -> Sid
 
 
 def side_at(checkout: Checkout, path: str, *, read: bool) -> Side:
-    """A file as it lies there. No link is followed, neither it nor one on the way."""
+    """A file on disk, without following links in any part of the path."""
     *folders, name = path.split("/")
     try:
         with opened_folder(checkout.git.folder, folders) as folder:
@@ -137,14 +136,14 @@ def side_at(checkout: Checkout, path: str, *, read: bool) -> Side:
 def line_changes(
     program: str, old: bytes, new: bytes, *, context: int = 3
 ) -> tuple[ChangedLine, ...]:
-    """Nothing if the two are the same. `program` is the git to ask."""
+    """Diff two texts with git (`program`); empty if they are equal."""
     if old == new:
         return ()
-    said = _compared(program, old, new, max(0, min(context, MOST_CONTEXT)))
-    return tuple(_with_gaps(list(_lines(said)), _count(old)))
+    output = _run_diff(program, old, new, max(0, min(context, MOST_CONTEXT)))
+    return tuple(_with_gaps(list(_lines(output)), _count(old)))
 
 
-def _compared(program: str, old: bytes, new: bytes, context: int) -> bytes:
+def _run_diff(program: str, old: bytes, new: bytes, context: int) -> bytes:
     with tempfile.TemporaryDirectory(prefix="review-") as folder:
         (Path(folder) / "old").write_bytes(old)
         (Path(folder) / "new").write_bytes(new)
@@ -156,10 +155,9 @@ def _compared(program: str, old: bytes, new: bytes, context: int) -> bytes:
     return answer.out
 
 
-def _lines(said: bytes) -> Iterator[ChangedLine]:
-    """The lines of all hunks. Only the counts in a hunk's head say where it ends: a line can look
-    like anything."""
-    rows = said.split(b"\n")
+def _lines(output: bytes) -> Iterator[ChangedLine]:
+    """Parse the hunks. Only the counts in a header tell where its hunk ends."""
+    rows = output.split(b"\n")
     at = 0
     while at < len(rows):
         head = _HUNK.match(rows[at])
@@ -181,13 +179,13 @@ def _lines(said: bytes) -> Iterator[ChangedLine]:
 
 
 def _range(first: bytes, count: bytes | None) -> tuple[int, int]:
-    """The number of the first line, and how many there are. Of none, git names the one before."""
+    """First line and number of lines. For an empty range git gives the line before."""
     many = 1 if count is None else int(count)
     return int(first) + (many == 0), many
 
 
 def _with_gaps(lines: Sequence[ChangedLine], total: int) -> Iterator[ChangedLine]:
-    """With what is left out before, between and behind, of `total` old lines."""
+    """Insert gaps before, between and after the hunks; `total` is the number of old lines."""
     old = new = 1
     for line in lines:
         next_old, next_new = line.old or old, line.new or new
@@ -209,14 +207,14 @@ def _count(text: bytes) -> int:
 def _content(folder: int, name: str, status: os.stat_result) -> Content | None:
     try:
         return content_of(folder, name, status, LARGEST_SHOWN)
-    except PermissionError:  # it differs, but nobody can say how
+    except PermissionError:  # it differs, but cannot be read
         return None
 
 
 def _stored(git: Git, mode: str, known: str, *, read: bool) -> Side:
     if not read or not known:
         return Side(mode, 0, known)
-    size = int(git.said("cat-file", "-s", known))
+    size = int(git.output("cat-file", "-s", known))
     data = git.run("cat-file", "blob", known).out if size <= LARGEST_SHOWN else None
     return Side(mode, size, known, data)
 

@@ -1,7 +1,7 @@
-"""Everything a review can ask of a project's worktrees, each as one call, and reverting one file.
+"""All review operations on a project's worktrees, including reverting a file.
 
-Like `WorktreeOperations`: an obstacle is an answer, everything blocks, and the project must be
-trusted. A file is put back only if it is as the user saw it, and what it holds is kept first.
+As in `WorktreeOperations`, obstacles are returned, calls block, and the project must be trusted. A
+file is reverted only if it is as the user saw it, and its content is saved first.
 """
 
 import os
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from rookery import faults
 from rookery.checkpoints.file_restore import put_back
-from rookery.checkpoints.file_versions import proper, version_at
+from rookery.checkpoints.file_versions import path_parts, version_at
 from rookery.core.facts import Effect, Event, FilesChanged, FilesRestored, FileVersion
 from rookery.core.limits import MIB
 from rookery.core.undo_plan import folder_with, is_folder, is_leaf, is_unknown
@@ -48,7 +48,7 @@ from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeSt
 from rookery.manager.worktrees.checkout_files import LINK, PROGRAM
 from rookery.manager.worktrees.keep import keep_files
 from rookery.manager.worktrees.merge import demand_no_filter
-from rookery.manager.worktrees.operations import answered
+from rookery.manager.worktrees.operations import returns_obstacles
 from rookery.manager.worktrees.worktree_git import InTheWay
 from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Keep, Worktree
@@ -57,13 +57,12 @@ from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 
 MOST_FILES = 1000
-"""Of one step, which are shown."""
+"""Files shown of one step."""
 MOST_SHOWN = 20 * MIB
 
 
 class SessionFile(Struct, frozen=True, kw_only=True):
-    """A file before a session first changed it and after it last did; None where there was none,
-    or too much of it."""
+    """A file before and after a session's changes; None if it did not exist or is too large."""
 
     path: str
     old: HeldFile | None
@@ -83,7 +82,7 @@ class SessionFile(Struct, frozen=True, kw_only=True):
 
 
 def steps_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
-    """The checkpoints between which files changed, oldest first."""
+    """Checkpoints before and after each change of files, oldest first."""
     for event in events:
         match event.fact:
             case (
@@ -97,7 +96,7 @@ def steps_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
 async def session_files(
     snapshots: Snapshots, steps: Iterable[tuple[str, str]]
 ) -> tuple[SessionFile, ...]:
-    """Raises `StorageError` if a checkpoint is not there any more."""
+    """Files the steps changed. Raises `StorageError` if a checkpoint is gone."""
     first: dict[str, HeldFile | None] = {}
     last: dict[str, HeldFile | None] = {}
     large: set[str] = set()
@@ -120,13 +119,13 @@ async def session_files(
 
 
 def _has_other_content(effect: Effect) -> bool:
-    """Other rights alone, or a folder, are no content."""
+    """Whether file content changed, not only permissions or a folder."""
     versions = [each for each in (effect.before, effect.after) if each]
     return all(map(is_leaf, versions)) and len({each.blob for each in versions}) == len(versions)
 
 
 def review_of(program: str, files: Sequence[SessionFile]) -> Review:
-    """`program` is the git that compares, if there is one."""
+    """Review of a session's files. Without a git `program`, lines are not counted."""
     room = MOST_SHOWN
     shown: list[ChangedFile] = []
     for each in files:
@@ -191,7 +190,7 @@ class Reverted(Struct, frozen=True, kw_only=True):
 
 
 class ReviewOperations:
-    """Of one project. Where no worktree is given, the project itself is looked at."""
+    """Review operations on a project; without a worktree they use the project's own checkout."""
 
     def __init__(self, project: Path) -> None:
         self._folder = project
@@ -199,46 +198,46 @@ class ReviewOperations:
 
     @property
     def _project(self) -> Project:
-        """Found anew each time: what git must not run is looked up in its settings."""
+        """Created for each call: the programs to disable are read from the current git settings."""
         return Project(self._folder)
 
-    @answered
+    @returns_obstacles
     def changes(self, worktree: Worktree | None, scope: GitScope) -> Review:
         return changes_of(checkout_of(self._project, worktree), scope)
 
-    @answered
+    @returns_obstacles
     def diff(
         self, worktree: Worktree | None, scope: GitScope, path: str, *, context: int = 3
     ) -> TextDiff:
         checkout = checkout_of(self._project, worktree)
         return diff_of(checkout, scope, path, context=context)
 
-    @answered
+    @returns_obstacles
     def revert(self, worktree: Worktree | None, path: str, digest: str) -> Reverted:
         return revert(checkout_of(self._project, worktree), path, digest)
 
-    @answered
+    @returns_obstacles
     def revert_to(
         self, worktree: Worktree | None, path: str, *, now: HeldFile | None, then: HeldFile | None
     ) -> Reverted:
-        """A file to other bytes than those it holds."""
+        """Replace the content `now` of a file by `then`."""
         return revert_to(checkout_of(self._project, worktree), path, now=now, then=then)
 
-    @answered
+    @returns_obstacles
     def stats(self, worktree: Worktree) -> WorktreeStats:
         return self._statistics.of(self._project, worktree)
 
 
 def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
-    """A file by its path and the digest under which it was shown, which also says what it was
-    compared with. Raises `InTheWay` if it has changed since; then nothing was done."""
+    """Revert a file to what it was compared with, which its `digest` identifies. Raises
+    `InTheWay`, and does nothing, if it has changed since."""
     project = checkout.project
     with project.alone():
         scope, raw = _as_shown(checkout, path, digest)
         _demand_proper(raw)
         demand_no_filter(checkout.git, _places(raw))
         changes = list(_changes(checkout, raw))
-        # what was asked of git took time, and the file may have been saved meanwhile
+        # the file may have been saved while git ran
         if digest not in _digests(checkout, scope, raw):
             raise _changed_since(path)
         about = f"{path} before it was reverted"
@@ -252,15 +251,15 @@ def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
 def revert_to(
     checkout: Checkout, path: str, *, now: HeldFile | None, then: HeldFile | None
 ) -> Reverted:
-    """A file that is still what it should be `now`, which it is then not any more. None is no
-    file. Raises `InTheWay` if it is something else; then nothing was done."""
+    """Replace a file's content `now` by `then`; None is no file. Raises `InTheWay`, and does
+    nothing, if it holds something else."""
     root = checkout.git.folder
     if "\\" in path:
         raise InTheWay(
             Code.OUTSIDE, f"{path} may be written differently on disk; revert it yourself.", [path]
         )
     with checkout.project.alone():
-        names = proper(path)
+        names = path_parts(path)
         there = version_at(root, path, LARGEST) if names else None
         if names is None or not _holds(there, now):
             raise _changed_since(path)
@@ -282,7 +281,7 @@ def _holds(there: FileVersion | None, held: HeldFile | None) -> bool:
 
 
 def _rights(then: HeldFile, now: HeldFile | None, there: FileVersion | None) -> int:
-    """Those that the file has, unless they are among what has changed."""
+    """The file's current permissions, unless they are part of the change."""
     return there.mode if there and now and now.mode == then.mode else then.mode
 
 
@@ -291,7 +290,7 @@ def _blob(data: bytes) -> str:
 
 
 def _as_shown(checkout: Checkout, path: str, digest: str) -> tuple[GitScope, RawChange]:
-    """A file is shown by its bytes or, where there were too many, by the moment it was changed."""
+    """Find the change by its digest, of its bytes or, for a large file, of its times."""
     for scope in _UNDOABLE:
         for raw in raw_changes(checkout, scope).files:
             if visible(raw.path) == path and digest in _digests(checkout, scope, raw):
@@ -312,7 +311,7 @@ def _demand_proper(raw: RawChange) -> None:
     if raw.is_module:
         raise InTheWay(Code.NOT_KEPT, f"{raw.path} is a submodule; revert it with git.", [raw.path])
     for path in _places(raw):
-        if proper(path) is None:
+        if path_parts(path) is None:
             raise InTheWay(Code.OUTSIDE, f"{path!r} is not a path inside the worktree.", [path])
 
 
@@ -321,7 +320,7 @@ def _places(raw: RawChange) -> tuple[str, ...]:
 
 
 def _changes(checkout: Checkout, raw: RawChange) -> Iterator[Effect]:
-    """From what is there to what was, folders included."""
+    """Steps from the current state to the old one, including folders."""
     root = checkout.git.folder
     back = raw.old_path or raw.path
     for path in _places(raw):
@@ -341,7 +340,7 @@ def _changes(checkout: Checkout, raw: RawChange) -> Iterator[Effect]:
 
 
 def _old_version(raw: RawChange, now: FileVersion | None) -> FileVersion:
-    """With the rights that the file has, unless the mode is what has changed."""
+    """The old version with the current permissions, unless the mode has changed."""
     if raw.old_mode == LINK:
         return FileVersion(raw.old_id, stat.S_IFLNK)
     if now and stat.S_ISREG(now.mode) and raw.old_mode == raw.new_mode:
@@ -391,9 +390,9 @@ def _put(
 
 
 def _drop_empty(root: Path, path: str) -> None:
-    """Folders that held nothing else, from the innermost."""
+    """Remove parent folders that are empty, innermost first."""
     names = path.split("/")[:-1]
-    with suppress(OSError):  # something is in it, or it is gone
+    with suppress(OSError):  # not empty, or already gone
         while names:
             with opened_folder(root, names[:-1]) as folder:
                 os.rmdir(names[-1], dir_fd=folder)

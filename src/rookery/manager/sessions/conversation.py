@@ -1,7 +1,7 @@
-"""What is said between the manager and one process of a session, over the process's socket.
+"""The connection between the manager and one process of a session, over the process's socket.
 
-The connection may break and is made again for as long as the process lives; whatever is said
-twice because of that counts once, by the ids of tasks and messages.
+A lost connection is made again while the process lives. Messages may then be sent twice; the
+process recognises them by the ids of tasks and messages.
 """
 
 import time
@@ -29,7 +29,7 @@ from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected, RpcError
 
 SECONDS_TO_CONNECT = 5.0
-"""That an answer waits for a connection which was lost, or is not there yet."""
+"""Seconds an answer waits for a connection that was lost or is not there yet."""
 NOT_SENT = "The session's process does not answer. Nothing was sent; try again."
 NOT_CONFIRMED = (
     "The session's process did not confirm your answer. If it arrived, the question "
@@ -39,58 +39,56 @@ NOT_CONFIRMED = (
 
 class Timings(Struct, frozen=True, kw_only=True):
     creation: float = 30.0
-    """Until a process has announced its session."""
+    """Seconds for a process to announce its session."""
     cancel: float = 3.0
-    """Until a task that was cancelled says so; then its process is told to end."""
+    """Seconds for a task to confirm that it was cancelled; then its process gets SIGTERM."""
     end: float = 5.0
-    """Until a process that was told to end is made to."""
+    """Seconds between SIGTERM and SIGKILL."""
     silence: float = 15.0
-    """After which a process that works is asked whether it lives."""
+    """Seconds of silence after which a working process is pinged."""
     unresponsive: float = 60.0
-    """Of silence, after which a session is shown as unresponsive."""
+    """Seconds of silence after which a session is shown as unresponsive."""
     last_words: float = 1.0
-    """For what a process has said before it ended."""
+    """Seconds to read what a process sent before it ended."""
     answer: float = 10.0
-    """For a process to confirm an answer."""
+    """Seconds for a process to confirm an answer."""
     adoption: float = 5.0
-    """For a process of an earlier manager to answer, before anything is shown."""
+    """Seconds for an adopted process to answer before the list is shown."""
 
 
-FIRST_WAIT, LONGEST_WAIT = 0.02, 0.5
-"""Seconds between two tries to connect."""
+FIRST_WAIT, MAX_WAIT = 0.02, 0.5
+"""Seconds between two attempts to connect: the first wait and the longest."""
 
 
 class HandOver(Struct, frozen=True, kw_only=True):
-    """What a process is started with. Each letter has a number, and the first is `first`; a
-    `new_task` is opened with the first of them. One that is taken up `at_rest` is given nothing
-    and asks, until somebody answers, whether to go on."""
+    """What a process is started with. Messages are numbered from `first`. A `new_task` is opened
+    with the first of them. A process that is reopened `at_rest` gets no message and waits with
+    the question whether to resume."""
 
     new_task: bool
-    letters: tuple[UserMessage, ...]
+    messages: tuple[UserMessage, ...]
     first: int
     mode: str | None = None
     intent: str = ""
     at_rest: bool = False
     after: int = 0
-    """The last event of the task before it is taken up."""
+    """Sequence number of the task's last event before it is reopened."""
 
 
 class ConversationListener(Protocol):
-    """Who the conversation is for."""
+    def on_event(self, task: FollowedTask, event: Event) -> None: ...
 
-    def hear(self, task: FollowedTask, event: Event) -> None: ...
+    def on_handed_over(self) -> None:
+        """Called once the process has received what it was started with."""
 
-    def taken_over(self) -> None:
-        """The process has what it was started with."""
+    def next_message(self) -> QueuedMessage | None: ...
 
-    def waiting_mail(self) -> QueuedMessage | None: ...
+    def on_message_sent(self, queued: QueuedMessage) -> None: ...
 
-    def mail_sent(self, mail: QueuedMessage) -> None: ...
+    def on_message_refused(self, queued: QueuedMessage, problem: str) -> None: ...
 
-    def mail_refused(self, mail: QueuedMessage, problem: str) -> None: ...
-
-    def silent_for(self, seconds: float) -> None:
-        """So long nothing was heard and nothing answered; 0 once something is."""
+    def on_silence(self, seconds: float) -> None:
+        """Called with the seconds without any event or response; 0 once there is one."""
 
     def is_working(self) -> bool: ...
 
@@ -113,34 +111,34 @@ class SessionConversation:
         self._host: Host | None = None
         self._connected = anyio.Event()
         self._handed = anyio.Event()
-        self._mail = anyio.Event()
-        self._heard_at = time.monotonic()
+        self._new_messages = anyio.Event()
+        self._last_event_at = time.monotonic()
 
     @property
     def tasks(self) -> Sequence[FollowedTask]:
-        """The innermost last."""
+        """The followed tasks, the innermost last."""
         return tuple(self._tasks.values())
 
-    async def run(self, *, lives: Callable[[], bool]) -> bool:
-        """Until the task is over, or the process does not live any more; whether the task is.
-        Raises what the process refuses to begin with."""
+    async def run(self, *, is_alive: Callable[[], bool]) -> bool:
+        """Follow the process until it is gone or its task is over; return whether the task is.
+        Raises the error with which the process refuses to open the task."""
         wait = FIRST_WAIT
-        while lives():
+        while is_alive():
             with suppress(Disconnected, SettingsError, RpcError):
                 async with host_at(self._socket) as host:
                     wait = FIRST_WAIT
-                    await self._talk(host)
+                    await self._run_connection(host)
                     return True
             self._lose_connection()
             await anyio.sleep(wait)
-            wait = min(LONGEST_WAIT, wait * 1.5)
+            wait = min(MAX_WAIT, wait * 1.5)
         return False
 
     async def connected(self) -> None:
         await self._connected.wait()
 
     async def handed_over(self) -> None:
-        """Waits until the process has what it was started with."""
+        """Wait until the process has received what it was started with."""
         await self._handed.wait()
 
     @property
@@ -151,19 +149,19 @@ class SessionConversation:
         return self._host
 
     async def answer(self, order: AnswerOrder, terms: Terms) -> None:
-        """Raises `CommandRejected` if nobody waits for it any more, or something else is asked."""
-        with anyio.move_on_after(SECONDS_TO_CONNECT):  # it may just be being found again
+        """Answer a question. Raises `CommandRejected` if it was already answered or has changed."""
+        with anyio.move_on_after(SECONDS_TO_CONNECT):  # it may be reconnecting
             await self._connected.wait()
         task, row = self._question(order.ask_ts)
         if terms.digest not in (None, row.digest):
             raise CommandRejected(NOT_AS_SHOWN)
-        await self._say(
+        await self._send(
             Answer(
                 task_id=task.task_id,
                 ask_id=row.ask_id,
                 reply=order.reply,
-                text=order.letter.text,
-                images=images_of(order.letter),
+                text=order.message.text,
+                images=images_of(order.message),
                 digest=row.digest,
                 always=terms.always,
                 choice=terms.choice,
@@ -171,18 +169,18 @@ class SessionConversation:
         )
 
     async def cancel(self) -> None:
-        await self._say(Cancel(task_id=self._root.task_id))
+        await self._send(Cancel(task_id=self._root.task_id))
 
-    def wake_for_mail(self) -> None:
-        self._mail.set()
+    def wake_for_messages(self) -> None:
+        self._new_messages.set()
 
-    async def _talk(self, host: Host) -> None:
+    async def _run_connection(self, host: Host) -> None:
         if self._hand_over:
-            await self._begin(host, self._hand_over)
+            await self._open_task(host, self._hand_over)
         self._host = host
         self._connected.set()
-        self._note_handing()
-        self._note_life()
+        self._note_handed_over()
+        self._note_alive()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._deliver, host)
@@ -192,12 +190,12 @@ class SessionConversation:
         finally:
             self._host, self._connected = None, anyio.Event()
 
-    async def _begin(self, host: Host, given: HandOver) -> None:
+    async def _open_task(self, host: Host, given: HandOver) -> None:
         task_id = self._root.task_id
         if not given.new_task:
             await host.send(ReopenTask(task_id=task_id))
             return
-        prompt = given.letters[0] if given.letters else UserMessage()
+        prompt = given.messages[0] if given.messages else UserMessage()
         images = images_of(prompt)
         opening = OpenTask(task_id=task_id, text=prompt.text, images=images)
         if given.mode:
@@ -210,15 +208,15 @@ class SessionConversation:
         for began in task.children.values():
             group.start_soon(self._follow_child, host, began, group)
         if task is self._root:
-            await self._hand(host)
+            await self._send_hand_over(host)
         async with aclosing(events_of(host, task)) as events:
             async for event in events:
-                self._note_life()
-                self._listener.hear(task, event)
+                self._note_alive()
+                self._listener.on_event(task, event)
                 if isinstance(event.fact, ChildBegan):
                     group.start_soon(self._follow_child, host, event.fact, group)
                 if task is self._root:
-                    await self._hand(host)
+                    await self._send_hand_over(host)
 
     async def _follow_child(self, host: Host, began: ChildBegan, group: TaskGroup) -> None:
         child = self._tasks.get(began.task_id)
@@ -227,74 +225,74 @@ class SessionConversation:
         await self._follow(host, child, group)
         self._tasks.pop(began.task_id, None)
 
-    async def _hand(self, host: Host) -> None:
-        """Give the process what it was started with, as soon as it can take it."""
+    async def _send_hand_over(self, host: Host) -> None:
+        """Send the process what it was started with, as soon as it can accept it."""
         if not (given := self._hand_over) or not self._root.view.seq:
             return
-        ask, is_taken_up = self._root.view.open_ask, self._root.reopened_at > given.after
-        waits = is_taken_up and ask is not None and ask.ask in RESUMING
+        ask, is_reopened = self._root.view.open_ask, self._root.reopened_at > given.after
+        waits = is_reopened and ask is not None and ask.ask in RESUMING
         if given.new_task:
-            await self._speak_all(host, given, after=1)
+            await self._send_messages(host, given, after=1)
         elif ask and waits and not given.at_rest:
-            first = given.letters[0] if given.letters else None
-            with suppress(CommandRejected):  # somebody else was quicker: we are told what they said
-                await host.send(_resumption(self._root.task_id, ask, first, given.first))
+            first = given.messages[0] if given.messages else None
+            with suppress(CommandRejected):  # another client was first; its answer arrives
+                await host.send(_resume_answer(self._root.task_id, ask, first, given.first))
             return
-        elif is_taken_up and (
+        elif is_reopened and (
             answer := self._root.resumed_with
-        ):  # before we were cut off, or by somebody else
-            ours = bool(given.letters) and answer.message_id == message_id_of(given.first)
-            await self._speak_all(host, given, after=int(ours))
+        ):  # before the connection broke, or by another client
+            ours = bool(given.messages) and answer.message_id == message_id_of(given.first)
+            await self._send_messages(host, given, after=int(ours))
         elif not waits:
             return
         self._hand_over = None
-        self._note_handing()
-        self._listener.taken_over()
+        self._note_handed_over()
+        self._listener.on_handed_over()
 
-    def _note_handing(self) -> None:
+    def _note_handed_over(self) -> None:
         if not self._hand_over:
             self._handed.set()
 
-    async def _speak_all(self, host: Host, given: HandOver, *, after: int) -> None:
-        for number, letter in list(enumerate(given.letters, given.first))[after:]:
-            if letter:
-                await host.send(self._speech(number, letter))
+    async def _send_messages(self, host: Host, given: HandOver, *, after: int) -> None:
+        for number, message in list(enumerate(given.messages, given.first))[after:]:
+            if message:
+                await host.send(self._speak_command(number, message))
 
     async def _deliver(self, host: Host) -> None:
-        """One at a time, in their order, and only to a process that has begun."""
+        """Send queued messages one at a time, in order, once the task is open."""
         while True:
-            while not self._hand_over and (mail := self._listener.waiting_mail()):
+            while not self._hand_over and (queued := self._listener.next_message()):
                 try:
-                    await host.send(self._speech(mail.number, mail.letter))
+                    await host.send(self._speak_command(queued.number, queued.letter))
                 except CommandRejected as error:
-                    # one that is ending takes nothing any more: then it is for the next process
+                    # an ending process refuses messages; wait, so that they go to the next one
                     await anyio.sleep(self._timings.last_words)
-                    self._listener.mail_refused(mail, str(error))
+                    self._listener.on_message_refused(queued, str(error))
                 else:
                     kp("manager.delivered")
-                    self._listener.mail_sent(mail)
-            await self._mail.wait()
-            self._mail = anyio.Event()
+                    self._listener.on_message_sent(queued)
+            await self._new_messages.wait()
+            self._new_messages = anyio.Event()
 
     async def _watch_silence(self, host: Host) -> None:
         while True:
             await anyio.sleep(self._timings.silence)
-            quiet = time.monotonic() - self._heard_at
+            quiet = time.monotonic() - self._last_event_at
             if quiet < self._timings.silence or not self._listener.is_working():
                 continue
             with anyio.move_on_after(self._timings.unresponsive - self._timings.silence) as late:
                 await host.query(AskAbout())
             if late.cancelled_caught:
-                self._listener.silent_for(time.monotonic() - self._heard_at)
+                self._listener.on_silence(time.monotonic() - self._last_event_at)
             else:
-                self._note_life()
+                self._note_alive()
 
-    def _speech(self, number: int, letter: UserMessage) -> Speak:
+    def _speak_command(self, number: int, message: UserMessage) -> Speak:
         return Speak(
             task_id=self._root.task_id,
             message_id=message_id_of(number),
-            text=letter.text,
-            images=images_of(letter),
+            text=message.text,
+            images=images_of(message),
         )
 
     def _question(self, ask_ts: int) -> tuple[FollowedTask, Message]:
@@ -304,7 +302,7 @@ class SessionConversation:
                 return task, row
         raise CommandRejected("That question was already answered.")
 
-    async def _say(self, command: Answer | Cancel) -> None:
+    async def _send(self, command: Answer | Cancel) -> None:
         if not self._host:
             raise CommandRejected(NOT_SENT)
         try:
@@ -312,26 +310,26 @@ class SessionConversation:
         except Disconnected as error:
             raise CommandRejected(NOT_CONFIRMED) from error
 
-    def _note_life(self) -> None:
-        self._heard_at = time.monotonic()
-        self._listener.silent_for(0)
+    def _note_alive(self) -> None:
+        self._last_event_at = time.monotonic()
+        self._listener.on_silence(0)
 
     def _lose_connection(self) -> None:
         for task in self._tasks.values():
-            task.forget_news()
-        quiet = time.monotonic() - self._heard_at
+            task.drop_transient()
+        quiet = time.monotonic() - self._last_event_at
         if quiet >= self._timings.unresponsive:
-            self._listener.silent_for(quiet)
+            self._listener.on_silence(quiet)
 
 
-def _resumption(task_id: str, ask: Message, letter: UserMessage | None, number: int) -> Answer:
-    """With words it may be given again, by who does not know that it was: therefore the number."""
+def _resume_answer(task_id: str, ask: Message, message: UserMessage | None, number: int) -> Answer:
+    """A message is numbered, because a restarted manager may send the same answer twice."""
     return Answer(
         task_id=task_id,
         ask_id=ask.ask_id,
-        reply="message" if letter else "yes",
-        text=letter.text if letter else "",
-        images=images_of(letter) if letter else (),
+        reply="message" if message else "yes",
+        text=message.text if message else "",
+        images=images_of(message) if message else (),
         digest=ask.digest,
-        message_id=message_id_of(number) if letter else "",
+        message_id=message_id_of(number) if message else "",
     )

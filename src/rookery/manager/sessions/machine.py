@@ -1,7 +1,7 @@
 """The state machine: a session and an event give the next session, and orders for its process.
 
-First the guard: an event of a dead process changes nothing, and neither does history. Then the
-table says which state follows, and one small function per kind of event what changes beside it.
+Events of a dead process and repeated history are dropped first. The transition table in
+`session_states` gives the next state; one function per kind of event makes the other changes.
 """
 
 from msgspec import Struct
@@ -51,9 +51,9 @@ from rookery.manager.sessions.session_failures import (
     ENDS_PROCESS,
     Failure,
     failure_of_ask,
-    failure_of_beginning,
     failure_of_exit,
     failure_of_process,
+    failure_of_start,
     failure_of_timeout,
 )
 from rookery.manager.sessions.session_states import (
@@ -72,7 +72,7 @@ class MachineStep(Struct, frozen=True):
 
     @property
     def answer(self) -> AnswerOrder | None:
-        """The answer that it gives, if it gives one."""
+        """The answer among the orders, if there is one."""
         return next((order for order in self.orders if isinstance(order, AnswerOrder)), None)
 
     @property
@@ -81,29 +81,28 @@ class MachineStep(Struct, frozen=True):
 
 
 def advance(session: Session, event: Event) -> Session:
-    """The session after an event."""
     return step(session, event).session
 
 
 def step(session: Session, event: Event) -> MachineStep:
-    """The session after an event, and what its supervisor has to do."""
+    """Return the session after an event, and the orders for its supervisor."""
     if isinstance(event, ProcessEvent) and is_dead(session, event):
         return MachineStep(session)
     if isinstance(event, AgentMessage):
         if is_history(session, event):
             return MachineStep(session)
         if session.stop_requested and not resumes(event):
-            return MachineStep(unheard(session, event))
-    if comes_too_late(session, event):
-        return _too_late(session, event)
+            return MachineStep(ignore_after_stop(session, event))
+    if is_late(session, event):
+        return _handle_late(session, event)
     signal = signal_of(session, event)
     if cell(signal, session.state).rule is TransitionRule.IGNORE:
         return MachineStep(session)
-    return _delivering(_acted(session, event, signal))
+    return _deliver_outbox(_apply(session, event, signal))
 
 
-def taken_up(session: Session) -> Session:
-    """A session that rests and gets a process, which is only to be at hand: it does not go on."""
+def reopened(session: Session) -> Session:
+    """An idle session that gets a process without resuming work, for example to answer queries."""
     return replace(
         settled(session),
         state=SessionState.PAUSED if session.state in WAITING else session.state,
@@ -115,83 +114,83 @@ def taken_up(session: Session) -> Session:
     )
 
 
-def lost(session: Session) -> Session:
-    """A session that waits for the user, and whose process the system has ended, as it does at a
-    shutdown. Its question stays, as if nobody had seen the end."""
+def lost_process(session: Session) -> Session:
+    """A session that waits for the user and whose process was ended by a system shutdown. It
+    keeps its question: the exit is not recorded."""
     return replace(session, process_open=False, last_exit=None)
 
 
-def _too_late(session: Session, event: Event) -> MachineStep:
-    """Text is queued, whatever it was meant for; anything else is worth nothing any more."""
+def _handle_late(session: Session, event: Event) -> MachineStep:
+    """Queue a late text, even if it was meant as an answer; ignore anything else."""
     if isinstance(event, SendEvent):
-        return _delivering(_queued(session, event))
+        return _deliver_outbox(_queue(session, event))
     return MachineStep(session)
 
 
-def _acted(session: Session, event: Event, signal: Signal) -> MachineStep:
-    """What the event changes in a state that does not ignore it."""
+def _apply(session: Session, event: Event, signal: Signal) -> MachineStep:
+    """Apply an event that the state does not ignore."""
     match event:
         case StartEvent():
-            return _started(session, _letter(event))
+            return _start(session, _message_of(event))
         case SendEvent():
-            return _sent(session, event, signal)
+            return _send(session, event, signal)
         case ApproveEvent(text=text):
-            return _answered(session, "yes", UserMessage(text=text))
+            return _answer(session, "yes", UserMessage(text=text))
         case RejectEvent(text=text):
-            return _answered(session, "no", UserMessage(text=text))
+            return _answer(session, "no", UserMessage(text=text))
         case AutoApproved():
-            return MachineStep(_at(SessionState.STREAMING, settled(session)))
+            return MachineStep(_enter(SessionState.STREAMING, settled(session)))
         case ResumeEvent(text=text) if text:
-            return _carried_on(session, "message", UserMessage(text=text))
+            return _continue(session, "message", UserMessage(text=text))
         case ResumeEvent() | RetryEvent():
-            return _carried_on(session, "yes", UserMessage())
+            return _continue(session, "yes", UserMessage())
         case CancelEvent():
-            return _cancelled(session)
+            return _cancel(session)
         case SessionCreated(session_id=session_id):
-            return _announced(session, session_id, signal)
+            return _announce(session, session_id, signal)
         case AgentAsked() if signal is not Signal.ACTIVITY:
-            return _asked(session, ask_of(event), signal)
+            return _ask(session, ask_of(event), signal)
         case AgentMessage():
-            return MachineStep(_spoke(session, event, signal))
+            return MachineStep(_on_message(session, event, signal))
         case CreationTimeout(text=text):
-            return _ended(session, failure_of_timeout(text))
+            return _end_failed(session, failure_of_timeout(text))
         case ProcessError(text=text):
-            return MachineStep(_closed(session, signal, failure_of_process(text)))
+            return MachineStep(_close(session, signal, failure_of_process(text)))
         case ProcessExit(code=code, signal=by):
             left = replace(session, last_exit=LastExit(code=code, signal=by))
-            return MachineStep(_closed(left, signal, _failure_of_end(session, event)))
+            return MachineStep(_close(left, signal, _exit_failure(session, event)))
     raise TypeError(f"{type(event).__name__} is not an event of a session.")
 
 
-def _failure_of_end(session: Session, event: ProcessExit) -> Failure:
-    """One that ended before it began has said why."""
+def _exit_failure(session: Session, event: ProcessExit) -> Failure:
+    """A process that failed before it opened its task has written the reason to its log."""
     if event.clean:
         return EARLY_EXIT
     if event.text.strip() and not session.saw_session_created:
-        return failure_of_beginning(event.code, event.text)
+        return failure_of_start(event.code, event.text)
     return failure_of_exit(event.code, event.signal)
 
 
 def _target(session: Session, signal: Signal) -> SessionState:
-    """The state the table leads to."""
+    """The next state according to the table."""
     found = cell(signal, session.state)
     created, requested = session.saw_session_created, session.saw_api_req_started
     match found.rule:
         case TransitionRule.GO:
-            held = True
+            holds = True
         case TransitionRule.IF_C_ELSE_STAY | TransitionRule.IF_C_ELSE_DEFER:
-            held = created
+            holds = created
         case TransitionRule.IF_A_ELSE_STAY:
-            held = requested
+            holds = requested
         case TransitionRule.IF_C_ELSE_ERROR:
             return found.to if found.to and created else SessionState.ERROR
         case TransitionRule.IGNORE | TransitionRule.STAY | TransitionRule.NEVER:
-            held = False
-    return found.to if found.to and held else session.state
+            holds = False
+    return found.to if found.to and holds else session.state
 
 
-def _at(state: SessionState, session: Session, failure: Failure | None = None) -> Session:
-    """In a state, with what it does not keep left behind."""
+def _enter(state: SessionState, session: Session, failure: Failure | None = None) -> Session:
+    """Move the session to a state and drop what that state does not keep."""
     if state is not SessionState.CREATING and session.deferred_ask:
         session = settled(session)
     if state is SessionState.STOPPED:
@@ -199,75 +198,75 @@ def _at(state: SessionState, session: Session, failure: Failure | None = None) -
     return replace(session, state=state, failure=failure)
 
 
-def _started(session: Session, letter: UserMessage) -> MachineStep:
+def _start(session: Session, message: UserMessage) -> MachineStep:
     generation = session.generation + 1
-    letters = (letter,)
+    messages = (message,)
     fresh = Session(
         session_id=session.session_id,
         state=SessionState.CREATING,
         generation=generation,
         process_open=True,
         answered_ask_ts=settled(session).answered_ask_ts,
-        outbox=letters,
-        handed=len(letters),
+        outbox=messages,
+        handed=len(messages),
     )
-    return MachineStep(fresh, (StartTask(generation=generation, letters=letters),))
+    return MachineStep(fresh, (StartTask(generation=generation, messages=messages),))
 
 
-def _sent(session: Session, event: SendEvent, signal: Signal) -> MachineStep:
+def _send(session: Session, event: SendEvent, signal: Signal) -> MachineStep:
     if cell(signal, session.state).rule is TransitionRule.STAY:
-        return _queued(session, event)
-    return _carried_on(session, "message", _letter(event))
+        return _queue(session, event)
+    return _continue(session, "message", _message_of(event))
 
 
-def _queued(session: Session, event: SendEvent) -> MachineStep:
-    return MachineStep(replace(session, outbox=(*session.outbox, _letter(event))))
+def _queue(session: Session, event: SendEvent) -> MachineStep:
+    return MachineStep(replace(session, outbox=(*session.outbox, _message_of(event))))
 
 
-def _letter(event: StartEvent | SendEvent) -> UserMessage:
+def _message_of(event: StartEvent | SendEvent) -> UserMessage:
     return UserMessage(text=event.text, images=event.images)
 
 
-def _delivering(done: MachineStep) -> MachineStep:
-    """What waits in the outbox goes to the engine as soon as the process takes input."""
+def _deliver_outbox(done: MachineStep) -> MachineStep:
+    """Send the outbox to the engine if the process accepts input."""
     after = done.session
     takes_input = after.process_open and after.saw_session_created and not after.stop_requested
     if not after.outbox or not takes_input:
         return done
-    orders = (*done.orders, Deliver(letters=after.outbox))
+    orders = (*done.orders, Deliver(messages=after.outbox))
     return MachineStep(replace(after, outbox=()), orders)
 
 
-def _carried_on(session: Session, reply: Reply, letter: UserMessage) -> MachineStep:
-    """Goes on with the process if it waits for such an answer, and with a new one if not. Yes
-    to a result would end the task, so only words go on from there."""
+def _continue(session: Session, reply: Reply, message: UserMessage) -> MachineStep:
+    """Answer the running process if it waits for such an answer, otherwise start a new one.
+    "yes" to a result would end the task, so a completed session continues only with a message."""
     pending = session.pending_ask
     waits = pending is not None and (reply == "message" or _takes_yes(pending))
     if waits and (session.process_open or session.state in WAITING):
-        return _answered(session, reply, letter)
-    return _respawned(session, letter)
+        return _answer(session, reply, message)
+    return _respawn(session, message)
 
 
 def _takes_yes(ask: PendingAsk) -> bool:
     return ask.resumes or ask.signal is Signal.ASK_FAILURE
 
 
-def _answered(session: Session, reply: Reply, letter: UserMessage) -> MachineStep:
+def _answer(session: Session, reply: Reply, message: UserMessage) -> MachineStep:
     if not (pending := session.pending_ask):
         return MachineStep(session)
     if not session.process_open:
-        again = AnswerAgain(ask_ts=pending.ts, reply=reply, letter=letter)
-        done = _respawned(session, UserMessage())
+        again = AnswerAgain(ask_ts=pending.ts, reply=reply, message=message)
+        done = _respawn(session, UserMessage())
         return MachineStep(done.session, (*done.orders, again))
-    going = replace(settled(session), stop_requested=False)
-    answer = AnswerOrder(ask_ts=pending.ts, reply=reply, letter=letter)
-    return MachineStep(_at(SessionState.STREAMING, going), (answer,))
+    running = replace(settled(session), stop_requested=False)
+    answer = AnswerOrder(ask_ts=pending.ts, reply=reply, message=message)
+    return MachineStep(_enter(SessionState.STREAMING, running), (answer,))
 
 
-def _respawned(session: Session, letter: UserMessage) -> MachineStep:
+def _respawn(session: Session, message: UserMessage) -> MachineStep:
     generation = session.generation + 1
-    letters = (*session.outbox, letter) if letter else session.outbox
-    going = replace(
+    messages = (*session.outbox, message) if message else session.outbox
+    running = replace(
         settled(session),
         generation=generation,
         process_open=True,
@@ -275,23 +274,23 @@ def _respawned(session: Session, letter: UserMessage) -> MachineStep:
         saw_api_req_started=False,
         stop_requested=False,
         last_exit=None,
-        outbox=letters,
-        handed=len(letters),
+        outbox=messages,
+        handed=len(messages),
     )
-    order = Respawn(generation=generation, letters=letters)
-    return MachineStep(_at(SessionState.STREAMING, going), (order,))
+    order = Respawn(generation=generation, messages=messages)
+    return MachineStep(_enter(SessionState.STREAMING, running), (order,))
 
 
-def _cancelled(session: Session) -> MachineStep:
-    stopped = _at(SessionState.STOPPED, session)
+def _cancel(session: Session) -> MachineStep:
+    stopped = _enter(SessionState.STOPPED, session)
     if not session.process_open:
         return MachineStep(stopped)
-    unborn = session.state is SessionState.CREATING
-    return MachineStep(stopped, (Terminate() if unborn else CancelOrder(),))
+    is_creating = session.state is SessionState.CREATING
+    return MachineStep(stopped, (Terminate() if is_creating else CancelOrder(),))
 
 
-def _announced(session: Session, session_id: str, signal: Signal) -> MachineStep:
-    """Takes the id, and applies what was deferred. What the process was given has arrived."""
+def _announce(session: Session, session_id: str, signal: Signal) -> MachineStep:
+    """Accept the id and apply a deferred ask. The process has the messages it was started with."""
     session = replace(
         session,
         session_id=session_id or session.session_id,
@@ -300,11 +299,11 @@ def _announced(session: Session, session_id: str, signal: Signal) -> MachineStep
         handed=0,
     )
     if deferred := session.deferred_ask:
-        return _asked(replace(session, deferred_ask=None), deferred, deferred.signal)
+        return _ask(replace(session, deferred_ask=None), deferred, deferred.signal)
     return MachineStep(replace(session, state=_target(session, signal)))
 
 
-def _asked(session: Session, ask: PendingAsk, signal: Signal) -> MachineStep:
+def _ask(session: Session, ask: PendingAsk, signal: Signal) -> MachineStep:
     found = cell(signal, session.state)
     if found.rule is TransitionRule.IF_C_ELSE_DEFER and not session.saw_session_created:
         return MachineStep(replace(session, deferred_ask=ask))
@@ -313,13 +312,13 @@ def _asked(session: Session, ask: PendingAsk, signal: Signal) -> MachineStep:
         session = replace(session, completion_text=ask.text)
     asking = replace(session, pending_ask=ask, deferred_ask=None)
     if failure and (session.state is SessionState.CREATING or failure.kind in ENDS_PROCESS):
-        return _ended(asking, failure)
+        return _end_failed(asking, failure)
     if session.state is SessionState.STOPPED:
         return MachineStep(asking)
-    return MachineStep(_at(_target(session, signal), asking, failure))
+    return MachineStep(_enter(_target(session, signal), asking, failure))
 
 
-def _spoke(session: Session, event: AgentMessage, signal: Signal) -> Session:
+def _on_message(session: Session, event: AgentMessage, signal: Signal) -> Session:
     if isinstance(event, SayCheckpointSaved):
         return session
     session = settled(session)
@@ -327,31 +326,31 @@ def _spoke(session: Session, event: AgentMessage, signal: Signal) -> Session:
         session = replace(session, saw_api_req_started=True)
     if isinstance(event, SayCompletionResult):
         session = replace(session, completion_text=event.text)
-    return _at(_target(session, signal), session)
+    return _enter(_target(session, signal), session)
 
 
-def _ended(session: Session, failure: Failure) -> MachineStep:
-    """Failed so that its process has to go."""
-    failed = replace(_at(SessionState.ERROR, session, failure), process_open=False)
+def _end_failed(session: Session, failure: Failure) -> MachineStep:
+    """Fail the session and end its process."""
+    failed = replace(_enter(SessionState.ERROR, session, failure), process_open=False)
     return MachineStep(failed, (Terminate(),))
 
 
-def _closed(session: Session, signal: Signal, failure: Failure) -> Session:
-    """Without its process. What failed first is what the user is told."""
+def _close(session: Session, signal: Signal, failure: Failure) -> Session:
+    """Record that the process is gone. The first failure is the one that is shown."""
     target = _target(session, signal)
-    gone = replace(session, process_open=False)
+    closed = replace(session, process_open=False)
     if target is not SessionState.ERROR:
-        return gone if target is session.state else _at(target, gone)
-    return _at(target, gone, session.failure or failure)
+        return closed if target is session.state else _enter(target, closed)
+    return _enter(target, closed, session.failure or failure)
 
 
 def is_dead(session: Session, event: ProcessEvent) -> bool:
-    """Whether this is of a process that is not listened to. Its messages belong nowhere."""
+    """Whether the event is from a process that is no longer followed."""
     return event.generation != session.generation or not session.process_open
 
 
 def is_history(session: Session, event: AgentMessage) -> bool:
-    """Told before what is open now; or an ask that is over, told again."""
+    """Whether the message is older than the open ask, or repeats an ask that was answered."""
     if _blocks(event) and is_answered(event.ts, session.answered_ask_ts):
         return True
     if not (open_ask := session.open_ask):
@@ -368,17 +367,17 @@ def resumes(event: AgentMessage) -> bool:
     return isinstance(event, AgentAsked) and ask_of(event).resumes
 
 
-def unheard(session: Session, event: AgentMessage) -> Session:
-    """A message after a stop moves nothing, but no ask it makes or outdates is open later."""
+def ignore_after_stop(session: Session, event: AgentMessage) -> Session:
+    """Ignore a message that comes after a stop, but settle any ask that it makes or supersedes."""
     if isinstance(event, SayCheckpointSaved):
         return session
     session = settled(session)
     return replace(session, answered_ask_ts=event.ts) if _blocks(event) else session
 
 
-def comes_too_late(session: Session, event: Event) -> bool:
-    """Whether this is an answer, but not to what is asked now, or a timer that is not needed any
-    more. Text of which nobody said what it answers is no answer."""
+def is_late(session: Session, event: Event) -> bool:
+    """Whether this is an answer to another question than the open one, or an expired timer. Text
+    without an `ask_ts` does not answer a question."""
     pending = session.pending_ask.ts if session.pending_ask else None
     match event:
         case ApproveEvent() | RejectEvent() | AutoApproved():

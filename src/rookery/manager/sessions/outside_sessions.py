@@ -1,9 +1,9 @@
-"""Sessions of a project that its manager does not know: started without one, or lost from its list.
+"""Sessions of a project that its manager does not run: started without one, or lost from its list.
 
-The store of tasks says which sessions there are; the manager adds what it knows of those it runs.
+The task store says which sessions exist; the manager adds what it knows about those it runs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import anyio
@@ -22,36 +22,36 @@ from rookery.manager.sessions.session_folders import (
 from rookery.manager.sessions.session_record import SessionRecord, label_of
 from rookery.manager.sessions.session_states import SessionState, SessionStatus
 from rookery.manager.sessions.session_store import SessionStore
-from rookery.manager.sessions.stored_session import found_again, rebuilt
+from rookery.manager.sessions.stored_session import rebuild_session, recovered_record
 from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
-async def taken_in(
+async def adopted_record(
     folder: SessionFolder,
     launch: SessionLaunch,
-    wish: SessionOptions,
+    options: SessionOptions,
     tasks: StoredTasks,
     known: SessionRecord | None,
 ) -> SessionRecord:
-    """The record of a session for a task that is stored already. It starts now, unless it is
-    `known` from the store."""
-    # a log may be long
-    if not (found := await anyio.to_thread.run_sync(found_again, folder, launch, tasks)):
+    """The record for a task that is already stored. Raises `CommandRejected` if there is none.
+    Its start time is now, unless it is `known` from the store."""
+    # a journal may be long
+    if not (found := await anyio.to_thread.run_sync(recovered_record, folder, launch, tasks)):
         raise CommandRejected(f"No stored session {folder.session_id}.")
-    wished = record_of(wish, folder.session_id)
+    new = record_of(options, folder.session_id)
     return replace(
         found,
-        label=wished.label or found.label,
-        renamed=wished.renamed,
-        start_time=(known or wished).start_time,
+        label=new.label or found.label,
+        renamed=new.renamed,
+        start_time=(known or new).start_time,
         status=known.status if known else found.status,
-        parallel_mode=wish.parallel_mode,
-        worktree_id=wish.worktree_id,
+        parallel_mode=options.parallel_mode,
+        worktree_id=options.worktree_id,
     )
 
 
 def complete_list(store: SessionStore, folders: SessionFolders, tasks: StoredTasks) -> None:
-    """Finish removals that were interrupted, and find sessions that only have a folder."""
+    """Finish interrupted removals, and add sessions that have a folder but are not on the list."""
     for record in store.all():
         if tasks.is_hidden(record.session_id):
             store.remove(record.session_id)
@@ -60,7 +60,7 @@ def complete_list(store: SessionStore, folders: SessionFolders, tasks: StoredTas
         if folder.session_id in known:
             continue
         removed = tasks.is_hidden(folder.session_id)
-        if not removed and (lost := found_again(folder, launch, tasks)):
+        if not removed and (lost := recovered_record(folder, launch, tasks)):
             store.put(lost)
         elif removed or folder.mark() is None:
             folder.remove()  # of a session that was removed, or never started
@@ -74,29 +74,35 @@ class OutsideSessions:
         self._tasks = tasks
         self.records: dict[str, SessionRecord] = {}
         self.deleted: frozenset[str] = frozenset()
-        """Sessions of the manager whose journal was deleted. They are not listed."""
+        """Managed sessions whose journal was deleted. They are not listed."""
+        self.elsewhere: frozenset[str] = frozenset()
+        """Managed sessions that another process works on."""
         self._sizes: dict[str, int] = {}
-        """Of the journals of sessions that rest, when they were read last."""
+        """Journal sizes of idle sessions when they were last read."""
         self.lock = anyio.Lock()
-        """Held while the store is read, or a session of it changes hands."""
+        """Held while the store is read or a session is adopted or removed."""
 
-    async def refresh(self, known: Iterable[SessionRecord]) -> set[str]:
-        """Read the store again; gives the ids of sessions that changed."""
+    async def refresh(
+        self, known: Sequence[SessionRecord], sessions: Iterable[SupervisedSession]
+    ) -> set[str]:
+        """Read the store again and return the ids of sessions that changed."""
         async with self.lock:
             before, self.records = self.records, await anyio.to_thread.run_sync(self._read)
             gone = frozenset(each.session_id for each in known if is_deleted(each, self._tasks))
-            changed = set(gone ^ self.deleted)
-            self.deleted = gone
+            elsewhere = frozenset(each.id for each in sessions if self._is_elsewhere(each))
+            changed = set(gone ^ self.deleted | elsewhere ^ self.elsewhere)
+            self.deleted, self.elsewhere = gone, elsewhere
         ids = before.keys() | self.records.keys()
         return changed | {each for each in ids if before.get(each) != self.records.get(each)}
 
     def listed(self, known: Iterable[SessionRecord]) -> dict[str, SessionRecord]:
-        """These and the known ones, by their ids."""
+        """These records and the known ones, by session id."""
         every = {**self.records, **{each.session_id: each for each in known}}
         return {id: each for id, each in every.items() if id not in self.deleted}
 
-    def wish(self, session_id: str) -> SessionOptions | None:
-        """How one of these continues, unless a process works on it: asking, as where it began."""
+    def options_for(self, session_id: str) -> SessionOptions | None:
+        """Options to continue one of these sessions: in the project, asking for approval. None
+        if there is no such session or a process works on it."""
         found = self.records.get(session_id)
         if not found or self._tasks.in_use(session_id):
             return None
@@ -104,16 +110,24 @@ class OutsideSessions:
         return SessionOptions(prompt=found.prompt, workspace=workspace, auto_approve=False)
 
     async def catch_up(self, session: SupervisedSession) -> None:
-        """Read what a terminal has added to a session since it was read or heard here."""
+        """Read what a terminal has added to the session's journal since it was last read here."""
+        if not self._tasks.in_use(session.id):
+            self.elsewhere -= {session.id}
         known, size = session.root.view.seq, self._tasks.size(session.id)
-        if not known or _runs(session) or self._sizes.get(session.id) == size:
+        if not known or _has_process(session) or self._sizes.get(session.id) == size:
             return
-        stored = await session.recollection.task(session.id)
+        stored = await session.history.task(session.id)
         self._sizes[session.id] = size
-        if stored and stored.view.seq > known and not _runs(session):
-            session.root.become(stored)
-            session.session = rebuilt(session.record, session.stored_ask, alive=False)
-            session.keep()
+        if stored and stored.view.seq > known and not _has_process(session):
+            session.root.replace_with(stored)
+            record = replace(session.record, status=SessionStatus.RUNNING)  # its journal decides
+            session.session = rebuild_session(record, session.stored_ask, alive=False)
+            session.save()
+
+    def _is_elsewhere(self, session: SupervisedSession) -> bool:
+        stored = self.records.get(session.id)
+        works = stored is not None and stored.state is SessionState.STREAMING
+        return works and not _has_process(session)
 
     def drop(self, session_id: str) -> None:
         self.records.pop(session_id, None)
@@ -146,7 +160,7 @@ class OutsideSessions:
         )
 
 
-def _runs(session: SupervisedSession) -> bool:
+def _has_process(session: SupervisedSession) -> bool:
     return session.keeper.has_process or session.session.process_open
 
 
@@ -155,6 +169,6 @@ def busy(session_id: str) -> CommandRejected:
 
 
 def is_deleted(record: SessionRecord, tasks: StoredTasks) -> bool:
-    """Whether it has started, and its journal was deleted since. One that runs is not deleted."""
-    begun = record.announced and not record.process_open
-    return begun and not tasks.exists(record.session_id)
+    """Whether the session was started and its journal deleted since. Never true while it runs."""
+    has_started = record.announced and not record.process_open
+    return has_started and not tasks.exists(record.session_id)

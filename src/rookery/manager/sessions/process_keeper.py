@@ -1,4 +1,8 @@
-"""Keeps the process of a session: at most one, from its start or its adoption to its end."""
+"""Keeps the process of a session: at most one, from its start or adoption to its end.
+
+`_one_process` is held from the start of a process until it is gone, so that two processes never
+write to one task.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
@@ -32,20 +36,18 @@ from rookery.protocol.codec import Host
 
 
 class Owner(ConversationListener, Protocol):
-    """The session that the process is for."""
-
     root: FollowedTask
     session: Session
 
-    def take(self, event: Event) -> None: ...
+    def apply(self, event: Event) -> None: ...
 
     def hand_over(self, mark: ProcessMark) -> HandOver: ...
 
-    async def recall(self) -> None:
-        """Reads what is stored of it, unless it was read or heard."""
+    async def load_history(self) -> None:
+        """Read the stored task, unless it was read or received already."""
 
     def obstacle(self) -> str | None:
-        """Why no process of it can be started now, if so."""
+        """Why no process can be started now, or None."""
 
     def is_stored(self) -> bool: ...
 
@@ -54,11 +56,11 @@ class Owner(ConversationListener, Protocol):
     def note(self, lines: Sequence[str]) -> None: ...
 
     def keeps_question(self, tasks: Sequence[FollowedTask]) -> bool:
-        """Whether it waits for the user, and still does now that the system has ended its
-        process, which had these tasks."""
+        """Whether the session still waits for the user after a system shutdown ended its
+        process. `tasks` are those the process had."""
 
-    def gone(self) -> None:
-        """Its process is."""
+    def on_process_gone(self) -> None:
+        """Called when the process is gone."""
 
     async def until(self, holds: Callable[[], bool]) -> None: ...
 
@@ -87,8 +89,8 @@ class ProcessKeeper:
         return self._process is not None and not self._process.is_gone
 
     @property
-    def may_retire(self) -> bool:
-        """There is a process, and nobody has told it to end."""
+    def can_retire(self) -> bool:
+        """Whether there is a process that is not being ended already."""
         return self._process is not None and not (self._process.is_gone or self._process.ending)
 
     @property
@@ -97,45 +99,44 @@ class ProcessKeeper:
 
     @property
     def is_listening(self) -> bool:
-        """What the process says is heard, or is about to be."""
+        """Whether events of a process are received, or are about to be."""
         return self._conversation is not None
 
     @property
     def is_at_rest(self) -> bool:
-        """The process was started only to be at hand."""
+        """Whether the process was started without resuming work."""
         return self._process is not None and self._process.mark.at_rest
 
     @property
     def tasks(self) -> Sequence[FollowedTask]:
-        """The session's task and those that work for it now."""
+        """The session's task and its running sub-tasks."""
         return self._conversation.tasks if self._conversation else (self._owner.root,)
 
     def launch(self, generation: int, *, at_rest: bool = False) -> None:
-        """Start a process of this generation, once one of an earlier generation is gone."""
+        """Start a process of this generation, once that of an earlier generation is gone."""
         self._group.start_soon(self._launch, generation, at_rest)
 
-    def adopt(self, mark: ProcessMark, *, heard: bool) -> None:
-        """A process of an earlier manager is listened to again, or ended if nobody wants it."""
+    def adopt(self, mark: ProcessMark, *, follow: bool) -> None:
+        """Follow a process of an earlier manager again, or end it if it is not to `follow`."""
         process = self._process = SessionProcess(mark)
-        if not heard:
-            self._group.start_soon(self._see_off, process)
+        if not follow:
+            self._group.start_soon(self._end_unwanted, process)
             return
         announced = self._owner.session.saw_session_created
         given = None if announced else self._owner.hand_over(mark)
         self._begin_conversation(given)
-        self._group.start_soon(self._take_up, process, given)
+        self._group.start_soon(self._follow_adopted, process, given)
 
     async def host(self) -> Host | None:
-        """The process to talk to, once it has what it was started with; None if there is none, or
-        it does not get that far in time."""
+        """The process's host once its task is open; None without a process, or after a timeout."""
         if not (self._conversation and self._process):
             return None
         with anyio.move_on_after(self._timings.answer):
-            await _first_of(self._conversation.handed_over, self._process.gone)
+            await _first_of(self._conversation.handed_over, self._process.wait)
         return self._conversation.host if self._conversation else None
 
     async def answer(self, answer: AnswerOrder, terms: Terms) -> None:
-        """Raises `CommandRejected` if nobody waits for that, `Disconnected` if it was not sent."""
+        """Raises `CommandRejected` if the question is not open, `Disconnected` if not sent."""
         if not self._conversation:
             raise CommandRejected("The session's process has ended. Try again.")
         with anyio.move_on_after(self._timings.answer):
@@ -151,38 +152,38 @@ class ProcessKeeper:
             self.retire()
 
     def retire(self) -> None:
-        """End its process, whatever it does."""
+        """End the process, whatever it is doing."""
         if self._process and not self._process.is_gone:
             self._process.ending = True
             self._group.start_soon(self._end, self._process)
 
-    def wake_for_mail(self) -> None:
+    def wake_for_messages(self) -> None:
         if self._conversation:
-            self._conversation.wake_for_mail()
+            self._conversation.wake_for_messages()
 
     async def has_answered(self) -> bool:
-        """Whether an adopted process answers or is gone, which is waited for a moment."""
+        """Wait a moment and return whether an adopted process answers or is gone."""
         if not (self._conversation and self._process):
             return True
         with anyio.move_on_after(self._timings.adoption):
-            await _first_of(self._conversation.connected, self._process.gone)
+            await _first_of(self._conversation.connected, self._process.wait)
             return True
         return False
 
     async def _launch(self, generation: int, at_rest: bool) -> None:
         self.retire()
         async with self._one_process:
-            await self._owner.recall()
+            await self._owner.load_history()
             session = self._owner.session
             if session.generation != generation or not session.process_open:
                 return
             if session.stop_requested and not at_rest:
-                self._owner.take(never_run(generation))
+                self._owner.apply(not_started_exit(generation))
                 return
             try:
                 process = self._process = self._start(generation, at_rest=at_rest)
             except StorageError as error:
-                self._owner.take(ProcessError(generation=generation, text=str(error)))
+                self._owner.apply(ProcessError(generation=generation, text=str(error)))
                 return
             given = self._owner.hand_over(process.mark)
             self._begin_conversation(given)
@@ -208,116 +209,116 @@ class ProcessKeeper:
 
     def _begin_conversation(self, given: HandOver | None) -> None:
         root = self._owner.root
-        root.forget_news()
+        root.drop_transient()
         new_task = given is not None and given.new_task
-        root.listen_to(self._owner.session.generation, new_task=new_task)
+        root.follow_process(self._owner.session.generation, new_task=new_task)
         self._conversation = SessionConversation(
             self._folder.socket, root, self._owner, self._timings, given
         )
 
-    async def _take_up(self, process: SessionProcess, given: HandOver | None) -> None:
+    async def _follow_adopted(self, process: SessionProcess, given: HandOver | None) -> None:
         async with self._one_process:
-            if self._owner.session.stop_requested:  # and it may never have been told
+            if self._owner.session.stop_requested:  # the stop may not have reached it
                 self.cancel(process.mark.generation)
             await self._serve(process, given)
 
-    async def _see_off(self, process: SessionProcess) -> None:
+    async def _end_unwanted(self, process: SessionProcess) -> None:
         async with self._one_process, anyio.create_task_group() as group:
             group.start_soon(process.watch)
             await self._end(process)
-            self._owner.gone()
+            self._owner.on_process_gone()
 
     async def _serve(self, process: SessionProcess, given: HandOver | None) -> None:
-        """Listens to a process until it is gone, and says how it went."""
+        """Follow a process until it is gone, then report its end."""
         conversation = self._conversation
         assert conversation
-        talk = _ProcessTalk()
+        talk = _TalkState()
         async with anyio.create_task_group() as group:
             group.start_soon(self._converse, conversation, process, talk)
             if given:
-                group.start_soon(self._time_creation, process)
-            how = await process.watch()
+                group.start_soon(self._watch_creation, process)
+            end = await process.watch()
             with anyio.move_on_after(self._timings.last_words):
                 await talk.over.wait()
             group.cancel_scope.cancel()
         self._conversation = None
-        self._owner.silent_for(0)
-        ended_by_system = how.is_shutdown and not process.ending
+        self._owner.on_silence(0)
+        ended_by_system = end.is_shutdown and not process.ending
         if not (ended_by_system and self._owner.keeps_question(conversation.tasks)):
-            self._report(process, how, task_is_over=talk.task_is_over)
-        self._owner.gone()
+            self._report(process, end, task_is_over=talk.task_is_over)
+        self._owner.on_process_gone()
 
-    def _report(self, process: SessionProcess, how: ProcessEnd, *, task_is_over: bool) -> None:
-        """One that was ended because its task was over has ended well."""
-        complaints: tuple[str, ...] = ()
+    def _report(self, process: SessionProcess, end: ProcessEnd, *, task_is_over: bool) -> None:
+        """Report the exit; ending a process whose task is over counts as a clean exit."""
+        log_tail: tuple[str, ...] = ()
         if task_is_over:
-            how = ProcessEnd(code=0)
+            end = ProcessEnd(code=0)
         elif not process.ending:
-            complaints = self._folder.complaints()
-            self._owner.note(complaints)
-        self._owner.take(
+            log_tail = self._folder.log_tail()
+            self._owner.note(log_tail)
+        self._owner.apply(
             ProcessExit(
                 generation=process.mark.generation,
-                code=how.code,
-                signal=how.signal,
+                code=end.code,
+                signal=end.signal,
                 requested=process.ending and not task_is_over,
-                text="\n".join(complaints),
+                text="\n".join(log_tail),
             )
         )
 
     async def _converse(
-        self, conversation: SessionConversation, process: SessionProcess, talk: "_ProcessTalk"
+        self, conversation: SessionConversation, process: SessionProcess, talk: "_TalkState"
     ) -> None:
-        """A process whose task is over, or that refuses what it is for, is of no use."""
+        """Run the conversation and end the process when its task is over or it refuses the task."""
         generation, failure = process.mark.generation, ""
         try:
-            talk.task_is_over = await conversation.run(lives=lambda: not process.is_gone)
+            talk.task_is_over = await conversation.run(is_alive=lambda: not process.is_gone)
             failure = self._owner.root.failed_with
         except RookeryError as error:
             failure = str(error)
         finally:
             talk.over.set()
         if failure:
-            self._owner.take(ProcessError(generation=generation, text=failure))
+            self._owner.apply(ProcessError(generation=generation, text=failure))
         await self._end(process)
 
-    async def _time_creation(self, process: SessionProcess) -> None:
+    async def _watch_creation(self, process: SessionProcess) -> None:
         await anyio.sleep(self._timings.creation)
         session, generation = self._owner.session, process.mark.generation
         if session.saw_session_created:
             return
-        said = "\n".join(self._folder.complaints())
+        log = "\n".join(self._folder.log_tail())
         if session.state is SessionState.CREATING:
-            self._owner.take(CreationTimeout(generation=generation, text=said))
+            self._owner.apply(CreationTimeout(generation=generation, text=log))
             return
-        text = f"The agent did not open the session in time. Retry. {said}"
-        self._owner.take(ProcessError(generation=generation, text=text))
+        text = f"The agent did not open the session in time. Retry. {log}"
+        self._owner.apply(ProcessError(generation=generation, text=text))
         await self._end(process)
 
     async def _cancel(self, generation: int) -> None:
-        """Asked first; a process that does not confirm is ended."""
+        """Ask the process to cancel; end it if it does not confirm in time."""
         with anyio.move_on_after(self._timings.cancel):
-            if await self._has_confirmed():
+            if await self._confirms_cancel():
                 return
         if self._owner.session.generation == generation and self._owner.session.stop_requested:
             self.retire()
 
-    async def _has_confirmed(self) -> bool:
+    async def _confirms_cancel(self) -> bool:
         try:
             if conversation := self._conversation:
-                await conversation.handed_over()  # which would make it go on afterwards
-                if not self._is_resting():
+                await conversation.handed_over()  # a later hand-over would resume it
+                if not self._is_idle():
                     await conversation.cancel()
-            await self._owner.until(lambda: self._is_resting() or not self._is_stopping())
-        except RookeryError:  # it cannot be asked, so it is made to
+            await self._owner.until(lambda: self._is_idle() or not self._is_stopping())
+        except RookeryError:  # it cannot be asked, so it is ended
             return False
         return True
 
     def _is_stopping(self) -> bool:
         return self._owner.session.stop_requested and self._owner.session.process_open
 
-    def _is_resting(self) -> bool:
-        """Not if it was told to go on and has not said yet that it does."""
+    def _is_idle(self) -> bool:
+        """Whether the task is over or offers to be resumed, and that offer was not accepted yet."""
         view, answered = self._owner.root.view, self._owner.session.answered_ask_ts
         ask = view.open_ask
         offers = ask is not None and ask.ask in RESUMING and not is_answered(ask.ts, answered)
@@ -339,14 +340,12 @@ async def _first_of(*waits: Callable[[], Awaitable[None]]) -> None:
             group.start_soon(wait_for, one)
 
 
-class _ProcessTalk:
-    """How far a conversation has come."""
-
+class _TalkState:
     def __init__(self) -> None:
         self.over = anyio.Event()
         self.task_is_over = False
 
 
-def never_run(generation: int) -> ProcessExit:
-    """The end of a process that did not begin."""
+def not_started_exit(generation: int) -> ProcessExit:
+    """The exit event of a process that was never started."""
     return ProcessExit(generation=generation, code=0, requested=True)

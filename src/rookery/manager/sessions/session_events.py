@@ -1,8 +1,8 @@
-"""What the state machine of a session works on: events in, the session itself, orders out.
+"""The values of the state machine: events in, the session itself, orders out.
 
-An event from a process names the generation of that process, so that a late word of an old one is
-recognised. An answer names its ask, so that a late click answers no other. An order is what the
-supervisor has to do toward the process.
+An event of a process carries the generation of that process, so that late events of an old one are
+recognised. An answer names its ask, so that a late click cannot answer another one. An order tells
+the supervisor what to do with the process.
 """
 
 from typing import TypeAlias
@@ -20,14 +20,14 @@ from rookery.manager.sessions.session_states import (
 
 
 class StartEvent(Struct, frozen=True, kw_only=True):
-    """The prompt goes to a new process as a new task."""
+    """Send the prompt to a new process as a new task."""
 
     text: str = ""
     images: tuple[str, ...] = ()
 
 
 class SendEvent(Struct, frozen=True, kw_only=True):
-    """Text of the user. It answers an open question only if it was written to answer it."""
+    """Text of the user. It answers an open question only if `ask_ts` names that question."""
 
     text: str
     images: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class RetryEvent(Struct, frozen=True, kw_only=True):
 
 
 class ProcessEvent(Struct, frozen=True, kw_only=True):
-    """Something that belongs to one process of the session."""
+    """An event of one process of the session."""
 
     generation: int
 
@@ -67,7 +67,7 @@ class SessionCreated(ProcessEvent, frozen=True, kw_only=True):
 
 
 class AgentMessage(ProcessEvent, frozen=True, kw_only=True):
-    """Something the agent said or asked; `ts` names the message, later ones have a larger one."""
+    """Something the agent said or asked. `ts` identifies the message and only grows."""
 
     ts: int
 
@@ -77,7 +77,7 @@ class ApiReqStarted(AgentMessage, frozen=True, kw_only=True):
 
 
 class ActivityEvent(AgentMessage, frozen=True, kw_only=True):
-    """Anything that is said or asked of which only this matters: the agent works."""
+    """Any other message: it only shows that the agent works."""
 
 
 class SayCompletionResult(AgentMessage, frozen=True, kw_only=True):
@@ -96,7 +96,7 @@ class AgentAsked(AgentMessage, frozen=True, kw_only=True):
 
 
 class AskAnswered(AgentMessage, frozen=True, kw_only=True):
-    """The ask of this `ts` was answered, by whomever."""
+    """The ask of this `ts` was answered, by any client."""
 
 
 class AutoApproved(ProcessEvent, frozen=True, kw_only=True):
@@ -104,20 +104,19 @@ class AutoApproved(ProcessEvent, frozen=True, kw_only=True):
 
 
 class CreationTimeout(ProcessEvent, frozen=True, kw_only=True):
-    """The process has not announced its session in time; `text` is what it complained of."""
+    """The process has not announced its session in time; `text` is the end of its log."""
 
     text: str = ""
 
 
 class ProcessError(ProcessEvent, frozen=True, kw_only=True):
-    """The process could not be started or cannot be talked to any more."""
+    """The process could not be started, or the connection to it failed for good."""
 
     text: str
 
 
 class ProcessExit(ProcessEvent, frozen=True, kw_only=True):
-    """The process is gone; `requested` if the manager itself ended it, as when it quits. `text` is
-    what it complained of."""
+    """The process is gone. `requested`: the manager ended it. `text` is the end of its log."""
 
     code: int | None = 0
     signal: int | None = None
@@ -151,7 +150,7 @@ Event: TypeAlias = (
 
 
 class UserMessage(Struct, frozen=True, kw_only=True):
-    """Text of the user, with its pictures as data URIs or paths."""
+    """Text of the user, with images as data URIs or paths."""
 
     text: str = ""
     images: tuple[str, ...] = ()
@@ -161,48 +160,48 @@ class UserMessage(Struct, frozen=True, kw_only=True):
 
 
 class StartTask(Struct, frozen=True, kw_only=True):
-    """Start a process of this generation and give it the letters as a new task."""
+    """Start a process of this generation and give it the messages as a new task."""
 
     generation: int
-    letters: tuple[UserMessage, ...]
+    messages: tuple[UserMessage, ...]
 
 
 class Respawn(Struct, frozen=True, kw_only=True):
-    """Start a process of this generation that takes the session up again, as a new task if none
-    was stored yet, and give it the letters to go on with. One of an earlier generation that
-    still runs is ended first: two must never write to one task."""
+    """Start a process of this generation that resumes the session with these messages. It opens
+    a new task if none is stored yet. A running process of an earlier generation is ended first:
+    two must never write to one task."""
 
     generation: int
-    letters: tuple[UserMessage, ...]
+    messages: tuple[UserMessage, ...]
 
 
 class AnswerOrder(Struct, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
-    letter: UserMessage
+    message: UserMessage
 
 
 class AnswerAgain(Struct, frozen=True, kw_only=True):
-    """The process that asked is gone, and its approval would be worth nothing. Give this answer to
-    the next one, if that asks the very same."""
+    """Give this answer to the next process, if it asks the identical question. The process that
+    asked is gone, and an approval is only valid in the process that asked."""
 
     ask_ts: int
     reply: Reply
-    letter: UserMessage
+    message: UserMessage
 
 
 class Deliver(Struct, frozen=True, kw_only=True):
-    """Queue these on the engine, in this order."""
+    """Queue these messages on the engine, in this order."""
 
-    letters: tuple[UserMessage, ...]
+    messages: tuple[UserMessage, ...]
 
 
 class CancelOrder(Struct, frozen=True, kw_only=True):
-    """Ask the process to cancel its task; press harder if it does not."""
+    """Ask the process to cancel its task; end the process if it does not."""
 
 
 class Terminate(Struct, frozen=True, kw_only=True):
-    """End the process; nothing it still says counts."""
+    """End the process and ignore anything it still sends."""
 
 
 Order: TypeAlias = (
@@ -232,17 +231,16 @@ class LastExit(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """An ask is either pending, or deferred until the session is announced, or settled: then
-    `answered_ask_ts` is not older than it. No ask is ever forgotten in another way, which is
-    why the stored messages and this one number tell what is still open.
-    """
+    """The state of one session. An ask is pending, deferred until the session is announced, or
+    settled (then `answered_ask_ts` is at least its `ts`). There is no other way to drop an ask,
+    so the stored messages and this one number say which ask is still open."""
 
     session_id: str = ""
     state: SessionState = SessionState.IDLE
     generation: int = 0
     process_open: bool = False
-    """Whether the process of this generation is listened to. It is not after it exited, failed,
-    or was ended because the session failed; only another generation is listened to again."""
+    """Whether the process of this generation is followed. False for good after it exited or
+    failed, or was ended because the session failed."""
     saw_session_created: bool = False
     saw_api_req_started: bool = False
     pending_ask: PendingAsk | None = None
@@ -252,9 +250,9 @@ class Session(Struct, frozen=True, kw_only=True):
     completion_text: str = ""
     stop_requested: bool = False
     outbox: tuple[UserMessage, ...] = ()
-    """What the user said and no process is known to have. It survives a failed start."""
+    """Messages that no process is known to have. They survive a failed start."""
     handed: int = 0
-    """How many of these the process was started with. It has them once it announces itself."""
+    """How many of them the process was started with. It has them once it announces itself."""
     last_exit: LastExit | None = None
 
     @property
@@ -283,19 +281,19 @@ _SIGNALS: dict[type[object], Signal] = {
 
 
 def settled(session: Session) -> Session:
-    """With no ask open: it was answered, here or elsewhere, or nobody will answer it."""
+    """The session without an open ask: it was answered, or can no longer be answered."""
     if not (ask := session.open_ask):
         return session
     return replace(session, pending_ask=None, deferred_ask=None, answered_ask_ts=ask.ts)
 
 
 def is_answered(ask_ts: int, answered_ask_ts: int | None) -> bool:
-    """Asks are answered in their order, so what is older than an answered one is over too."""
+    """Whether the ask was answered. Asks are answered in order, so older ones are settled too."""
     return answered_ask_ts is not None and ask_ts <= answered_ask_ts
 
 
 def signal_of(session: Session, event: Event) -> Signal:
-    """The row of the table this event is."""
+    """The row of the transition table for this event."""
     match event:
         case AgentAsked(ask=ask):
             return ask_signal(ask)

@@ -1,7 +1,6 @@
-"""Why a session failed: the kind that says what to offer, and the sentence that is shown.
+"""Why a session failed: the kind, which decides what is offered, and the text that is shown.
 
-Whatever failed, the session and its messages are kept; the sentence need not say so each time,
-but it never is raw JSON.
+The session and its messages are kept after every failure. The text is never raw JSON.
 """
 
 import json
@@ -28,8 +27,8 @@ class ErrorKind(StrEnum):
 
 
 ENDS_PROCESS = frozenset((ErrorKind.AUTH, ErrorKind.PAYMENT, ErrorKind.MODEL))
-"""A process that failed so would only fail in the same way again, at a price. A new one reads the
-key again."""
+"""Failures after which the process is ended: it would fail again, at a cost. A new one reads the
+settings and keys again."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -60,58 +59,58 @@ _GENERIC = {
     ErrorKind.MISTAKES: "The agent made too many mistakes in a row. Guide it, or retry.",
 }
 NO_KEY = 3
-"""How a process ends that has no key for its model."""
+"""Exit code of a process that has no key for its model."""
 _ERROR = re.compile(r"^Error: ", re.M)
 _STATUS = re.compile(r"(?:^|[:(])\s*(40[123])\b")
 _NO_MODEL = re.compile(r"(?:^|:)\s*404\b.*\bmodel\b|\bmodel\b[^.]{0,80}\bnot found\b", re.I | re.S)
 
 
 def failure_of_ask(ask: str, text: str) -> Failure:
-    """What an ask that tells of a failure means."""
+    """The failure that an ask reports."""
     kind = _ASK_KINDS.get(AskKind(ask)) or _kind_of_text(text)
     return Failure(kind=kind, text=_sentence(text) or _GENERIC[kind])
 
 
-def failure_of_timeout(complaints: str) -> Failure:
-    said = complaints.strip()
+def failure_of_timeout(log_tail: str) -> Failure:
+    message = log_tail.strip()
     text = "The agent did not announce the session in time. Retry to start it again."
     return Failure(
-        kind=ErrorKind.CREATION_TIMEOUT, text=f"{text} It said: {said}" if said else text
+        kind=ErrorKind.CREATION_TIMEOUT, text=f"{text} It said: {message}" if message else text
     )
 
 
 def failure_of_process(text: str) -> Failure:
-    said = text.strip() or "The agent's process failed."
-    return Failure(kind=ErrorKind.PROCESS, text=said)
+    message = text.strip() or "The agent's process failed."
+    return Failure(kind=ErrorKind.PROCESS, text=message)
 
 
-def failure_of_beginning(code: int | None, log: str) -> Failure:
-    """Of a process that ended before it began, told in its own words."""
-    said = _last_words(log)
-    kind = _kind_of_text(said)
-    if said.startswith((NO_MODEL_CHOSEN, CHOOSE_A_MODEL)):
+def failure_of_start(code: int | None, log: str) -> Failure:
+    """The failure of a process that ended before it opened its task, from its own log."""
+    message = _last_error(log)
+    kind = _kind_of_text(message)
+    if message.startswith((NO_MODEL_CHOSEN, CHOOSE_A_MODEL)):
         kind = ErrorKind.MODEL
     elif code == NO_KEY:
         kind = ErrorKind.AUTH
-    return Failure(kind=ErrorKind.EARLY_EXIT if kind is ErrorKind.API else kind, text=said)
+    return Failure(kind=ErrorKind.EARLY_EXIT if kind is ErrorKind.API else kind, text=message)
 
 
 def failure_of_exit(code: int | None, signal: int | None) -> Failure:
     return Failure(
         kind=ErrorKind.CRASH,
-        text=f"The agent {_how(code, signal)}. Its work is kept. Resume it, or read the log.",
+        text=f"The agent {_exit_text(code, signal)}. Its work is kept. Resume it, or read the log.",
     )
 
 
-def _last_words(log: str) -> str:
-    """The error that a log ends with, or else its last line."""
+def _last_error(log: str) -> str:
+    """The last error in a log, or else its last line."""
     if errors := list(_ERROR.finditer(log)):
         return log[errors[-1].end() :].strip()
     return log.strip().splitlines()[-1].strip()
 
 
-def _how(code: int | None, signal: int | None) -> str:
-    """Of a process that another manager had started, only that it ended is known."""
+def _exit_text(code: int | None, signal: int | None) -> str:
+    """The exit status of a process that another manager started is unknown."""
     if signal is not None:
         return f"was ended by signal {signal}"
     return "ended with an unknown status" if code is None else f"ended with code {code}"
@@ -126,19 +125,19 @@ def _kind_of_text(text: str) -> ErrorKind:
 
 
 def _sentence(text: str) -> str:
-    """The text, or the message in it if it holds JSON; nothing if there is none to show."""
+    """The text, or the message inside its JSON; empty if the JSON has none."""
     start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
     if start < 0:
         return text.strip()
     try:
-        held = json.loads(text[start:])
+        data = json.loads(text[start:])
     except (ValueError, RecursionError):
         return text.strip()
-    return _message_in(held) if isinstance(held, dict) else ""
+    return _message_in(data) if isinstance(data, dict) else ""
 
 
-def _message_in(held: dict[str, object]) -> str:
-    inner = held.get("error")
-    held = inner if isinstance(inner, dict) else held
-    said = [part for key in ("title", "message") if isinstance(part := held.get(key), str)]
-    return ": ".join(part.strip() for part in said if part.strip())
+def _message_in(data: dict[str, object]) -> str:
+    inner = data.get("error")
+    data = inner if isinstance(inner, dict) else data
+    parts = [part for key in ("title", "message") if isinstance(part := data.get(key), str)]
+    return ": ".join(part.strip() for part in parts if part.strip())

@@ -1,6 +1,6 @@
 """A session's private folder: how its processes are started, which one runs, where it works.
 
-What decides what is started, and in which folder, is read from here and never from the list.
+What is started, and in which folder, is read from here and never from the session list.
 """
 
 import os
@@ -28,8 +28,8 @@ from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import Places
 
 LARGEST_FILE = 1 * MIB
-COMPLAINTS = 50
-"""Lines of a process's last words that are kept with its session."""
+LOG_TAIL_LINES = 50
+"""Lines from the end of a process's log that are kept with its session."""
 _LONGEST_TAIL = 64 * 1024
 T = TypeVar("T")
 
@@ -44,36 +44,36 @@ class SessionLaunch(Struct, frozen=True, kw_only=True):
     mode: str | None = None
     auto_approve: bool = True
     intent: str = ""
-    """What a new task works for from the beginning."""
+    """The intent that a new task selects."""
     options: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
-    """Variables that its processes have beside those of the manager."""
+    """Environment variables in addition to those of the manager."""
 
     def flags(self) -> list[str]:
         named = {"--provider": self.provider, "--model": self.model, "--mode": self.mode}
-        given = [word for flag, said in named.items() if said for word in (flag, said)]
+        given = [word for flag, value in named.items() if value for word in (flag, value)]
         asks = "--yes" if self.auto_approve else "--require-approval"
         return ["-w", self.workspace, asks, *given, *self.options]
 
 
 class ProcessMark(Struct, frozen=True, kw_only=True):
-    """The process of one generation, known by its number and the moment it began."""
+    """The process of one generation, identified by its PID and start time."""
 
     generation: int
     pid: int
     born: int
     new_task: bool = True
-    """It was started to begin the session, not to go on with it."""
+    """The process was started to open the task, not to resume it."""
     at_rest: bool = False
-    """It was started to be at hand, and is not to go on before the user wants it."""
+    """The process was started without resuming work, which waits for the user."""
     after: int = 0
-    """The last event of its session's task that was there before it."""
+    """Sequence number of the task's last event before the process started."""
     boot: str = ""
-    """Of the system it began in, where that has a name: the next one gives numbers out again."""
+    """Boot id of the system, if it has one: PIDs are reused after a reboot."""
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
-    """A session to be started in a folder. `options` are further flags of `serve`."""
+    """Options of a session to be started. `options` are further flags of `serve`."""
 
     prompt: str
     workspace: Path
@@ -86,7 +86,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     intent: str = ""
     options: tuple[str, ...] = ()
     env: Mapping[str, str] | None = None
-    """Variables that its processes have beside those of the manager."""
+    """Environment variables in addition to those of the manager."""
     parallel_mode: ParallelMode | None = None
     worktree_id: str | None = None
     group_id: str = ""
@@ -94,7 +94,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
 
 
 class SessionFolder:
-    """The folder of one session. It is made when the session is started."""
+    """The folder of one session, created when the session is started."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -120,18 +120,18 @@ class SessionFolder:
     def mark(self) -> ProcessMark | None:
         return self._read("process.json", ProcessMark)
 
-    def complaints(self) -> tuple[str, ...]:
-        """The last lines that its last process has written."""
+    def log_tail(self) -> tuple[str, ...]:
+        """The last lines that the last process wrote to its log."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _LONGEST_TAIL))
                 lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return ()
-        return tuple(lines[-COMPLAINTS:])
+        return tuple(lines[-LOG_TAIL_LINES:])
 
     def remove(self) -> None:
-        """What names the session goes last, so that whatever is left can be found again."""
+        """Remove the folder, `launch.json` last, so that an interrupted removal is found."""
         import shutil
 
         with suppress(FileNotFoundError):
@@ -151,7 +151,7 @@ class SessionFolder:
             ) from error
 
     def _read(self, name: str, kind: type[T]) -> T | None:
-        """None if there is none, or none that can be understood."""
+        """None if the file does not exist or cannot be decoded."""
         try:
             with (self.path / name).open("rb") as file:
                 return msgspec.json.decode(file.read(LARGEST_FILE), type=kind)
@@ -160,7 +160,7 @@ class SessionFolder:
 
 
 class SessionFolders:
-    """Those of all sessions of this user, of whatever project."""
+    """The folders of all sessions of this user, in any project."""
 
     def __init__(self, places: Places) -> None:
         self._path = places.state / "sessions"
@@ -171,7 +171,7 @@ class SessionFolders:
         return SessionFolder(self._path / session_id)
 
     def of_project(self, project: str) -> Iterator[tuple[SessionFolder, SessionLaunch]]:
-        """Those that were started for a project, whatever became of its list."""
+        """The folders of sessions that were started for a project, even if its list is lost."""
         with suppress(FileNotFoundError):
             for path in sorted(self._path.iterdir()):
                 folder = SessionFolder(path)
@@ -187,21 +187,21 @@ def is_session_id(text: str) -> bool:
         return False
 
 
-def launch_of(wish: SessionOptions, project: Path) -> SessionLaunch:
-    own = {"project": str(project), "workspace": str(wish.workspace.absolute())}
-    env = dict(wish.env) if wish.env else None
-    return SessionLaunch(**{**same_fields(wish, SessionLaunch), **own, "env": env})
+def launch_of(options: SessionOptions, project: Path) -> SessionLaunch:
+    own = {"project": str(project), "workspace": str(options.workspace.absolute())}
+    env = dict(options.env) if options.env else None
+    return SessionLaunch(**{**same_fields(options, SessionLaunch), **own, "env": env})
 
 
-def record_of(wish: SessionOptions, session_id: str) -> SessionRecord:
-    wished = same_fields(wish, SessionRecord)
-    record = SessionRecord(**{**wished, "session_id": session_id})
+def record_of(options: SessionOptions, session_id: str) -> SessionRecord:
+    given = same_fields(options, SessionRecord)
+    record = SessionRecord(**{**given, "session_id": session_id})
     return replace(
         record,
-        label=(wish.label or label_of(wish.prompt))[:LABEL_LENGTH],
-        renamed=bool(wish.label),
+        label=(options.label or label_of(options.prompt))[:LABEL_LENGTH],
+        renamed=bool(options.label),
         start_time=time.time_ns() // 1_000_000,
-        workspace=str(wish.workspace.absolute()),
+        workspace=str(options.workspace.absolute()),
     )
 
 
@@ -211,8 +211,8 @@ class Workspaces:
         self._folders = SessionFolders(places)
 
     def of(self, session_id: str = "") -> Path:
-        """Raises `CommandRejected` if there is no such session, or its folder is gone: nothing is
-        ever looked up elsewhere instead."""
+        """The folder a session works in. Raises `CommandRejected` if the session or its folder
+        does not exist; there is no fallback to another folder."""
         if not session_id:
             return self._project
         workspace = Path(self.launch_of(session_id).workspace)
@@ -224,8 +224,7 @@ class Workspaces:
         return workspace
 
     def launch_of(self, session_id: str) -> SessionLaunch:
-        """How the processes of a session are started. Raises `CommandRejected` if there is none
-        of the project."""
+        """Raises `CommandRejected` if the project has no such session."""
         launch = self._folders.of(session_id).launch()
         if launch is None or launch.project != str(self._project):
             raise CommandRejected(f"No such session: {session_id}.")

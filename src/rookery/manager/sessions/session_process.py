@@ -1,8 +1,8 @@
-"""One process that serves one session: started apart from us, watched, ended.
+"""One process that serves one session: started detached, watched, ended.
 
-A process is started behind a gate: it does nothing before it is let go, and ends if whoever
-would let it go dies first. It is let go once its mark is on disk, so at any instant a process
-that works is one that can be found again.
+A process is started behind a gate: it does nothing before the gate opens, and exits if the manager
+dies first. The gate opens once the process mark is on disk, so a process that works can always be
+found again.
 """
 
 import os
@@ -30,59 +30,57 @@ os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.chdir(sys.argv[1])
 os.execv(sys.argv[2], sys.argv[2:])
 """
-SECONDS_BETWEEN_LOOKS = 0.2
-"""Where the system does not tell that a process has ended."""
-LEFT_ALONE = 300
-"""Seconds without a manager after which a process ends itself, if it has nothing to do."""
-_TOLD_TO_END = (signal.SIGTERM, signal.SIGHUP)
+POLL_SECONDS = 0.2
+"""Polling interval on systems that do not report the end of a process."""
+IDLE_EXIT_SECONDS = 300
+"""Seconds without a manager after which an idle process ends itself."""
+_TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 ENVIRONMENT = {"NO_COLOR": "1", "FORCE_COLOR": "0"}
 
 
 class ProcessEnd(Struct, frozen=True, kw_only=True):
-    """How a process ended; nothing is known of one that somebody else had started."""
+    """How a process ended; both fields are None for a process that another manager started."""
 
     code: int | None = None
     signal: int | None = None
 
     @property
     def is_shutdown(self) -> bool:
-        """It was told to end, as the system does with all processes before it ends itself."""
-        return self.signal in _TOLD_TO_END or (self.code or 0) - 128 in _TOLD_TO_END
+        """Whether it got a termination signal, as all processes do at a system shutdown."""
+        return self.signal in _TERMINATION_SIGNALS or (self.code or 0) - 128 in _TERMINATION_SIGNALS
 
 
 class SessionProcess:
-    """A process that was alive a moment ago."""
-
     def __init__(self, mark: ProcessMark) -> None:
         self.mark = mark
         self._gone = anyio.Event()
         self.ending = False
-        """We want it to end."""
+        """Whether the manager has asked it to end."""
 
     @property
     def is_gone(self) -> bool:
         return self._gone.is_set()
 
     async def watch(self) -> ProcessEnd:
-        """Waits until it is gone. To be called once."""
-        how = None if await _told_when_gone(self.mark) else await self._looked_for()
-        how = how or _exit_of(self.mark.pid) or ProcessEnd()
+        """Wait until the process is gone. May be called once."""
+        end = None if await _wait_with_pidfd(self.mark) else await self._poll()
+        end = end or _exit_status(self.mark.pid) or ProcessEnd()
         self._gone.set()
-        return how
+        return end
 
-    async def _looked_for(self) -> ProcessEnd | None:
-        """Where the system does not tell. Our own child stays until we have asked how it went."""
-        while lives(self.mark):
-            if how := _exit_of(self.mark.pid):
-                return how
-            await anyio.sleep(SECONDS_BETWEEN_LOOKS)
+    async def _poll(self) -> ProcessEnd | None:
+        """Poll for the end. A child of ours remains a zombie until its exit status is read."""
+        while is_alive(self.mark):
+            if end := _exit_status(self.mark.pid):
+                return end
+            await anyio.sleep(POLL_SECONDS)
         return None
 
-    async def gone(self) -> None:
+    async def wait(self) -> None:
         await self._gone.wait()
 
     async def end(self, *, patience: float) -> None:
-        """Told to end, then made to. Whoever watches it sees it go."""
+        """Send SIGTERM, then SIGKILL after `patience` seconds. Needs a running `watch`."""
         self.ending = True
         self._signal(signal.SIGTERM)
         with anyio.move_on_after(patience):
@@ -91,12 +89,12 @@ class SessionProcess:
         await self._gone.wait()
 
     def _signal(self, number: signal.Signals) -> None:
-        if self.is_gone or not lives(self.mark):
+        if self.is_gone or not is_alive(self.mark):
             return
         with suppress(ProcessLookupError):
             try:
                 os.killpg(self.mark.pid, number)
-            except ProcessLookupError:  # it does not lead its group yet
+            except ProcessLookupError:  # it has no process group yet
                 os.kill(self.mark.pid, number)
 
 
@@ -111,8 +109,8 @@ def start(
     after: int,
     marked: Callable[[ProcessMark], None],
 ) -> SessionProcess:
-    """Starts a process, which is let go once `marked` has kept what it wants of it. Raises
-    `StorageError` if there can be none; then there is none."""
+    """Start a process and open its gate once `marked` has returned. Raises `StorageError` if no
+    process could be started."""
     if not Path(launch.workspace).is_dir():
         raise StorageError(
             f"The folder {launch.workspace} is missing. The session is kept; it can "
@@ -120,17 +118,17 @@ def start(
         )
     private_folder(folder.path)
     arguments = [sys.executable, "-P", "-m", NAME, "serve", "--socket", str(folder.socket)]
-    ending = ["--until-left", str(LEFT_ALONE)]
+    ending = ["--until-left", str(IDLE_EXIT_SECONDS)]
     command = [launch.workspace, *arguments, *ending, *launch.flags()]
-    surroundings = {**environ, **(launch.env or {}), **ENVIRONMENT}
+    environment = {**environ, **(launch.env or {}), **ENVIRONMENT}
     try:
         with _Gate() as gate:
-            pid = spawn(command, folder.log, gate.inside, surroundings)
+            pid = spawn(command, folder.log, gate.inside, environment)
             kp("manager.spawned")
             mark = ProcessMark(
                 generation=generation,
                 pid=pid,
-                born=born(pid),
+                born=start_ticks(pid),
                 new_task=new_task,
                 at_rest=at_rest,
                 after=after,
@@ -155,7 +153,7 @@ def start(
 
 
 class _Gate:
-    """A pipe: a byte lets go whoever waits inside, its end turns them away."""
+    """A pipe that a new process reads from: a byte lets it start, end of file makes it exit."""
 
     def __init__(self) -> None:
         self.inside, self._outside = os.pipe()
@@ -168,7 +166,7 @@ class _Gate:
         self.close()
 
     def open(self) -> None:
-        with suppress(BrokenPipeError):  # somebody has ended it already
+        with suppress(BrokenPipeError):  # it has ended already
             os.write(self._outside, b".")
 
     def close(self) -> None:
@@ -179,7 +177,7 @@ class _Gate:
 
 
 def spawn(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
-    """The number of a process that waits at the gate, apart from us and from any terminal."""
+    """Start a detached process that waits at the gate; return its PID."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     output = os.open(log, flags, PRIVATE_FILE)
     try:
@@ -198,12 +196,12 @@ def spawn(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) 
         os.close(output)
 
 
-def lives(mark: ProcessMark) -> bool:
-    """Whether exactly that process runs: its number may be another's by now."""
+def is_alive(mark: ProcessMark) -> bool:
+    """Whether exactly this process runs; its PID may have been reused."""
     if mark.boot and mark.boot != boot_id():
         return False
     if mark.born:
-        return born(mark.pid) == mark.born
+        return start_ticks(mark.pid) == mark.born
     try:
         os.kill(mark.pid, 0)
     except (OSError, OverflowError):
@@ -212,41 +210,40 @@ def lives(mark: ProcessMark) -> bool:
 
 
 def boot_id() -> str:
-    """Of the running system; nothing where it has none."""
+    """Id of the running system's boot; empty if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
 
 
-def born(pid: int) -> int:
-    """When a process began, in ticks since the system did; 0 for a dead one, and where that
-    cannot be known."""
+def start_ticks(pid: int) -> int:
+    """Start time in clock ticks since boot; 0 if the process is dead or the system does not say."""
     try:
-        said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return 0
-    return 0 if said[0] == b"Z" else int(said[19])
+    return 0 if fields[0] == b"Z" else int(fields[19])
 
 
-async def _told_when_gone(mark: ProcessMark) -> bool:
-    """Waits until the system tells; whether it does."""
+async def _wait_with_pidfd(mark: ProcessMark) -> bool:
+    """Wait until the system reports the end; return False if it cannot report it."""
     try:
         process = os.pidfd_open(mark.pid)
     except ProcessLookupError:
         return True
-    except (AttributeError, OSError):  # not this system, or no room for one more
+    except (AttributeError, OSError):  # unsupported, or too many open files
         return False
     try:
-        if lives(mark):
+        if is_alive(mark):
             await anyio.wait_readable(process)
     finally:
         os.close(process)
     return True
 
 
-def _exit_of(pid: int) -> ProcessEnd | None:
-    """How a child of ours ended; None if it has not, or is none."""
+def _exit_status(pid: int) -> ProcessEnd | None:
+    """How our child ended; None if it still runs or is not our child."""
     try:
         found, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

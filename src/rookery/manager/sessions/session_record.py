@@ -1,7 +1,7 @@
-"""What is stored of a session, its JSON in the list on disk, and the list of all records.
+"""What is stored about a session, its JSON in the list on disk, and the list of all records.
 
-The state machine owns its part of a record, which `recorded` copies. Unknown JSON keys are
-ignored, so fields may be added. A list is never cut because it is long.
+The state machine owns some fields of a record; `updated_record` copies them. Unknown JSON keys are
+ignored, so fields may be added. The list is never truncated.
 """
 
 import re
@@ -46,7 +46,7 @@ class TodoStats(Struct, frozen=True, kw_only=True):
 
 
 class QueuedMessage(Struct, frozen=True, kw_only=True):
-    """Words on their way to the engine. The number makes sure that they arrive once."""
+    """A message on its way to the engine. The number makes sure that it counts once."""
 
     number: int
     letter: UserMessage
@@ -56,7 +56,7 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
 
 
 class SessionRecord(Struct, frozen=True, kw_only=True):
-    """Times are milliseconds. `state` is a copy to show; it never decides anything."""
+    """Times are in milliseconds. `state` is a copy for display and never decides anything."""
 
     session_id: str
     label: str = ""
@@ -70,7 +70,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     parallel_mode: ParallelMode | None = None
     worktree_id: str | None = None
     group_id: str = ""
-    """That of its versions, if it is one of several."""
+    """Shared by the versions of one prompt."""
     workspace: str = ""
     intent: str = ""
     git_url: str | None = None
@@ -100,19 +100,19 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     last_exit: LastExit | None = None
 
     announced: bool = False
-    """The engine has had the prompt."""
+    """The engine has received the prompt."""
     taken: int = 0
-    """How many messages have left the outbox of the machine."""
+    """How many messages have left the machine's outbox."""
     mail: tuple[QueuedMessage, ...] = ()
 
     @property
     def name(self) -> str:
-        """What the list shows."""
+        """The name in the list."""
         return self.label if self.renamed or not self.title else self.title
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """What the head of the list says."""
+    """The numbers above the session list."""
 
     active: int = 0
     history: int = 0
@@ -122,13 +122,15 @@ class Counts(Struct, frozen=True, kw_only=True):
 
 
 def label_of(prompt: str) -> str:
-    """The prompt on one line, cut if it is long."""
+    """The prompt on one line, truncated."""
     line = " ".join(prompt.split())
     return line if len(line) <= LABEL_LENGTH else f"{line[: LABEL_LENGTH - 3]}..."
 
 
-def recorded(record: SessionRecord, session: Session, *, now: int, selected: bool) -> SessionRecord:
-    """The record of a session that was started. `selected` if the user looks at it."""
+def updated_record(
+    record: SessionRecord, session: Session, *, now: int, selected: bool
+) -> SessionRecord:
+    """Update the record from the session. `selected`: the user is looking at it."""
     status = STATUS_OF[session.state]
     ended = status in ENDED
     moved = session.state is not record.state
@@ -144,19 +146,19 @@ def recorded(record: SessionRecord, session: Session, *, now: int, selected: boo
 
 
 def same_fields(source: Struct, into: type[Struct]) -> dict[str, Any]:
-    """The values of all fields that both have."""
+    """The values of all fields that both types have."""
     shared = set(source.__struct_fields__) & set(into.__struct_fields__)
     return {name: getattr(source, name) for name in shared}
 
 
-def noted(record: SessionRecord, line: str) -> SessionRecord:
-    """With one more line in its log; the oldest go."""
+def with_log_line(record: SessionRecord, line: str) -> SessionRecord:
+    """Append a line to the record's log, dropping the oldest beyond `LOG_LINES`."""
     return replace(record, logs=(*record.logs, line)[-LOG_LINES:])
 
 
 def flags(session: Session, record: SessionRecord | None) -> Flags:
-    """What a page shows of a session; before it is started there is no record."""
-    held = {name: session.state in states for name, states in TRUE_IN.items()}
+    """Compute what a page shows for a session; `record` is None before it is started."""
+    values = {name: session.state in states for name, states in TRUE_IN.items()}
     worktree = record.parallel_mode if record else None
     in_worktree = worktree is not None and worktree.enabled
     pending = session.pending_ask
@@ -168,26 +170,26 @@ def flags(session: Session, record: SessionRecord | None) -> Flags:
         "can_finish_to_branch": in_worktree,
         "can_create_pull_request": in_worktree and worktree is not None and bool(worktree.branch),
     }
-    return Flags(**{name: true and needs.get(name, True) for name, true in held.items()})
+    return Flags(**{name: true and needs.get(name, True) for name, true in values.items()})
 
 
 def session_to_json(record: SessionRecord) -> dict[str, Any]:
-    spelled: dict[str, Any] = _renamed(msgspec.to_builtins(record), _camel)
+    spelled: dict[str, Any] = _rename_keys(msgspec.to_builtins(record), _camel)
     return spelled
 
 
-def session_from_json(said: object) -> SessionRecord | None:
-    """None if it cannot be understood. Keys that are not known do not matter."""
+def session_from_json(data: object) -> SessionRecord | None:
+    """None if the value is not a valid record. Unknown keys are ignored."""
     try:
-        return msgspec.convert(_renamed(said, _snake), SessionRecord)
+        return msgspec.convert(_rename_keys(data, _snake), SessionRecord)
     except (msgspec.ValidationError, RecursionError):
         return None
 
 
-def _renamed(said: Any, spell: Any) -> Any:
-    if isinstance(said, dict):
-        return {spell(key): _renamed(each, spell) for key, each in said.items()}
-    return [_renamed(each, spell) for each in said] if isinstance(said, list) else said
+def _rename_keys(data: Any, spell: Any) -> Any:
+    if isinstance(data, dict):
+        return {spell(key): _rename_keys(each, spell) for key, each in data.items()}
+    return [_rename_keys(each, spell) for each in data] if isinstance(data, list) else data
 
 
 def _camel(name: str) -> str:
@@ -199,24 +201,26 @@ def _snake(name: str) -> str:
 
 
 def active_first(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
-    """What is pending or active, then the history, each newest first; nothing archived."""
+    """Active sessions, then the history, each newest first, without archived ones."""
     shown = (record for record in records if not record.archived)
-    return tuple(sorted(shown, key=_place))
+    return tuple(sorted(shown, key=_sort_key))
 
 
 def archived_records(records: Iterable[SessionRecord]) -> tuple[SessionRecord, ...]:
-    """What was put away, newest first."""
-    return tuple(sorted((record for record in records if record.archived), key=_place))
+    """Archived sessions, newest first."""
+    return tuple(sorted((record for record in records if record.archived), key=_sort_key))
 
 
 def matching(records: Iterable[SessionRecord], words: str) -> tuple[SessionRecord, ...]:
-    """Those that hold every word somewhere, in the order they come."""
+    """Records that contain every word, in the given order."""
     wanted = caseless(words).split()
-    return tuple(record for record in records if all(word in _searched(record) for word in wanted))
+    return tuple(
+        record for record in records if all(word in _search_text(record) for word in wanted)
+    )
 
 
 def count_records(records: Iterable[SessionRecord]) -> Counts:
-    """What is archived asks for no attention."""
+    """Archived sessions do not count as needing attention."""
     everything = tuple(records)
     shown = [record for record in everything if not record.archived]
     active = sum(map(is_active, shown))
@@ -232,11 +236,11 @@ def is_active(record: SessionRecord) -> bool:
     return record.state in TRUE_IN["is_active"]
 
 
-def _place(record: SessionRecord) -> tuple[bool, int, str]:
+def _sort_key(record: SessionRecord) -> tuple[bool, int, str]:
     return (not is_active(record), -record.start_time, record.session_id)
 
 
-def _searched(record: SessionRecord) -> str:
+def _search_text(record: SessionRecord) -> str:
     branch = record.parallel_mode.branch if record.parallel_mode else ""
     texts = (record.label, record.title, record.prompt, branch, record.model or "")
     return caseless("\n".join((*texts, record.session_id)))

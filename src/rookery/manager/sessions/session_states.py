@@ -1,7 +1,7 @@
 """The states of a session, the flags a page derives from them, and the transition table.
 
-The table is the documentation: the page in `docs/` is drawn from it. A cell names the next state
-or a rule. A state that a row does not name ignores the signal.
+The page in `docs/` is generated from the table. A cell names the next state or a rule; a state that
+is missing in a row ignores the signal.
 """
 
 from enum import StrEnum
@@ -72,7 +72,7 @@ TRUE_IN: dict[str, frozenset[SessionState]] = {
     ),
     "can_create_pull_request": frozenset(_S) - {_S.CREATING},
 }
-"""The states a flag can be true in. Some need more, which `flags` asks for."""
+"""The states in which a flag can be true; `flags` adds further conditions for some."""
 
 
 class Flags(Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class Flags(Struct, frozen=True, kw_only=True):
 
 
 def needs_attention(state: SessionState, *, unread: bool) -> bool:
-    """A result needs none once it was looked at."""
+    """A completed session needs attention until its result was read."""
     return state in TRUE_IN["needs_attention"] and (unread or state is not SessionState.COMPLETED)
 
 
@@ -147,7 +147,7 @@ class Cell(Struct, frozen=True):
     to: SessionState | None = None
 
     def __str__(self) -> str:
-        """As the page shows it."""
+        """The cell as the documentation shows it."""
         return _SHOWN[self.rule].format(self.to)
 
 
@@ -167,8 +167,8 @@ Row = dict[SessionState, Cell]
 
 _WAITING = (_S.WAITING_APPROVAL, _S.WAITING_INPUT)
 _RESTING = (_S.COMPLETED, _S.PAUSED, _S.ERROR)
-_BEGUN = (_S.STREAMING, *_WAITING, *_RESTING)
-"""Where an agent that speaks has the machine follow it."""
+_STARTED = (_S.STREAMING, *_WAITING, *_RESTING)
+"""States in which a message of the agent moves the machine."""
 
 
 def _to(target: SessionState, *states: SessionState) -> Row:
@@ -188,19 +188,19 @@ def _creating(rule: TransitionRule, target: SessionState) -> Row:
 
 
 def _asking(target: SessionState) -> Row:
-    """An ask leads to its state; in that state it is a new ask of the same sort."""
+    """An ask moves to its target state; in that state it replaces the ask and stays."""
     return (
         _creating(TransitionRule.IF_C_ELSE_DEFER, target)
-        | _to(target, *_BEGUN)
-        | (_stay(target) if target in _BEGUN else {})
+        | _to(target, *_STARTED)
+        | (_stay(target) if target in _STARTED else {})
     )
 
 
-_SPOKEN = _stay(_S.CREATING, _S.STREAMING) | _to(_S.STREAMING, *_WAITING, *_RESTING)
+_ON_MESSAGE = _stay(_S.CREATING, _S.STREAMING) | _to(_S.STREAMING, *_WAITING, *_RESTING)
 
 TABLE: dict[Signal, Row] = {
     Signal.START_SESSION: _to(_S.CREATING, _S.IDLE, *_RESTING, _S.STOPPED),
-    Signal.SEND_MESSAGE: _SPOKEN | _to(_S.STREAMING, _S.STOPPED),
+    Signal.SEND_MESSAGE: _ON_MESSAGE | _to(_S.STREAMING, _S.STOPPED),
     Signal.APPROVE_ACTION: _to(_S.STREAMING, _S.WAITING_APPROVAL),
     Signal.REJECT_ACTION: _to(_S.STREAMING, _S.WAITING_APPROVAL),
     Signal.CANCEL_SESSION: _to(
@@ -210,13 +210,13 @@ TABLE: dict[Signal, Row] = {
     Signal.RETRY: _to(_S.STREAMING, _S.ERROR),
     Signal.SESSION_CREATED: _to(_S.STREAMING, _S.IDLE)
     | _creating(TransitionRule.IF_A_ELSE_STAY, _S.STREAMING)
-    | _stay(*_BEGUN, _S.STOPPED),
-    Signal.API_REQ_STARTED: _SPOKEN
+    | _stay(*_STARTED, _S.STOPPED),
+    Signal.API_REQ_STARTED: _ON_MESSAGE
     | _to(_S.STREAMING, _S.IDLE)
     | _creating(TransitionRule.IF_C_ELSE_STAY, _S.STREAMING),
-    Signal.ACTIVITY: _SPOKEN,
-    Signal.SAY_COMPLETION_RESULT: _SPOKEN,
-    Signal.SAY_CHECKPOINT_SAVED: _stay(_S.CREATING, *_BEGUN),
+    Signal.ACTIVITY: _ON_MESSAGE,
+    Signal.SAY_COMPLETION_RESULT: _ON_MESSAGE,
+    Signal.SAY_CHECKPOINT_SAVED: _stay(_S.CREATING, *_STARTED),
     Signal.ASK_APPROVAL: _asking(_S.WAITING_APPROVAL),
     Signal.AUTO_APPROVED: _to(_S.STREAMING, _S.WAITING_APPROVAL),
     Signal.ASK_LIMIT: _asking(_S.WAITING_APPROVAL),
@@ -224,7 +224,7 @@ TABLE: dict[Signal, Row] = {
     Signal.ASK_COMPLETION_RESULT: _asking(_S.COMPLETED),
     Signal.ASK_RESUME_TASK: _asking(_S.PAUSED) | _stay(_S.STOPPED),
     Signal.ASK_RESUME_COMPLETED_TASK: _asking(_S.PAUSED) | _stay(_S.COMPLETED, _S.STOPPED),
-    Signal.ASK_FAILURE: _to(_S.ERROR, _S.CREATING, *_BEGUN) | _stay(_S.ERROR),
+    Signal.ASK_FAILURE: _to(_S.ERROR, _S.CREATING, *_STARTED) | _stay(_S.ERROR),
     Signal.CREATION_TIMEOUT: _to(_S.ERROR, _S.CREATING),
     Signal.PROCESS_ERROR: _to(_S.ERROR, _S.CREATING, _S.STREAMING, *_WAITING)
     | _stay(*_RESTING, _S.STOPPED),
@@ -237,7 +237,7 @@ TABLE: dict[Signal, Row] = {
     | _never(_S.CREATING, _S.STREAMING, _S.STOPPED),
     Signal.EXIT_STOPPED: _to(_S.STOPPED, _S.CREATING, _S.STREAMING, *_WAITING)
     | _stay(*_RESTING, _S.STOPPED),
-    Signal.EXIT_FAILED: _to(_S.ERROR, _S.CREATING, *_BEGUN, _S.STOPPED),
+    Signal.EXIT_FAILED: _to(_S.ERROR, _S.CREATING, *_STARTED, _S.STOPPED),
 }
 
 ASK_SIGNALS: dict[AskKind, Signal] = {
@@ -264,7 +264,7 @@ _NAMES = frozenset(ASK_SIGNALS)
 
 
 def ask_signal(ask: str) -> Signal:
-    """What an ask of this wire name is to the machine. One it does not know blocks nothing."""
+    """The signal for an ask's wire name. An unknown ask counts as activity and does not block."""
     return ASK_SIGNALS[AskKind(ask)] if ask in _NAMES else Signal.ACTIVITY
 
 

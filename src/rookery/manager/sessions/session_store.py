@@ -1,11 +1,11 @@
-"""The list of a project's sessions on disk, `agent-manager.json`, and who has it open.
+"""The list of a project's sessions on disk, `agent-manager.json`, and its lock.
 
-It lies in the user's folder, not in the project, where sessions would change and restore it. One
-manager writes it, under a lock that dies with it; the others only read. The lock does not say who
-has it, so its holder leaves a note, which counts only while the lock is held.
+The file is in the user's folder, not in the project, where sessions could change or restore it. One
+manager writes it, under a lock that is released when its process ends; others only read. The lock
+file does not name its holder, so the holder writes a note, valid only while the lock is held.
 
-Unknown keys and entries that cannot be understood are kept as they are. A file that is no list is
-moved aside, never overwritten.
+Unknown keys and unreadable entries are kept. A file that is not a session list is moved aside,
+never overwritten.
 """
 
 import hashlib
@@ -38,30 +38,30 @@ from rookery.platform.user_folders import Places
 STATE_FILE = "agent-manager.json"
 VERSION = 1
 LARGEST_FILE = 256 * MIB
-SECONDS_TO_GATHER = 0.25
-"""What changes within that time is saved together."""
+SAVE_DELAY = 0.25
+"""Changes within this time are saved together."""
 _NOTE = "holder.json"
 _LONGEST_NOTE = 4096
 
 
 class SessionStore:
-    """The sessions of one project, as they are kept. Open until `close`."""
+    """The stored sessions of one project. Holds the lock until `close`."""
 
     def __init__(self, project: Path, folder: Path) -> None:
-        """`folder` is where it is kept."""
+        """`folder` contains the file."""
         self.project = project.resolve()
         self.file = folder / STATE_FILE
         self.notices: list[str] = []
-        """What the user should know of the file, in sentences."""
+        """Problems with the file that the user should see, as sentences."""
         self.read_only = ""
-        """Why nothing can be changed, if so."""
+        """Why nothing can be changed; empty if it can."""
         self.is_held_elsewhere = False
-        """Because another manager writes, which may leave."""
-        self._lock = self._locked()
+        """Read-only because another manager holds the lock, which may end."""
+        self._lock = self._take_lock()
         self._content: dict[str, Any] = {}
         self._sessions: dict[str, SessionRecord] = {}
-        self._respelled: set[str] = set()
-        """Which are not in the file as they are now."""
+        self._changed_ids: set[str] = set()
+        """Ids of sessions that changed since the last save."""
         self._changed = anyio.Event()
         self.unsaved = False
         self._load()
@@ -70,9 +70,9 @@ class SessionStore:
         return tuple(self._sessions.values())
 
     def put(self, record: SessionRecord) -> None:
-        """To be saved soon."""
+        """Add or replace a record; it is saved soon."""
         self._sessions[record.session_id] = record
-        self._respelled.add(record.session_id)
+        self._changed_ids.add(record.session_id)
         self._change()
 
     def remove(self, session_id: str) -> None:
@@ -81,46 +81,46 @@ class SessionStore:
             self._change()
 
     def reload(self) -> None:
-        """What another manager has saved meanwhile."""
+        """Read what another manager has saved, if this one is read-only."""
         if self.read_only:
             self._load()
 
     def save(self) -> None:
-        """Now. Raises `StorageError`, and then what was saved before is still there."""
+        """Save now. Raises `StorageError` if that fails; the file is then unchanged."""
         if not self.unsaved or self.read_only:
             return
-        there = self._content["sessions"]
-        for session_id in self._respelled & self._sessions.keys():
+        stored = self._content["sessions"]
+        for session_id in self._changed_ids & self._sessions.keys():
             known = session_to_json(self._sessions[session_id])
-            there[session_id] = {**_object(there.get(session_id)), **known}
+            stored[session_id] = {**_object(stored.get(session_id)), **known}
         try:
-            put(self.file, [_spelled(self._content)])
+            put(self.file, [_encode(self._content)])
         except OSError as error:
             raise StorageError(
                 f"{self.file} cannot be written ({reason(error)}). What was saved "
                 "before is kept. Free some space or make it writable."
             ) from error
-        self._respelled.clear()
+        self._changed_ids.clear()
         self.unsaved = False
         kp("manager.saved")
 
     def save_if_possible(self) -> None:
-        """Now; if that cannot be, there is a notice, and it is tried again at the next change."""
+        """Save now; a failure becomes a notice and is retried at the next change."""
         try:
             self.save()
         except StorageError as error:
             self._notice(str(error))
 
     async def save_when_changed(self) -> None:
-        """For ever. Changes that come together are saved together."""
+        """Save changes in batches, forever."""
         while True:
             await self._changed.wait()
-            await anyio.sleep(SECONDS_TO_GATHER)
+            await anyio.sleep(SAVE_DELAY)
             self._changed = anyio.Event()
             self.save_if_possible()
 
     def close(self) -> None:
-        """Saves what is unsaved and lets another manager write."""
+        """Save, and release the lock."""
         try:
             self.save()
         finally:
@@ -136,8 +136,8 @@ class SessionStore:
         if sentence not in self.notices:
             self.notices.append(sentence)
 
-    def _locked(self) -> int:
-        """The lock that lets us write, or -1 with the reason in `read_only`."""
+    def _take_lock(self) -> int:
+        """Take the lock; -1 if that fails, with the reason in `read_only`."""
         path = self.file.with_name(f"{STATE_FILE}.lock")
         try:
             if path.parent.is_symlink():
@@ -170,20 +170,20 @@ class SessionStore:
                 "Upgrade to change anything."
             )
         self._content = content
-        self._sessions = {each.session_id: each for each in self._understood()}
+        self._sessions = {each.session_id: each for each in self._readable_records()}
         if self.read_only:
             self._notice(self.read_only)
 
-    def _understood(self) -> Iterator[SessionRecord]:
-        for key, said in self._content["sessions"].items():
-            record = session_from_json(said) if is_session_id(key) else None
+    def _readable_records(self) -> Iterator[SessionRecord]:
+        for key, data in self._content["sessions"].items():
+            record = session_from_json(data) if is_session_id(key) else None
             if record and record.session_id == key:
                 yield record
             else:
                 self._notice(f"Session {key} in {self.file} cannot be read; it was not changed.")
 
     def _read(self) -> dict[str, Any] | None:
-        """What the file holds; None if there is none, or none that counts."""
+        """The file's content; None if there is no file or it is not a session list."""
         try:
             fd = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
             with open(fd, "rb") as file:
@@ -219,41 +219,41 @@ class SessionStore:
 
 
 def records_in(folder: Path) -> Iterator[SessionRecord]:
-    """The sessions that the list in a folder has, for whoever does not want to open it."""
+    """Read the records in a folder's list without taking its lock."""
     content: object = None
     with suppress(OSError, ValueError, RecursionError):
         fd = os.open(folder / STATE_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(fd, "rb") as file:
             content = json.loads(file.read(LARGEST_FILE))
     match content:
-        case {"sessions": dict(there)}:
-            yield from filter(None, map(session_from_json, there.values()))
+        case {"sessions": dict(stored)}:
+            yield from filter(None, map(session_from_json, stored.values()))
 
 
-def _spelled(content: object) -> bytes:
+def _encode(content: object) -> bytes:
     try:
         return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
-    except UnicodeEncodeError:  # half of a surrogate pair, which only this one can escape
+    except UnicodeEncodeError:  # a lone surrogate, which only json.dumps escapes
         return json.dumps(content, indent=1).encode() + b"\n"
 
 
-def _object(said: object) -> dict[str, Any]:
-    return said if isinstance(said, dict) else {}
+def _object(data: object) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
 
 
 def manager_folder(places: Places, project: Path) -> Path:
-    """Where the manager of a project has its own files. It need not be there yet."""
+    """The folder of a project's manager. It may not exist yet."""
     name = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:16]
     return places.state / "manager" / name
 
 
 @contextmanager
-def held_by(places: Places, project: Path, called: str) -> Iterator[None]:
-    """Notes that this process has the sessions of a project, which it must have."""
+def holder_note(places: Places, project: Path, called: str) -> Iterator[None]:
+    """Write a note that this process, which must hold the lock, manages the project's sessions."""
     folder = manager_folder(places, project)
     private_folder(folder)
     note = folder / _NOTE
-    with suppress(OSError):  # then it is only not known who it is
+    with suppress(OSError):  # then the holder is unknown
         put(note, [json.dumps({"pid": os.getpid(), "called": called}).encode()])
     try:
         yield
@@ -262,7 +262,7 @@ def held_by(places: Places, project: Path, called: str) -> Iterator[None]:
 
 
 def holder_of(places: Places, project: Path) -> str:
-    """Who has the sessions of a project, to be read in a sentence."""
+    """Who holds the lock of a project, as the subject of a sentence."""
     with suppress(OSError, ValueError):
         with (manager_folder(places, project) / _NOTE).open("rb") as file:
             noted = json.loads(file.read(_LONGEST_NOTE))
@@ -272,11 +272,11 @@ def holder_of(places: Places, project: Path) -> str:
     return "Another process"
 
 
-async def freed(places: Places, project: Path, *, within: float) -> bool:
-    """Whether the lock was free once within some seconds."""
+async def wait_for_lock(places: Places, project: Path, *, within: float) -> bool:
+    """Wait for the lock to be free; return False after `within` seconds."""
     over, done = os.pipe()
-    # of a kind that nobody waits for at the exit, because nothing ends its waiting
-    Thread(target=_wait_for_the_lock, args=(places, project, done), daemon=True).start()
+    # a daemon, because nothing can interrupt its wait when the program exits
+    Thread(target=_block_on_lock, args=(places, project, done), daemon=True).start()
     try:
         with anyio.move_on_after(within):
             await anyio.wait_readable(over)
@@ -286,9 +286,9 @@ async def freed(places: Places, project: Path, *, within: float) -> bool:
         os.close(over)
 
 
-def _wait_for_the_lock(places: Places, project: Path, done: int) -> None:
+def _block_on_lock(places: Places, project: Path, done: int) -> None:
     with suppress(OSError):
-        descriptor = _opened(places, project)
+        descriptor = _open_lock_file(places, project)
         try:
             lock(descriptor)
         finally:
@@ -296,6 +296,6 @@ def _wait_for_the_lock(places: Places, project: Path, done: int) -> None:
     os.close(done)
 
 
-def _opened(places: Places, project: Path) -> int:
+def _open_lock_file(places: Places, project: Path) -> int:
     path = manager_folder(places, project) / f"{STATE_FILE}.lock"
     return open_lock(path, create=False)

@@ -1,8 +1,7 @@
-"""Sessions as a page or a command shows them, changes to them, and the feed of those that changed.
+"""Sessions as a page or a command shows them, changes to them, and the feed of changed sessions.
 
-A process is told of a change first, because it knows what exists; only then is it kept.
-
-The feed coalesces changes for slow followers.
+A switch is sent to the process first, because only the process can reject it; then it is saved. The
+feed coalesces changes for slow followers.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -23,7 +22,7 @@ from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
 class Switches(Struct, frozen=True, kw_only=True):
-    """What is None stays. The model of the usual provider is one without a `provider`."""
+    """Settings to change; None keeps one. `model` may lack a `provider`: the default one."""
 
     mode: str | None = None
     provider: str | None = None
@@ -33,17 +32,17 @@ class Switches(Struct, frozen=True, kw_only=True):
 
 
 async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Switches) -> None:
-    """The process is told first, because it knows what there is; then later ones are started so.
-    One that rests is told by a process that is started for it, unless later ones need only be
-    started otherwise."""
+    """Apply switches to the running process and to those started later. The process gets them
+    first, because it can reject them. If none runs, one is started, unless flags for the next
+    process are enough."""
     commands = tuple(_commands(session.id, wanted))
-    lives = session.session.process_open
-    if session.is_stored() and (lives or any(not _is_a_flag(each) for each in commands)):
+    is_alive = session.session.process_open
+    if session.is_stored() and (is_alive or any(not _is_flag(each) for each in commands)):
         host = await session.host(reopen=True)
         for command in commands:
             await host.send(command)
     if launch := folder.launch():
-        folder.keep_launch(_switched(launch, wanted))
+        folder.keep_launch(_apply_switches(launch, wanted))
     if wanted.auto_approve is not None:
         session.record = replace(session.record, auto_approve=wanted.auto_approve)
     if not session.root.view.seq:
@@ -52,7 +51,7 @@ async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Swit
             mode=wanted.mode or session.record.mode,
             model=wanted.model or session.record.model,
         )
-    session.keep(now=True)
+    session.save(now=True)
 
 
 def _commands(task_id: str, wanted: Switches) -> Iterator[Command]:
@@ -66,12 +65,12 @@ def _commands(task_id: str, wanted: Switches) -> Iterator[Command]:
         yield SwitchApproval(task_id=task_id, automatic=wanted.auto_approve)
 
 
-def _is_a_flag(command: Command) -> bool:
-    """Whether a process that is started later does so without being told."""
+def _is_flag(command: Command) -> bool:
+    """Whether a later process gets this from its flags alone."""
     return isinstance(command, SwitchApproval)
 
 
-def _switched(launch: SessionLaunch, wanted: Switches) -> SessionLaunch:
+def _apply_switches(launch: SessionLaunch, wanted: Switches) -> SessionLaunch:
     if wanted.model is not None:
         provider = wanted.provider or launch.provider
         launch = replace(launch, model=wanted.model, provider=provider)
@@ -84,34 +83,34 @@ def _switched(launch: SessionLaunch, wanted: Switches) -> SessionLaunch:
     return launch
 
 
-def letters_in_line(session: SupervisedSession) -> tuple[QueuedMessage, ...]:
-    """Those that wait for a process, beside the prompt."""
-    first = session.mailbox.taken
-    letters = tuple(
-        QueuedMessage(number=first + place, letter=letter)
-        for place, letter in enumerate(session.session.outbox)
+def queued_messages(session: SupervisedSession) -> tuple[QueuedMessage, ...]:
+    """Messages that wait for a process, without the prompt."""
+    first = session.message_queue.next_number
+    messages = tuple(
+        QueuedMessage(number=first + place, letter=message)
+        for place, message in enumerate(session.session.outbox)
     )
-    return letters if session.announced else letters[1:]
+    return messages if session.announced else messages[1:]
 
 
 def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -> bool:
-    """Other words in place of some that no process has, or none. Whether it was in time."""
+    """Replace or delete a message that no process has yet; return whether it was in time."""
     number = number_of(message_id)
-    letter = UserMessage(text=text) if text else None
+    message = UserMessage(text=text) if text else None
     if number is None or not (
-        session.mailbox.edit(number, letter) or _edit_in_line(session, number, letter)
+        session.message_queue.edit(number, message) or _edit_queued(session, number, message)
     ):
         return False
-    session.keep(now=True)
+    session.save(now=True)
     return True
 
 
-def _edit_in_line(session: SupervisedSession, number: int, letter: UserMessage | None) -> bool:
-    """What a process is being started with cannot be changed any more."""
-    outbox, place = session.session.outbox, number - session.mailbox.taken
+def _edit_queued(session: SupervisedSession, number: int, message: UserMessage | None) -> bool:
+    """Messages that a process is being started with cannot be changed."""
+    outbox, place = session.session.outbox, number - session.message_queue.next_number
     if not session.session.handed <= place < len(outbox):
         return False
-    changed = (*outbox[:place], *([letter] if letter else []), *outbox[place + 1 :])
+    changed = (*outbox[:place], *([message] if message else []), *outbox[place + 1 :])
     session.session = replace(session.session, outbox=changed)
     return True
 
@@ -120,86 +119,89 @@ _WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
 _URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
 
 
-class ShownSession(Struct, frozen=True, kw_only=True):
-    """A session as it stands, to be drawn."""
+class SessionSummary(Struct, frozen=True, kw_only=True):
+    """The current state of a session, for display."""
 
     record: SessionRecord
     session: Session
     flags: Flags
     view: View
     queued: bool = False
-    """Its process waits for its turn."""
+    """It waits for room to start its process."""
     unresponsive: bool = False
     step: str = ""
-    """What is being prepared for it, while it is."""
+    """The current step of its preparation, if any."""
     mail: tuple[QueuedMessage, ...] = ()
 
 
 class SessionQuestion(Struct, frozen=True, kw_only=True):
-    """What a session wants to be attended to for: what it asks, or a task that works for it; why
-    it failed; what it came to. If nothing is asked, `row` has no ask."""
+    """Why a session needs attention: an open question of its own or of a sub-task, its failure
+    or its result. `row` has no ask unless something is asked."""
 
     session_id: str
     task_id: str
     row: Message
     name: str = ""
-    """Of the session."""
+    """The session's name."""
     state: SessionState = SessionState.WAITING_APPROVAL
 
 
-def in_order(questions: Iterable[SessionQuestion]) -> list[SessionQuestion]:
-    """What is asked, then failures, then results; of each whoever has waited longest first."""
+def sort_questions(questions: Iterable[SessionQuestion]) -> list[SessionQuestion]:
+    """Sort questions first, then failures, then results, each by age."""
     return sorted(
         questions, key=lambda each: (_URGENCY.get(each.state, 2), each.row.ts, each.session_id)
     )
 
 
 def question_of(session: SupervisedSession) -> SessionQuestion | None:
-    """What it wants to be attended to for, if it does."""
-    return question_in(shown(session), session.question)
+    """Why the session needs attention, or None."""
+    return question_in(summary_of(session), session.question)
 
 
 def question_in(
-    shown: ShownSession, asked: tuple[str, Message] | None = None
+    summary: SessionSummary, asked: tuple[str, Message] | None = None
 ) -> SessionQuestion | None:
-    """The same, of a session in which a task has `asked` that."""
-    if not shown.flags.needs_attention:
+    """Like `question_of`; `asked` is the task and row that ask."""
+    if not summary.flags.needs_attention:
         return None
-    record, state = shown.record, shown.session.state
-    task_id, row = asked or (record.session_id, _told(shown))
+    record, state = summary.record, summary.session.state
+    task_id, row = asked or (record.session_id, _status_row(summary))
     if state is SessionState.COMPLETED and not row.text:
-        row = replace(row, content=shown.session.completion_text or record.completion_text)
+        row = replace(row, content=summary.session.completion_text or record.completion_text)
     return SessionQuestion(
         session_id=record.session_id, task_id=task_id, row=row, name=record.name, state=state
     )
 
 
-def _told(shown: ShownSession) -> Message:
-    """How a session stands of whose rows none is known to ask."""
-    record, session = shown.record, shown.session
+def _status_row(summary: SessionSummary) -> Message:
+    """A row for a session for which no asking row is known."""
+    record, session = summary.record, summary.session
     if (pending := session.pending_ask) and session.state in _WAITING:
         return Message(ts=pending.ts, type="ask", ask=pending.ask, content=pending.text)
     why = session.failure.text if session.failure else ""
     return Message(ts=record.end_time or record.start_time, type="ask", content=why)
 
 
-def shown(session: SupervisedSession) -> ShownSession:
-    return ShownSession(
-        record=session.record,
-        session=session.session,
-        flags=flags(session.session, session.record),
+def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> SessionSummary:
+    """Summarise a session; one that another process works on (`elsewhere`) is shown as working."""
+    state = SessionState.STREAMING if elsewhere else session.session.state
+    current = replace(session.session, state=state)
+    return SessionSummary(
+        record=replace(session.record, state=state),
+        session=current,
+        flags=flags(current, session.record),
         view=session.root.view,
         queued=session.is_queued,
         unresponsive=session.unresponsive,
         step=session.step,
-        mail=(*session.mailbox.mail, *letters_in_line(session)),
+        mail=(*session.message_queue.messages, *queued_messages(session)),
     )
 
 
-def as_recorded(record: SessionRecord) -> ShownSession:
-    """For whoever may only look: what the one who writes has saved last."""
+def summary_of_record(record: SessionRecord) -> SessionSummary:
+    """Summarise a session from the record that another manager saved."""
     session = replace(Session(**same_fields(record, Session)), process_open=False)
-    return ShownSession(record=record, session=session, flags=flags(session, record), view=View())
+    return SessionSummary(record=record, session=session, flags=flags(session, record), view=View())
 
 
 class ChangeFeed:
@@ -210,12 +212,12 @@ class ChangeFeed:
         for follower in self._followers:
             follower.note(session_id)
 
-    async def follow(self, there: Iterable[str]) -> AsyncIterator[frozenset[str]]:
-        """First all that are there, then those that changed since the last look."""
+    async def follow(self, ids: Iterable[str]) -> AsyncIterator[frozenset[str]]:
+        """Yield all ids first, then sets of ids that changed since the last one."""
         follower = _Follower()
         self._followers.append(follower)
         try:
-            yield frozenset(there)
+            yield frozenset(ids)
             while True:
                 yield await follower.take()
         finally:

@@ -1,8 +1,8 @@
-"""A task of a session as the manager follows it: its view, and what in it is news to the machine.
+"""A task of a session as the manager follows it: its view, and the events it causes.
 
-Rows come more than once: while they grow, when their request is paid for, when a resumed process
-repeats its past. An event comes once. When a connection breaks, the view goes back to the last
-lasting event, and everything after that is sent again.
+A row arrives more than once: while it is streamed, when its cost is known, and when a resumed
+process repeats its history; `read_row` turns it into an event only once. When a connection
+breaks, the view goes back to the last lasting event, and everything after that is sent again.
 """
 
 import json
@@ -49,54 +49,54 @@ _USAGE = ("tokensIn", "tokensOut", "cost")
 
 
 class ProcessReport(Struct, frozen=True, kw_only=True):
-    """What a process of one generation has told so far."""
+    """What was received from the process of one generation."""
 
     generation: int
     stored_ts: int = 0
-    """The last row that was stored when the process started. Up to there it repeats the past."""
+    """The last row that was stored when the process started; rows up to it are repeated history."""
     new_task: bool = False
-    """Until the first request, the text that comes is the prompt."""
+    """Text before the first request is the prompt."""
     request_ts: int = 0
     ask_ts: int = 0
     result_ts: int = 0
 
 
-class Told(Struct, frozen=True):
-    heard: ProcessReport
+class RowOutcome(Struct, frozen=True):
+    report: ProcessReport
     event: AgentMessage | None = None
 
 
 class FollowedTask:
     def __init__(self, task_id: str, began: ChildBegan | None = None) -> None:
-        """`began` if it works for another task."""
+        """`began` is set for a sub-task."""
         self.task_id = task_id
         self.is_child = began is not None
         self._begins_after = began.after if began else 0
         self.view = View()
         self.children: dict[str, ChildBegan] = {}
-        """Those at work, by the call they work for."""
-        self.workers: dict[str, str] = {}
-        """The tasks that work for it or have, by the call they work for."""
+        """Running sub-tasks, by call id."""
+        self.subtasks: dict[str, str] = {}
+        """Ids of all sub-tasks, running or finished, by call id."""
         self.resumed_with: Answered | None = None
-        """How it was taken up again, since it last was."""
+        """The answer with which the task was resumed after it was last reopened."""
         self.reopened_at = 0
-        """The event with which it was last taken up again."""
+        """Sequence number of the event that last reopened the task."""
         self.failed_with = ""
         self._lasting = View()
-        self._heard = ProcessReport(generation=0)
+        self._report = ProcessReport(generation=0)
 
     @property
     def after(self) -> int:
-        """The last lasting event that was heard."""
+        """Sequence number of the last lasting event received."""
         return max(self._lasting.seq, self._begins_after)
 
     @property
-    def has_made_a_request(self) -> bool:
+    def has_request(self) -> bool:
         return any(row.say == "api_req_started" for row in self.view.messages)
 
     @property
     def result(self) -> str:
-        """The last that was completed with; nothing if nothing was."""
+        """The last result, or an empty string."""
         results = (row for row in newest_first(self.view.messages) if row.say == _RESULT)
         return next((row.text or "" for row in results), "")
 
@@ -110,55 +110,55 @@ class FollowedTask:
 
     def child(self, began: ChildBegan) -> "FollowedTask":
         child = FollowedTask(began.task_id, began)
-        child.listen_to(self._heard.generation)
+        child.follow_process(self._report.generation)
         return child
 
-    def remember(self, events: Iterable[Event]) -> None:
-        """What is stored of it, which is no news."""
+    def load_events(self, events: Iterable[Event]) -> None:
+        """Apply stored events without reporting them."""
         for event in events:
-            self._see(event)
+            self._apply(event)
 
-    def become(self, remembered: "FollowedTask") -> None:
-        """What was remembered beside the loop."""
-        self.view, self._lasting = remembered.view, remembered._lasting
-        self.children, self.workers = remembered.children, remembered.workers
-        self.resumed_with, self.failed_with = remembered.resumed_with, remembered.failed_with
-        self.reopened_at = remembered.reopened_at
+    def replace_with(self, stored: "FollowedTask") -> None:
+        """Copy the state of a task that was read in a thread."""
+        self.view, self._lasting = stored.view, stored._lasting
+        self.children, self.subtasks = stored.children, stored.subtasks
+        self.resumed_with, self.failed_with = stored.resumed_with, stored.failed_with
+        self.reopened_at = stored.reopened_at
 
-    def listen_to(self, generation: int, *, new_task: bool = False) -> None:
-        """From now on a process of this generation is heard. What it tells again is no news,
-        except that an ask that is open now may be answered."""
+    def follow_process(self, generation: int, *, new_task: bool = False) -> None:
+        """Start following a process of this generation. What it repeats causes no events, except
+        that the open ask may turn out to be answered."""
         last = self.view.messages[-1].ts if self.view.messages else 0
         ask = self.ask
-        self._heard = ProcessReport(
+        self._report = ProcessReport(
             generation=generation,
             stored_ts=ask.ts - 1 if ask else last,
             ask_ts=ask.ts if ask else 0,
             new_task=new_task,
         )
 
-    def forget_news(self) -> None:
+    def drop_transient(self) -> None:
         self.view = self._lasting
 
-    def hear(self, event: Event) -> list[SessionEvent]:
-        """What an event means for the session."""
+    def receive(self, event: Event) -> list[SessionEvent]:
+        """Apply an event and return what it means for the session."""
         before = self.view
-        self._see(event)
+        self._apply(event)
         change = changes(before, self.view)
         rows = sorted((*change.added, *change.changed), key=lambda row: row.ts)
-        said = [self._told(row) for row in rows]
-        return [each for each in said if each]
+        reported = [self._read_row(row) for row in rows]
+        return [each for each in reported if each]
 
-    def _told(self, row: Message) -> SessionEvent | None:
-        done = told(self._heard, row)
-        self._heard = done.heard
+    def _read_row(self, row: Message) -> SessionEvent | None:
+        done = read_row(self._report, row)
+        self._report = done.report
         event = done.event
         if not self.is_child or event is None or isinstance(event, AgentAsked | AskAnswered):
             return cast(SessionEvent | None, event)
-        # the results and requests of a child are its parent's business
+        # results and requests of a sub-task do not change the session's state
         return ActivityEvent(generation=event.generation, ts=event.ts)
 
-    def _see(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         self.view = see(self.view, event)
         if event.fact.lasting:
             self._lasting = self.view
@@ -171,59 +171,59 @@ class FollowedTask:
                 self.failed_with = message
             case ChildBegan(call_id=call_id, task_id=task_id):
                 self.children[call_id] = event.fact
-                self.workers[call_id] = task_id
+                self.subtasks[call_id] = task_id
             case ToolFinished(call_id=call_id):
                 self.children.pop(call_id, None)
             case _:
                 pass
 
 
-def told(heard: ProcessReport, message: Message) -> Told:
-    """What a row means that came, or came again."""
-    if message.ts <= heard.stored_ts or (message.partial and not message.text):
-        return Told(heard)
+def read_row(report: ProcessReport, message: Message) -> RowOutcome:
+    """What a row that arrived, possibly again, means for the session."""
+    if message.ts <= report.stored_ts or (message.partial and not message.text):
+        return RowOutcome(report)
     if message.type == "ask":
-        return _told_by_ask(heard, message)
-    generation, ts = heard.generation, message.ts
+        return _read_ask(report, message)
+    generation, ts = report.generation, message.ts
     match message.say:
         case "api_req_started":
-            return _told_by_request(heard, message)
-        case "text" if heard.new_task and not heard.request_ts:
-            return Told(heard)
+            return _read_request(report, message)
+        case "text" if report.new_task and not report.request_ts:
+            return RowOutcome(report)
         case "checkpoint_saved":
-            return Told(heard, SayCheckpointSaved(generation=generation, ts=ts))
+            return RowOutcome(report, SayCheckpointSaved(generation=generation, ts=ts))
         case "completion_result" if not message.partial:
-            if ts <= heard.result_ts:
-                return Told(heard)
-            said = SayCompletionResult(generation=generation, ts=ts, text=message.text or "")
-            return Told(replace(heard, result_ts=ts), said)
+            if ts <= report.result_ts:
+                return RowOutcome(report)
+            reported = SayCompletionResult(generation=generation, ts=ts, text=message.text or "")
+            return RowOutcome(replace(report, result_ts=ts), reported)
         case _:
-            return Told(heard, ActivityEvent(generation=generation, ts=ts))
+            return RowOutcome(report, ActivityEvent(generation=generation, ts=ts))
 
 
-def _told_by_ask(heard: ProcessReport, message: Message) -> Told:
-    generation, ts = heard.generation, message.ts
+def _read_ask(report: ProcessReport, message: Message) -> RowOutcome:
+    generation, ts = report.generation, message.ts
     if message.answered:
-        return Told(heard, AskAnswered(generation=generation, ts=ts))
-    if ts <= heard.ask_ts:
-        return Told(heard)
+        return RowOutcome(report, AskAnswered(generation=generation, ts=ts))
+    if ts <= report.ask_ts:
+        return RowOutcome(report)
     if message.partial or message.ask is None:
-        return Told(heard, ActivityEvent(generation=generation, ts=ts))
+        return RowOutcome(report, ActivityEvent(generation=generation, ts=ts))
     asked = AgentAsked(generation=generation, ts=ts, ask=message.ask, text=message.text or "")
-    return Told(replace(heard, ask_ts=ts), asked)
+    return RowOutcome(replace(report, ask_ts=ts), asked)
 
 
-def _told_by_request(heard: ProcessReport, message: Message) -> Told:
-    """A request is news once, when it starts; later the row only tells what it took."""
-    if message.ts <= heard.request_ts:
-        return Told(heard)
-    heard = replace(heard, request_ts=message.ts)
-    if _tells_usage(message.text):
-        return Told(heard)
-    return Told(heard, ApiReqStarted(generation=heard.generation, ts=message.ts))
+def _read_request(report: ProcessReport, message: Message) -> RowOutcome:
+    """A request is reported once, when it starts; later versions of the row only add its usage."""
+    if message.ts <= report.request_ts:
+        return RowOutcome(report)
+    report = replace(report, request_ts=message.ts)
+    if _has_usage(message.text):
+        return RowOutcome(report)
+    return RowOutcome(report, ApiReqStarted(generation=report.generation, ts=message.ts))
 
 
-def _tells_usage(text: str | None) -> bool:
+def _has_usage(text: str | None) -> bool:
     try:
         about = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -233,16 +233,16 @@ def _tells_usage(text: str | None) -> bool:
 
 @asynccontextmanager
 async def host_at(socket: Path) -> AsyncIterator[Host]:
-    """The host there. What goes wrong is raised as it is, not in a group."""
+    """Connect to the host at a socket. Raises the first error of a group instead of the group."""
     try:
         async with remote_host(await unix_channel(socket)) as host:
             yield host
     except BaseExceptionGroup as group:
-        raise _first_in(group) from group
+        raise _first_error(group) from group
 
 
 async def events_of(host: Host, task: FollowedTask) -> AsyncGenerator[Event, None]:
-    """None if the task is over already, which a refusal means."""
+    """Follow a task's events; none if the host refuses, which means that the task is over."""
     with suppress(CommandRejected):
         async with aclosing(_closable(host.follow(task.task_id, task.after))) as events:
             async for event in events:
@@ -253,14 +253,14 @@ def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
     return cast(AsyncGenerator[Event, None], events)
 
 
-def _first_in(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
 def last_ask(messages: Sequence[Message]) -> PendingAsk | None:
-    """The complete blocking ask that the messages end with, checkpoints aside."""
+    """The complete blocking ask at the end of the messages, ignoring checkpoints."""
     for message in newest_first(messages):
         if message.say == "checkpoint_saved":
             continue

@@ -1,10 +1,11 @@
 """Sessions rebuilt from disk: their state, their record, their tasks.
 
-As long as the manager has heard everything the process said, `rebuilt` gives the very session the
-machine has. What happened meanwhile is in the log, and in whether the process still lives.
+If the manager has received everything the process sent, `rebuild_session` returns the session
+exactly as the machine has it. What it missed is in the journal, or follows from whether the
+process lives.
 
-A log may be long, so it is read in a thread. Its last rows are shown first: when a request starts,
-nothing before it is still open.
+A journal may be long, so it is read in a thread and its end is shown first, from the start of a
+request: nothing before that is still open.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,47 +45,48 @@ _STATES = {
 }
 _QUESTIONS = frozenset((Signal.ASK_APPROVAL, Signal.ASK_LIMIT, Signal.ASK_FOLLOWUP))
 EVENTS_GLIMPSED = 600
-"""At least, if there are many more."""
+"""Minimum number of events in a glimpse."""
 _FROM_LAUNCH = ("model", "mode", "provider", "auto_approve", "workspace")
-_DEEPEST = 20
-"""Tasks that work for one another."""
+_MAX_DEPTH = 20
+"""Maximum depth of sub-tasks."""
 
 
 class Glimpse(Struct, frozen=True):
-    """The last rows of a task. How many are before them is guessed."""
+    """The last rows of a task; `earlier` estimates the number of rows before them."""
 
     view: View
     earlier: int
 
 
-def rebuilt(record: SessionRecord | None, last_ask: PendingAsk | None, *, alive: bool) -> Session:
-    """The session that is stored. `alive` only if the process was verified to live, or waits for
-    its turn to be started."""
+def rebuild_session(
+    record: SessionRecord | None, last_ask: PendingAsk | None, *, alive: bool
+) -> Session:
+    """Rebuild a stored session. `alive`: its process was verified to live, or is queued."""
     if record is None:
         return Session()
     if last_ask and is_answered(last_ask.ts, record.answered_ask_ts):
         last_ask = None
-    heard = alive and record.process_open
-    state = _state(record, last_ask, heard=heard)
-    failure = _failure(record, last_ask, state, heard=heard)
+    followed = alive and record.process_open
+    state = _state(record, last_ask, followed=followed)
+    failure = _failure(record, last_ask, state, followed=followed)
     session = replace(
         Session(**same_fields(record, Session)),
         state=state,
-        process_open=heard and not (failure and failure.kind in ENDS_PROCESS),
+        process_open=followed and not (failure and failure.kind in ENDS_PROCESS),
         failure=failure,
         stop_requested=state is SessionState.STOPPED,
     )
-    return _asking(session, last_ask)
+    return _with_ask(session, last_ask)
 
 
-def _state(record: SessionRecord, ask: PendingAsk | None, *, heard: bool) -> SessionState:
+def _state(record: SessionRecord, ask: PendingAsk | None, *, followed: bool) -> SessionState:
     """The order of the rules is their priority."""
     status = record.status
     if status is SessionStatus.STOPPED:
         return SessionState.STOPPED
-    if not heard:
+    if not followed:
         return _state_without_process(record, ask)
-    if status is SessionStatus.CREATING and not _is_born(record, ask):
+    if status is SessionStatus.CREATING and not _is_created(record, ask):
         return SessionState.CREATING
     if ask is None:
         return SessionState.STREAMING
@@ -93,13 +95,14 @@ def _state(record: SessionRecord, ask: PendingAsk | None, *, heard: bool) -> Ses
     return _STATES[ask.signal]
 
 
-def _is_born(record: SessionRecord, ask: PendingAsk | None) -> bool:
+def _is_created(record: SessionRecord, ask: PendingAsk | None) -> bool:
     return record.saw_session_created and (record.saw_api_req_started or ask is not None)
 
 
 def _state_without_process(record: SessionRecord, ask: PendingAsk | None) -> SessionState:
-    """A question outlives a process that was lost, as in a reboot: it still waits for the user,
-    whose answer starts another process. One whose end was seen is paused."""
+    """The state of a session without a process. A question survives a process that was lost, for
+    example in a reboot: the answer starts another process. If the exit of the process was
+    recorded, the session is paused."""
     if _is_lost(record) and ask is not None and ask.signal in _QUESTIONS:
         return _STATES[ask.signal]
     match record.status:
@@ -117,17 +120,17 @@ def _is_lost(record: SessionRecord) -> bool:
 
 
 def _failure(
-    record: SessionRecord, ask: PendingAsk | None, state: SessionState, *, heard: bool
+    record: SessionRecord, ask: PendingAsk | None, state: SessionState, *, followed: bool
 ) -> Failure | None:
     if state is not SessionState.ERROR:
         return None
-    if heard and ask:
+    if followed and ask:
         return failure_of_ask(ask.ask, ask.text)
     return CREATION_INTERRUPTED if record.status is SessionStatus.CREATING else record.failure
 
 
-def _asking(session: Session, ask: PendingAsk | None) -> Session:
-    """With its ask where the state has it: a stopped session keeps only the offer to resume."""
+def _with_ask(session: Session, ask: PendingAsk | None) -> Session:
+    """Set the ask where the state expects it; a stopped session keeps only the offer to resume."""
     match session.state:
         case SessionState.CREATING:
             return replace(session, deferred_ask=ask)
@@ -137,8 +140,8 @@ def _asking(session: Session, ask: PendingAsk | None) -> Session:
             return replace(session, pending_ask=ask)
 
 
-def with_figures(record: SessionRecord, view: View) -> SessionRecord:
-    """With what its messages say it has taken and done."""
+def with_usage(record: SessionRecord, view: View) -> SessionRecord:
+    """Update usage, to-dos, mode, model and intent from the messages."""
     if not view.seq:
         return record
     todos = view.todos
@@ -154,10 +157,11 @@ def with_figures(record: SessionRecord, view: View) -> SessionRecord:
     )
 
 
-def found_again(
+def recovered_record(
     folder: SessionFolder, launch: SessionLaunch, tasks: StoredTasks
 ) -> SessionRecord | None:
-    """A session that the list has lost, from its own folder and its log; None if it has none."""
+    """Rebuild the record of a session that is not on the list, from its folder and journal. None
+    if it has no journal."""
     try:
         events = list(tasks.read(folder.session_id)) if tasks.exists(folder.session_id) else []
     except StorageError:
@@ -167,9 +171,9 @@ def found_again(
         return None
     text, start_time = opened
     mark = folder.mark()
-    told = {name: getattr(launch, name) for name in _FROM_LAUNCH}
+    fields = {name: getattr(launch, name) for name in _FROM_LAUNCH}
     return SessionRecord(
-        **told,
+        **fields,
         session_id=folder.session_id,
         label=label_of(text),
         prompt=text,
@@ -187,14 +191,14 @@ def found_again(
 
 
 def _next_number(events: Iterable[Event]) -> int:
-    """Of the next letter: one that was given before would be taken for one that was heard."""
-    said = (event.fact for event in events if isinstance(event.fact, UserSpoke | Answered))
-    numbers = (number_of(fact.message_id) for fact in said)
+    """The next message number; a number used before would make the engine drop the message."""
+    facts = (event.fact for event in events if isinstance(event.fact, UserSpoke | Answered))
+    numbers = (number_of(fact.message_id) for fact in facts)
     return 1 + max((number for number in numbers if number is not None), default=-1)
 
 
-class Recollection:
-    """Of one session, whose own task is `root`; `wake` is called when there is a glimpse."""
+class StoredHistory:
+    """Reads the stored tasks of one session. `wake` is called when `glimpse` is set."""
 
     def __init__(self, root: FollowedTask, tasks: StoredTasks, wake: Callable[[], None]) -> None:
         self._root = root
@@ -202,12 +206,12 @@ class Recollection:
         self._wake = wake
         self._one_at_a_time = anyio.Lock()
         self.glimpse: Glimpse | None = None
-        """While the rest is being read."""
+        """The end of the journal, while the rest is being read."""
         self.problem = ""
-        """Why not all of it could be read, if so."""
+        """Why the journal could not be read completely; empty if it could."""
 
-    async def recall(self) -> FollowedTask | None:
-        """What is stored of the session's task, unless that is known; None if there is nothing."""
+    async def load(self) -> FollowedTask | None:
+        """Read the session's own task; None if it is not stored or already known."""
         async with self._one_at_a_time:
             if self._root.view.seq or not self._tasks.exists(self._root.task_id):
                 return None
@@ -217,14 +221,14 @@ class Recollection:
                 self.glimpse = None
 
     async def task(self, task_id: str) -> FollowedTask | None:
-        """A task of the session, as it is stored; None if it is none."""
+        """Read a task of the session; None if it belongs to another session."""
         return await anyio.to_thread.run_sync(self._read_own, task_id)
 
-    async def workers(self, task: FollowedTask) -> tuple[FollowedTask, ...]:
-        """The stored tasks at work for another, the innermost last."""
+    async def subtasks(self, task: FollowedTask) -> tuple[FollowedTask, ...]:
+        """The running sub-tasks of a stored task, the innermost last."""
         found: list[FollowedTask] = []
         waiting = list(task.children.values())
-        while waiting and len(found) < _DEEPEST:
+        while waiting and len(found) < _MAX_DEPTH:
             if worker := await self.task(waiting.pop(0).task_id):
                 found.append(worker)
                 waiting += worker.children.values()
@@ -234,19 +238,19 @@ class Recollection:
         events = self._read(self._root.task_id)
         if glimpse := glimpse_of(events):
             anyio.from_thread.run_sync(self._show, glimpse)
-        return _remembered(self._root.task_id, events)
+        return _task_from(self._root.task_id, events)
 
     def _show(self, glimpse: Glimpse) -> None:
         self.glimpse = glimpse
         self._wake()
 
     def _read_own(self, task_id: str) -> FollowedTask | None:
-        works_for_us = self._works_for_us(task_id)
-        return _remembered(task_id, self._read(task_id)) if works_for_us else None
+        is_own = self._is_own_task(task_id)
+        return _task_from(task_id, self._read(task_id)) if is_own else None
 
-    def _works_for_us(self, task_id: str) -> bool:
+    def _is_own_task(self, task_id: str) -> bool:
         at: str | None = task_id
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             if at is None or at == self._root.task_id:
                 return at is not None
             at = self._parent(at)
@@ -262,7 +266,7 @@ class Recollection:
         return None
 
     def _read(self, task_id: str) -> list[Event]:
-        """As far as it can be read."""
+        """The events up to the first that cannot be read."""
         events: list[Event] = []
         try:
             for event in self._tasks.read(task_id):
@@ -272,15 +276,14 @@ class Recollection:
         return events
 
 
-def _remembered(task_id: str, events: Sequence[Event]) -> FollowedTask:
+def _task_from(task_id: str, events: Sequence[Event]) -> FollowedTask:
     task = FollowedTask(task_id)
-    task.remember(events)
+    task.load_events(events)
     return task
 
 
 def glimpse_of(events: Sequence[Event]) -> Glimpse | None:
-    """None if it would not be worth it, or could not be right: a rewind brings back what is far
-    away."""
+    """The end of the journal; None if it is short, or has a rewind, which needs all of it."""
     last = len(events) - EVENTS_GLIMPSED
     if last < EVENTS_GLIMPSED or any(isinstance(event.fact, Rewound) for event in events):
         return None

@@ -1,6 +1,6 @@
-"""All sessions of a project: started, spoken to, watched, taken up again.
+"""All sessions of a project: starts, messages, supervision, restarts.
 
-Leaving ends nothing: the sessions run on, and the next supervisor of the project finds them.
+Closing the supervisor ends no process; the next supervisor of the project adopts them.
 """
 
 import uuid
@@ -15,10 +15,15 @@ from msgspec.structs import replace
 from rookery.core.commands import EditQueue
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.dependencies import StoredTasks
-from rookery.manager.sessions.admission import USUAL_LIMIT, Admission, Preparations, load
+from rookery.manager.sessions.admission import DEFAULT_LIMIT, Admission, Preparations, load
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.message_queue import Terms, check
-from rookery.manager.sessions.outside_sessions import OutsideSessions, busy, complete_list, taken_in
+from rookery.manager.sessions.outside_sessions import (
+    OutsideSessions,
+    adopted_record,
+    busy,
+    complete_list,
+)
 from rookery.manager.sessions.session_events import (
     ApproveEvent,
     CancelEvent,
@@ -36,24 +41,19 @@ from rookery.manager.sessions.session_folders import (
     launch_of,
     record_of,
 )
-from rookery.manager.sessions.session_record import (
-    Counts,
-    SessionRecord,
-    count_records,
-    label_of,
-)
+from rookery.manager.sessions.session_record import Counts, SessionRecord, count_records, label_of
 from rookery.manager.sessions.session_store import SessionStore, manager_folder
 from rookery.manager.sessions.session_summary import (
     ChangeFeed,
     SessionQuestion,
-    ShownSession,
+    SessionSummary,
     Switches,
-    as_recorded,
     edit_unsent,
-    in_order,
     question_in,
     question_of,
-    shown,
+    sort_questions,
+    summary_of,
+    summary_of_record,
     switch,
 )
 from rookery.manager.sessions.supervised_session import SupervisedSession
@@ -68,17 +68,17 @@ async def open_supervisor(
     environ: Mapping[str, str],
     tasks: StoredTasks,
     *,
-    limit: int = USUAL_LIMIT,
+    limit: int = DEFAULT_LIMIT,
     timings: Timings | None = None,
 ) -> AsyncIterator["Supervisor"]:
-    """The supervisor of a project, which has found its sessions again. Afterwards they run on."""
+    """Open the supervisor of a project and adopt its sessions. They run on after it is closed."""
     store = SessionStore(project, manager_folder(places, project))
     try:
         async with anyio.create_task_group() as group:
             supervisor = Supervisor(
                 store, places, environ, tasks, group, limit=limit, timings=timings or Timings()
             )
-            await supervisor.take_up()
+            await supervisor.restore_sessions()
             yield supervisor
             group.cancel_scope.cancel()
     finally:
@@ -109,21 +109,21 @@ class Supervisor:
         self._changes = ChangeFeed()
         self._outside = OutsideSessions(self.project, tasks)
         self.preparations = Preparations(self)
-        self.ready_to_run: Callable[[SessionRecord], str | None] = lambda _: None
-        """Why a process of a session cannot be started now, if so. Asked before each."""
+        self.start_obstacle: Callable[[SessionRecord], str | None] = lambda _: None
+        """Returns why a session cannot start a process, or None. Called before every start."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the user should know of the list, in sentences."""
+        """Problems with the session list, as sentences for the user."""
         return tuple(self.store.notices)
 
     @property
     def read_only(self) -> str:
-        """Why nothing can be done here but look, if so."""
+        """Why sessions cannot be changed here; empty if they can."""
         return self.store.read_only
 
-    async def take_up(self) -> None:
-        """What an earlier supervisor has left: lists are completed, processes adopted."""
+    async def restore_sessions(self) -> None:
+        """Complete the list and adopt the processes that an earlier supervisor left."""
         if self.read_only:
             await self.refresh()
             return
@@ -133,21 +133,24 @@ class Supervisor:
             await load(self.add(record))
         async with anyio.create_task_group() as group:
             for session in self._sessions.values():
-                group.start_soon(session.see_whether_it_answers)
+                group.start_soon(session.check_responsive)
         for session in self._sessions.values():
-            session.keep()
+            session.save()
         self.store.save()
         await self.refresh()
         self._admission.admit()
 
     async def refresh(self) -> None:
         """Look for sessions that were started, continued or deleted without a manager."""
-        for session_id in await self._outside.refresh(self._known()):
+        sessions = tuple(self._sessions.values())
+        for session_id in await self._outside.refresh(self._known(), sessions):
             self._changes.note(session_id)
+        for session in sessions:
+            if session.id not in self._outside.elsewhere:
+                await self._outside.catch_up(session)
 
-    async def take_over(self, session_id: str) -> SupervisedSession | None:
-        """A session to act on. One that was started without a manager is supervised from now on.
-        None if there is no such session, or it can only be read."""
+    async def ensure_supervised(self, session_id: str) -> SupervisedSession | None:
+        """Return a session to act on, adopted if needed; None if it is unknown or read-only."""
         if self.read_only:
             return None
         if session := self._sessions.get(session_id):
@@ -155,49 +158,49 @@ class Supervisor:
             return session
         await self.refresh()
         async with self._outside.lock:
-            if session_id not in self._sessions and (wish := self._outside.wish(session_id)):
-                await self.take_in(session_id, wish, self._outside.records[session_id])
+            if session_id not in self._sessions and (
+                options := self._outside.options_for(session_id)
+            ):
+                await self.adopt_task(session_id, options, self._outside.records[session_id])
                 self.mark_read(session_id)
         return self._sessions.get(session_id)
 
-    async def start(self, wish: SessionOptions) -> str:
-        """Starts a session and returns its id. Raises `CommandRejected` or `StorageError`, and
-        then there is none."""
+    async def start(self, options: SessionOptions) -> str:
+        """Start a session and return its id. Raises `CommandRejected` or `StorageError`."""
         self._check_writable()
-        if not (wish.prompt.strip() or wish.images):
+        if not (options.prompt.strip() or options.images):
             raise CommandRejected("Give a task.")
-        check(UserMessage(text=wish.prompt, images=wish.images))
+        check(UserMessage(text=options.prompt, images=options.images))
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
-        folder.keep_launch(launch_of(wish, self.project))
-        session = self.add(record_of(wish, session_id))
+        folder.keep_launch(launch_of(options, self.project))
+        session = self.add(record_of(options, session_id))
         try:
-            await session.act(StartEvent(text=wish.prompt, images=wish.images))
+            await session.act(StartEvent(text=options.prompt, images=options.images))
         except StorageError:
             folder.remove()
             self.forget(session_id)
             raise
         return session_id
 
-    async def take_in(
-        self, session_id: str, wish: SessionOptions, known: SessionRecord | None = None
+    async def adopt_task(
+        self, session_id: str, options: SessionOptions, known: SessionRecord | None = None
     ) -> None:
-        """A session for a task that is stored already. It rests until the user goes on with it.
-        Raises `CommandRejected` if there is no such task, or a session for it."""
+        """Adopt a stored task as an idle session. Raises `CommandRejected` if it cannot."""
         self._check_writable()
         if session_id in self._sessions:
             raise CommandRejected(f"Session {session_id} already exists.")
-        folder, launch = self._folders.of(session_id), launch_of(wish, self.project)
-        session = self.add(await taken_in(folder, launch, wish, self.tasks, known))
+        folder, launch = self._folders.of(session_id), launch_of(options, self.project)
+        session = self.add(await adopted_record(folder, launch, options, self.tasks, known))
         folder.keep_launch(launch)
-        await session.recall()
+        await session.load_history()
         await load(session)
-        session.keep(now=True)
+        session.save(now=True)
 
     async def send(
         self, session_id: str, text: str, images: tuple[str, ...] = (), *, ask_ts: int | None = None
     ) -> None:
-        """Words for a session: an answer to the question of `ask_ts`, or for later."""
+        """Send a message: the answer to the question `ask_ts`, or a message for the queue."""
         check(UserMessage(text=text, images=images))
         if not (text.strip() or images):
             raise CommandRejected("The message is empty.")
@@ -223,7 +226,7 @@ class Supervisor:
         await self.find(session_id).act(RetryEvent())
 
     def rename(self, session_id: str, label: str) -> None:
-        """An empty label gives the session its own name back."""
+        """Rename a session; an empty label restores the name made from its prompt."""
         record = self.find(session_id).record
         named = label_of(label)
         shown_as = named or label_of(record.prompt)
@@ -233,25 +236,23 @@ class Supervisor:
         self._rewrite(replace(self.find(session_id).record, archived=archived))
 
     def mark_read(self, session_id: str) -> None:
-        """The user has seen how the session stands."""
         record = self.find(session_id).record
         if record.unread:
             self._rewrite(replace(record, unread=False))
 
     def retry_message(self, session_id: str, number: int) -> None:
         session = self.find(session_id)
-        session.mailbox.retry(number)
-        session.keep(now=True)
-        session.keeper.wake_for_mail()
+        session.message_queue.retry(number)
+        session.save(now=True)
+        session.keeper.wake_for_messages()
 
     def discard_message(self, session_id: str, number: int) -> None:
         session = self.find(session_id)
-        session.mailbox.discard(number)
-        session.keep(now=True)
+        session.message_queue.discard(number)
+        session.save(now=True)
 
     async def edit_queued(self, session_id: str, message_id: str, text: str | None) -> None:
-        """Other words in place of those that the model has not heard yet; None takes them back.
-        Raises `CommandRejected` if it has heard them."""
+        """Replace or (None) delete a queued message. Raises `CommandRejected` if it is too late."""
         session = self.find(session_id)
         if edit_unsent(session, message_id, text):
             return
@@ -259,17 +260,16 @@ class Supervisor:
         await host.send(EditQueue(task_id=session_id, message_id=message_id, text=text))
 
     async def switch(self, session_id: str, switches: Switches) -> None:
-        """From now on, and in later processes too. Raises `CommandRejected` if it is refused."""
+        """Change settings of a session. Raises `CommandRejected` if the process refuses."""
         await switch(self.find(session_id), self._folders.of(session_id), switches)
 
     async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
-        """The process of a session, to be asked and told what is no business of this supervisor.
-        With `reopen` one is started if there is none, and rests. Raises `CommandRejected` if
-        there is none."""
+        """The host of a session's process; `reopen` starts one, without resuming work, if none
+        runs. Raises `CommandRejected` if there is none."""
         return await self.find(session_id).host(reopen=reopen)
 
     async def remove(self, session_id: str) -> None:
-        """Ends a session and leaves it out of all lists. Its journal stays."""
+        """End a session and hide it in all lists. Its journal stays."""
         session = self.find(session_id)
         await session.end()
         async with self._outside.lock:
@@ -283,28 +283,30 @@ class Supervisor:
         self.store.save()
 
     async def stop_all(self) -> None:
-        """Ends all processes. What they were doing can be resumed."""
+        """End all processes. The sessions can be resumed."""
         async with anyio.create_task_group() as group:
             for session in self._sessions.values():
                 group.start_soon(session.end)
         self.store.save_if_possible()
 
-    def session(self, session_id: str) -> ShownSession | None:
-        """With what was said in it as far as that was heard or read."""
+    def session(self, session_id: str) -> SessionSummary | None:
+        """Summarise a session, with the messages that were received or read so far."""
         supervised = self._sessions.get(session_id)
         if supervised and session_id not in self._outside.deleted:
-            return shown(supervised)
+            return self._summary(supervised)
         return next((each for each in self.all() if each.record.session_id == session_id), None)
 
-    def all(self) -> list[ShownSession]:
-        """In no order, with the archived ones, and with those started without a manager."""
+    def all(self) -> list[SessionSummary]:
+        """All sessions, unordered, including archived ones and those started without a manager."""
         return [
-            shown(self._sessions[id]) if id in self._sessions else as_recorded(record)
+            self._summary(self._sessions[id]) if id in self._sessions else summary_of_record(record)
             for id, record in self._outside.listed(self._known()).items()
         ]
 
+    def _summary(self, session: SupervisedSession) -> SessionSummary:
+        return summary_of(session, elsewhere=session.id in self._outside.elsewhere)
+
     def _known(self) -> list[SessionRecord]:
-        """The sessions that a manager has started or taken over."""
         if self.read_only:
             self.store.reload()
             return list(self.store.all())
@@ -312,57 +314,55 @@ class Supervisor:
 
     @property
     def limit(self) -> int:
-        """Of sessions that run at once."""
         return self._admission.limit
 
     @property
     def has_queue(self) -> bool:
-        """Sessions wait for their turn."""
         return self._admission.has_queue
 
     def records(self) -> list[SessionRecord]:
         return list(self._outside.listed(self._known()).values())
 
     @property
-    def active_number(self) -> int:
-        """How many sessions under supervision are working or waiting for the user."""
+    def active_count(self) -> int:
+        """Number of supervised sessions that work or wait for the user."""
         return sum(session.is_active for session in self._sessions.values())
 
     def counts(self) -> Counts:
-        """Whoever is in the inbox is counted, and nobody else."""
+        """The counts; `attention` is the number of sessions in the inbox."""
         everyone = self.all()
         counted = count_records(each.record for each in everyone)
         return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
 
     def question(self, session_id: str) -> SessionQuestion | None:
-        """What a session waits for, if it does."""
         if session := self._sessions.get(session_id):
             return question_of(session)
-        only_shown = self.session(session_id) if self.read_only else None
-        return question_in(only_shown) if only_shown else None
+        summary = self.session(session_id) if self.read_only else None
+        return question_in(summary) if summary else None
 
     def inbox(self) -> tuple[SessionQuestion, ...]:
-        """What sessions want to be attended to for, the most urgent first."""
+        """The sessions that need attention, the most urgent first."""
         asked = (self.question(record.session_id) for record in self.records())
-        return tuple(in_order(question for question in asked if question))
+        return tuple(sort_questions(question for question in asked if question))
 
     def changes(self) -> AsyncIterator[frozenset[str]]:
-        """The ids of sessions that changed, again and again: first all, then those that did since
-        the last look. One that is not there any more was removed."""
+        """Yield all ids first, then ids changed or removed since the last set."""
         return self._changes.follow(each.session_id for each in self.records())
 
     def changed(self, session_id: str) -> None:
         self._changes.note(session_id)
 
-    def head_changed(self) -> None:
-        """There is something new about all of them; no session has an empty id."""
+    def overview_changed(self) -> None:
+        """Notify followers of a change that concerns the whole list, with an empty id."""
         self._changes.note("")
 
-    def moved(self) -> None:
+    def admit_sessions(self) -> None:
         self._admission.admit()
 
     def obstacle(self, record: SessionRecord) -> str | None:
-        return self.ready_to_run(record)
+        if self.tasks.in_use(record.session_id):
+            return str(busy(record.session_id))
+        return self.start_obstacle(record)
 
     def queue(self, session: SupervisedSession) -> None:
         self._admission.queue(session)
@@ -397,4 +397,4 @@ class Supervisor:
     def _rewrite(self, record: SessionRecord) -> None:
         session = self.find(record.session_id)
         session.record = record
-        session.keep(now=True)
+        session.save(now=True)

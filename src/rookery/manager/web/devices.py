@@ -1,6 +1,6 @@
-"""What lets somebody in: a token per start, one-time codes, and the tokens of paired devices.
+"""Credentials of the web server: a token per start, one-time codes, and tokens of paired devices.
 
-None of it is ever written down, except the digests of the devices' tokens, which let nobody in.
+Nothing is stored except digests of the device tokens, which cannot be used to log in.
 """
 
 import hashlib
@@ -30,19 +30,19 @@ from rookery.protocol.server import new_token, same_token
 
 _LARGEST_FILE = 2**20
 _LONGEST_NAME = 60
-_SEEN_AGAIN = 60_000
-"""Milliseconds that have to pass before it is written down again that a device was there."""
+_VISIT_INTERVAL = 60_000
+"""Milliseconds between two updates of a device's last visit in the file."""
 
 
-class Guest(Struct, frozen=True):
-    """Somebody who is known: the user at this machine, or one of their devices."""
+class Identity(Struct, frozen=True):
+    """An authenticated client: the user at this machine, or a paired device."""
 
     token: str
     device_id: str = ""
 
 
 class OneTimeCodes:
-    """Each is good once, and for a while."""
+    """Codes that can be used once, within a time limit."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._seconds = seconds
@@ -57,14 +57,14 @@ class OneTimeCodes:
         return code
 
     def redeem(self, given: object) -> bool:
-        """Whether it was one; from now on it is none."""
+        """Use up a code. Return whether it was valid."""
         now = self._clock()
-        # all are compared, so that the time it takes tells nothing
+        # compare all codes, so that the time taken reveals nothing
         fitting = [code for code in self._open if same_token(code, given)]
         return any([self._open.pop(code) > now for code in fitting])
 
 
-class _Kept(Struct, frozen=True, kw_only=True):
+class _StoredDevice(Struct, frozen=True, kw_only=True):
     id: str
     name: str
     token_digest: str
@@ -77,29 +77,29 @@ def now_in_milliseconds() -> int:
 
 
 class Devices:
-    """Those in a file. Raises `StorageError` if it cannot be understood: to begin anew would let
-    none of them in any more, and nobody would know why."""
+    """Paired devices, stored in a file. Raises `StorageError` if the file cannot be read:
+    starting with an empty list would lock all devices out without a message."""
 
     def __init__(self, file: Path, now: Callable[[], int] = now_in_milliseconds) -> None:
         self._file = file
         self._now = now
-        self._kept = {kept.id: kept for kept in _read(file)}
+        self._stored = {device.id: device for device in _read(file)}
 
     def all(self) -> tuple[Device, ...]:
         return tuple(
-            Device(id=kept.id, name=kept.name, paired=kept.paired, seen=kept.seen)
-            for kept in self._kept.values()
+            Device(id=device.id, name=device.name, paired=device.paired, seen=device.seen)
+            for device in self._stored.values()
         )
 
     def pair(self, name: str) -> tuple[str, str]:
-        """The id of a new device, and its token, which nobody else will ever be told."""
-        if len(self._kept) >= DEVICES:
+        """Pair a device. Return its id and its token, which is not stored."""
+        if len(self._stored) >= DEVICES:
             raise CommandRejected(f"{DEVICES} devices are already paired. Revoke one of them.")
         device_id, token, now = secrets.token_hex(16), new_token(), self._now()
         self._put(
-            _Kept(
+            _StoredDevice(
                 id=device_id,
-                name=_as_a_name(name),
+                name=_clean_name(name),
                 token_digest=_digest(token),
                 paired=now,
                 seen=now,
@@ -107,40 +107,40 @@ class Devices:
         )
         return device_id, token
 
-    def whose(self, token: str) -> str | None:
-        """The id of the device that has this token."""
+    def find_by_token(self, token: str) -> str | None:
+        """The id of the device with this token."""
         given = _digest(token)
         found = [
-            kept for kept in self._kept.values() if hmac.compare_digest(kept.token_digest, given)
+            each for each in self._stored.values() if hmac.compare_digest(each.token_digest, given)
         ]
-        for kept in found:
-            self._note_visit(kept)
+        for device in found:
+            self._note_visit(device)
         return found[0].id if found else None
 
     def revoke(self, device_id: str) -> str:
-        """The name of the device, which is let in no more."""
-        if device_id not in self._kept:
+        """Revoke a device and return its name."""
+        if device_id not in self._stored:
             raise CommandRejected(f"No such device. See: {NAME} sessions devices list")
-        rest = {each: kept for each, kept in self._kept.items() if each != device_id}
+        rest = {each: device for each, device in self._stored.items() if each != device_id}
         self._write(rest)
-        name = self._kept[device_id].name
-        self._kept = rest
+        name = self._stored[device_id].name
+        self._stored = rest
         return name
 
-    def _note_visit(self, kept: _Kept) -> None:
-        if self._now() - kept.seen > _SEEN_AGAIN:
-            with suppress(StorageError):  # a full disk is no reason to keep a device out
-                self._put(replace(kept, seen=self._now()))
+    def _note_visit(self, device: _StoredDevice) -> None:
+        if self._now() - device.seen > _VISIT_INTERVAL:
+            with suppress(StorageError):  # a full disk must not lock a device out
+                self._put(replace(device, seen=self._now()))
 
-    def _put(self, kept: _Kept) -> None:
-        changed = {**self._kept, kept.id: kept}
+    def _put(self, device: _StoredDevice) -> None:
+        changed = {**self._stored, device.id: device}
         self._write(changed)
-        self._kept = changed
+        self._stored = changed
 
-    def _write(self, kept: dict[str, _Kept]) -> None:
+    def _write(self, devices: dict[str, _StoredDevice]) -> None:
         private_folder(self._file.parent)
         try:
-            put(self._file, [msgspec.json.encode(list(kept.values()))])
+            put(self._file, [msgspec.json.encode(list(devices.values()))])
         except OSError as error:
             raise StorageError(
                 f"{self._file} cannot be written ({reason(error)}). The paired "
@@ -155,19 +155,19 @@ class Keys:
         self.pairing_codes = OneTimeCodes(PAIRING_CODE, clock)
         self.devices = devices
 
-    def guest(self, given: object, *, outside: bool) -> Guest | None:
-        """Who has this token. From outside only that of a device counts."""
+    def identity(self, given: object, *, outside: bool) -> Identity | None:
+        """Authenticate a token. From outside only device tokens are valid."""
         if same_token(self.token, given):
-            return None if outside else Guest(self.token)
-        if isinstance(given, str) and (device_id := self.devices.whose(given)):
-            return Guest(given, device_id)
+            return None if outside else Identity(self.token)
+        if isinstance(given, str) and (device_id := self.devices.find_by_token(given)):
+            return Identity(given, device_id)
         return None
 
 
 class DeviceHandler:
-    def __init__(self, devices: Devices, send_away: Callable[[str], None]) -> None:
+    def __init__(self, devices: Devices, disconnect: Callable[[str], None]) -> None:
         self._devices = devices
-        self._send_away = send_away
+        self._disconnect = disconnect
         self.handlers: Handlers = {ListDevices: self._list, RevokeDevice: self._revoke}
 
     async def _list(self, _: ListDevices) -> tuple[Device, ...]:
@@ -175,14 +175,14 @@ class DeviceHandler:
 
     async def _revoke(self, request: RevokeDevice) -> Done:
         name = self._devices.revoke(request.id)
-        self._send_away(request.id)
+        self._disconnect(request.id)
         return Done(notes=(f"{name} was revoked.",))
 
 
-def _read(file: Path) -> list[_Kept]:
+def _read(file: Path) -> list[_StoredDevice]:
     try:
         with file.open("rb") as stream:
-            return msgspec.json.decode(stream.read(_LARGEST_FILE), type=list[_Kept])
+            return msgspec.json.decode(stream.read(_LARGEST_FILE), type=list[_StoredDevice])
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError, UnicodeError) as error:
@@ -195,6 +195,6 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
 
 
-def _as_a_name(said: str) -> str:
-    shown = "".join(letter if letter.isprintable() else " " for letter in said)
+def _clean_name(name: str) -> str:
+    shown = "".join(char if char.isprintable() else " " for char in name)
     return " ".join(shown.split())[:_LONGEST_NAME] or "a device"

@@ -1,7 +1,7 @@
-"""Where the server listens: the user's options, the sockets, and the certificates.
+"""Where the server listens: command line options, sockets and certificates.
 
-Other machines are let near only when the user says how their connections are protected: with their
-own certificate, with one that is made here, or with none in a network they trust.
+Other machines can connect only if the user chose how to protect the connections: with their own
+certificate, with a generated one, or unencrypted in a network they trust.
 """
 
 import errno
@@ -26,7 +26,7 @@ from rookery.platform.disk import private_folder, put
 from rookery.platform.own_programs import run_program
 
 _DAYS = 397
-"""Longer ones are not taken by all phones."""
+"""Validity of a generated certificate; some phones reject longer ones."""
 _DAYS_USED = 300
 LOOPBACK, LOOPBACK_6 = "127.0.0.1", "::1"
 _TRIES = 20
@@ -39,16 +39,16 @@ _PROTECTIONS = "--tls, or --tls-cert and --tls-key"
 class Certificate(Struct, frozen=True):
     certificate: Path
     key: Path
-    self_made: bool = False
+    self_signed: bool = False
 
     @property
     def fingerprint(self) -> str:
-        """As browsers show it."""
-        digest = hashlib.sha256(_first_in(self.certificate)).hexdigest().upper()
+        """SHA-256 fingerprint, as browsers show it."""
+        digest = hashlib.sha256(_first_certificate(self.certificate)).hexdigest().upper()
         return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
 
     def context(self) -> ssl.SSLContext:
-        """Raises `SettingsError` if it cannot be used."""
+        """Load the certificate. Raises `SettingsError` if it cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -62,7 +62,7 @@ class Certificate(Struct, frozen=True):
 
 
 class Address(Struct, frozen=True):
-    """One of this machine, by the name that the user gave it."""
+    """An address of this machine, with the name the user gave for it."""
 
     name: str
     address: str
@@ -73,14 +73,14 @@ class Address(Struct, frozen=True):
 
 
 class ListenPlan(Struct, frozen=True, kw_only=True):
-    """Where the server is to be reached. Without an address or a tunnel only from this machine."""
+    """Where the server can be reached: without `address` or `tunnel` only from this machine."""
 
     port: int = 0
     address: Address | None = None
     certificate: Certificate | None = None
-    """Without one, what goes to the address can be read by anybody on the way."""
+    """Without one, traffic to `address` is not encrypted."""
     tunnel: str = ""
-    """The origin of pages that come through it, such as https://name."""
+    """Origin of pages served through the tunnel, such as https://name."""
 
     @property
     def scheme(self) -> str:
@@ -88,7 +88,7 @@ class ListenPlan(Struct, frozen=True, kw_only=True):
 
 
 class ListenOptions(Struct, frozen=True, kw_only=True):
-    """What the flags say."""
+    """Command line options."""
 
     port: int = 0
     host: str = ""
@@ -99,19 +99,19 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
     plain_text: bool = False
 
     @property
-    def _ways(self) -> int:
+    def _protections(self) -> int:
         return sum((self.tls, bool(self.tls_cert or self.tls_key), self.plain_text))
 
     def plan(self, certificates: Path) -> ListenPlan:
-        """Raises `SettingsError` if it is not said how, or in several ways. Certificates that are
-        made here are kept in the folder."""
+        """Check the options and build the plan. Raises `SettingsError` if they do not name
+        exactly one protection. Generated certificates are stored in the folder `certificates`."""
         self._check()
         if self.behind_tunnel:
             return ListenPlan(port=self.port, tunnel=_origin(self.behind_tunnel))
         address = address_of(self.host) if self.host else None
         if not address:
             return ListenPlan(port=self.port)
-        if not self._ways:
+        if not self._protections:
             raise SettingsError(
                 f"--host {self.host} lets other machines reach the manager. Without encryption, "
                 f"anyone in the network could take it over. Add {_PROTECTIONS}, or use "
@@ -121,9 +121,9 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
         return ListenPlan(port=self.port, address=address, certificate=certificate)
 
     def _check(self) -> None:
-        if self._ways > 1:
+        if self._protections > 1:
             raise SettingsError(f"Give one of {_PROTECTIONS}, or --plain-text.")
-        if self._ways and not self.host:
+        if self._protections and not self.host:
             raise SettingsError(
                 "Encryption options need --host: this machine's own address needs none."
             )
@@ -134,7 +134,7 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
 
     def _certificate(self, certificates: Path, address: Address) -> Certificate:
         if self.tls:
-            return self_made(certificates, address)
+            return self_signed(certificates, address)
         if not (self.tls_cert and self.tls_key):
             raise SettingsError("Give both --tls-cert and --tls-key.")
         return Certificate(self.tls_cert, self.tls_key)
@@ -146,15 +146,15 @@ class Sockets(Struct, frozen=True):
     outside: socket.socket | None = None
 
 
-class _NotHere(Exception):
+class _NoSuchAddress(Exception):
     """The machine has no such address."""
 
 
 @contextmanager
 def sockets_at(port: int, outside: Address | None) -> Iterator[Sockets]:
-    """All at the same port; 0 takes any that is free everywhere."""
+    """Listen on all addresses at one port; 0 picks a port that is free on all of them."""
     for _ in range(_TRIES):
-        opened = _opened(port, outside)
+        opened = _open(port, outside)
         if opened:
             break
     else:
@@ -168,8 +168,8 @@ def sockets_at(port: int, outside: Address | None) -> Iterator[Sockets]:
 
 
 def address_of(name: str) -> Address | None:
-    """The address that is meant by `--host`; None if it is this machine's own, where the server
-    is anyway. Raises `SettingsError`."""
+    """Resolve `--host`; None for a loopback address, where the server listens anyway. Raises
+    `SettingsError`."""
     try:
         found = socket.getaddrinfo(name, 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -183,25 +183,25 @@ def address_of(name: str) -> Address | None:
     return None if address.is_loopback else Address(name.lower(), str(address))
 
 
-def self_made(folder: Path, address: Address) -> Certificate:
-    """The one that was made for this address before, or a new one, in a file of its own that
-    nobody else can read."""
+def self_signed(folder: Path, address: Address) -> Certificate:
+    """The generated certificate for this address, in a private file; created or renewed if
+    needed."""
     name = hashlib.sha256(" ".join(address.names).encode()).hexdigest()[:16]
     path = private_folder(folder) / f"{name}.pem"
-    if not _is_young(path):
-        make = _made_by_library if find_spec("cryptography") else _made_by_program
+    if not _is_recent(path):
+        make = _create_with_library if find_spec("cryptography") else _create_with_openssl
         put(path, [make(folder, address)])
-    return Certificate(path, path, self_made=True)
+    return Certificate(path, path, self_signed=True)
 
 
-def _is_young(path: Path) -> bool:
+def _is_recent(path: Path) -> bool:
     try:
         return time.time() - path.stat().st_mtime < _DAYS_USED * 24 * 3600
     except OSError:
         return False
 
 
-def _first_in(path: Path) -> bytes:
+def _first_certificate(path: Path) -> bytes:
     text = path.read_text(encoding="ascii", errors="replace")
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     body = text[text.index(begin) :]
@@ -212,7 +212,7 @@ def _no_password() -> str:
     raise ValueError("the key has a password; use a key without one")
 
 
-def _made_by_library(folder: Path, address: Address) -> bytes:
+def _create_with_library(folder: Path, address: Address) -> bytes:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -225,7 +225,7 @@ def _made_by_library(folder: Path, address: Address) -> bytes:
         x509.IPAddress(ipaddress.ip_address(each)) if _is_address(each) else x509.DNSName(each)
         for each in address.names
     ]
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -242,21 +242,21 @@ def _made_by_library(folder: Path, address: Address) -> bytes:
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
-    ) + made.public_bytes(serialization.Encoding.PEM)
+    ) + certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _made_by_program(folder: Path, address: Address) -> bytes:
+def _create_with_openssl(folder: Path, address: Address) -> bytes:
     import tempfile
 
     kinds = [f"{'IP' if _is_address(each) else 'DNS'}:{each}" for each in address.names]
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        key, made = Path(place) / "key", Path(place) / "certificate"
+        key, certificate = Path(place) / "key", Path(place) / "certificate"
         command = [
             *("openssl", "req", "-x509", "-nodes", "-days", str(_DAYS), "-subj", f"/CN={NAME}"),
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
             *("-addext", f"subjectAltName={','.join(kinds)}"),
             *("-addext", "extendedKeyUsage=serverAuth"),
-            *("-keyout", str(key), "-out", str(made)),
+            *("-keyout", str(key), "-out", str(certificate)),
         ]
         try:
             path = {"PATH": os.environ.get("PATH", "")}
@@ -267,7 +267,7 @@ def _made_by_program(folder: Path, address: Address) -> bytes:
                 "Cannot make a certificate. Install the Python package cryptography or the program "
                 "openssl, or give --tls-cert and --tls-key."
             ) from error
-        return key.read_bytes() + made.read_bytes()
+        return key.read_bytes() + certificate.read_bytes()
 
 
 def _is_address(name: str) -> bool:
@@ -278,23 +278,23 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _opened(port: int, outside: Address | None) -> Sockets | None:
-    """None if another port should be tried."""
-    there: list[socket.socket] = []
+def _open(port: int, outside: Address | None) -> Sockets | None:
+    """Open the sockets; None if another port should be tried."""
+    sockets: list[socket.socket] = []
     try:
-        there.append(_listener(LOOPBACK, port))
-        found = int(there[0].getsockname()[1])
-        with suppress(_NotHere):
-            there.append(_listener(LOOPBACK_6, found))
-        inside = tuple(there)
+        sockets.append(_listener(LOOPBACK, port))
+        found = int(sockets[0].getsockname()[1])
+        with suppress(_NoSuchAddress):
+            sockets.append(_listener(LOOPBACK_6, found))
+        inside = tuple(sockets)
         if outside:
-            there.append(_listener(outside.address, found))
-        return Sockets(found, inside, there[-1] if outside else None)
-    except _NotHere as error:
-        _close(there)
+            sockets.append(_listener(outside.address, found))
+        return Sockets(found, inside, sockets[-1] if outside else None)
+    except _NoSuchAddress as error:
+        _close(sockets)
         raise SettingsError(f"--host: {error} is not an address of this machine.") from error
     except OSError as error:
-        _close(there)
+        _close(sockets)
         if port == 0 and error.errno == errno.EADDRINUSE:
             return None
         raise SettingsError(
@@ -306,10 +306,10 @@ def _opened(port: int, outside: Address | None) -> Sockets | None:
 def _listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        # only of a socket that says so is it known that small pieces need not wait for others
+        # asyncio sets TCP_NODELAY only if the protocol is IPPROTO_TCP
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     except OSError as error:
-        raise _NotHere(address) from error
+        raise _NoSuchAddress(address) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
@@ -320,7 +320,7 @@ def _listener(address: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno in _NO_SUCH_ADDRESS:
-            raise _NotHere(address) from error
+            raise _NoSuchAddress(address) from error
         raise
     return listener
 

@@ -1,8 +1,8 @@
-"""The page itself: files without any data in them, which anybody may have.
+"""Static files of the page. They hold no data and are served without authentication.
 
-They are read when the page was built, once, and only what was found then is given out. So no path
-that somebody sends, however it is spelled, leads to anything else. Files of earlier builds that are
-named by their content stay, for those who have the page open.
+They are read at start and after each build, and only files found then are served, so no request
+path can reach anything else. Files of earlier builds that are named by their content are kept for
+pages that are still open.
 """
 
 import os
@@ -17,8 +17,8 @@ from rookery.errors import SettingsError
 
 FOLDER = Path(__file__).parent / "page"
 HOW_TO_BUILD = "make web"
-FOR_EVER = "public, max-age=31536000, immutable"
-NEVER = "no-store"
+IMMUTABLE = "public, max-age=31536000, immutable"
+NO_STORE = "no-store"
 CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -31,7 +31,7 @@ CONTENT_TYPES = {
     ".webmanifest": "application/manifest+json",
     ".woff2": "font/woff2",
 }
-"""By the end of the name. What ends otherwise is not given out."""
+"""Content type by suffix. Other files are not served."""
 _INDEX = "index.html"
 _NAMED_BY_CONTENT = re.compile(r".+-[A-Za-z0-9_-]{8}\.[a-z0-9]+")
 _LARGEST = 8 * 2**20
@@ -64,27 +64,27 @@ class PageFiles:
         return f"/{_INDEX}" in self._files
 
     def at(self, path: str) -> PageFile | None:
-        """What is at the path of a request, as it came."""
+        """The file at a request path, undecoded."""
         if path in ("/", f"/{_INDEX}"):
-            self._look_again()
+            self._reload_if_built()
         if path != "/":
             return self._files.get(path)
         return self._files.get(f"/{_INDEX}") or _file(_INDEX, _NOT_BUILT.encode())
 
-    def _look_again(self) -> None:
+    def _reload_if_built(self) -> None:
         stamp = _stamp(self._folder)
         if stamp is None or stamp == self._stamp:
             return
         try:
             built = dict(_files_in(self._folder))
         except FileNotFoundError:
-            return  # it is being built just now: until that is done the last one is given out
-        kept = {path: file for path, file in self._files.items() if file.cached == FOR_EVER}
+            return  # a build is running; serve the last one until it is done
+        kept = {path: file for path, file in self._files.items() if file.cached == IMMUTABLE}
         self._files, self._stamp = kept | built, stamp
 
 
 def _stamp(folder: Path) -> tuple[int, ...] | None:
-    """Another one after the page was built again."""
+    """Value that changes when the page is built again."""
     try:
         found = (folder / _INDEX).lstat()
     except FileNotFoundError:
@@ -104,7 +104,7 @@ def _files_in(folder: Path) -> Iterator[tuple[str, PageFile]]:
 def _file(within: str, content: bytes) -> PageFile:
     path = PurePosixPath(within)
     lasts = len(path.parts) > 1 and _NAMED_BY_CONTENT.fullmatch(path.name)
-    return PageFile(content, CONTENT_TYPES[path.suffix], FOR_EVER if lasts else NEVER)
+    return PageFile(content, CONTENT_TYPES[path.suffix], IMMUTABLE if lasts else NO_STORE)
 
 
 def _content(path: Path) -> bytes:

@@ -1,8 +1,8 @@
-"""Stands before all routes: what a request must be before anything of it is read or carried out.
+"""Checks every request before its body is read or a route runs.
 
-Only names of our own are answered, because a stranger's name may point to this machine, and only
-our own pages may send requests. Every answer has the headers that keep browsers from being turned
-against their user; every refusal has one shape, with nothing of the request in it.
+Only our own host names are answered, because of DNS rebinding, and only our own pages may send
+requests. Every response gets security headers; every refusal has the same form, with nothing from
+the request in it.
 """
 
 import logging
@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rookery.manager.web.devices import Guest
-from rookery.manager.web.visitors import Visitor, Watch
+from rookery.manager.web.devices import Identity
+from rookery.manager.web.visitors import Access, Visitor
 from rookery.manager.web.web_limits import CODE_BODY, HEAD, HEADERS, UPLOAD
 
 CONTENT_SECURITY_POLICY = (
@@ -24,7 +24,7 @@ CONTENT_SECURITY_POLICY = (
     "form-action 'none'; require-trusted-types-for 'script'"
 )
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-ON_EVERY_ANSWER: Headers = [
+SECURITY_HEADERS: Headers = [
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -36,50 +36,50 @@ _BY_STATUS: dict[HTTPStatus, Headers] = {
     HTTPStatus.METHOD_NOT_ALLOWED: [(b"allow", b"GET, HEAD, POST")],
     HTTPStatus.UNAUTHORIZED: [(b"www-authenticate", b"Bearer")],
 }
-"""What the standard wants beside them."""
+"""Additional headers that HTTP requires."""
 _USUAL_PORTS = {"http": 80, "https": 443}
 _PLAIN_PATH = re.compile(rb"/[A-Za-z0-9._/-]*")
-"""A path that means the same however often it is decoded."""
+"""A path that no decoding changes."""
 _VERSIONS = {"1.0", "1.1"}
-_OUR_OWN = {b"same-origin", b"none"}
+_OWN_SITES = {b"same-origin", b"none"}
 _FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
-_AROUND_A_HEADER = 4
-_SPELLED_OUT = "latin-1"
+_HEADER_OVERHEAD = 4
+_ENCODING = "latin-1"
 _debug = logging.getLogger(__name__)
 _JSON = {"application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"}
-_ALWAYS = {name: (name, held) for name, held in ON_EVERY_ANSWER}
+_ALWAYS = {name: (name, held) for name, held in SECURITY_HEADERS}
 SOCKET = "/ws"
 API = "/api"
 
 
-class Door(Struct, frozen=True):
-    """One name, as browsers put it into `Host`, and the origin of the pages it shows."""
+class OwnHost(Struct, frozen=True):
+    """A host name, as in the `Host` header, and the origin of the pages it serves."""
 
     host: str
     origin: str
     outside: bool = False
-    """Whoever comes through it is on another machine, and needs to be a paired device."""
+    """Clients using this name are on another machine and must be paired devices."""
 
 
-class Doors:
-    """Those of one listening socket."""
+class OwnHosts:
+    """The host names of one listening socket."""
 
-    def __init__(self, doors: Iterable[Door]) -> None:
-        self._by_host = {door.host: door for door in doors}
+    def __init__(self, hosts: Iterable[OwnHost]) -> None:
+        self._by_host = {served.host: served for served in hosts}
 
-    def __iter__(self) -> Iterator[Door]:
+    def __iter__(self) -> Iterator[OwnHost]:
         return iter(self._by_host.values())
 
-    def named(self, host: str) -> Door | None:
+    def named(self, host: str) -> OwnHost | None:
         return self._by_host.get(host.lower())
 
     @property
-    def outside(self) -> Door | None:
-        return next((door for door in self if door.outside), None)
+    def outside(self) -> OwnHost | None:
+        return next((served for served in self if served.outside), None)
 
-    def of_page(self, origin: str) -> Door | None:
-        """The one whose page says that it sends the request."""
-        return next((door for door in self if door.origin == origin), None)
+    def with_origin(self, origin: str) -> OwnHost | None:
+        """The one with this `Origin`."""
+        return next((served for served in self if served.origin == origin), None)
 
 
 class Head:
@@ -95,13 +95,13 @@ class Head:
         return [held for each, held in self._headers if each.lower() == name]
 
     def one(self, name: bytes) -> str | None:
-        """None if there is none, or several that may contradict each other."""
+        """Value of a header; None if it is missing or repeated."""
         found = self.all(name)
-        return found[0].decode(_SPELLED_OUT) if len(found) == 1 else None
+        return found[0].decode(_ENCODING) if len(found) == 1 else None
 
     @property
     def is_too_long(self) -> bool:
-        size = sum(len(name) + len(held) + _AROUND_A_HEADER for name, held in self._headers)
+        size = sum(len(name) + len(held) + _HEADER_OVERHEAD for name, held in self._headers)
         return len(self.path) + len(self.query) + size > HEAD or len(self._headers) > HEADERS
 
     @property
@@ -110,64 +110,64 @@ class Head:
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, doors: Doors, watch: Watch) -> None:
+    def __init__(self, app: ASGIApp, hosts: OwnHosts, access: Access) -> None:
         self._app = app
-        self._doors = doors
-        self._watch = watch
+        self._hosts = hosts
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visitor: Visitor = scope["state"]["visitor"]
         with visitor.request():
-            match self._look_at(Head(scope), visitor, _address(scope)):
+            match self._check(Head(scope), visitor, _address(scope)):
                 case HTTPStatus() as status:
-                    self._watch.block()
+                    self._access.count_blocked()
                     await _refuse(scope, send, status)
-                case door:
-                    scope["state"]["door"] = door
-                    await self._let_in(scope, receive, _Dressing(send))
+                case served:
+                    scope["state"]["served"] = served
+                    await self._serve(scope, receive, _SecuredSend(send))
 
-    def _look_at(self, head: Head, visitor: Visitor, address: str) -> Door | HTTPStatus:
-        door = door_used(head, self._doors)
-        if isinstance(door, HTTPStatus):
-            return door
+    def _check(self, head: Head, visitor: Visitor, address: str) -> OwnHost | HTTPStatus:
+        served = host_used(head, self._hosts)
+        if isinstance(served, HTTPStatus):
+            return served
         path = head.path.decode("ascii")
         if head.is_web_socket:
-            return door if path == SOCKET else HTTPStatus.NOT_FOUND
-        wrong = _wrong_shape(head, path)
+            return served if path == SOCKET else HTTPStatus.NOT_FOUND
+        wrong = _shape_error(head, path)
         if wrong or not _is_api(path):
-            return wrong or door
-        if not RULES.get(path, _OF_NO_USE).needs_token:
-            return door
-        guest = self._guest(head, door, address)
-        if isinstance(guest, HTTPStatus):
-            return guest
-        visitor.introduce(guest)
-        return door
+            return wrong or served
+        if not RULES.get(path, _DEFAULT_RULE).needs_token:
+            return served
+        identity = self._guest(head, served, address)
+        if isinstance(identity, HTTPStatus):
+            return identity
+        visitor.authenticate(identity)
+        return served
 
-    def _guest(self, head: Head, door: Door, address: str) -> Guest | HTTPStatus:
+    def _guest(self, head: Head, served: OwnHost, address: str) -> Identity | HTTPStatus:
         scheme, _, token = (head.one(b"authorization") or "").partition(" ")
         given = token.strip() if scheme.lower() == "bearer" else None
-        return self._watch.guest(given, outside=door.outside, address=address)
+        return self._access.identity(given, outside=served.outside, address=address)
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: "_Dressing") -> None:
+    async def _serve(self, scope: Scope, receive: Receive, send: "_SecuredSend") -> None:
         try:
             await self._app(scope, receive, send)
         except Exception:
-            # a bug that one request ran into is no reason to leave it unanswered
+            # a bug must not leave the request unanswered
             _debug.exception("a request failed")
-            if not send.begun:
-                await _refuse(scope, send.undressed, HTTPStatus.INTERNAL_SERVER_ERROR)
+            if not send.started:
+                await _refuse(scope, send.unsecured, HTTPStatus.INTERNAL_SERVER_ERROR)
             elif scope["type"] == "http":
-                scope["state"]["visitor"].send_away()
+                scope["state"]["visitor"].disconnect()
 
 
 class GuardRule(Struct, frozen=True):
-    """What a request to one path must be like."""
+    """Requirements for requests to one path."""
 
     method: str
     needs_token: bool = True
     longest: int = 0
-    """Of its body; without a token a code in it is the authority."""
+    """Largest body in bytes."""
 
 
 RULES: Mapping[str, GuardRule] = {
@@ -176,29 +176,30 @@ RULES: Mapping[str, GuardRule] = {
     f"{API}/do": GuardRule("POST", longest=UPLOAD),
     f"{API}/health": GuardRule("GET"),
 }
-"""All there is, beside the files of the page and the WebSocket, whose token is its first word."""
-_OF_NO_USE = GuardRule("GET")
-"""What is not there is not there only for those who may know."""
+"""All paths besides page files and the WebSocket, which authenticates in its first message.
+Paths without a token take a one-time code in the body."""
+_DEFAULT_RULE = GuardRule("GET")
+"""Unknown paths need a token too: unauthenticated clients get 401, never 404."""
 
 
-class _Dressing:
-    """Puts the headers on every answer, and takes off what would tell what we are made of."""
+class _SecuredSend:
+    """Adds the security headers to every response."""
 
     def __init__(self, send: Send) -> None:
-        self.undressed = send
-        self.begun = False
+        self.unsecured = send
+        self.started = False
 
     async def __call__(self, message: Message) -> None:
-        self.begun = True
+        self.started = True
         if message["type"] in ("http.response.start", "websocket.accept"):
-            message = {**message, "headers": _dressed(message.get("headers", []))}
-        await self.undressed(message)
+            message = {**message, "headers": _secured(message.get("headers", []))}
+        await self.unsecured(message)
 
 
-def headers_of_refusal(status: HTTPStatus) -> Headers:
-    """Nothing in it comes from the request, and there is no body that could."""
+def refusal_headers(status: HTTPStatus) -> Headers:
+    """Headers of a refusal, which has no body and nothing from the request."""
     return [
-        *ON_EVERY_ANSWER,
+        *SECURITY_HEADERS,
         NOT_STORED,
         *_BY_STATUS.get(status, []),
         (b"content-length", b"0"),
@@ -207,72 +208,74 @@ def headers_of_refusal(status: HTTPStatus) -> Headers:
 
 
 def refusal(status: HTTPStatus) -> bytes:
-    """The same, as it stands on the wire, for what never becomes a request."""
+    """The refusal as bytes, for input that never becomes a request."""
     lines = [b"HTTP/1.1 %d %s" % (status, status.phrase.encode())]
-    lines += [b"%s: %s" % header for header in headers_of_refusal(status)]
+    lines += [b"%s: %s" % header for header in refusal_headers(status)]
     return b"\r\n".join([*lines, b"", b""])
 
 
-def doors_at(scheme: str, names: Iterable[str], port: int, *, outside: bool = False) -> list[Door]:
-    """Browsers leave out the usual port of a scheme."""
+def hosts_at(
+    scheme: str, names: Iterable[str], port: int, *, outside: bool = False
+) -> list[OwnHost]:
+    """Names of a socket at `port`. Browsers omit the default port of a scheme."""
     usual = port == _USUAL_PORTS[scheme]
-    doors = []
+    hosts = []
     for name in map(bracketed, names):
         host = f"{name}:{port}".lower()
         origin = f"{scheme}://{name.lower() if usual else host}"
-        doors.append(Door(host, origin, outside))
+        hosts.append(OwnHost(host, origin, outside))
         if usual:
-            doors.append(Door(name.lower(), origin, outside))
-    return doors
+            hosts.append(OwnHost(name.lower(), origin, outside))
+    return hosts
 
 
 def bracketed(name: str) -> str:
-    """An address as it stands in a URL."""
+    """Put an IPv6 address in brackets, as in a URL."""
     return f"[{name}]" if ":" in name else name
 
 
-def door_used(head: Head, doors: Doors) -> Door | HTTPStatus:
-    """The door that a request came through, or why it does not come in. The order is that in
-    which a request is refused."""
+def host_used(head: Head, hosts: OwnHosts) -> OwnHost | HTTPStatus:
+    """The name a request used, or the status to refuse it with. The checks are in order of
+    priority."""
     if head.version not in _VERSIONS:
         return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED
     if head.is_too_long:
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-    door = doors.named(head.one(b"host") or "")
-    if not door:
+    served = hosts.named(head.one(b"host") or "")
+    if not served:
         return HTTPStatus.MISDIRECTED_REQUEST
     if head.method == "OPTIONS":
         return HTTPStatus.FORBIDDEN
     origins = head.all(b"origin")
-    if origins and not (door := _through(door, head, doors)):
+    if origins and not (served := _host_for_origin(served, head, hosts)):
         return HTTPStatus.FORBIDDEN
-    if not set(head.all(b"sec-fetch-site")) <= _OUR_OWN:
+    if not set(head.all(b"sec-fetch-site")) <= _OWN_SITES:
         return HTTPStatus.FORBIDDEN
     if head.method not in ("GET", "HEAD", "POST"):
         return HTTPStatus.METHOD_NOT_ALLOWED
     if head.query:
-        return HTTPStatus.BAD_REQUEST  # whatever is in one may be a secret, and is in some log
+        return HTTPStatus.BAD_REQUEST  # it could hold a secret, and URLs get logged
     if not _PLAIN_PATH.fullmatch(head.path):
         return HTTPStatus.NOT_FOUND
     if head.was_forwarded:
-        return doors.outside or HTTPStatus.FORBIDDEN  # by whom, if there is no tunnel?
-    return door
+        return hosts.outside or HTTPStatus.FORBIDDEN  # only a tunnel forwards
+    return served
 
 
-def _through(door: Door, head: Head, doors: Doors) -> Door | None:
-    """A page's own origin fits the name that it used. Only a tunnel may have put our own name
-    in place of its."""
+def _host_for_origin(served: OwnHost, head: Head, hosts: OwnHosts) -> OwnHost | None:
+    """The name that fits the `Origin` header. It may differ from `Host` only if a tunnel rewrote
+    `Host` to a local name."""
     said = head.one(b"origin")
-    if said == door.origin:
-        return door
-    other = doors.of_page(said or "")
-    return other if other and other.outside and not door.outside else None
+    if said == served.origin:
+        return served
+    other = hosts.with_origin(said or "")
+    return other if other and other.outside and not served.outside else None
 
 
-def _wrong_shape(head: Head, path: str) -> HTTPStatus | None:
-    """Where several lengths are given, or none, another server might see another end of the
-    request; so there is exactly one, and it is known before anything is read."""
-    rule = RULES.get(path, _OF_NO_USE)
+def _shape_error(head: Head, path: str) -> HTTPStatus | None:
+    """Check method, content type and length. Exactly one length must be given: otherwise a proxy
+    might see another end of the request."""
+    rule = RULES.get(path, _DEFAULT_RULE)
     method = "GET" if head.method == "HEAD" and not _is_api(path) else head.method
     if method != rule.method:
         return HTTPStatus.METHOD_NOT_ALLOWED
@@ -296,7 +299,7 @@ def _address(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
-def _dressed(headers: Headers) -> Headers:
+def _secured(headers: Headers) -> Headers:
     given = {name.lower(): (name, held) for name, held in headers}
     return [*({NOT_STORED[0]: NOT_STORED} | given | _ALWAYS).values()]
 
@@ -306,7 +309,7 @@ async def _refuse(scope: Scope, send: Send, status: HTTPStatus) -> None:
     start: dict[str, Any] = {
         "type": f"{prefix}.start",
         "status": status.value,
-        "headers": headers_of_refusal(status),
+        "headers": refusal_headers(status),
     }
     await send(start)
     await send({"type": f"{prefix}.body", "body": b""})

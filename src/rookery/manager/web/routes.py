@@ -1,8 +1,7 @@
-"""What can be asked for, over HTTP or the page's WebSocket.
+"""HTTP routes and the page's WebSocket, behind the guard.
 
-The guard has looked at all of it before it comes here. Before a page has said its token, nothing is
-sent to it and nothing but the token is read. Launch codes are refused to other users of this
-machine, who can see the arguments of a browser while it starts.
+Before a page sent its token on the WebSocket, nothing is sent to it and nothing else is read.
+Launch codes are refused to other users of this machine, who can see a browser's command line.
 """
 
 import os
@@ -27,11 +26,11 @@ from rookery.core.commands import repeated_field
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.handlers.router import reply_to_json, request_from_json
-from rookery.manager.web.devices import Guest
+from rookery.manager.web.devices import Identity
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.request_guard import API, SOCKET, headers_of_refusal
-from rookery.manager.web.visitors import Visitor, Watch
-from rookery.manager.web.web_limits import BODY, FIRST_FRAME, INTRODUCTION, STALLED, WHOLE_BODY
+from rookery.manager.web.request_guard import API, SOCKET, refusal_headers
+from rookery.manager.web.visitors import Access, Visitor
+from rookery.manager.web.web_limits import BODY, FIRST_FRAME, HANDSHAKE, STALLED, WHOLE_BODY
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
 from rookery.protocol.jsonrpc import error_of
@@ -39,7 +38,7 @@ from rookery.protocol.jsonrpc import error_of
 _TABLES = {socket.AF_INET: Path("/proc/net/tcp"), socket.AF_INET6: Path("/proc/net/tcp6")}
 _ROOT = 0
 _NO_FILE = "0"
-TURNED_AWAY = 1008
+POLICY_VIOLATION = 1008
 TRY_AGAIN = 1013
 NOT_TEXT = 1003
 TOO_LONG = 1009
@@ -53,20 +52,20 @@ _UNREADABLE = (
     TimeoutError,
 )
 Talk: TypeAlias = Callable[[Channel, str], Awaitable[None]]
-"""Serves whoever is at the other end of a channel, and has this token."""
+"""Serves the client of a channel, which authenticated with this token."""
 
 
 class PageChannel:
     def __init__(self, socket: WebSocket, visitor: Visitor) -> None:
         self._socket = socket
         self._visitor = visitor
-        self._heard: list[bytes] = []
+        self._received: list[bytes] = []
 
-    async def introduction(self) -> str | None:
-        """The token in the first words, which are heard once more afterwards. None if they do
-        not come in time, or are others. Raises `ChannelEnded`."""
+    async def receive_token(self) -> str | None:
+        """Read the token from the first message, which `receive` then returns again. None if it
+        does not arrive in time or is something else. Raises `ChannelEnded`."""
         first = b""
-        with anyio.move_on_after(INTRODUCTION) as waiting:
+        with anyio.move_on_after(HANDSHAKE) as waiting:
             first = await self.receive()
         if waiting.cancelled_caught:
             await self.aclose(TRY_AGAIN)
@@ -75,13 +74,13 @@ class PageChannel:
         else:
             with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
                 token = _read_introduction(first).params.token
-                self._heard.append(first)
+                self._received.append(first)
                 return token
         return None
 
     async def receive(self) -> bytes:
-        if self._heard:
-            return self._heard.pop()
+        if self._received:
+            return self._received.pop()
         try:
             message = await self._socket.receive()
         except _GONE as error:
@@ -95,17 +94,16 @@ class PageChannel:
         return str(text).encode()
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        """Whoever does not take what is sent to them for long is let go. They come again, and
-        are told what there is by then."""
+        """Send messages. A client that stops reading is disconnected, and may reconnect."""
         for message in messages:
             with anyio.move_on_after(STALLED) as waiting:
                 await self._send({"type": "websocket.send", "text": message.decode()})
             if waiting.cancelled_caught:
-                self._visitor.send_away()
+                self._visitor.disconnect()
                 raise ChannelEnded
 
     async def aclose(self, code: int = 1000) -> None:
-        with suppress(ChannelEnded), anyio.move_on_after(INTRODUCTION):
+        with suppress(ChannelEnded), anyio.move_on_after(HANDSHAKE):
             await self._send({"type": "websocket.close", "code": code})
 
     async def _send(self, message: dict[str, object]) -> None:
@@ -116,7 +114,7 @@ class PageChannel:
 
 
 class RequestRouter(Protocol):
-    """What answers requests."""
+    """Answers requests."""
 
     async def do(self, request: Asking[Any]) -> Any: ...
 
@@ -126,15 +124,15 @@ class Routes:
         self,
         router: RequestRouter,
         talk: Talk,
-        watch: Watch,
+        access: Access,
         page: PageFiles,
-        paired: Callable[[str], None],
+        on_paired: Callable[[str], None],
     ) -> None:
         self._router = router
         self._talk = talk
-        self._watch = watch
+        self._access = access
         self._page = page
-        self._paired = paired
+        self._on_paired = on_paired
 
     def app(self) -> Router:
         return Router(
@@ -150,29 +148,30 @@ class Routes:
         )
 
     async def _launch(self, request: Request) -> Response:
-        """From another machine a code is worth nothing: it is for whoever sits here."""
+        """Exchange a launch code for the token. Only from this machine, for whose user the code
+        is."""
         try:
             given = _read_launch(await _body(request))
         except _UNREADABLE:
             return self._refusal(HTTPStatus.BAD_REQUEST)
-        if request.state.door.outside or is_of_another_user(*_ends(request)):
+        if request.state.served.outside or is_of_another_user(*_addresses(request)):
             return self._refusal(HTTPStatus.FORBIDDEN)
-        if not self._watch.keys.launch_codes.redeem(given.code):
+        if not self._access.keys.launch_codes.redeem(given.code):
             return self._wrong_code(request)
-        return _json({"token": self._watch.keys.token})
+        return _json({"token": self._access.keys.token})
 
     async def _pair(self, request: Request) -> Response:
         try:
             given = _read_pairing(await _body(request))
         except _UNREADABLE:
             return self._refusal(HTTPStatus.BAD_REQUEST)
-        if not self._watch.keys.pairing_codes.redeem(given.code):
+        if not self._access.keys.pairing_codes.redeem(given.code):
             return self._wrong_code(request)
         try:
-            device_id, token = self._watch.keys.devices.pair(given.name)
+            device_id, token = self._access.keys.devices.pair(given.name)
         except RookeryError as error:
             return _json({"error": error_of(error)}, HTTPStatus.CONFLICT)
-        self._paired(device_id)
+        self._on_paired(device_id)
         return _json({"token": token, "device_id": device_id})
 
     async def _do(self, request: Request) -> Response:
@@ -197,39 +196,39 @@ class Routes:
     async def _file(self, request: Request) -> Response:
         found = self._page.at(request.scope["raw_path"].decode("ascii"))
         if not found:
-            return _bare(HTTPStatus.NOT_FOUND)
+            return _empty_response(HTTPStatus.NOT_FOUND)
         return Response(
             found.content,
             headers={"content-type": found.content_type, "cache-control": found.cached},
         )
 
     async def _socket(self, socket: WebSocket) -> None:
-        visitor, outside = socket.state.visitor, socket.state.door.outside
+        visitor, outside = socket.state.visitor, socket.state.served.outside
         await socket.accept()
         channel = PageChannel(socket, visitor)
         address = socket.client.host if socket.client else ""
         try:
-            token = await channel.introduction()
+            token = await channel.receive_token()
         except ChannelEnded:
             return
-        guest = self._watch.guest(token, outside=outside, address=address)
-        if not isinstance(guest, Guest):
-            self._watch.block()
-            await channel.aclose(TURNED_AWAY)
+        identity = self._access.identity(token, outside=outside, address=address)
+        if not isinstance(identity, Identity):
+            self._access.count_blocked()
+            await channel.aclose(POLICY_VIOLATION)
             return
-        visitor.introduce(guest)
+        visitor.authenticate(identity)
         try:
-            await self._talk(channel, guest.token)
+            await self._talk(channel, identity.token)
         finally:
             with anyio.CancelScope(shield=True):
                 await channel.aclose()
 
     def _wrong_code(self, request: Request) -> Response:
-        return self._refusal(self._watch.wrong_code(request.client.host if request.client else ""))
+        return self._refusal(self._access.wrong_code(request.client.host if request.client else ""))
 
     def _refusal(self, status: HTTPStatus) -> Response:
-        self._watch.block()
-        return _bare(status)
+        self._access.count_blocked()
+        return _empty_response(status)
 
 
 class _Params(Struct, frozen=True, kw_only=True):
@@ -258,10 +257,10 @@ _read_pairing = msgspec.json.Decoder(_Pairing).decode
 
 
 def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool:
-    """Whether the system says so; where it says nothing, the code alone must do. Of an end that is
-    closed already it is not known whose it was."""
+    """Whether the system's connection table names another user; without a table the code must
+    do. The owner of a closed connection is unknown, so it counts as another user's."""
     family = socket.AF_INET6 if ":" in client[0] else socket.AF_INET
-    wanted = f"{_spelled(family, client)} {_spelled(family, server)}"
+    wanted = f"{_table_entry(family, client)} {_table_entry(family, server)}"
     try:
         lines = _TABLES[family].read_text(encoding="ascii").splitlines()
     except OSError:
@@ -271,16 +270,16 @@ def is_of_another_user(client: tuple[str, int], server: tuple[str, int]) -> bool
     return closed or bool({int(words[7]) for words in found} - {os.geteuid(), _ROOT})
 
 
-def _spelled(family: socket.AddressFamily, end: tuple[str, int]) -> str:
-    """As it stands in the table: words of the machine's own byte order."""
+def _table_entry(family: socket.AddressFamily, end: tuple[str, int]) -> str:
+    """An address as in that table: 32-bit words in native byte order."""
     packed = socket.inet_pton(family, end[0])
     words = struct.unpack(f"={len(packed) // 4}I", packed)
     return "".join(f"{word:08X}" for word in words) + f":{end[1]:04X}"
 
 
-def _bare(status: HTTPStatus) -> Response:
+def _empty_response(status: HTTPStatus) -> Response:
     response = Response(status_code=status)
-    response.raw_headers = headers_of_refusal(status)
+    response.raw_headers = refusal_headers(status)
     return response
 
 
@@ -293,5 +292,5 @@ async def _body(request: Request) -> bytes:
         return await request.body()
 
 
-def _ends(request: Request) -> tuple[tuple[str, int], tuple[str, int]]:
+def _addresses(request: Request) -> tuple[tuple[str, int], tuple[str, int]]:
     return request.scope["client"], request.scope["server"]

@@ -1,7 +1,7 @@
-"""How a command finds the server that is running, and gets links from it.
+"""Finds the running server of a project and gets links from it.
 
-A file notes where the server is; there is no secret in it. Links are given through a socket that
-only its owner can use, so that no code is ever written down. A link can be shown as a QR code.
+A file, without secrets, records its port. Links are handed out over a socket that only its owner
+can use, so no code is ever stored. A link can be shown as a QR code.
 """
 
 import json
@@ -17,44 +17,44 @@ from anyio.abc import SocketListener, SocketStream
 from msgspec import Struct
 
 from rookery.errors import SettingsError, StorageError
-from rookery.manager.sessions.session_process import born
+from rookery.manager.sessions.session_process import start_ticks
 from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
 from rookery.protocol.channels import ChannelEnded, TooLong
-from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
 
 _BORDER = 4
-"""Modules of white around it, as the standard wants."""
+"""White modules around the code, required by the standard."""
 _BLACK_ON_WHITE = "\x1b[38;5;16;48;5;231m"
-_AS_BEFORE = "\x1b[0m"
+_RESET = "\x1b[0m"
 _HALVES = {(0, 0): " ", (0, 1): "▄", (1, 0): "▀", (1, 1): "█"}
-NAME_OF_FILE = "server.json"
+PORT_FILE = "server.json"
 _LONGEST_NOTE = 4096
-NAME_OF_SOCKET = "web.sock"
+SOCKET_FILE = "web.sock"
 _SECONDS = 5.0
 _LONGEST_MESSAGE = 1024
-_NONSENSE = (ChannelEnded, TooLong, msgspec.MsgspecError, RecursionError)
+_INVALID = (ChannelEnded, TooLong, msgspec.MsgspecError, RecursionError)
 
 
 class Links(Struct, frozen=True, kw_only=True):
-    """What whoever asks is told. Each is good once."""
+    """Links to a running server. Their codes can be used once."""
 
     url: str
     launch_url: str
     pid: int
     pairing_url: str = ""
-    """None if no device can be paired."""
+    """Empty if no device can be paired."""
 
 
-class _Question(Struct, frozen=True, kw_only=True):
+class _LinkRequest(Struct, frozen=True, kw_only=True):
     pair: bool = False
 
 
 @contextmanager
-def noted(folder: Path, port: int) -> Iterator[None]:
-    """One that a process left that is not there any more is replaced, and only such a one."""
-    path = private_folder(folder) / NAME_OF_FILE
-    note = {"port": port, "pid": os.getpid(), "born": born(os.getpid())}
-    if running_at(folder) is None:
+def record_port(folder: Path, port: int) -> Iterator[None]:
+    """Record the port while the server runs. Replaces only the file of an exited process."""
+    path = private_folder(folder) / PORT_FILE
+    note = {"port": port, "pid": os.getpid(), "born": start_ticks(os.getpid())}
+    if running_port(folder) is None:
         path.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -68,39 +68,37 @@ def noted(folder: Path, port: int) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
-def running_at(folder: Path) -> int | None:
-    """The port of a server that is there: its number may be another process's by now, so the
-    moment counts at which it began."""
+def running_port(folder: Path) -> int | None:
+    """Port of a running server; its start time is compared too, because a pid may be reused."""
     with suppress(OSError, ValueError):
-        descriptor = os.open(folder / NAME_OF_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(folder / PORT_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with open(descriptor, encoding="ascii") as file:
-            said = json.loads(file.read(_LONGEST_NOTE))
-        match said:
+            record = json.loads(file.read(_LONGEST_NOTE))
+        match record:
             case {"port": int(port), "pid": int(pid), "born": int(began)}:
-                return port if began == born(pid) and _exists(pid) else None
+                return port if began == start_ticks(pid) and _exists(pid) else None
     return None
 
 
 @asynccontextmanager
-async def giving_links(folder: Path, links: Callable[[bool], Links]) -> AsyncIterator[None]:
-    """While it goes on, `links` is asked, with whether a device is to be paired. Raises
-    `SettingsError` if somebody else does so for this folder."""
+async def serve_links(folder: Path, links: Callable[[bool], Links]) -> AsyncIterator[None]:
+    """Hand out `links(pair)` to clients. Raises `SettingsError` if another process already does."""
     private_folder(folder)
     async with (
-        unix_listener(folder / NAME_OF_SOCKET) as listener,
+        unix_listener(folder / SOCKET_FILE) as listener,
         anyio.create_task_group() as group,
     ):
-        group.start_soon(_give, listener, links)
+        group.start_soon(_serve_clients, listener, links)
         yield
         group.cancel_scope.cancel()
 
 
 async def ask_for_links(folder: Path, *, pair: bool = False) -> Links | None:
-    """None if no server runs for this folder."""
+    """Ask the running server for links; None if there is none for this folder."""
     with anyio.move_on_after(_SECONDS), suppress(SettingsError, ChannelEnded, TooLong):
-        channel = await unix_channel(folder / NAME_OF_SOCKET)
+        channel = await unix_channel(folder / SOCKET_FILE)
         try:
-            await channel.send([msgspec.json.encode(_Question(pair=pair))])
+            await channel.send([msgspec.json.encode(_LinkRequest(pair=pair))])
             return msgspec.json.decode(await channel.receive(), type=Links)
         finally:
             await channel.aclose()
@@ -108,8 +106,8 @@ async def ask_for_links(folder: Path, *, pair: bool = False) -> Links | None:
 
 
 def qr_code(link: str) -> str:
-    """Two rows of it per line. Its colours are given, so that it is dark on light in any
-    terminal; nothing if there is nobody to draw it."""
+    """QR code with two rows per line and fixed colours, dark on light in any terminal; empty if
+    segno is not installed."""
     if find_spec("segno") is None:
         return ""
     import segno
@@ -121,7 +119,7 @@ def qr_code(link: str) -> str:
         "".join(_HALVES[bool(upper), bool(lower)] for upper, lower in zip(*pair, strict=True))
         for pair in zip(rows[::2], rows[1::2], strict=True)
     ]
-    return "".join(f"{_BLACK_ON_WHITE}{line}{_AS_BEFORE}\n" for line in lines)
+    return "".join(f"{_BLACK_ON_WHITE}{line}{_RESET}\n" for line in lines)
 
 
 def _exists(pid: int) -> bool:
@@ -132,17 +130,17 @@ def _exists(pid: int) -> bool:
     return True
 
 
-async def _give(listener: SocketListener, links: Callable[[bool], Links]) -> None:
-    """One after the other: each has a few seconds."""
+async def _serve_clients(listener: SocketListener, links: Callable[[bool], Links]) -> None:
+    """Answer clients one at a time, each within a few seconds."""
     while True:
         stream = await listener.accept()
-        with anyio.move_on_after(_SECONDS), suppress(*_NONSENSE):
+        with anyio.move_on_after(_SECONDS), suppress(*_INVALID):
             async with stream:
-                if is_of_our_own(stream):
+                if is_same_user(stream):
                     await _answer(stream, links)
 
 
 async def _answer(stream: SocketStream, links: Callable[[bool], Links]) -> None:
     channel = channel_on(stream, _LONGEST_MESSAGE)
-    asked = msgspec.json.decode(await channel.receive(), type=_Question)
+    asked = msgspec.json.decode(await channel.receive(), type=_LinkRequest)
     await channel.send([msgspec.json.encode(links(asked.pair))])

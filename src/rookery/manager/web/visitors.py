@@ -1,8 +1,8 @@
-"""Who is connected, who may come in, and who was turned away.
+"""Connections of the web server, their authentication and their limits.
 
-Nobody can keep others out: whoever is not known has little time, and the one who has waited
-longest goes when there is no room for the next. Connections from other machines take no room from
-those on this one, and each device has a limit. Wrong tokens and codes are counted by address.
+No client can keep others out: unauthenticated connections have little time, and the oldest is
+closed when there is no room. Connections from other machines have a separate limit, and so has each
+device. Wrong tokens and codes are counted by address.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from time import monotonic
 
 import anyio
 
-from rookery.manager.web.devices import Guest, Keys
+from rookery.manager.web.devices import Identity, Keys
 from rookery.manager.web.web_limits import (
     ADDRESSES_REMEMBERED,
+    ANONYMOUS_REQUEST,
     BETWEEN_REQUESTS,
     CONNECTIONS,
     CONNECTIONS_OF_A_DEVICE,
-    INTRODUCTION,
+    HANDSHAKE,
     STALLED,
-    STRANGERS_REQUEST,
     WRONG_PER_MINUTE,
 )
 
@@ -39,8 +39,8 @@ class Visitors:
     def __iter__(self) -> Iterator["Visitor"]:
         return iter([*self._here])
 
-    def enter(self, *, outside: bool = False) -> "Visitor | None":
-        """Somebody who has come, if there is room for them."""
+    def add(self, *, outside: bool = False) -> "Visitor | None":
+        """Register a connection; None if there is no room."""
         beside = [visitor for visitor in self._here if visitor.outside == outside]
         if len(beside) >= CONNECTIONS and not _make_room(beside):
             return None
@@ -48,45 +48,45 @@ class Visitors:
         self._here[visitor] = None
         return visitor
 
-    def forget(self, visitor: "Visitor") -> None:
+    def remove(self, visitor: "Visitor") -> None:
         self._here.pop(visitor, None)
 
-    def send_away(self, device_id: str, *, but: int = 0) -> None:
-        """All that are this device, but so many that came last."""
-        them = [each for each in self if each.guest and each.guest.device_id == device_id]
-        for visitor in them[: max(0, len(them) - but)]:
-            visitor.send_away()
+    def disconnect(self, device_id: str, *, keep: int = 0) -> None:
+        """Close the connections of a device, except the newest `keep`."""
+        them = [each for each in self if each.identity and each.identity.device_id == device_id]
+        for visitor in them[: max(0, len(them) - keep)]:
+            visitor.disconnect()
 
 
-class Watch:
-    def __init__(self, keys: Keys, visitors: Visitors, tell: Callable[[int], None]) -> None:
+class Access:
+    def __init__(self, keys: Keys, visitors: Visitors, on_blocked: Callable[[int], None]) -> None:
         self.keys = keys
         self.visitors = visitors
         self.wrong_tokens = WrongGuesses()
         self.wrong_codes = WrongGuesses()
         self.blocked_requests = 0
-        self._tell = tell
+        self._on_blocked = on_blocked
 
-    def block(self) -> None:
-        """A request was refused, of which the user is told."""
+    def count_blocked(self) -> None:
+        """Count a refused request, which the user is shown."""
         self.blocked_requests += 1
-        self._tell(self.blocked_requests)
+        self._on_blocked(self.blocked_requests)
 
-    def guest(self, token: object, *, outside: bool, address: str) -> Guest | HTTPStatus:
-        """Who has the token. Nobody who has one is kept out by what others get wrong, so that
-        a page of yesterday that tries again and again does not lock out that of today."""
-        if guest := self.keys.guest(token, outside=outside):
-            return guest
+    def identity(self, token: object, *, outside: bool, address: str) -> Identity | HTTPStatus:
+        """Authenticate a token. A valid one is never limited by wrong ones from the same
+        address, so an old page that keeps retrying does not lock out a new one."""
+        if identity := self.keys.identity(token, outside=outside):
+            return identity
         return _wrong(self.wrong_tokens, address)
 
     def wrong_code(self, address: str) -> HTTPStatus:
-        """What somebody is told. Whoever has a right one is let in whatever others try: all who
-        come through a tunnel have one address, and it is that of the user at this machine."""
+        """Status for a wrong code. A valid one is never limited, because all clients of a tunnel
+        have one address, which is also that of the user at this machine."""
         return _wrong(self.wrong_codes, address)
 
 
 class WrongGuesses:
-    """Of tokens, or of codes. Of each address no more is remembered than it takes to say no."""
+    """Recent wrong tokens or codes by address."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -107,77 +107,77 @@ class WrongGuesses:
 
 
 class Visitor:
-    """Whoever is at the other end of one connection."""
+    """The client of one connection."""
 
     def __init__(self, visitors: Visitors, *, outside: bool = False) -> None:
         self.outside = outside
-        """They came to the address for other machines."""
-        self.guest: Guest | None = None
-        """Who it is, once they have said a token."""
-        self.shaking_hands = anyio.CancelScope()
+        """Whether it connected to the address for other machines."""
+        self.identity: Identity | None = None
+        """Set once it has authenticated."""
+        self.handshake = anyio.CancelScope()
         self._visitors = visitors
         self._transport: asyncio.Transport | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._requests = 0
         self._unsent = 0
 
-    def arrived(self, transport: asyncio.Transport) -> None:
+    def connected(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        self.allow(INTRODUCTION)
+        self.set_deadline(HANDSHAKE)
 
-    def left(self) -> None:
-        self._allow_any_time()
-        self._visitors.forget(self)
+    def closed(self) -> None:
+        self._clear_deadline()
+        self._visitors.remove(self)
 
-    def introduce(self, guest: Guest) -> None:
-        """From now on it takes as long as it takes."""
-        self.guest = guest
-        self._allow_any_time()
-        if guest.device_id:
-            self._visitors.send_away(guest.device_id, but=CONNECTIONS_OF_A_DEVICE)
+    def authenticate(self, identity: Identity) -> None:
+        """Mark as authenticated, which lifts the time limit."""
+        self.identity = identity
+        self._clear_deadline()
+        if identity.device_id:
+            self._visitors.disconnect(identity.device_id, keep=CONNECTIONS_OF_A_DEVICE)
 
-    def send_away(self) -> None:
-        """At once, and whatever is still to be sent to them is not."""
-        self.left()
+    def disconnect(self) -> None:
+        """Disconnect at once, dropping unsent data."""
+        self.closed()
         if self._transport:
             self._transport.abort()
         else:
-            self.shaking_hands.cancel()
+            self.handshake.cancel()
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """They have asked for something. One connection may be used for several requests."""
+        """Serve a request. A connection can be used for several."""
         self._requests += 1
-        if self.guest:
-            self._allow_any_time()
+        if self.identity:
+            self._clear_deadline()
         else:
-            self.allow(STRANGERS_REQUEST)
+            self.set_deadline(ANONYMOUS_REQUEST)
         try:
             yield
         finally:
             self._requests -= 1
             if not self._requests:
-                self.allow(BETWEEN_REQUESTS + INTRODUCTION)
+                self.set_deadline(BETWEEN_REQUESTS + HANDSHAKE)
 
-    def allow(self, seconds: float) -> None:
-        """They are sent away after that time, unless something happens before."""
-        self._allow_any_time()
+    def set_deadline(self, seconds: float) -> None:
+        """Disconnect after `seconds`, unless something happens before."""
+        self._clear_deadline()
         if self._transport and self in self._visitors:
             loop = asyncio.get_running_loop()
             self._unsent = self._transport.get_write_buffer_size()
-            self._deadline = loop.call_later(seconds, self._too_late)
+            self._deadline = loop.call_later(seconds, self._on_deadline)
 
-    def _allow_any_time(self) -> None:
+    def _clear_deadline(self) -> None:
         if self._deadline:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _on_deadline(self) -> None:
         assert self._transport
         if 0 < self._transport.get_write_buffer_size() < self._unsent:
-            self.allow(STALLED)  # they take what is sent to them, only slowly
+            self.set_deadline(STALLED)  # the client is reading, only slowly
         else:
-            self.send_away()
+            self.disconnect()
 
 
 def _wrong(guesses: WrongGuesses, address: str) -> HTTPStatus:
@@ -187,7 +187,7 @@ def _wrong(guesses: WrongGuesses, address: str) -> HTTPStatus:
 
 
 def _make_room(beside: list["Visitor"]) -> bool:
-    oldest = next((visitor for visitor in beside if not visitor.guest), None)
+    oldest = next((visitor for visitor in beside if not visitor.identity), None)
     if oldest:
-        oldest.send_away()
+        oldest.disconnect()
     return oldest is not None

@@ -1,5 +1,5 @@
-"""The web server: from its sockets to its end. Whoever comes is given to uvicorn's connections,
-which give what they say to the guard."""
+"""The web server: sockets, uvicorn's connections and shutdown. Each connection passes its
+requests to the guard."""
 
 import asyncio
 import logging
@@ -27,41 +27,43 @@ from websockets.http11 import Request
 from rookery.core.limits import KIB
 from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, ListenPlan, Sockets, sockets_at
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.request_guard import Door, Doors, Guard, bracketed, doors_at, refusal
+from rookery.manager.web.request_guard import Guard, OwnHost, OwnHosts, bracketed, hosts_at, refusal
 from rookery.manager.web.routes import RequestRouter, Routes, Talk
-from rookery.manager.web.visitors import Visitor, Watch
+from rookery.manager.web.visitors import Access, Visitor
 from rookery.manager.web.web_limits import (
+    ANONYMOUS_FRAMES,
     BETWEEN_REQUESTS,
     FIRST_FRAME,
     FRAME,
-    GOODBYE,
+    HANDSHAKE,
     HEAD,
     HEADERS,
-    INTRODUCTION,
     PING,
-    STRANGERS_FRAMES,
+    SHUTDOWN,
 )
 from rookery.protocol.channels import NO_ROOM, SECONDS_UNTIL_ROOM
 
 _LONGEST_LINE = 8_000
-"""Of the head of a handshake: more is not taken by who takes it over."""
-_UNSENT_ECHOES = 256 * KIB
-"""Of pings that somebody sends and does not hear the answers of."""
+"""Limit of websockets for a line of the handshake."""
+_UNSENT_PONGS = 256 * KIB
+"""Unsent answers to pings of a client that does not read them."""
 
 
 class HttpConnection(H11Protocol):
-    def __init__(self, config: Config, state: ServerState, visitor: Visitor, watch: Watch) -> None:
-        super().__init__(config, state, {"visitor": visitor, "watch": watch})
+    def __init__(
+        self, config: Config, state: ServerState, visitor: Visitor, access: Access
+    ) -> None:
+        super().__init__(config, state, {"visitor": visitor, "access": access})
         self._visitor = visitor
-        self._watch = watch
+        self._access = access
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._visitor.arrived(transport)
+        self._visitor.connected(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._visitor.left()
+        self._visitor.closed()
 
     def shutdown(self) -> None:
         if not self.transport.is_closing():
@@ -70,18 +72,18 @@ class HttpConnection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         error = sys.exc_info()[1]
         hint = error.error_status_hint if isinstance(error, h11.ProtocolError) else 400
-        self._turn_away(HTTPStatus(hint))
+        self._refuse(HTTPStatus(hint))
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         if event.method != b"GET":
-            self._turn_away(HTTPStatus.METHOD_NOT_ALLOWED)
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED)
         elif _is_too_long(event):
-            self._turn_away(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         else:
             super().handle_websocket_upgrade(event)
 
-    def _turn_away(self, status: HTTPStatus) -> None:
-        self._watch.block()
+    def _refuse(self, status: HTTPStatus) -> None:
+        self._access.count_blocked()
         busy = self.cycle is not None and not self.cycle.response_complete
         if not (busy and self.cycle.response_started):
             self.transport.write(refusal(status))
@@ -95,69 +97,70 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def __init__(self, *, app_state: dict[str, Any], **given: Any) -> None:
         super().__init__(app_state=app_state, **given)
         self._visitor: Visitor = app_state["visitor"]
-        self._watch: Watch = app_state["watch"]
-        self._heard = 0
+        self._access: Access = app_state["access"]
+        self._received = 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._visitor.left()
+        self._visitor.closed()
 
     def data_received(self, data: bytes) -> None:
-        """Frames cost far more than their bytes, so a stranger may send only a few."""
-        known = self._visitor.guest is not None
+        """Limit the bytes before authentication: handling a frame costs far more than reading
+        it."""
+        known = self._visitor.identity is not None
         self.conn.max_message_size = FRAME if known else FIRST_FRAME
         if self.handshake_initiated and not known:
-            self._heard += len(data)
-            data = data[: max(0, STRANGERS_FRAMES - self._heard + len(data))]
+            self._received += len(data)
+            data = data[: max(0, ANONYMOUS_FRAMES - self._received + len(data))]
         super().data_received(data)
         if self.conn.handshake_exc and not self.handshake_complete:
-            self._watch.block()
-            self._turn_away(HTTPStatus.BAD_REQUEST)
-        elif self._heard > STRANGERS_FRAMES and self.conn.parser_exc is None:
-            self._watch.block()
-            self._visitor.send_away()
+            self._access.count_blocked()
+            self._refuse(HTTPStatus.BAD_REQUEST)
+        elif self._received > ANONYMOUS_FRAMES and self.conn.parser_exc is None:
+            self._access.count_blocked()
+            self._visitor.disconnect()
 
     def handle_connect(self, event: Request) -> None:
-        # what is wrong with it would be told in words of the request
+        # the default response would quote the request
         if self.conn.accept(event).status_code == HTTPStatus.SWITCHING_PROTOCOLS:
             super().handle_connect(event)
         else:
-            self._watch.block()
-            self._turn_away(HTTPStatus.BAD_REQUEST)
+            self._access.count_blocked()
+            self._refuse(HTTPStatus.BAD_REQUEST)
 
     async def send(self, message: ASGISendEvent) -> None:
         if message["type"] == "websocket.http.response.start":
-            self._turn_away(HTTPStatus(message["status"]))
+            self._refuse(HTTPStatus(message["status"]))
         elif message["type"] != "websocket.http.response.body":
             await super().send(message)
 
     def handle_ping(self) -> None:
         super().handle_ping()
-        if self.transport.get_write_buffer_size() > _UNSENT_ECHOES:
-            self._visitor.send_away()
+        if self.transport.get_write_buffer_size() > _UNSENT_PONGS:
+            self._visitor.disconnect()
 
     def keepalive_timeout(self) -> None:
-        # to close would mean to wait until they have taken what is unsent
-        self._visitor.send_away()
+        # closing would wait until the client has read everything unsent
+        self._visitor.disconnect()
 
-    def _turn_away(self, status: HTTPStatus) -> None:
+    def _refuse(self, status: HTTPStatus) -> None:
         self.handshake_complete = self.close_sent = True
         self.transport.write(refusal(status))
         self.transport.close()
 
 
 def _is_too_long(event: h11.Request) -> bool:
-    """Looked at before it is parsed once more."""
+    """Checked before websockets parses the request again."""
     lines = [len(name) + len(held) for name, held in event.headers] + [len(event.target)]
     return len(lines) > HEADERS or sum(lines) > HEAD or max(lines) > _LONGEST_LINE
 
 
 class WebServer:
-    """Where it is reached."""
+    """Addresses of a running server."""
 
-    def __init__(self, plan: ListenPlan, sockets: Sockets, watch: Watch) -> None:
+    def __init__(self, plan: ListenPlan, sockets: Sockets, access: Access) -> None:
         self._plan = plan
-        self._watch = watch
+        self._access = access
         self.port = sockets.port
         self.addresses = tuple(str(each.getsockname()[0]) for each in sockets.inside)
 
@@ -167,7 +170,7 @@ class WebServer:
 
     @property
     def outside_url(self) -> str:
-        """For devices; empty if none can reach it."""
+        """URL for devices; empty if they cannot reach it."""
         if self._plan.tunnel:
             return f"{self._plan.tunnel}/"
         if self._plan.address:
@@ -175,35 +178,35 @@ class WebServer:
         return ""
 
     def launch_url(self) -> str:
-        """What follows the hash is never sent to any server by a browser, nor kept in its logs."""
-        return f"{self.url}#launch={self._watch.keys.launch_codes.new()}"
+        """URL with a launch code, in the fragment, which browsers neither send nor log."""
+        return f"{self.url}#launch={self._access.keys.launch_codes.new()}"
 
     def pairing_url(self) -> str:
         if not self.outside_url:
             return ""
-        return f"{self.outside_url}#pair={self._watch.keys.pairing_codes.new()}"
+        return f"{self.outside_url}#pair={self._access.keys.pairing_codes.new()}"
 
 
-class _Entrance:
-    """Some listening sockets that are reached by the same names."""
+class _Listener:
+    """Listening sockets that are reached by the same host names."""
 
     def __init__(
         self,
         app: ASGIApp,
-        doors: Doors,
-        watch: Watch,
+        hosts: OwnHosts,
+        access: Access,
         tls: ssl.SSLContext | None = None,
         *,
         outside: bool = False,
     ) -> None:
         self.state = ServerState()
-        self._watch = watch
+        self._access = access
         self._tls = tls
         self._outside = outside
-        self._config = _config(Guard(app, doors, watch))
+        self._config = _config(Guard(app, hosts, access))
 
-    async def let_in(self, listener: socket.socket, group: TaskGroup) -> None:
-        """Whoever comes. While there is no room for more, they wait at the door."""
+    async def accept_connections(self, listener: socket.socket, group: TaskGroup) -> None:
+        """Accept connections; without free file descriptors, clients wait in the backlog."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -213,71 +216,73 @@ class _Entrance:
                     raise
                 await anyio.sleep(SECONDS_UNTIL_ROOM)
             else:
-                self._receive(connection, group)
-                # to take one that waits already is no pause: who only comes and comes would
-                # otherwise keep everybody else from being heard
+                self._admit(connection, group)
+                # accepting a waiting connection does not yield, so a flood of connections
+                # would otherwise starve all other tasks
                 await anyio.lowlevel.checkpoint()
 
-    def _receive(self, connection: socket.socket, group: TaskGroup) -> None:
-        if visitor := self._watch.visitors.enter(outside=self._outside):
-            group.start_soon(self._welcome, connection, visitor)
+    def _admit(self, connection: socket.socket, group: TaskGroup) -> None:
+        if visitor := self._access.visitors.add(outside=self._outside):
+            group.start_soon(self._accept, connection, visitor)
         else:
             connection.close()
 
-    async def _welcome(self, connection: socket.socket, visitor: Visitor) -> None:
-        arrived = False
+    async def _accept(self, connection: socket.socket, visitor: Visitor) -> None:
+        connected = False
         try:
-            with visitor.shaking_hands:
+            with visitor.handshake:
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    partial(HttpConnection, self._config, self.state, visitor, self._watch),
+                    partial(HttpConnection, self._config, self.state, visitor, self._access),
                     connection,
                     ssl=self._tls,
-                    ssl_handshake_timeout=INTRODUCTION if self._tls else None,
+                    ssl_handshake_timeout=HANDSHAKE if self._tls else None,
                 )
-                arrived = True
+                connected = True
         except OSError:
-            pass  # they left, or did not manage to shake hands
+            pass  # disconnected, or the TLS handshake failed
         finally:
-            if not arrived:
-                visitor.left()
+            if not connected:
+                visitor.closed()
 
 
-def _nobody(_: str) -> None:
+def _ignore(_: str) -> None:
     pass
 
 
 @asynccontextmanager
 async def web_server(
     plan: ListenPlan,
-    watch: Watch,
+    access: Access,
     router: RequestRouter,
     talk: Talk,
     *,
     page: PageFiles,
-    paired: Callable[[str], None] = _nobody,
+    on_paired: Callable[[str], None] = _ignore,
 ) -> AsyncIterator["WebServer"]:
-    """Serves the page and what it asks for. `paired` is told the id of every new device. Raises
-    `SettingsError` if it cannot be where it is to be."""
+    """Serve the page and its requests. `on_paired` is called with the id of each new device. Raises
+    `SettingsError` if an address cannot be used."""
     tls = plan.certificate.context() if plan.certificate else None
-    app = Routes(router, talk, watch, page, paired).app()
+    app = Routes(router, talk, access, page, on_paired).app()
     with sockets_at(plan.port, plan.address) as sockets:
-        inside = _Entrance(app, Doors(_inside(plan, sockets.port)), watch)
-        outside = _Entrance(app, Doors(_outside(plan, sockets.port)), watch, tls, outside=True)
+        inside = _Listener(app, OwnHosts(_local_hosts(plan, sockets.port)), access)
+        outside = _Listener(
+            app, OwnHosts(_remote_hosts(plan, sockets.port)), access, tls, outside=True
+        )
         async with anyio.create_task_group() as group:
             for listener in sockets.inside:
-                group.start_soon(inside.let_in, listener, group)
+                group.start_soon(inside.accept_connections, listener, group)
             if sockets.outside:
-                group.start_soon(outside.let_in, sockets.outside, group)
+                group.start_soon(outside.accept_connections, sockets.outside, group)
             try:
-                yield WebServer(plan, sockets, watch)
+                yield WebServer(plan, sockets, access)
             finally:
                 group.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
-                    await _say_goodbye(watch, inside, outside)
+                    await _close_all(access, inside, outside)
 
 
-def told_plainly(plan: ListenPlan, server: WebServer) -> list[str]:
-    """What it means that other machines reach the server, if they do."""
+def access_notes(plan: ListenPlan, server: WebServer) -> list[str]:
+    """Explain how other machines reach the server, if they do."""
     if plan.tunnel:
         return [
             f"Paired devices reach it at {server.outside_url}, through a tunnel that forwards to "
@@ -292,7 +297,7 @@ def told_plainly(plan: ListenPlan, server: WebServer) -> list[str]:
             "commands here as you."
         ]
     lines = [f"Paired devices reach it at {server.outside_url}, encrypted."]
-    if plan.certificate.self_made:
+    if plan.certificate.self_signed:
         lines += [
             (
                 "The certificate was made here, so a browser warns once. Continue only "
@@ -303,16 +308,16 @@ def told_plainly(plan: ListenPlan, server: WebServer) -> list[str]:
     return lines
 
 
-def _inside(plan: ListenPlan, port: int) -> list[Door]:
-    doors = doors_at("http", ("localhost", LOOPBACK, LOOPBACK_6), port)
+def _local_hosts(plan: ListenPlan, port: int) -> list[OwnHost]:
+    hosts = hosts_at("http", ("localhost", LOOPBACK, LOOPBACK_6), port)
     if plan.tunnel:
-        doors.append(Door(plan.tunnel.partition("://")[2], plan.tunnel, outside=True))
-    return doors
+        hosts.append(OwnHost(plan.tunnel.partition("://")[2], plan.tunnel, outside=True))
+    return hosts
 
 
-def _outside(plan: ListenPlan, port: int) -> list[Door]:
+def _remote_hosts(plan: ListenPlan, port: int) -> list[OwnHost]:
     names = plan.address.names if plan.address else ()
-    return doors_at(plan.scheme, names, port, outside=True)
+    return hosts_at(plan.scheme, names, port, outside=True)
 
 
 def _config(app: ASGIApp) -> Config:
@@ -325,7 +330,7 @@ def _config(app: ASGIApp) -> Config:
         ws_ping_timeout=PING,
         ws_per_message_deflate=False,
         lifespan="off",
-        # frames and addresses, and with them tokens, would be in it
+        # logs would contain frames and URLs, and with them tokens
         log_config=None,
         log_level=logging.CRITICAL,
         access_log=False,
@@ -337,17 +342,17 @@ def _config(app: ASGIApp) -> Config:
     )
 
 
-async def _say_goodbye(watch: Watch, *entrances: _Entrance) -> None:
-    """What was asked for is still answered, if that does not take long."""
+async def _close_all(access: Access, *entrances: _Listener) -> None:
+    """Finish pending requests within `SHUTDOWN` seconds, then close all connections."""
     for entrance in entrances:
         for connection in [*entrance.state.connections]:
             connection.shutdown()
     tasks = [task for entrance in entrances for task in entrance.state.tasks]
     if tasks:
-        _, late = await asyncio.wait(tasks, timeout=GOODBYE)
+        _, late = await asyncio.wait(tasks, timeout=SHUTDOWN)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
-    for visitor in watch.visitors:
-        visitor.send_away()
-    await asyncio.sleep(0)  # the transports close their sockets
+    for visitor in access.visitors:
+        visitor.disconnect()
+    await asyncio.sleep(0)  # let the transports close their sockets

@@ -1,5 +1,5 @@
-"""Separate checkouts of a project, each with a branch of its own.
+"""Git worktrees of a project, each with a branch of its own.
 
-`WorktreeOperations` offers everything as calls, `Git` is git without filters, drivers and hooks.
-Nothing is removed before it is kept under a reference.
+`WorktreeOperations` is the interface; `Git` runs git without filters, drivers and hooks. Work is
+saved under a git reference before anything is removed.
 """

@@ -1,7 +1,7 @@
-"""Bringing a worktree's changes into the project's own files, or none of them.
+"""Applies a worktree's changes to the project's files: all of them, or none.
 
-Everything is tried first with an index of its own, which is nobody's. Only if every file can be
-merged are the project's files written, and what they held before is kept.
+Everything is tried first with a temporary index. The project's files are written only if every file
+merges, and what they held before is saved.
 """
 
 import os
@@ -31,28 +31,28 @@ _PATCH = ("diff", "--binary", "--full-index", "--no-renames", "--no-color", "--s
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What a worktree has made of the commit that it and the project have in common."""
+    """The changes of a worktree since its merge base with the project."""
 
     base: str
     commit: str
-    """The base with the changes; no reference leads to it."""
+    """The base with the changes, as a commit without a reference."""
     paths: tuple[str, ...]
     notes: tuple[str, ...]
 
 
 def plan_apply(project: Project, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
-    """A dry run. Raises `InTheWay` with the files in conflict; nothing is changed by it."""
+    """Dry run of `apply`, which changes nothing. Raises `InTheWay` with the conflicting files."""
     with project.alone():
-        return _planned(project, worktree, only)
+        return _make_plan(project, worktree, only)
 
 
 def apply(
     project: Project, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
 ) -> AppliedWork:
-    """All of the worktree's changes, or those to the named files. The project's index stays.
-    Nothing is done if the plan is not the one that was `agreed` to, by its token."""
+    """Apply all changes, or those to the files in `only`. The project's index stays as it is.
+    Does nothing if the plan's token is not `agreed`."""
     with project.alone():
-        plan = _planned(project, worktree, only)
+        plan = _make_plan(project, worktree, only)
         if agreed not in (None, plan.token):
             raise InTheWay(
                 Code.CHANGED,
@@ -73,19 +73,20 @@ def apply(
                 plan.paths,
             ) from error
         faults.kp("worktree.applied")
-        lost = _give_back(project.folder, attributes)
+        lost = _restore_attributes(project.folder, attributes)
         return AppliedWork(paths=plan.paths, keep=kept, notes=(*plan.notes, *lost))
 
 
 def _attributes_of(root: Path, paths: Sequence[str]) -> dict[str, Attributes]:
-    """Git makes each file anew, with no more than a mode."""
+    """Attributes of the files, since git recreates each file with only a mode."""
     files = {path: root / path for path in paths if not (root / path).is_symlink()}
     found = {path: attributes_at(file) for path, file in files.items() if file.is_file()}
     return {path: attributes for path, attributes in found.items() if attributes}
 
 
-def _give_back(root: Path, attributes: Mapping[str, Attributes]) -> Iterator[str]:
-    """A sentence for each file that could not be given its attributes; it is private then."""
+def _restore_attributes(root: Path, attributes: Mapping[str, Attributes]) -> Iterator[str]:
+    """Restore the attributes. Yields a sentence for each file that had to be made private
+    instead."""
     for path, kept in attributes.items():
         file = root / path
         if file.is_symlink() or not file.is_file():
@@ -100,27 +101,27 @@ def _give_back(root: Path, attributes: Mapping[str, Attributes]) -> Iterator[str
 
 
 def _with_new_mode(file: int, kept: Attributes) -> Attributes:
-    """Whether it is a program is what git has just decided."""
+    """Keep git's new executable bit."""
     is_program = os.fstat(file).st_mode & stat.S_IXUSR
     if is_program == kept.mode & stat.S_IXUSR:
         return kept
-    runs = kept.mode >> 2 & 0o111  # who may read it may run it
+    runs = kept.mode >> 2 & 0o111  # whoever may read it may run it
     return replace(kept, mode=kept.mode | runs if is_program else kept.mode & ~0o111)
 
 
-def _planned(project: Project, worktree: Worktree, only: Sequence[str]) -> ApplyPlan:
+def _make_plan(project: Project, worktree: Worktree, only: Sequence[str]) -> ApplyPlan:
     demand_no_conflict(project.git)
     changes = _changes(project, worktree, only)
     touched = changes.paths
     while True:
         _demand_plain_places(project.folder, touched)
         before = _tree_of_project(project, touched)
-        after = _merged(project.git, changes, before)
+        after = _merge(project.git, changes, before)
         names = _names(project.git, before, after)
         more = [path for path in names if path not in touched]
         if not more:
             break
-        touched = (*touched, *more)  # a file that was moved is changed where it is now
+        touched = (*touched, *more)  # the project renamed a changed file
     if not names:
         raise InTheWay(Code.NOTHING_TO_DO, "The project already has all of these changes.")
     return ApplyPlan(
@@ -150,7 +151,7 @@ def _changes(project: Project, worktree: Worktree, only: Sequence[str]) -> Chang
 
 
 def _with_only(git: Git, base: str, tree: str, names: Sequence[str]) -> str:
-    """The base with these files as the tree has them."""
+    """The tree of the base with these files taken from `tree`."""
     new, none = tree_of(git, tree), "0" * len(tree)
     with own_index(git) as index:
         git.run("read-tree", base, variables=index)
@@ -164,7 +165,7 @@ def _with_only(git: Git, base: str, tree: str, names: Sequence[str]) -> str:
 
 
 def _tree_of_project(project: Project, paths: Sequence[str]) -> str:
-    """What is staged, and at these paths what is there."""
+    """The project's index as a tree, with the working copies at these paths."""
     given = b"".join(os.fsencode(path) + b"\0" for path in paths)
     words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
     with own_index(project.git) as index:
@@ -172,7 +173,7 @@ def _tree_of_project(project: Project, paths: Sequence[str]) -> str:
         return project.git.run("write-tree", variables=index).text.strip()
 
 
-def _merged(git: Git, changes: Changes, before: str) -> str:
+def _merge(git: Git, changes: Changes, before: str) -> str:
     try:
         return merged_tree(git, _commit(git, before, changes.base), changes.commit)
     except Conflict as error:
@@ -187,7 +188,7 @@ def _merged(git: Git, changes: Changes, before: str) -> str:
 
 
 def _commit(git: Git, tree: str, parent: str) -> str:
-    return git.said("commit-tree", "--no-gpg-sign", "-m", "-", "-p", parent, tree)
+    return git.output("commit-tree", "--no-gpg-sign", "-m", "-", "-p", parent, tree)
 
 
 def _names(git: Git, old: str, new: str, *only: str) -> tuple[str, ...]:
@@ -202,7 +203,7 @@ def demand_relative(path: str) -> None:
 
 
 def _demand_plain_places(root: Path, paths: Sequence[str]) -> None:
-    """No link may lead the writing elsewhere, and no folder may be in a file's place."""
+    """Refuse paths through links, which could lead outside, and files where a folder is."""
     for path in paths:
         place = root / path
         above = [root / parent for parent in PurePosixPath(path).parents if parent.parts]

@@ -1,12 +1,12 @@
-"""What branches and folders of worktrees are called, and which names are taken.
+"""Names of worktrees' branches and folders.
 
-A name must be free as a branch and as a folder, and git allows no branch `a/b` beside a branch
+A name must be free as a branch and as a folder, and git allows no branch `a/b` next to a branch
 `a`.
 """
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import count
 
 from msgspec import Struct
@@ -25,30 +25,28 @@ _SECOND = ("brook", "cedar", "field", "finch", "harbor", "maple", "meadow", "pin
 
 
 class VersionPlan(Struct, frozen=True, kw_only=True):
-    """One of several attempts at the same prompt."""
+    """Name and branch of one version of a prompt."""
 
     number: int
     label: str
     branch: str
-    model: str
-    """Empty for the usual one."""
     group_id: str
-    """Empty for an attempt that is alone."""
+    """Empty for a single version."""
 
 
 def slug(text: str) -> str:
-    """Lower case, and one `-` for each run of anything else; empty if nothing is left."""
+    """Lower-case name with one `-` for each run of other characters; may be empty."""
     return _OTHER.sub("-", text.lower())[:LONGEST].strip("-_")
 
 
-def own_branch(said: str) -> str:
-    """The branch that the user named; its slashes stay."""
-    parts = filter(None, (_OTHER.sub("-", part).strip("-_") for part in said.lower().split("/")))
+def own_branch(name: str) -> str:
+    """Clean up a branch name given by the user; slashes stay."""
+    parts = filter(None, (_OTHER.sub("-", part).strip("-_") for part in name.lower().split("/")))
     return "/".join(parts)[:LONGEST].strip("-_/")
 
 
 def automatic_branch(prompt: str, *, prefix: str = PREFIX, chance: int = 0) -> str:
-    """From the prompt; where that has no letters, two friendly words, picked by `chance`."""
+    """Branch name made from the prompt, or of two words picked by `chance` if it has no letters."""
     return f"{prefix}{slug(prompt) or friendly_words(chance)}"
 
 
@@ -62,7 +60,7 @@ def folder_name(branch: str) -> str:
 
 
 def free_branch(wanted: str, branches: Collection[str], folders: Collection[str]) -> str:
-    """The name itself or the first of `-2`, `-3` … that is free."""
+    """The name, or the first of `-2`, `-3`, … that is free."""
     if any(wanted.startswith(f"{branch}/") for branch in branches):
         wanted = wanted.replace("/", "-")
     tries = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
@@ -77,24 +75,21 @@ def is_free(branch: str, branches: Collection[str], folders: Collection[str]) ->
 
 
 def label_of(prompt: str) -> str:
-    """A prompt on one short line."""
+    """A prompt shortened to one line."""
     line = " ".join(prompt.split())
     return line if len(line) <= LABEL else f"{line[: LABEL - 3]}..."
 
 
 def version_plans(
-    label: str, branch: str, *, versions: int, models: Sequence[str] = (), group_id: str = ""
+    label: str, branch: str, *, versions: int, group_id: str = ""
 ) -> tuple[VersionPlan, ...]:
-    """As many as were asked for, but one at least and four at most. A model that is not named
-    for a version is that of the first."""
+    """Plans for one to four versions."""
     number = max(1, min(MOST_VERSIONS, versions))
-    usual = models[0] if models else ""
     return tuple(
         VersionPlan(
             number=at,
             label=label if at == 1 else f"{label} v{at}",
             branch=branch if at == 1 else f"{branch}_v{at}",
-            model=models[at - 1] if at <= len(models) else usual,
             group_id=group_id if number > 1 else "",
         )
         for at in range(1, number + 1)
@@ -104,8 +99,7 @@ def version_plans(
 def free_for_versions(
     wanted: str, versions: int, branches: Collection[str], folders: Collection[str]
 ) -> str:
-    """A name that is free for each of the versions, so that they look like the family they
-    are."""
+    """A name that is free for all versions, so that they share it."""
     taken, places = [*branches], [*folders]
     while True:
         name = free_branch(wanted, taken, places)
@@ -116,17 +110,16 @@ def free_for_versions(
 
 
 def taken_folders(project: Project) -> list[str]:
-    """What lies in the place for worktrees, whatever it is, and what git says should."""
+    """Names in the folder for worktrees, on disk or registered with git."""
     there = os.listdir(project.place) if project.place.is_dir() else []
     known = (each.folder for each in registered(project))
     return there + [folder.name for folder in known if folder.parent == project.place]
 
 
 def known_branches(project: Project) -> list[str]:
-    """Each by its own name, wherever it is: the one that is checked out, others, and those that
-    only a remote has."""
+    """Branch names without duplicates: the checked-out one, other local ones, those of remotes."""
     form = "--format=%(refname:lstrip=3)"
-    there = project.git.said("for-each-ref", form, "refs/remotes").splitlines()
+    there = project.git.output("for-each-ref", form, "refs/remotes").splitlines()
     here = [project.current_branch, *project.branches]
     return list(dict.fromkeys(name for name in (*here, *there) if name and name != "HEAD"))
 

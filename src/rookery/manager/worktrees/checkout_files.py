@@ -1,8 +1,8 @@
-"""The files of a checkout, byte by byte, and how they differ from its commit.
+"""The files of a checkout, compared with its commit byte by byte.
 
-Neither the index nor attributes have a say: a file counts as unchanged only if its bytes are the
-commit's, so no flag of git's and no conversion can hide a change. Of the files that git ignores, a
-new worktree gets copies: `.env` files, and what the project lists in `.worktreeinclude`.
+Index flags and attributes are ignored: a file is unchanged only if its bytes are the commit's, so
+no git flag and no conversion can hide a change. New worktrees get copies of some ignored files:
+`.env` files, and what the project lists in `.worktreeinclude`.
 """
 
 import fnmatch
@@ -28,14 +28,14 @@ _CHUNK = 1024 * 1024
 
 
 class FileInCheckout(Struct, frozen=True):
-    """A file or a link; `seen` changes whenever it does."""
+    """A file or link on disk; `seen` changes whenever the file does."""
 
     mode: str
     seen: tuple[int, int, int, int]
 
 
 class Stored(Struct, frozen=True):
-    """A file as git has it."""
+    """A file as stored by git."""
 
     mode: str
     id: str
@@ -75,7 +75,7 @@ def contents_of(folder: Path) -> Contents:
 
 
 def contents_at(folder: Path, paths: Iterable[str]) -> Contents:
-    """Only what is at these paths."""
+    """Like `contents_of`, only for these paths."""
     files: dict[str, FileInCheckout] = {}
     for path in paths:
         try:
@@ -95,12 +95,12 @@ def changed_files(
     wanted: Callable[[str], bool],
     algorithm: str,
 ) -> dict[str, Stored]:
-    """The wanted files whose bytes or kind are not the commit's, as git would store them."""
+    """The wanted files whose bytes or mode differ from the commit, as git would store them."""
     return dict(_changed(folder, contents, committed, wanted, algorithm))
 
 
 def id_of(path: Path, mode: str, algorithm: str) -> str:
-    """The name that git would give a file's bytes as they are."""
+    """Git's object id of a file's bytes, without conversions."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     if mode == LINK:
         target = os.fsencode(os.readlink(path))
@@ -114,7 +114,7 @@ def id_of(path: Path, mode: str, algorithm: str) -> str:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """No link is followed, and no pipe waited for."""
+    """Open without following a link or blocking on a pipe."""
     return open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
@@ -128,7 +128,7 @@ def tree_of(git: Git, commit: str) -> dict[str, Stored]:
 
 
 def index_of(git: Git) -> dict[int, dict[str, Stored]]:
-    """What is staged, by stage: 0, and for conflicts 1 to 3."""
+    """The index by stage: 0, and 1 to 3 for conflicts."""
     staged: dict[int, dict[str, Stored]] = {}
     for line in git.names("ls-files", "-s", "-z"):
         about, path = line.split("\t", 1)
@@ -138,7 +138,7 @@ def index_of(git: Git) -> dict[int, dict[str, Stored]]:
 
 
 def included_files(project: Project, git: Git) -> list[str]:
-    """Those that are there, in the project's checkout or in a worktree."""
+    """The ignored files to copy that exist in a checkout."""
     listed = project.folder / INCLUDE_FILE
     found: set[str] = set()
     if regular_content(str(listed), 1) is not None:
@@ -154,37 +154,38 @@ def included_files(project: Project, git: Git) -> list[str]:
 def copy_included(
     project: Project, worktree: Worktree, progress: Callable[[int, int], None]
 ) -> Copied:
-    """Nothing that is there is overwritten. `progress` hears how many of how many are done."""
+    """Copy included files without overwriting any. `progress` gets the number done and the
+    total."""
     target = git_of(project, worktree).folder
     paths = included_files(project, project.git)
     copied: list[str] = []
     skipped: list[str] = []
     for at, path in enumerate(paths, 1):
-        (copied if _copied(project.folder / path, target, path) else skipped).append(path)
+        (copied if _copy_file(project.folder / path, target, path) else skipped).append(path)
         progress(at, len(paths))
     return Copied(paths=tuple(copied), skipped=tuple(skipped))
 
 
-def _copied(source: Path, root: Path, path: str) -> bool:
-    if not _made_way(root, path):
+def _copy_file(source: Path, root: Path, path: str) -> bool:
+    if not _make_parents(root, path):
         return False
     try:
         opened = open_plain(source)
     except OSError:
-        return False  # a link, or nothing that we may read
+        return False  # a link, or not readable
     with opened as file:
         there = os.fstat(file.fileno())
-        return stat.S_ISREG(there.st_mode) and _written(file, root / path, there.st_mode & 0o777)
+        return stat.S_ISREG(there.st_mode) and _write_copy(file, root / path, there.st_mode & 0o777)
 
 
-def _written(file: BinaryIO, target: Path, mode: int) -> bool:
+def _write_copy(file: BinaryIO, target: Path, mode: int) -> bool:
     unfinished = target.with_name(f".copy-{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
         with open(os.open(unfinished, flags, mode), "wb") as to:
             while data := file.read(_CHUNK):
                 to.write(data)
-        os.link(unfinished, target)  # unlike a rename it never replaces what is there
+        os.link(unfinished, target)  # unlike a rename, never replaces a file
     except FileExistsError:
         return False
     finally:
@@ -192,9 +193,8 @@ def _written(file: BinaryIO, target: Path, mode: int) -> bool:
     return True
 
 
-def _made_way(root: Path, path: str) -> bool:
-    """Make the folders above a file; False if something else is in their place, such as a link
-    that leads out of the worktree."""
+def _make_parents(root: Path, path: str) -> bool:
+    """Create the folders above a file; False if something else is there, such as a link."""
     at = root
     for name in Path(path).parts[:-1]:
         at = at / name
@@ -233,7 +233,7 @@ def _changed(
 
 
 def _mode(mode: int) -> str:
-    """Empty for what holds no bytes: sockets, pipes and devices."""
+    """Git's mode; empty for sockets, pipes and devices."""
     if stat.S_ISLNK(mode):
         return LINK
     if not stat.S_ISREG(mode):

@@ -1,8 +1,8 @@
-"""Making worktrees: one, or several versions of one piece of work.
+"""Creates worktrees: one, or several versions of one task.
 
-A new branch begins at what the remote has now, if it answers. `Fetching` is the one place where
-git may use the network: it never prompts and runs no program that the repository names. Each
-worktree gets a block of ports, so that several of one project can be run side by side.
+A new branch starts at the remote's current commit, if the remote answers. Only `Fetching` uses the
+network: it never prompts and runs no program that the repository names. Each worktree gets a block
+of ports, so that several can run side by side.
 """
 
 import secrets
@@ -23,13 +23,17 @@ from rookery.manager.worktrees.branch_names import (
     version_plans,
 )
 from rookery.manager.worktrees.worktree_git import GitCommandFailed, InTheWay
-from rookery.manager.worktrees.worktree_project import Project, all_listed, note, registered_at
+from rookery.manager.worktrees.worktree_project import (
+    Project,
+    all_listed,
+    registered_at,
+    write_metadata,
+)
 from rookery.manager.worktrees.worktree_values import (
     Code,
     Created,
     Obstacle,
     PortBlock,
-    VersionsMade,
     Worktree,
     WorktreeStep,
     block_order,
@@ -58,7 +62,7 @@ class StartPoint(Struct, frozen=True, kw_only=True):
 
 
 class Fetching:
-    """Remembers for a minute what it has fetched. No protocols: it fetches nothing."""
+    """Fetches branches, at most once a minute each. Without protocols it fetches nothing."""
 
     def __init__(
         self, protocols: Sequence[str] = PROTOCOLS, clock: Callable[[], float] = time.monotonic
@@ -71,12 +75,12 @@ class Fetching:
         key = (str(project.common), remote, branch)
         if self._clock() - self._fetched.get(key, float("-inf")) < FRESH_SECONDS:
             return True
-        if not self._protocols or not self._asked(project, remote, branch):
+        if not self._protocols or not self._fetch(project, remote, branch):
             return False
         self._fetched[key] = self._clock()
         return True
 
-    def _asked(self, project: Project, remote: str, branch: str) -> bool:
+    def _fetch(self, project: Project, remote: str, branch: str) -> bool:
         allowed = {
             "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
@@ -96,20 +100,19 @@ def create(
     branch: str,
     label: str = "",
     base: str = "",
-    default_base: str = "",
-    told: Callable[[WorktreeStep], None] = lambda step: None,
+    on_step: Callable[[WorktreeStep], None] = lambda step: None,
 ) -> Created:
-    """A worktree with a new branch, called as wanted or, if that is taken, nearly so. Whoever is
-    `told` of a step may raise, and then no further one is taken."""
-    told(WorktreeStep.SYNCING)
+    """Create a worktree with a new branch, named `branch` or similar if that is taken. `on_step` is
+    called before each step and may raise to stop."""
+    on_step(WorktreeStep.SYNCING)
     with project.alone():
-        told(WorktreeStep.VERIFYING)
+        on_step(WorktreeStep.VERIFYING)
         project.demand_commits()
-        told(WorktreeStep.FETCHING)
-        start = start_point(project, fetching, base=base, default=default_base)
-        told(WorktreeStep.CREATING)
+        on_step(WorktreeStep.FETCHING)
+        start = start_point(project, fetching, base=base)
+        on_step(WorktreeStep.CREATING)
         project.make_place()
-        return _made(project, start, branch=free_name(project, branch), label=label)
+        return _create(project, start, branch=free_name(project, branch), label=label)
 
 
 def create_versions(
@@ -119,47 +122,34 @@ def create_versions(
     branch: str,
     label: str,
     versions: int,
-    models: Sequence[str] = (),
     base: str = "",
-    default_base: str = "",
     group_id: str = "",
-    told: Callable[[WorktreeStep], None] = lambda step: None,
-    ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
-) -> VersionsMade:
-    """One after another, all from the same commit. Each is told as it is `ready`, by its number
-    from 1 on. Raises only if none could be made."""
-    told(WorktreeStep.SYNCING)
+    on_step: Callable[[WorktreeStep], None] = lambda step: None,
+    on_ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
+) -> None:
+    """Create several worktrees from the same commit. `on_ready` is called for each, numbered from
+    1. Raises only if none could be created."""
+    on_step(WorktreeStep.SYNCING)
     with project.alone():
-        told(WorktreeStep.VERIFYING)
+        on_step(WorktreeStep.VERIFYING)
         project.demand_commits()
-        told(WorktreeStep.FETCHING)
-        start = start_point(project, fetching, base=base, default=default_base)
-        told(WorktreeStep.CREATING)
+        on_step(WorktreeStep.FETCHING)
+        start = start_point(project, fetching, base=base)
+        on_step(WorktreeStep.CREATING)
         project.make_place()
         name = free_name(project, branch, versions=versions)
         group = group_id or secrets.token_hex(8)
-        plans = version_plans(label, name, versions=versions, models=models, group_id=group)
-        made: list[Created] = []
-        used: list[str] = []
-        failed: list[Obstacle] = []
-        for plan in plans:
-            one = _made_or_not(project, start, plan)
-            if isinstance(one, Created):
-                made.append(one)
-                used.append(plan.model)
-            else:
-                failed.append(one)
-            ready(plan.number, one)
-        if not made:
-            raise InTheWay(failed[0].code, failed[0].text)
-    return VersionsMade(made=tuple(made), models=tuple(used), failed=tuple(failed))
+        made = [
+            _try_create(project, start, plan, on_ready)
+            for plan in version_plans(label, name, versions=versions, group_id=group)
+        ]
+        if isinstance(made[0], Obstacle) and not any(isinstance(one, Created) for one in made):
+            raise InTheWay(made[0].code, made[0].text)
 
 
-def start_point(
-    project: Project, fetching: Fetching, *, base: str = "", default: str = ""
-) -> StartPoint:
-    """`base` is what the user wants, `default` what is set for the project and may be gone."""
-    branch = base or _chosen(project, default)
+def start_point(project: Project, fetching: Fetching, *, base: str = "") -> StartPoint:
+    """Find the commit to start at. `base` is the user's choice."""
+    branch = base or _default_base(project)
     remote = _remote_of(project, branch)
     tracking = f"refs/remotes/{remote}/{branch}"
     fetched = bool(remote) and fetching.fetch(project, remote, branch)
@@ -177,23 +167,23 @@ def start_point(
 
 
 def free_block(place: str, taken: Collection[PortBlock]) -> PortBlock | None:
-    """One that no other worktree of the project has and nobody listens in now. Where a folder
-    lies decides which is tried first: two projects seldom get the same."""
+    """A block of ports that no worktree of the project has and where nothing listens. The search
+    starts at a hash of the path, so that projects rarely collide."""
     held = {block.first for block in taken}
-    wish = int.from_bytes(sha256(place.encode("utf-8", "surrogateescape")).digest()[:4], "big")
-    order = (block for block in block_order(wish) if block.first not in held)
+    start_at = int.from_bytes(sha256(place.encode("utf-8", "surrogateescape")).digest()[:4], "big")
+    order = (block for block in block_order(start_at) if block.first not in held)
     return next((block for block in order if all(map(_is_free, block.ports))), None)
 
 
 def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") -> None:
-    """Have git make the worktree: with a new branch at `commit`, or with one that is there."""
+    """Let git create the worktree, with a new branch at `commit` or an existing branch."""
     new = ("--no-track", "-b", branch) if commit else ()
     try:
         project.git.run("worktree", "add", "-q", *new, "--", str(folder), commit or branch)
     except GitCommandFailed as error:
         if registered_at(project, folder) and folder.exists():
             return
-        if commit:  # git makes the branch first, and leaves it
+        if commit:  # git creates the branch first, and leaves it
             project.git.ask("update-ref", "-d", f"refs/heads/{branch}", commit)
         code = error.obstacle.code
         raise InTheWay(
@@ -202,17 +192,17 @@ def check_out(project: Project, folder: Path, branch: str, *, commit: str = "") 
         ) from error
 
 
-def noted(project: Project, worktree: Worktree) -> Worktree:
-    """Note what is known of a worktree where git has it."""
+def register(project: Project, worktree: Worktree) -> Worktree:
+    """Save the worktree's metadata in git's folder for it."""
     found = registered_at(project, Path(worktree.path))
     if not found:
         raise InTheWay(Code.CREATE_FAILED, f"git did not create the worktree {worktree.path}.")
-    note(found.admin, worktree)
+    write_metadata(found.admin, worktree)
     return worktree
 
 
 def new_worktree(project: Project, folder: Path, branch: str) -> Worktree:
-    """With an id and ports of its own."""
+    """Metadata of a new worktree, with an id and ports."""
     taken = [each.worktree.ports for each in all_listed(project)]
     return Worktree(
         id=secrets.token_hex(8),
@@ -224,7 +214,7 @@ def new_worktree(project: Project, folder: Path, branch: str) -> Worktree:
 
 
 def large_files(project: Project, commit: str) -> tuple[str, ...]:
-    """What to say of large files that are kept elsewhere. Raises if they cannot be had at all."""
+    """Notes about git-lfs files. Raises if git-lfs is needed and missing."""
     attributes = project.git.ask("cat-file", "blob", f"{commit}:.gitattributes").out
     if b"filter=lfs" not in attributes:
         return ()
@@ -235,21 +225,16 @@ def large_files(project: Project, commit: str) -> tuple[str, ...]:
     return (_POINTERS,)
 
 
-def _chosen(project: Project, default: str) -> str:
-    local = project.branches
+def _default_base(project: Project) -> str:
     for remote in project.remotes:
         head = project.git.ask("symbolic-ref", "-q", "--short", f"refs/remotes/{remote}/HEAD")
-        named = head.text.strip().removeprefix(f"{remote}/")
-        if default and project.git.commit(f"refs/remotes/{remote}/{default}"):
-            return default
-        if named and default not in local:
+        if named := head.text.strip().removeprefix(f"{remote}/"):
             return named
-    first = local[0] if local else ""
-    return default if default in local else project.current_branch or first
+    return project.current_branch or next(iter(project.branches), "")
 
 
 def _remote_of(project: Project, branch: str) -> str:
-    """Its own, else `origin`, else the only one there is."""
+    """Its configured remote, else `origin`, else the only one."""
     remotes = project.remotes
     own = project.git.ask("config", "--get", f"branch.{branch}.remote").text.strip()
     if own in remotes:
@@ -269,14 +254,22 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _made_or_not(project: Project, start: StartPoint, plan: VersionPlan) -> Created | Obstacle:
+def _try_create(
+    project: Project,
+    start: StartPoint,
+    plan: VersionPlan,
+    on_ready: Callable[[int, Created | Obstacle], None],
+) -> Created | Obstacle:
+    made: Created | Obstacle
     try:
-        return _made(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
+        made = _create(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
     except InTheWay as error:
-        return error.obstacle
+        made = error.obstacle
+    on_ready(plan.number, made)
+    return made
 
 
-def _made(
+def _create(
     project: Project, start: StartPoint, *, branch: str, label: str, group: str = ""
 ) -> Created:
     notes = (*start.notes, *large_files(project, start.commit))
@@ -291,6 +284,6 @@ def _made(
         group_id=group,
         branch_owned=True,
     )
-    made = noted(project, worktree)
+    made = register(project, worktree)
     faults.kp("worktree.noted")
     return Created(worktree=made, base=start.commit, notes=notes)

@@ -1,8 +1,8 @@
-"""What would be lost with a checkout, and putting it under a reference before its place is changed.
+"""Finds work that a checkout would lose, and saves it under a git reference beforehand.
 
-A keep is a commit. Its tree is the checkout as it was, byte by byte. Its parents are what was
-checked out; what was staged, if that was something else; the sides of conflicts, if there were
-any; and every commit that only this checkout knew of.
+Saved work is a commit whose tree is the checkout byte by byte. Its parents are the checked-out
+commit; the index, if it differs; the sides of conflicts, if any; and every commit that only this
+checkout refers to.
 """
 
 import os
@@ -46,11 +46,11 @@ _STEPS = ("orig-head", "onto", "stopped-sha", "autostash", "amend")
 _ELSEWHERE = ("--stdin", "--not", "--branches", "--tags", "--remotes", f"--glob={KEEP_REFS}*")
 _LARGEST = 16 * 1024 * 1024
 STAGED = "What was staged"
-_WHO = f"{NAME} <{NAME}@localhost>"
+_COMMITTER = f"{NAME} <{NAME}@localhost>"
 
 
 class Uncommitted(Struct, frozen=True, kw_only=True):
-    """Everything that a checkout has and its commit has not."""
+    """Everything in a checkout that is not in its commit."""
 
     head: str
     """The commit; empty if there is none yet."""
@@ -60,7 +60,7 @@ class Uncommitted(Struct, frozen=True, kw_only=True):
     staged: Mapping[str, Stored]
     conflicts: Mapping[int, Mapping[str, Stored]]
     commits: tuple[str, ...]
-    """That nothing else leads to."""
+    """Commits that nothing else refers to."""
 
     @property
     def stages_something(self) -> bool:
@@ -80,13 +80,13 @@ class Uncommitted(Struct, frozen=True, kw_only=True):
 class WorkSurvey(Struct, frozen=True, kw_only=True):
     work: Uncommitted
     left_out: tuple[str, ...]
-    """Folders that git ignores as a whole, such as those of installed packages."""
+    """Folders that are ignored as a whole, such as those of installed packages."""
     contents: Contents
 
 
 def survey(project: Project, git: Git) -> WorkSurvey:
-    """Of a worktree, whose files may have been moved. Raises `InTheWay` if something in it can
-    neither be kept nor be done without."""
+    """Find the uncommitted work of a worktree, whose folder may have been renamed. Raises
+    `InTheWay` if something can be neither saved nor ignored."""
     contents = contents_of(git.folder)
     if contents.nested:
         raise InTheWay(
@@ -129,8 +129,8 @@ def uncommitted(
     )
 
 
-def without_files(project: Project, git: Git) -> Uncommitted:
-    """Of a worktree whose folder is gone: what git still has of it."""
+def work_without_files(project: Project, git: Git) -> Uncommitted:
+    """What git still has of a worktree whose folder is gone."""
     none = Contents(files={}, nested=(), unreadable=())
     found = uncommitted(project, git, none, lambda _: False)
     return replace(found, changed={}, gone=())
@@ -144,8 +144,7 @@ def keep_files(
     git: Git | None = None,
     name: str = "project",
 ) -> Keep | None:
-    """Keep files that are about to be written, if they are in no commit as they are: of a
-    checkout, usually the project itself."""
+    """Save files that are about to be overwritten, unless they are committed as they are."""
     git = git or project.git
     found = uncommitted(project, git, contents_at(git.folder, paths), {*paths}.__contains__)
     others = {path: held for path, held in found.committed.items() if path not in paths}
@@ -159,10 +158,10 @@ def keep_files(
 
 
 def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
-    """Durable when this returns, and found to hold every byte it should."""
+    """Save work under a new reference. It is on disk, and verified, when this returns."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     ref = f"{KEEP_REFS}{name}-{stamp}-{secrets.token_hex(3)}"
-    _import(git, lambda to: _tell(to, git, ref, about, work))
+    _import(git, lambda to: _write_commands(to, git, ref, about, work))
     commit = git.commit(ref)
     held = tree_of(git, commit)
     lacking = [path for path, now in work.changed.items() if held.get(path) != now]
@@ -175,17 +174,16 @@ def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
 
 
 def keeps(git: Git) -> list[Keep]:
-    """All that there are, the oldest first."""
+    """All saved work, oldest first."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
-    lines = git.said("for-each-ref", "--sort=creatordate", form, KEEP_REFS).splitlines()
+    lines = git.output("for-each-ref", "--sort=creatordate", form, KEEP_REFS).splitlines()
     rows = (line.split("\0") for line in lines)
     return [Keep(ref=ref, commit=commit, about=about) for ref, commit, about in rows]
 
 
 def lone_commits(git: Git) -> tuple[str, ...]:
-    """Commits that this checkout knew of, be it from a rebase half done, and no branch leads
-    to."""
-    said = b"\n".join(_words_of(git.git_folder))
+    """Commits this checkout refers to, as in an unfinished rebase, that are in no branch."""
+    said = b"\n".join(_admin_files(git.git_folder))
     known = dict.fromkeys(found.decode() for found in _ID.findall(said))
     asked = "".join(f"{each}\n" for each in known).encode()
     checked = git.run("cat-file", "--batch-check", given=asked).text.splitlines()
@@ -206,8 +204,8 @@ def _ignored(git: Git) -> list[str]:
 
 
 def _wanted(project: Project, git: Git, ignored: Collection[str]) -> Callable[[str], bool]:
-    """Whether a file that is in no commit is to be kept: not in folders that are ignored as a
-    whole, unless it was brought there; and not if the project has the very same file."""
+    """Return a test whether to save an uncommitted file: not in folders ignored as a whole,
+    unless it was copied there, and not if the project has an identical copy."""
     folders = tuple(path for path in ignored if path.endswith("/"))
     included = {*included_files(project, git)}
     single = {path for path in ignored if not path.endswith("/")} | included
@@ -215,12 +213,12 @@ def _wanted(project: Project, git: Git, ignored: Collection[str]) -> Callable[[s
     def wanted(path: str) -> bool:
         if path.startswith(folders) and path not in included:
             return False
-        return path not in single or not _same(project, git.folder, path)
+        return path not in single or not _is_identical(project, git.folder, path)
 
     return wanted
 
 
-def _same(project: Project, folder: Path, path: str) -> bool:
+def _is_identical(project: Project, folder: Path, path: str) -> bool:
     mine, other = folder / path, project.folder / path
     if mine.is_symlink() or other.is_symlink() or not other.is_file() or not mine.is_file():
         return False
@@ -232,14 +230,14 @@ def _same(project: Project, folder: Path, path: str) -> bool:
     return len(ids) == 1
 
 
-def _words_of(admin: Path) -> list[bytes]:
+def _admin_files(admin: Path) -> list[bytes]:
     steps = [f"{way}/{step}" for way in ("rebase-merge", "rebase-apply") for step in _STEPS]
     named = [str(admin / name) for name in (*_HEADS, "HEAD", "logs/HEAD", *steps)]
     return [regular_content(each, _LARGEST) or b"" for each in (*named, *_refs(str(admin)))]
 
 
 def _refs(admin: str) -> list[str]:
-    """References that belong to one worktree; the first checkout's own are everybody's."""
+    """References of this worktree only; those of the main checkout are shared."""
     found, waiting = list[str](), [f"{admin}/refs"] if os.path.exists(f"{admin}/commondir") else []
     while waiting:
         for each in entries(waiting.pop()):
@@ -247,7 +245,7 @@ def _refs(admin: str) -> list[str]:
     return found
 
 
-def _import(git: Git, tell: Callable[[IO[bytes]], None]) -> None:
+def _import(git: Git, write: Callable[[IO[bytes]], None]) -> None:
     words = ("fast-import", "--quiet", "--done", "--date-format=raw")
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -261,9 +259,9 @@ def _import(git: Git, tell: Callable[[IO[bytes]], None]) -> None:
         assert process.stdin
         try:
             with process.stdin as to:
-                tell(to)
+                write(to)
         except BrokenPipeError:
-            pass  # it says why on its way out
+            pass  # its error output says why
         except BaseException:
             process.kill()
             process.wait()
@@ -275,7 +273,7 @@ def _import(git: Git, tell: Callable[[IO[bytes]], None]) -> None:
             )
 
 
-def _tell(to: IO[bytes], git: Git, ref: str, about: str, work: Uncommitted) -> None:
+def _write_commands(to: IO[bytes], git: Git, ref: str, about: str, work: Uncommitted) -> None:
     more: list[str] = []
     if work.stages_something:
         _commit(to, ref, ":1", STAGED, [work.head])
@@ -300,7 +298,7 @@ def _tell(to: IO[bytes], git: Git, ref: str, about: str, work: Uncommitted) -> N
 def _commit(to: IO[bytes], ref: str, mark: str, about: str, parents: Sequence[str]) -> None:
     said = about.encode("utf-8", "surrogateescape")
     when = int(time.time())
-    head = f"commit {ref}\nmark {mark}\ncommitter {_WHO} {when} +0000\ndata {len(said)}\n"
+    head = f"commit {ref}\nmark {mark}\ncommitter {_COMMITTER} {when} +0000\ndata {len(said)}\n"
     to.write(head.encode() + said + b"\n")
     known = list(dict.fromkeys(filter(None, parents)))
     for at, parent in enumerate(known):

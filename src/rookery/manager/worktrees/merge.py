@@ -1,7 +1,7 @@
-"""A worktree's changes as a commit of its branch, and the branch merged into its parent.
+"""Commits a worktree's changes to its branch, and merges the branch into its parent.
 
-A merge is first tried in git's own store, where no checkout can come to harm. It is done only if
-there is no conflict and nothing uncommitted would be overwritten.
+A merge is tried with `git merge-tree` first, which touches no checkout. It is done only without
+conflicts and if no uncommitted file would be overwritten.
 """
 
 import os
@@ -36,24 +36,24 @@ class Conflict(InTheWay):
 
 
 def stage(project: Project, worktree: Worktree) -> Finished:
-    """Stage everything, for somebody to commit. What was staged before in another version is
-    kept, for staging forgets it. The commit is still empty in what is returned."""
+    """Stage everything for a later commit. Staged versions that differ from the files are saved
+    first. The result's `commit` is empty."""
     with project.alone():
         git = git_of(project, worktree)
         demand_branch(git, worktree)
         demand_no_conflict(git)
-        kept = _staging(project, worktree, git)
+        kept = _save_staged(project, worktree, git)
         notes = stage_all(git)
         return Finished(commit="", files=len(staged(git)), keep=kept, notes=notes)
 
 
 def finish(project: Project, worktree: Worktree, message: str = "") -> Finished:
-    """Commit everything. Raises `InTheWay` if there is nothing, or a conflict."""
+    """Commit everything. Raises `InTheWay` if there is nothing to commit or a conflict."""
     with project.alone():
         git = git_of(project, worktree)
         demand_branch(git, worktree)
         demand_no_conflict(git)
-        kept = _staging(project, worktree, git)
+        kept = _save_staged(project, worktree, git)
         notes = stage_all(git)
         faults.kp("worktree.staged")
         files = staged(git)
@@ -70,13 +70,12 @@ def staged(git: Git) -> list[str]:
 
 
 def stage_all(git: Git, **variables: str) -> tuple[str, ...]:
-    """Add everything to the index, or to the one that a variable names; what to say of what
-    could not be."""
+    """Add everything to the index (see `variables`). Return notes about what was left out."""
     nested = contents_of(git.folder).nested
     tracked = {*git.names("ls-files", "-z")}
     ours = [each for each in nested if each not in tracked]
     changed = git.names("ls-files", "-m", "-o", "-d", "--exclude-standard", "-z")
-    paths = [path for path in dict.fromkeys(changed) if not _in(path, nested)]
+    paths = [path for path in dict.fromkeys(changed) if not _is_below(path, nested)]
     demand_no_filter(git, paths)
     given = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
@@ -85,8 +84,8 @@ def stage_all(git: Git, **variables: str) -> tuple[str, ...]:
 
 
 def demand_no_filter(git: Git, paths: Sequence[str]) -> None:
-    """Filters are programs, and none is run here: without them the wrong bytes would be
-    committed."""
+    """Refuse files with a git filter: filters are programs and are not run here, so the wrong
+    bytes would be committed."""
     given = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     said = git.names("check-attr", "-z", "--stdin", "filter", given=given)
     rows = zip(said[::3], said[2::3], strict=False)
@@ -111,7 +110,7 @@ def demand_no_conflict(git: Git) -> None:
 
 
 def merged_tree(git: Git, ours: str, theirs: str) -> str:
-    """The tree that a merge would lead to. Raises `Conflict` if it would not go smoothly."""
+    """The tree of a merge. Raises `Conflict`."""
     tried = git.ask("merge-tree", "--write-tree", "--name-only", "-z", ours, theirs)
     tree, *names = tried.text.split("\0\0", 1)[0].split("\0")
     if tried.status == _CONFLICT:
@@ -122,7 +121,8 @@ def merged_tree(git: Git, ours: str, theirs: str) -> str:
 
 
 def merge(project: Project, worktree: Worktree) -> Merged:
-    """Raises `InTheWay` with what is to be done instead; then nothing was changed."""
+    """Merge the branch into its parent. Raises `InTheWay`, without changes, if that is not
+    possible."""
     with project.alone():
         tip = project.git.commit(f"refs/heads/{worktree.branch}")
         if not tip:
@@ -131,7 +131,7 @@ def merge(project: Project, worktree: Worktree) -> Merged:
             _demand_committed(git_of(project, worktree), worktree)
         _demand_parent(project, worktree)
         _demand_clean(project)
-        paths = _try(project, worktree, tip)
+        paths = _dry_run(project, worktree, tip)
         kept = keep_files(project, paths, f"Files before {worktree.branch} was merged")
         faults.kp("worktree.merging")
         _merge(project.git, worktree, tip)
@@ -139,8 +139,8 @@ def merge(project: Project, worktree: Worktree) -> Merged:
         return Merged(commit=project.git.commit("HEAD"), into=worktree.parent_branch, keep=kept)
 
 
-def _staging(project: Project, worktree: Worktree, git: Git) -> Keep | None:
-    """Keep what is staged in one version and there in another."""
+def _save_staged(project: Project, worktree: Worktree, git: Git) -> Keep | None:
+    """Save what is staged in another version than the file."""
     index = index_of(git).get(0, {})
     work = uncommitted(project, git, contents_of(git.folder), index.__contains__)
     there = {**work.committed, **work.changed}
@@ -155,7 +155,7 @@ def _staging(project: Project, worktree: Worktree, git: Git) -> Keep | None:
     return keep(git, folder_name(worktree.branch), about, work)
 
 
-def _in(path: str, folders: Sequence[str]) -> bool:
+def _is_below(path: str, folders: Sequence[str]) -> bool:
     return any(path.rstrip("/") == each or path.startswith(f"{each}/") for each in folders)
 
 
@@ -190,9 +190,9 @@ def _demand_clean(project: Project) -> None:
         )
 
 
-def _try(project: Project, worktree: Worktree, tip: str) -> list[str]:
-    """The files that a merge would write, by a dry run that writes none. Git would overwrite
-    ignored files as well, which are in no commit, and those it was told to overlook."""
+def _dry_run(project: Project, worktree: Worktree, tip: str) -> list[str]:
+    """Dry run that returns the files a merge would write. Refuses to overwrite ignored files and
+    those marked unchanged, which git would do."""
     git = project.git
     if git.succeeds("merge-base", "--is-ancestor", tip, "HEAD"):
         raise InTheWay(
@@ -208,7 +208,7 @@ def _try(project: Project, worktree: Worktree, tip: str) -> list[str]:
             error.paths,
         ) from error
     new = git.names("diff", "--name-only", "--no-renames", "--diff-filter=A", "-z", "HEAD", tree)
-    there = [path for path in new if _is_there(project, path)]
+    there = [path for path in new if _exists(project, path)]
     if there:
         raise InTheWay(
             Code.PATH_EXISTS,
@@ -218,8 +218,8 @@ def _try(project: Project, worktree: Worktree, tip: str) -> list[str]:
     return git.names("diff", "--name-only", "--no-renames", "-z", "HEAD", tree)
 
 
-def _is_there(project: Project, path: str) -> bool:
-    """A file in the place of one of its folders counts too."""
+def _exists(project: Project, path: str) -> bool:
+    """Whether something exists at the path, or a file at one of its parent folders."""
     at = project.folder
     for name in path.split("/"):
         at = at / name
@@ -231,11 +231,11 @@ def _is_there(project: Project, path: str) -> bool:
 def _merge(git: Git, worktree: Worktree, tip: str) -> None:
     said = f"Merge branch '{worktree.branch}'"
     words = ("--no-edit", "--no-verify", "--no-gpg-sign", "--no-stat", "--no-overwrite-ignore")
-    # with those that are set for a branch it may be another merge than the one that was tried
+    # options configured for the branch could make this another merge than the one tried
     plain = f"--config-env=branch.{worktree.parent_branch}.mergeOptions={_NO_OPTIONS}"
     try:
-        told = ("merge", "-q", *words, "-m", said, tip)
-        git.run(plain, *told, variables={_NO_OPTIONS: ""})
+        command = ("merge", "-q", *words, "-m", said, tip)
+        git.run(plain, *command, variables={_NO_OPTIONS: ""})
     except GitCommandFailed as error:
         if (git.git_folder / "MERGE_HEAD").exists():
             git.ask("merge", "--abort")

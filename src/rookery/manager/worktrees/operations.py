@@ -1,7 +1,7 @@
-"""All that can be done with the worktrees of a project, each as one call.
+"""All operations on the worktrees of a project.
 
-An operation returns what it has done, or the obstacle that was in its way. They block: call them
-in a thread. The project must be trusted, for git reads its settings.
+Each returns its result, or the `Obstacle` that prevented it. They block: call them in a thread. The
+project must be trusted, because git reads its settings.
 """
 
 import errno
@@ -42,7 +42,6 @@ from rookery.manager.worktrees.worktree_values import (
     RemovalPlan,
     Removed,
     Resumed,
-    VersionsMade,
     Worktree,
     WorktreeState,
     WorktreeStep,
@@ -53,10 +52,10 @@ R = TypeVar("R")
 D = TypeVar("D")
 
 
-def answered(
+def returns_obstacles(
     operation: Callable[Concatenate[D, P], R],
 ) -> Callable[Concatenate[D, P], R | Obstacle]:
-    """Obstacles are answers here, not errors; so are a full disk and rights that are lacking."""
+    """Decorator that returns obstacles, and file system errors as obstacles, instead of raising."""
 
     @wraps(operation)
     def answer(self: D, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
@@ -76,7 +75,7 @@ def answered(
 
 
 class WorktreeOperations:
-    """Of one project. `fetching` without protocols keeps git off the network."""
+    """Operations on one project. Without protocols in `fetching`, git does not use the network."""
 
     def __init__(self, project: Path, *, fetching: Fetching | None = None) -> None:
         self._folder = project
@@ -84,18 +83,17 @@ class WorktreeOperations:
 
     @property
     def _project(self) -> Project:
-        """Found anew each time: what git must not run is looked up in its settings."""
+        """Created for each call: the programs to disable are read from the current git settings."""
         return Project(self._folder)
 
-    @answered
+    @returns_obstacles
     def create(
         self,
         branch: str,
         *,
         label: str = "",
         base: str = "",
-        default_base: str = "",
-        told: Callable[[WorktreeStep], None] = lambda step: None,
+        on_step: Callable[[WorktreeStep], None] = lambda step: None,
     ) -> Created:
         return create.create(
             self._project,
@@ -103,124 +101,120 @@ class WorktreeOperations:
             branch=branch,
             label=label,
             base=base,
-            default_base=default_base,
-            told=told,
+            on_step=on_step,
         )
 
-    @answered
+    @returns_obstacles
     def create_versions(
         self,
         branch: str,
         *,
         label: str,
         versions: int,
-        models: Sequence[str] = (),
         base: str = "",
-        default_base: str = "",
         group_id: str = "",
-        told: Callable[[WorktreeStep], None] = lambda step: None,
-        ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
-    ) -> VersionsMade:
-        return create.create_versions(
+        on_step: Callable[[WorktreeStep], None] = lambda step: None,
+        on_ready: Callable[[int, Created | Obstacle], None] = lambda number, made: None,
+    ) -> None:
+        """Calls `on_ready` for each version. Returns an obstacle only if none could be created."""
+        create.create_versions(
             self._project,
             self._fetching,
             branch=branch,
             label=label,
             versions=versions,
-            models=models,
             base=base,
-            default_base=default_base,
             group_id=group_id,
-            told=told,
-            ready=ready,
+            on_step=on_step,
+            on_ready=on_ready,
         )
 
-    @answered
+    @returns_obstacles
     def branches(self) -> list[str]:
-        """All that work could begin with: that of the project first, then those of remotes."""
+        """Branches to start from: local ones first, then those of remotes."""
         return branch_names.known_branches(self._project)
 
-    @answered
+    @returns_obstacles
     def copy_included(
         self, worktree: Worktree, progress: Callable[[int, int], None] = lambda done, of: None
     ) -> Copied:
         return checkout_files.copy_included(self._project, worktree, progress)
 
-    @answered
+    @returns_obstacles
     def listed(self) -> list[Listed]:
         return worktree_project.all_listed(self._project)
 
-    @answered
+    @returns_obstacles
     def state_of(self, worktree: Worktree) -> WorktreeState:
         return worktree_project.state_of(self._project, worktree)
 
-    @answered
+    @returns_obstacles
     def resume(self, worktree: Worktree) -> Resumed:
         return reuse.resume(self._project, worktree)
 
-    @answered
+    @returns_obstacles
     def stage(self, worktree: Worktree) -> Finished:
         return merge.stage(self._project, worktree)
 
-    @answered
+    @returns_obstacles
     def staged(self, worktree: Worktree) -> list[str]:
-        """What is staged and not committed yet."""
+        """Files that are staged and not committed."""
         return merge.staged(worktree_project.git_of(self._project, worktree))
 
-    @answered
+    @returns_obstacles
     def finish(self, worktree: Worktree, message: str = "") -> Finished:
         return merge.finish(self._project, worktree, message)
 
-    @answered
+    @returns_obstacles
     def plan_apply(self, worktree: Worktree, only: Sequence[str] = ()) -> ApplyPlan:
         return apply.plan_apply(self._project, worktree, only)
 
-    @answered
+    @returns_obstacles
     def apply(
         self, worktree: Worktree, only: Sequence[str] = (), *, agreed: str | None = None
     ) -> AppliedWork:
         return apply.apply(self._project, worktree, only, agreed=agreed)
 
-    @answered
+    @returns_obstacles
     def merge(self, worktree: Worktree) -> Merged:
         return merge.merge(self._project, worktree)
 
-    @answered
+    @returns_obstacles
     def plan_removal(self, worktree: Worktree) -> RemovalPlan:
         return remove.plan_removal(self._project, worktree)
 
-    @answered
+    @returns_obstacles
     def remove(self, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP) -> Removed | Forgotten:
         return remove.remove(self._project, plan, fate)
 
-    @answered
+    @returns_obstacles
     def clear(self, removed: Removed) -> None:
-        """Delete what a removal has left, which may take a while."""
+        """Delete the folder that a removal left, which may take a while."""
         if removed.leftover:
             remove.delete(Path(removed.leftover))
 
-    @answered
+    @returns_obstacles
     def recover(self) -> RecoveredWork:
         return remove.recover(self._project)
 
-    @answered
+    @returns_obstacles
     def keeps(self) -> list[Keep]:
         return keep.keeps(self._project.git)
 
-    @answered
+    @returns_obstacles
     def bring_back(self, keep: Keep, branch: str, *, label: str = "") -> Created:
         return reuse.bring_back(self._project, keep.ref, branch=branch, label=label)
 
-    @answered
+    @returns_obstacles
     def importable(self) -> Importable:
         return reuse.importable(self._project)
 
-    @answered
+    @returns_obstacles
     def import_branch(self, branch: str, *, label: str = "", parent: str = "") -> Created:
         return reuse.import_branch(
             self._project, self._fetching, branch, label=label, parent=parent
         )
 
-    @answered
+    @returns_obstacles
     def import_worktree(self, folder: Path, *, label: str = "", parent: str = "") -> Created:
         return reuse.import_worktree(self._project, folder, label=label, parent=parent)

@@ -1,7 +1,7 @@
-"""Scripts that a project brings for its worktrees: one to set them up, one to run what is in them.
+"""Scripts of a project for its worktrees: one to set them up, one to run the code in them.
 
-They run outside of the sandbox, so each is run only as the very text that somebody has agreed to,
-whatever the file holds by then.
+They run outside the sandbox, so a script runs only as the exact text the user agreed to, whatever
+the file holds by then.
 """
 
 import os
@@ -19,7 +19,7 @@ from rookery.manager.worktrees.worktree_project import OWN_FOLDER, SETUP_SCRIPT
 from rookery.manager.worktrees.worktree_values import Worktree, environment_of
 from rookery.platform.command_environment import command_environment
 from rookery.platform.git_folders import regular_content
-from rookery.platform.guarded_process import GuardedProcess, guarded
+from rookery.platform.guarded_process import GuardedProcess, start_guarded
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import WaitingWarden, Wardens
 
@@ -29,30 +29,25 @@ LONGEST = 300.0
 KEPT_OUTPUT = 1 * MIB
 GRACE = 2.0
 PATIENCE = 3.0
-"""How much longer than the grace a warden may take before it is killed itself."""
-TEMPLATE = """\
-#!/bin/sh
-# Run in each new worktree, with WORKTREE_PATH, REPO_PATH, WORKTREE_PORT and WORKTREE_PORTS set.
-set -e
-"""
+"""Seconds after the grace period until an unresponsive warden is killed."""
 
 
 class ProjectScript(Struct, frozen=True, kw_only=True):
     path: str
     text: str
     digest: str
-    """What an approval is bound to."""
+    """SHA-256 of the text; an approval covers only this."""
 
 
 class SetupRun(Struct, frozen=True, kw_only=True):
     output: str
-    """The last of it, if there was more than is kept."""
+    """The last `KEPT_OUTPUT` bytes."""
     trouble: str = ""
-    """One sentence; empty if all went well. The worktree can be used nevertheless."""
+    """What went wrong; empty if nothing. The worktree can be used anyway."""
 
 
 def project_script(project: Path, name: str) -> ProjectScript | None:
-    """The first of its places that has one that can be run."""
+    """The first script found that can be run."""
     for folder in (PROJECT_FOLDER, OWN_FOLDER):
         for file in (name, f"{name}.sh"):
             path = project / folder / file
@@ -64,7 +59,7 @@ def project_script(project: Path, name: str) -> ProjectScript | None:
 
 
 def script_command(script: ProjectScript, project: Path) -> list[str]:
-    """The text that was agreed to, whatever the file holds by now."""
+    """Command that runs the approved text rather than the file."""
     shell = find_own_program("bash", project) or "/bin/sh"
     return [shell, "-c", script.text, script.path]
 
@@ -77,7 +72,6 @@ def script_environment(
 
 
 def setup_script(project: Path) -> ProjectScript | None:
-    """None if the project has none that can be run."""
     return project_script(project, SETUP_SCRIPT)
 
 
@@ -87,21 +81,20 @@ async def run_setup(
     project: Path,
     *,
     approved: str,
-    heard: Callable[[str], None],
+    on_output: Callable[[str], None],
     environ: Mapping[str, str] | None = None,
     seconds: float = LONGEST,
     wardens: Wardens | None = None,
-    spared: Callable[[], Collection[int]] = tuple,
+    other_pids: Callable[[], Collection[int]] = tuple,
 ) -> SetupRun:
-    """`approved` is the digest that was agreed to; `heard` is given the output as it comes.
-    `spared` tells which other processes have been started apart from us by then: a script that
-    kills its warden is ended with all that could be its own, and that could be they."""
+    """Run the script if its digest is `approved`, passing output to `on_output`. If it kills its
+    warden, all processes that could be its own are killed, except `other_pids`, started by us."""
     if script.digest != approved:
         return SetupRun(
             output="", trouble=f"You have not agreed to {script.path} as it is now; read it."
         )
     try:
-        process = guarded(
+        process = start_guarded(
             wardens or Wardens(),
             script_command(script, project),
             grace=GRACE,
@@ -112,40 +105,40 @@ async def run_setup(
         )
     except ToolError as error:
         return SetupRun(output="", trouble=f"The set-up script did not run. {error}")
-    return await _attended(process, heard, seconds, spared)
+    return await _attend(process, on_output, seconds, other_pids)
 
 
-async def _attended(
+async def _attend(
     process: GuardedProcess,
-    heard: Callable[[str], None],
+    on_output: Callable[[str], None],
     seconds: float,
-    spared: Callable[[], Collection[int]],
+    other_pids: Callable[[], Collection[int]],
 ) -> SetupRun:
-    kept = bytearray()
+    output = bytearray()
 
-    def take() -> None:
+    def read_output() -> None:
         while data := process.read():
-            kept.extend(data)
-            del kept[:-KEPT_OUTPUT]
-            heard(data.decode("utf-8", "replace"))
+            output.extend(data)
+            del output[:-KEPT_OUTPUT]
+            on_output(data.decode("utf-8", "replace"))
 
     try:
         with anyio.move_on_after(seconds) as time:
             while process.status is None and not process.gone:
-                await _heard_of(process)
-                take()
+                await _wait_for_output(process)
+                read_output()
     finally:
         with anyio.CancelScope(shield=True):
             await _finish(process)
-            take()
-            _close(process, {*spared()})
-    said = kept.decode("utf-8", "replace")
+            read_output()
+            _close(process, {*other_pids()})
+    said = output.decode("utf-8", "replace")
     return SetupRun(
         output=said, trouble=_trouble(process, seconds if time.cancelled_caught else 0.0)
     )
 
 
-async def _heard_of(process: GuardedProcess) -> None:
+async def _wait_for_output(process: GuardedProcess) -> None:
     async with anyio.create_task_group() as group:
 
         async def wait(file: int) -> None:
@@ -158,7 +151,7 @@ async def _heard_of(process: GuardedProcess) -> None:
 
 
 async def _finish(process: GuardedProcess) -> None:
-    """End whatever is left of it."""
+    """Stop the process and wait until it is gone."""
     process.stop()
     with anyio.move_on_after(GRACE + PATIENCE):
         while not process.gone:
@@ -168,8 +161,8 @@ async def _finish(process: GuardedProcess) -> None:
         process.kill()
 
 
-def _close(process: GuardedProcess, spared: set[int]) -> None:
-    others = spared - WaitingWarden.pids
+def _close(process: GuardedProcess, other_pids: set[int]) -> None:
+    others = other_pids - WaitingWarden.pids
     WaitingWarden.pids.update(others)
     try:
         process.close()

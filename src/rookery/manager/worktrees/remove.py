@@ -1,8 +1,8 @@
-"""Removing worktrees without losing a byte.
+"""Removes worktrees without losing uncommitted work.
 
-A folder on its way out has one of two names. `.removing-…`: git still has all it knew of it, and
-what is to be kept may not be kept yet. `.deleting-…`: all is kept. So whoever finds one of them
-after a kill knows what is left to do.
+A folder being removed has one of two names. `.removing-…`: git still knows the worktree, and its
+work may not be saved yet. `.deleting-…`: everything is saved. So `recover` knows what is left to do
+after a crash.
 """
 
 import os
@@ -16,16 +16,16 @@ from rookery import faults
 from rookery.manager.worktrees.branch_names import folder_name
 from rookery.manager.worktrees.checkout_files import contents_of
 from rookery.manager.worktrees.keep import keep, survey
-from rookery.manager.worktrees.reuse import dismissed
+from rookery.manager.worktrees.reuse import dismiss
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_project import (
     DELETING,
     REMOVING,
     Project,
     Registered,
-    first_name,
-    half_removed,
     holder_of,
+    interrupted_removals,
+    original_path,
     registered_at,
     state_of,
 )
@@ -48,7 +48,7 @@ _TRIES = 3
 
 
 def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
-    """What to ask the user about. Nothing is changed."""
+    """Find what a removal would save and lose, to ask the user. Changes nothing."""
     unmerged = _unmerged(project, worktree)
     if worktree.imported or state_of(project, worktree) in (
         WorktreeState.MISSING,
@@ -67,8 +67,8 @@ def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
 def remove(
     project: Project, plan: RemovalPlan, fate: BranchFate = BranchFate.KEEP
 ) -> Removed | Forgotten:
-    """Whatever works in the worktree must have been stopped. The plan is what the user has
-    agreed to; if more would be lost now than it says, nothing is done."""
+    """Remove a worktree in which no process runs any more. Does nothing if more would be lost
+    than `plan`, which the user agreed to, says."""
     worktree = plan.worktree
     with project.alone():
         found = registered_at(project, Path(worktree.path))
@@ -77,25 +77,25 @@ def remove(
                 (found.admin / NOTE_OF_WORKTREE).unlink(missing_ok=True)
             return Forgotten(worktree=worktree)
         if state_of(project, worktree) in (WorktreeState.MISSING, WorktreeState.LOST):
-            kept = dismissed(project, found) if found else None
+            kept = dismiss(project, found) if found else None
             removed = Removed(worktree=worktree, keep=kept)
         else:
-            removed = _removed(project, plan, _removable(project, worktree))
-        return _without_branch(project, removed) if fate is BranchFate.DELETE else removed
+            removed = _remove_folder(project, plan, _removable(project, worktree))
+        return _delete_branch(project, removed) if fate is BranchFate.DELETE else removed
 
 
 def recover(project: Project) -> RecoveredWork:
-    """Go on where somebody was killed: keep what is not kept yet, then delete. At every start."""
+    """Finish interrupted removals: save what is not saved yet, then delete. Runs at every start."""
     keeps: list[Keep] = []
     deleted: list[str] = []
     trouble: list[Obstacle] = []
     with project.alone():
-        for folder in half_removed(project):
+        for folder in interrupted_removals(project):
             try:
                 if folder.name.startswith(REMOVING):
-                    kept, folder = _gone_on(project, folder)
+                    kept, folder = _resume_removal(project, folder)
                     keeps += [kept] if kept else []
-                _forget_missing(project, first_name(folder))
+                _forget_missing(project, original_path(folder))
                 delete(folder)
                 deleted.append(str(folder))
             except InTheWay as error:
@@ -104,9 +104,9 @@ def recover(project: Project) -> RecoveredWork:
 
 
 def delete(folder: Path) -> None:
-    """Of a folder whose name says that all is kept. Raises `InTheWay` if some of it is left."""
+    """Delete a `.deleting-…` folder. Raises `InTheWay` if some of it is left."""
     assert folder.name.startswith(DELETING)
-    shutil.rmtree(folder, onerror=_made_writable)
+    shutil.rmtree(folder, onerror=_make_writable)
     if os.path.lexists(folder):
         raise InTheWay(Code.LOCKED, f"{folder} could not be deleted; your work is saved.")
 
@@ -127,24 +127,24 @@ def _removable(project: Project, worktree: Worktree) -> Registered:
     return found
 
 
-def _removed(project: Project, plan: RemovalPlan, found: Registered) -> Removed:
+def _remove_folder(project: Project, plan: RemovalPlan, found: Registered) -> Removed:
     away = project.place / f"{REMOVING}{found.folder.name}-{secrets.token_hex(4)}"
     os.rename(found.folder, away)
     faults.kp("worktree.renamed")
     try:
-        kept = _kept(project, project.git.at(found.admin, away), found, plan)
+        kept = _save(project, project.git.at(found.admin, away), found, plan)
     except BaseException:
         if not os.path.lexists(found.folder):
             os.rename(away, found.folder)
         raise
-    gone = _all_kept(away)
+    gone = _mark_saved(away)
     _forget_missing(project, found.folder)
     faults.kp("worktree.pruned")
     return Removed(worktree=plan.worktree, keep=kept, leftover=str(gone))
 
 
-def _kept(project: Project, git: Git, found: Registered, plan: RemovalPlan | None) -> Keep | None:
-    """Keep what is there, until nothing has changed while it was kept."""
+def _save(project: Project, git: Git, found: Registered, plan: RemovalPlan | None) -> Keep | None:
+    """Save the work, again if something changed meanwhile."""
     newest: Keep | None = None
     for _ in range(_TRIES):
         now = survey(project, git)
@@ -161,26 +161,26 @@ def _kept(project: Project, git: Git, found: Registered, plan: RemovalPlan | Non
     raise InTheWay(Code.CHANGED, f"Something still writes into {found.folder}; stop it first.")
 
 
-def _all_kept(away: Path) -> Path:
+def _mark_saved(away: Path) -> Path:
     gone = away.with_name(away.name.replace(REMOVING, DELETING, 1))
     os.rename(away, gone)
     faults.kp("worktree.deleting")
     return gone
 
 
-def _gone_on(project: Project, away: Path) -> tuple[Keep | None, Path]:
-    place = first_name(away)
+def _resume_removal(project: Project, away: Path) -> tuple[Keep | None, Path]:
+    place = original_path(away)
     found = registered_at(project, place)
     if not found:
         raise InTheWay(
             Code.BROKEN,
             f"{away} was being removed, and git no longer knows it; check it yourself.",
         )
-    return _kept(project, project.git.at(found.admin, away), found, None), _all_kept(away)
+    return _save(project, project.git.at(found.admin, away), found, None), _mark_saved(away)
 
 
 def _forget_missing(project: Project, folder: Path) -> None:
-    """Of one worktree only: others that are missing may be on a disk that is not there now."""
+    """Remove one worktree from git; other missing ones may be on a disk that is not mounted."""
     found = registered_at(project, folder)
     if found and not os.path.lexists(folder):
         if found.unfinished:
@@ -188,15 +188,14 @@ def _forget_missing(project: Project, folder: Path) -> None:
         project.git.run("worktree", "remove", "--force", "--", str(folder))
 
 
-def _without_branch(project: Project, removed: Removed) -> Removed:
-    """Delete the branch, whose commits are kept if nothing else leads to them. Not if somebody
-    has it checked out by now."""
+def _delete_branch(project: Project, removed: Removed) -> Removed:
+    """Delete the branch unless it is checked out; commits that only it contains are saved."""
     branch = removed.worktree.branch
     tip = project.git.commit(f"refs/heads/{branch}")
     if not tip or holder_of(project, branch):
         return removed
     others = [f"--exclude={branch}", "--branches", "--tags", "--remotes"]
-    lone = project.git.said("rev-list", "--max-count=1", tip, "--not", *others)
+    lone = project.git.output("rev-list", "--max-count=1", tip, "--not", *others)
     kept = removed.keep
     if lone:
         ref = f"{KEEP_REFS}{folder_name(branch)}-branch-{secrets.token_hex(4)}"
@@ -214,19 +213,19 @@ def _unmerged(project: Project, worktree: Worktree) -> int:
     parent = project.git.commit(f"refs/heads/{worktree.parent_branch}")
     if not tip or not parent:
         return 0
-    return int(project.git.said("rev-list", "--count", f"{parent}..{tip}"))
+    return int(project.git.output("rev-list", "--count", f"{parent}..{tip}"))
 
 
 def _git(project: Project, found: Registered) -> Git:
     return project.git.at(found.admin, found.folder)
 
 
-def _made_writable(function: Callable[[str], object], path: str, _: object) -> None:
-    """Some tools take the right to write from folders; ours are to go nevertheless."""
+def _make_writable(function: Callable[[str], object], path: str, _: object) -> None:
+    """Retry with write permission, which some tools remove from folders."""
     for each in (os.path.dirname(path), path):
         if not os.path.islink(each) and os.path.isdir(each):
             os.chmod(each, stat.S_IRWXU)
     try:
         function(path)
     except OSError:
-        return  # what is left over is looked for afterwards
+        return  # `delete` checks what is left

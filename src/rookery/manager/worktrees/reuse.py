@@ -1,7 +1,7 @@
-"""Worktrees from what exists already, instead of a new branch.
+"""Worktrees from existing branches, checkouts and saved work.
 
-One is resumed, made again if its folder is gone, restored from a keep, or imported: a branch or a
-checkout of the user's own. An imported checkout stays the user's and is never removed.
+A worktree can be resumed, recreated if its folder is gone, restored from saved work, or imported
+from a branch or checkout of the user. An imported checkout remains the user's and is never removed.
 """
 
 import os
@@ -12,18 +12,24 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.manager.worktrees.branch_names import demand_name, folder_name, free_name
 from rookery.manager.worktrees.checkout_files import LINK, MODULE, PROGRAM, Stored, tree_of
-from rookery.manager.worktrees.create import Fetching, check_out, large_files, new_worktree, noted
-from rookery.manager.worktrees.keep import STAGED, keep, without_files
+from rookery.manager.worktrees.create import (
+    Fetching,
+    check_out,
+    large_files,
+    new_worktree,
+    register,
+)
+from rookery.manager.worktrees.keep import STAGED, keep, work_without_files
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_project import (
     Project,
     Registered,
-    first_name,
     git_of,
-    half_removed,
     holder_of,
-    known_of,
-    noted_of,
+    interrupted_removals,
+    metadata_of,
+    original_path,
+    read_metadata,
     registered,
     registered_at,
     state_of,
@@ -42,24 +48,24 @@ from rookery.platform.git_folders import common_folder
 
 
 def resume(project: Project, worktree: Worktree) -> Resumed:
-    """Raises `InTheWay` where nothing can be worked in; no other folder ever takes its place."""
+    """Recreate the worktree if its folder is gone. Raises `InTheWay`; never uses another folder."""
     with project.alone():
         if state_of(project, worktree) is not WorktreeState.MISSING:
             git_of(project, worktree)
             return Resumed(worktree=worktree, recreated=False)
-        return _made_again(project, worktree)
+        return _recreate(project, worktree)
 
 
-def dismissed(project: Project, found: Registered) -> Keep | None:
-    """Have git forget a worktree whose folder is gone, once what was staged there is kept."""
-    if any(first_name(each) == found.folder for each in half_removed(project)):
+def dismiss(project: Project, found: Registered) -> Keep | None:
+    """Remove a worktree without a folder from git, after saving what was staged in it."""
+    if any(original_path(each) == found.folder for each in interrupted_removals(project)):
         raise InTheWay(
             Code.UNFINISHED, f"The removal of {found.folder} was interrupted; recover it first."
         )
     if found.locked:
         raise InTheWay(Code.LOCKED, f"{found.folder} is locked; run `git worktree unlock` first.")
     git = project.git.at(found.admin, found.folder)
-    work = without_files(project, git)
+    work = work_without_files(project, git)
     about = f"Staged changes of {found.folder.name}, whose folder was missing"
     kept = keep(git, found.folder.name, about, work) if work else None
     faults.kp("worktree.dismissing")
@@ -68,12 +74,12 @@ def dismissed(project: Project, found: Registered) -> Keep | None:
 
 
 def bring_back(project: Project, ref: str, *, branch: str, label: str = "") -> Created:
-    """A new worktree with a new branch: files and index as they were. The reference stays."""
+    """Restore saved files and index to a new worktree with a new branch. The reference stays."""
     with project.alone():
         kept = project.git.commit(ref) if ref.startswith(KEEP_REFS) else ""
         if not kept:
             raise InTheWay(Code.BRANCH_NOT_FOUND, f"No saved work under {ref}.")
-        parents = project.git.said("rev-list", "--parents", "-n", "1", kept).split()[1:]
+        parents = project.git.output("rev-list", "--parents", "-n", "1", kept).split()[1:]
         base = parents[0] if parents else kept
         project.make_place()
         name = free_name(project, branch)
@@ -85,30 +91,30 @@ def bring_back(project: Project, ref: str, *, branch: str, label: str = "") -> C
             parent_branch=project.current_branch,
             branch_owned=True,
         )
-        noted(project, worktree)
+        register(project, worktree)
         _fill(project, worktree, kept, base)
         _stage(project, worktree, parents[1:])
         return Created(worktree=worktree, base=base)
 
 
 def importable(project: Project) -> Importable:
-    """Branches that nobody has checked out, and worktrees that are not taken up yet."""
+    """Branches that are not checked out, and worktrees that are not imported."""
     free = [branch for branch in project.branches if not holder_of(project, branch)]
     others = [each for each in registered(project) if each.folder.is_dir()]
-    unknown = [str(each.folder) for each in others if not known_of(project, each)]
+    unknown = [str(each.folder) for each in others if not metadata_of(project, each)]
     return Importable(branches=tuple(free), worktrees=tuple(unknown))
 
 
 def import_branch(
     project: Project, fetching: Fetching, branch: str, *, label: str = "", parent: str = ""
 ) -> Created:
-    """A worktree for a branch that is there, here or on a remote."""
+    """Create a worktree for an existing branch, local or on a remote."""
     with project.alone():
         project.demand_commits()
         demand_name(project, branch)
         if holder := holder_of(project, branch):
-            return _attached(project, holder, branch)
-        remote = "" if branch in project.branches else _found_on(project, fetching, branch)
+            return _existing_worktree(project, holder, branch)
+        remote = "" if branch in project.branches else _find_remote(project, fetching, branch)
         tip = project.git.commit(
             f"refs/remotes/{remote}/{branch}" if remote else f"refs/heads/{branch}"
         )
@@ -126,19 +132,19 @@ def import_branch(
             parent_branch=parent or project.current_branch,
             remote=remote,
         )
-        return Created(worktree=noted(project, worktree), base=tip, notes=notes)
+        return Created(worktree=register(project, worktree), base=tip, notes=notes)
 
 
 def import_worktree(
     project: Project, folder: Path, *, label: str = "", parent: str = ""
 ) -> Created:
-    """A worktree that the user has made. It is never removed from here, only forgotten."""
+    """Register a worktree the user created. It can be forgotten, but is never removed."""
     with project.alone():
         place = folder.parent.resolve() / folder.name
         found = registered_at(project, place)
         if not found or common_folder(str(place)) != str(project.common):
             raise InTheWay(Code.BROKEN, f"{place} is not a worktree of this project.")
-        known = noted_of(found.admin)
+        known = read_metadata(found.admin)
         if known:
             return Created(worktree=known, base=_head(project, known))
         worktree = replace(
@@ -147,13 +153,13 @@ def import_worktree(
             parent_branch=parent or project.current_branch,
             imported=place.parent != project.place,
         )
-        return Created(worktree=noted(project, worktree), base=_head(project, worktree))
+        return Created(worktree=register(project, worktree), base=_head(project, worktree))
 
 
-def _attached(project: Project, holder: Path, branch: str) -> Created:
-    """If it is in a worktree of ours already, that is it."""
+def _existing_worktree(project: Project, holder: Path, branch: str) -> Created:
+    """The existing worktree of ours that has the branch checked out."""
     found = registered_at(project, holder)
-    known = known_of(project, found) if found else None
+    known = metadata_of(project, found) if found else None
     if not known or known.imported:
         raise InTheWay(
             Code.BRANCH_CHECKED_OUT, f"{branch} is checked out in {holder}; import that instead."
@@ -161,7 +167,7 @@ def _attached(project: Project, holder: Path, branch: str) -> Created:
     return Created(worktree=known, base=project.git.commit(f"refs/heads/{branch}"))
 
 
-def _found_on(project: Project, fetching: Fetching, branch: str) -> str:
+def _find_remote(project: Project, fetching: Fetching, branch: str) -> str:
     for remote in project.remotes:
         fetching.fetch(project, remote, branch)
         if project.git.commit(f"refs/remotes/{remote}/{branch}"):
@@ -189,7 +195,7 @@ def _fill(project: Project, worktree: Worktree, kept: str, base: str) -> None:
 
 
 def _write(git: Git, place: Path, held: Stored) -> None:
-    """The bytes as they were: no conversion has a say."""
+    """Write the bytes without conversions."""
     data = git.run("cat-file", "blob", held.id).out
     place.unlink(missing_ok=True)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -209,13 +215,13 @@ def _drop_empty(folder: Path, root: Path) -> None:
 
 def _stage(project: Project, worktree: Worktree, others: list[str]) -> None:
     git = git_of(project, worktree)
-    said = [(each, git.said("log", "-1", "--format=%s", each)) for each in others[:1]]
+    said = [(each, git.output("log", "-1", "--format=%s", each)) for each in others[:1]]
     for commit, about in said:
         if about == STAGED:
             git.run("read-tree", commit)
 
 
-def _made_again(project: Project, worktree: Worktree) -> Resumed:
+def _recreate(project: Project, worktree: Worktree) -> Resumed:
     folder = Path(worktree.path)
     if worktree.imported:
         raise InTheWay(
@@ -232,9 +238,9 @@ def _made_again(project: Project, worktree: Worktree) -> Resumed:
         )
     notes: tuple[str, ...] = ()
     if found := registered_at(project, folder):
-        kept = dismissed(project, found)
+        kept = dismiss(project, found)
         notes = (kept.told,) if kept else ()
     project.make_place()
     check_out(project, folder, worktree.branch)
-    again = noted(project, replace(worktree, path=str(folder)))
+    again = register(project, replace(worktree, path=str(folder)))
     return Resumed(worktree=again, recreated=True, notes=notes)

@@ -1,7 +1,7 @@
-"""Git for worktrees: the hardened one, with no filter, merge driver or hook of anybody's.
+"""Runs git for worktrees, hardened and without filters, merge drivers and hooks.
 
-The repository is always named, never looked for: what lies in a checkout, its `.git` file too, may
-have been written by whoever works there. `own_index` gives a copy of the index to try things in.
+The repository is always named explicitly, never discovered: everything in a checkout, including its
+`.git` file, may have been written by an agent. `own_index` yields a copy of the index.
 """
 
 import os
@@ -32,13 +32,13 @@ _OWN = ("core.quotePath=false", "advice.detachedHead=false", "commit.gpgSign=fal
 _DURABLE = ("core.fsync=all", "core.fsyncMethod=fsync", "fastimport.unpackLimit=1")
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LONGEST, _LONGEST_WRITING = 120.0, 1800.0
-"""Seconds: a pipe that lies where git looks for a file would have it wait for ever."""
+"""Time limits in seconds: git would wait for ever on a pipe in place of a file."""
 _WRITING = frozenset(("worktree", "merge", "commit", "apply", "update-index", "read-tree"))
 _LOCKED = (".lock': File exists", "is locked", "Unable to create")
 
 
 class InTheWay(RookeryError):
-    """Raised inside of this package; its operations return the obstacle."""
+    """Raised within this package; its operations return the obstacle."""
 
     def __init__(self, code: Code, text: str, paths: Sequence[str] = ()) -> None:
         shown = visible(text)
@@ -47,7 +47,7 @@ class InTheWay(RookeryError):
 
 
 class GitCommandFailed(InTheWay):
-    """`said` is what git wrote about it, `reason` the line of that which counts."""
+    """A git command failed. `said` is its error output, `reason` the line that matters."""
 
     def __init__(self, words: Sequence[str], status: int, said: str) -> None:
         self.said = said
@@ -56,8 +56,8 @@ class GitCommandFailed(InTheWay):
 
 
 class Git:
-    """Git on one checkout: `folder` is its files, `git_folder` what git has of its own, `common`
-    what it has of the whole repository."""
+    """Git on one checkout: `folder` holds its files, `git_folder` its git data, `common` the
+    data of the repository."""
 
     def __init__(self, program: str, git_folder: Path, folder: Path, common: Path) -> None:
         self.program = program
@@ -68,8 +68,8 @@ class Git:
     def at(self, git_folder: Path, folder: Path) -> "Git":
         return Git(self.program, git_folder, folder, self.common)
 
-    def said(self, *words: str, **more: str) -> str:
-        """One line, mostly."""
+    def output(self, *words: str, **more: str) -> str:
+        """The output of a command, stripped."""
         return self.run(*words, variables=more).text.strip()
 
     def names(self, *words: str, given: bytes = b"", **more: str) -> list[str]:
@@ -79,7 +79,7 @@ class Git:
         return self.ask(*words).status == 0
 
     def commit(self, name: str) -> str:
-        """The commit that a name stands for; empty if for none."""
+        """The commit a name stands for; empty if there is none."""
         if not name or name.startswith("-"):
             return ""
         return self.ask("rev-parse", "--verify", "-q", f"{name}^{{commit}}").text.strip()
@@ -99,7 +99,7 @@ class Git:
         variables: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> GitAnswer:
-        """Whatever the exit status is. Raises `InTheWay` if it has none after as many seconds."""
+        """Run git and return its answer for any exit status. Raises `InTheWay` on timeout."""
         what = words[sub_command(("git", *words)) - 1]
         longest = seconds or (_LONGEST_WRITING if what in _WRITING else _LONGEST)
         try:
@@ -123,8 +123,8 @@ class Git:
 
     @cached_property
     def environment(self) -> dict[str, str]:
-        """With each program that the repository's settings name set to nothing, and with the
-        user's own name for what is committed."""
+        """Environment that clears each program named in the repository's settings and sets the
+        user's identity for commits."""
         bare = self._without_programs
         asked = ("config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS)
         keys = run_git(
@@ -143,8 +143,8 @@ class Git:
 
     @property
     def _named(self) -> dict[str, str]:
-        """Whoever works in a worktree can write to the folder that git has for it, or make another
-        one; a file in there would lead git to a repository of theirs, with settings of theirs."""
+        """Variables that name the repository. An agent can write to git's folder for its
+        worktree, where a file could point git to another repository with settings of its own."""
         return {
             **without_git_variables(),
             "GIT_DIR": str(self.git_folder),
@@ -163,7 +163,7 @@ class Git:
 
     @property
     def _identity(self) -> dict[str, str]:
-        """As the user's settings have it; reading them runs nothing."""
+        """The user's name and email from the git settings."""
         asked = ("-z", "--get-regexp", r"^user\.(name|email)$")
         found = read_settings(self.program, asked, folder=self.git_folder, environment=self._named)
         rows = (row.partition("\n") for row in found.split("\0"))
@@ -179,7 +179,7 @@ class Git:
 
 @contextmanager
 def own_index(git: Git) -> Iterator[dict[str, str]]:
-    """A copy of the index that can be changed at will, as the variable that names it."""
+    """A temporary copy of the index, as the variable that selects it."""
     with tempfile.TemporaryDirectory(prefix="worktree-") as folder:
         index = Path(folder) / "index"
         if (git.git_folder / "index").exists():

@@ -1,7 +1,7 @@
-"""A project with its repository, its worktrees, and the state of each.
+"""A project's repository, its worktrees and their states.
 
-What is known of a worktree is noted in the folder that git has for it, so that it is known as long
-as git knows the worktree, whatever becomes of our own files.
+Metadata of a worktree is stored in git's folder for it, so it exists as long as git knows the
+worktree, whatever happens to our own files.
 """
 
 import json
@@ -42,28 +42,28 @@ OWN_FOLDER = ".roo"
 WORKTREES = "worktrees"
 SETUP_SCRIPT, RUN_SCRIPT = "setup-script", "run-script"
 REMOVING, DELETING = ".removing-", ".deleting-"
-"""How the folders are called of which a removal has begun; of the second kind all is kept."""
+"""Prefixes of folders being removed; everything in the second kind is saved."""
 WAIT = 120.0
-"""Seconds after which somebody who works on the same repository is not waited for any longer."""
+"""Seconds to wait for another process that changes the worktrees."""
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """A worktree as git has it; `admin` is git's own folder for it."""
+    """A worktree as git knows it; `admin` is git's folder for it."""
 
     admin: Path
     folder: Path
     branch: str
-    """Empty if a commit is checked out rather than a branch."""
+    """Empty if HEAD is detached."""
     locked: bool
     unfinished: bool = False
-    """Git locks what it is about to make."""
+    """Git locks a worktree while creating it."""
 
 
 class Project:
-    """Its folder is the top of a checkout: the first one, or a worktree itself."""
+    """A project whose folder is the root of a checkout, the main one or a worktree."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises `InTheWay` if there is no git, no repository or no commit."""
+        """Raises `InTheWay` if there is no git or no repository."""
         self.folder = folder.resolve()
         own = self.folder / ".git"
         self.program = find_own_program("git", self.folder)
@@ -76,7 +76,7 @@ class Project:
                 f"{self.folder} is not the root of a git repository; open the root.",
             )
         self.common = Path(found)
-        own_part = own if is_folder(str(own)) else _named_by(own)
+        own_part = own if is_folder(str(own)) else _git_folder_of(own)
         self.git = Git(self.program, own_part, self.folder, self.common)
 
     @property
@@ -89,21 +89,21 @@ class Project:
 
     @property
     def branches(self) -> list[str]:
-        said = self.git.said("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
+        said = self.git.output("for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads")
         return said.splitlines()
 
     @property
     def remotes(self) -> list[str]:
-        return self.git.said("remote").splitlines()
+        return self.git.output("remote").splitlines()
 
     @property
     def current_branch(self) -> str:
-        """Empty if a commit is checked out rather than a branch."""
+        """Empty if HEAD is detached."""
         return self.git.ask("symbolic-ref", "-q", "--short", "HEAD").text.strip()
 
     @contextmanager
     def alone(self, *, wait: float = WAIT) -> Iterator[None]:
-        """One writer for each repository; the lock dies with whoever holds it."""
+        """Hold the repository's lock for changes; it is released if the process dies."""
         descriptor = open_lock(self.common / f"{NAME}-worktrees.lock")
         try:
             if not lock_within(descriptor, wait):
@@ -115,7 +115,7 @@ class Project:
             os.close(descriptor)
 
     def make_place(self) -> None:
-        """The folder for worktrees, which git does not see: neither here nor in a worktree."""
+        """Create the folder for worktrees and exclude it from git."""
         for folder in (self.place.parent, self.place):
             if folder.is_symlink():
                 raise InTheWay(
@@ -139,11 +139,11 @@ class Project:
 
     @cached_property
     def object_format(self) -> str:
-        return self.git.said("rev-parse", "--show-object-format")
+        return self.git.output("rev-parse", "--show-object-format")
 
 
 def registered(project: Project) -> list[Registered]:
-    """All linked ones, whether their folders are there or not."""
+    """All linked worktrees, even if their folders are gone."""
     return list(_registered(project))
 
 
@@ -152,7 +152,7 @@ def registered_at(project: Project, folder: Path) -> Registered | None:
 
 
 def holder_of(project: Project, branch: str) -> Path | None:
-    """The checkout that a branch is checked out in, if its folder is there."""
+    """The folder in which a branch is checked out, if it exists."""
     main = project.common.parent
     if _head_branch(project.common) == branch and (main / ".git").exists():
         return main
@@ -161,16 +161,16 @@ def holder_of(project: Project, branch: str) -> Path | None:
 
 
 def all_listed(project: Project) -> list[Listed]:
-    """The worktrees that are noted as ours or lie where ours do; the oldest first."""
-    found = (known_of(project, each) for each in _registered(project))
+    """The worktrees created or imported here, oldest first."""
+    found = (metadata_of(project, each) for each in _registered(project))
     known = sorted(filter(None, found), key=lambda each: (each.created_at, each.path))
     return [Listed(worktree=each, state=state_of(project, each)) for each in known]
 
 
-def known_of(project: Project, found: Registered) -> Worktree | None:
-    """None if it is not ours. Somebody may have been killed before anything was noted."""
-    if noted := noted_of(found.admin):
-        return replace(noted, path=str(found.folder))
+def metadata_of(project: Project, found: Registered) -> Worktree | None:
+    """Metadata of a worktree; None if it is not ours. A crash may have prevented saving it."""
+    if register := read_metadata(found.admin):
+        return replace(register, path=str(found.folder))
     if found.folder.parent != project.place or found.folder.name.startswith("."):
         return None
     return Worktree(id=found.folder.name, branch=found.branch, path=str(found.folder))
@@ -189,7 +189,7 @@ def state_of(project: Project, worktree: Worktree) -> WorktreeState:
 
 
 def git_of(project: Project, worktree: Worktree) -> Git:
-    """Git on a worktree. Raises `InTheWay` if it is not there."""
+    """Git on a worktree. Raises `InTheWay` if the worktree cannot be used."""
     state = state_of(project, worktree)
     if state in (WorktreeState.MISSING, WorktreeState.LOST):
         raise InTheWay(
@@ -225,13 +225,13 @@ def demand_branch(git: Git, worktree: Worktree) -> None:
         )
 
 
-def note(admin: Path, worktree: Worktree) -> None:
+def write_metadata(admin: Path, worktree: Worktree) -> None:
     data = json.dumps(to_builtins(worktree), indent=1).encode()
     put(admin / NOTE_OF_WORKTREE, [data])
 
 
-def noted_of(admin: Path) -> Worktree | None:
-    """What is noted of a worktree; None if nothing is, or nothing that can be read."""
+def read_metadata(admin: Path) -> Worktree | None:
+    """The saved metadata; None if it is missing or cannot be read."""
     data = regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST)
     try:
         said: Any = json.loads(data or b"")
@@ -253,21 +253,21 @@ def noted_of(admin: Path) -> Worktree | None:
         return None
 
 
-def first_name(away: Path) -> Path:
-    """What a folder was called before it was on its way out."""
+def original_path(away: Path) -> Path:
+    """Original name of a folder being removed."""
     bare = away.name.removeprefix(REMOVING).removeprefix(DELETING)
     return away.with_name(bare.rpartition("-")[0])
 
 
-def half_removed(project: Project) -> list[Path]:
+def interrupted_removals(project: Project) -> list[Path]:
     found = entries(str(project.place))
     return [Path(each) for each in found if os.path.basename(each).startswith((REMOVING, DELETING))]
 
 
 def _registered(project: Project) -> Iterator[Registered]:
-    """Whoever works in one worktree can make git a folder that names another one's files."""
+    """One entry per folder: an agent can create a git folder that claims another's files."""
     found: dict[Path, list[Registered]] = {}
-    for each in _said_to_be(project):
+    for each in _claimed(project):
         found.setdefault(each.folder, []).append(each)
     for claims in found.values():
         yield next((each for each in claims if _is_named_by_its_files(each)), claims[0])
@@ -279,7 +279,7 @@ def _is_named_by_its_files(claim: Registered) -> bool:
     return bool(own) and os.path.realpath(claim.folder / own) == os.path.realpath(claim.admin)
 
 
-def _said_to_be(project: Project) -> Iterator[Registered]:
+def _claimed(project: Project) -> Iterator[Registered]:
     for admin in filter(is_folder, entries(str(project.common / "worktrees"))):
         git = (regular_content(f"{admin}/gitdir", 4096) or b"").decode("utf-8", "surrogateescape")
         if git.strip():
@@ -299,7 +299,7 @@ def _head_branch(git_folder: Path) -> str:
     return said.strip().removeprefix("ref: refs/heads/") if said.startswith("ref: ") else ""
 
 
-def _named_by(file: Path) -> Path:
-    """Where a `.git` file leads; `common_folder` has found that it leads back."""
+def _git_folder_of(file: Path) -> Path:
+    """Target of a `.git` file; `common_folder` has checked that it points back."""
     said = file.read_text(encoding="utf-8").splitlines()[0].removeprefix("gitdir:").strip()
     return (file.parent / said).resolve()

@@ -1,7 +1,7 @@
-"""Worktrees as values: what there is, what was done, and what is in the way.
+"""Values about worktrees: metadata, results and obstacles.
 
-A worktree that is not there is `MISSING`, and so says every operation that is asked about it;
-nothing else is taken in its place.
+A worktree whose folder is gone is `MISSING`, and every operation on it says so; no other folder is
+used instead.
 """
 
 from enum import StrEnum
@@ -13,12 +13,12 @@ from rookery import NAME
 
 PORTS_IN_A_BLOCK = 10
 FIRST_PORT, LAST_PORT = 20_000, 31_999
-"""Below those that systems give to whoever asks for any."""
+"""Below the ephemeral ports of common systems."""
 KEEP_REFS = f"refs/{NAME}/keep/"
 
 
 class Code(StrEnum):
-    """What is in the way, for a program that asks."""
+    """Reason why an operation was refused, for programs."""
 
     GIT_NOT_FOUND = "git_not_found"
     NOT_GIT_REPO = "not_git_repo"
@@ -47,7 +47,7 @@ class Code(StrEnum):
 
 
 class Obstacle(Struct, frozen=True, kw_only=True):
-    """Why nothing was done, in one sentence, and which files are concerned."""
+    """Why nothing was done, as a sentence, and the files concerned."""
 
     code: Code
     text: str
@@ -55,10 +55,10 @@ class Obstacle(Struct, frozen=True, kw_only=True):
 
 
 class WorktreeStep(StrEnum):
-    """Of making a worktree for a session, in their order."""
+    """Steps of creating a worktree for a session, in order."""
 
     SYNCING = "syncing"
-    """Waiting for whoever works on the repository."""
+    """Waiting for the repository's lock."""
     VERIFYING = "verifying"
     FETCHING = "fetching"
     CREATING = "creating"
@@ -69,13 +69,13 @@ class WorktreeStep(StrEnum):
 class WorktreeState(StrEnum):
     READY = "ready"
     MISSING = "missing"
-    """Its folder is gone, its branch is there: it can be made again."""
+    """The folder is gone but the branch exists, so it can be recreated."""
     LOST = "lost"
     """Folder and branch are gone."""
     BROKEN = "broken"
-    """There is a folder, but it is no worktree of this repository."""
+    """The folder is not a worktree of this repository."""
     UNFINISHED = "unfinished"
-    """Somebody was killed while it was made; no session has worked in it."""
+    """Its creation was interrupted; no session has worked in it."""
 
 
 class PortBlock(Struct, frozen=True, kw_only=True):
@@ -88,8 +88,8 @@ class PortBlock(Struct, frozen=True, kw_only=True):
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
-    """What is known of one, wherever its folder is. `imported` ones are the user's own: they are
-    forgotten, never removed."""
+    """Metadata of a worktree. An `imported` one belongs to the user: it can be forgotten, but is
+    never removed."""
 
     id: str
     branch: str
@@ -97,13 +97,13 @@ class Worktree(Struct, frozen=True, kw_only=True):
     parent_branch: str = ""
     remote: str = ""
     created_at: int = 0
-    """Milliseconds."""
+    """In milliseconds."""
     group_id: str = ""
     label: str = ""
     ports: PortBlock | None = None
     imported: bool = False
     branch_owned: bool = False
-    """Whether its branch was made for it."""
+    """Whether its branch was created for it."""
 
 
 class Listed(Struct, frozen=True, kw_only=True):
@@ -114,29 +114,16 @@ class Listed(Struct, frozen=True, kw_only=True):
 class Created(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     base: str
-    """The commit that it begins with."""
+    """The commit it starts from."""
     notes: tuple[str, ...] = ()
 
 
-class VersionsMade(Struct, frozen=True, kw_only=True):
-    """`made` may be fewer than were asked for; then `failed` says why."""
-
-    made: tuple[Created, ...]
-    models: tuple[str, ...]
-    """In the order of `made`; empty for the usual one."""
-    failed: tuple[Obstacle, ...] = ()
-
-    @property
-    def told(self) -> str:
-        return f"{len(self.made)} of {len(self.made) + len(self.failed)} versions are ready."
-
-
 class Copied(Struct, frozen=True, kw_only=True):
-    """Files of the project that git ignores and the worktree now has too."""
+    """Ignored files that were copied to the worktree."""
 
     paths: tuple[str, ...]
     skipped: tuple[str, ...] = ()
-    """They were there already, or are no plain files."""
+    """Files that existed already, or are not regular files."""
 
 
 class Resumed(Struct, frozen=True, kw_only=True):
@@ -146,7 +133,7 @@ class Resumed(Struct, frozen=True, kw_only=True):
 
 
 class Keep(Struct, frozen=True, kw_only=True):
-    """Work that was put under a reference of its own before its place was changed."""
+    """Uncommitted work saved under a reference."""
 
     ref: str
     commit: str
@@ -165,7 +152,7 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 
 class ApplyPlan(Struct, frozen=True, kw_only=True):
-    """A dry run that found no conflict. `before` and `after` are the trees it leads from and to."""
+    """A dry run without conflicts, from the tree `before` to the tree `after`."""
 
     worktree: Worktree
     paths: tuple[str, ...]
@@ -175,7 +162,7 @@ class ApplyPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def token(self) -> str:
-        """Names exactly this plan."""
+        """Identifies exactly this plan."""
         return _digest("apply", self.worktree.id, self.before, self.after, *self.paths)
 
 
@@ -192,19 +179,19 @@ class Merged(Struct, frozen=True, kw_only=True):
 
 
 class RemovalPlan(Struct, frozen=True, kw_only=True):
-    """What removing a worktree would do: for the question that comes before it."""
+    """What removing a worktree would do, for the confirmation."""
 
     worktree: Worktree
     to_keep: tuple[str, ...]
-    """Uncommitted files, which will be kept under a reference."""
+    """Uncommitted files, which will be saved."""
     unmerged_commits: int
-    """That are in its branch and not in its parent."""
+    """Commits of its branch that are not in the parent."""
     left_out: tuple[str, ...]
-    """Folders that git ignores as a whole; they will be gone."""
+    """Folders ignored as a whole, which will be lost."""
 
     @property
     def token(self) -> str:
-        """Names exactly this plan."""
+        """Identifies exactly this plan."""
         counted = (str(self.unmerged_commits), str(len(self.to_keep)))
         where = (self.worktree.id, self.worktree.path, self.worktree.branch)
         return _digest("remove", *where, *counted, *self.to_keep, *self.left_out)
@@ -222,25 +209,25 @@ class RemovalPlan(Struct, frozen=True, kw_only=True):
 class BranchFate(StrEnum):
     KEEP = "keep"
     DELETE = "delete"
-    """Its commits are kept under a reference if nothing else holds them."""
+    """Its commits are saved if nothing else contains them."""
 
 
 class Removed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
     keep: Keep | None = None
     leftover: str = ""
-    """A folder that holds nothing of worth any more and is still to be deleted."""
+    """A folder still to be deleted; everything in it is saved."""
     branch_deleted: bool = False
 
 
 class Forgotten(Struct, frozen=True, kw_only=True):
-    """An imported worktree, which stays as it is."""
+    """An imported worktree, which was left as it is."""
 
     worktree: Worktree
 
 
 class RecoveredWork(Struct, frozen=True, kw_only=True):
-    """What was done about removals that somebody was killed in."""
+    """Result of finishing interrupted removals."""
 
     keeps: tuple[Keep, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -261,7 +248,7 @@ def _digest(*parts: str) -> str:
 
 
 def environment_of(worktree: Worktree, project: str) -> dict[str, str]:
-    """The variables for set-up, run scripts and sessions of a worktree."""
+    """Variables for scripts and sessions of a worktree."""
     said = {"WORKTREE_PATH": worktree.path, "REPO_PATH": project}
     if worktree.ports:
         said["WORKTREE_PORT"] = str(worktree.ports.first)
@@ -270,12 +257,11 @@ def environment_of(worktree: Worktree, project: str) -> dict[str, str]:
 
 
 def default_message(worktree: Worktree) -> str:
-    """For a commit that nobody has found words for."""
     return f"chore: {worktree.label or worktree.branch}"
 
 
-def block_order(wish: int) -> list[PortBlock]:
-    """All blocks, beginning with the one that the wish falls on."""
+def block_order(start_at: int) -> list[PortBlock]:
+    """All blocks, starting at one selected by the number `start_at`."""
     number = (LAST_PORT - FIRST_PORT + 1) // PORTS_IN_A_BLOCK
-    order = ((wish + at) % number for at in range(number))
+    order = ((start_at + at) % number for at in range(number))
     return [PortBlock(first=FIRST_PORT + at * PORTS_IN_A_BLOCK) for at in order]

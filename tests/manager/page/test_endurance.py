@@ -1,0 +1,297 @@
+"""The page bears a lost manager, a session with a long past, and content that means harm."""
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from playwright.sync_api import Request, expect
+
+from llm_server import call, finish, gate, say, think
+from rookery.core.blocks import Thinking
+from rookery.core.facts import AssistantSpoke, Event, RequestStarted, TaskOpened
+from rookery.storage.journal_lines import JOURNAL
+from rookery.storage.sessions import TaskStore
+from support.manager_page import PATIENCE, Manager, Project, Tab, Tabs, Window, managed, until
+from support.network_relay import Relay
+from support.page_measures import too_wide
+from support.scripted_model import Model
+from support.tui_long_session import long_past
+
+NO_CONNECTION = ("WebSocket connection to",)
+"""What a browser itself says of a socket that fails."""
+ROWS = 10_000 if os.environ.get("ROOKERY_TORTURE") else 1_500
+FIRST, THOUGHT, LAST = "Begin a past", "Where to begin?", "The very last words."
+MOST_DRAWN = 150
+TOLERANCE = 2
+"""Pixels. Nobody sees that a row moved by so little."""
+SMALL_STEPS, SMALL, LARGE, HUGE = 40, 400, 1_200, 10**6
+"""Pixels; after a small step, what is then the first row in sight was drawn before."""
+GO_UP = """
+async (box, [smallSteps, small, large]) => {
+  // just before something is painted: only what is painted is seen
+  const probe = document.body.appendChild(document.createElement("i"));
+  let painting = () => undefined;
+  new ResizeObserver(() => painting()).observe(probe);
+  const frame = () => new Promise((done) => requestAnimationFrame(() => {
+    painting = done;
+    probe.style.width = probe.style.width === "1px" ? "2px" : "1px";
+  }));
+  probe.style.cssText = "position: fixed; display: block";
+  const drawn = () => [...box.querySelectorAll("[data-ts]")];
+  const topOf = (row) => row.getBoundingClientRect().top;
+  const firstBelow = (top) => drawn().find((row) => row.getBoundingClientRect().bottom > top);
+  const seen = new Set(), wrong = [], moved = [];
+  let most = 0;
+  for (let at = 0; at < 1_000; at++) {
+    while (box.querySelector(".prose-rest")) await frame(); // how it looks is told a little later
+    const places = drawn().map((row) => Number(row.ariaPosInSet));
+    wrong.push(...places.filter((place, at) => at && place <= places[at - 1]));
+    places.forEach((place) => seen.add(place));
+    most = Math.max(most, places.length);
+    if (box.scrollTop === 0 && !box.querySelector(".beginning")) break;
+    const by = Math.min(at < smallSteps ? small : large, box.scrollTop);
+    const held = by <= small && firstBelow(topOf(box) - by);
+    const before = held && topOf(held);
+    box.scrollTop -= by;
+    await frame();
+    if (held) moved.push(held.isConnected ? Math.abs(topOf(held) - before - by) : Infinity);
+  }
+  const size = Number(drawn()[0].ariaSetSize);
+  return { seen: [...seen], wrong, most, moved: Math.max(...moved), steps: moved.length, size };
+}
+"""
+FOCUSED = "document.activeElement.getAttribute('aria-label')"
+TO_THE_END = "box => Math.round(box.scrollHeight - box.clientHeight - box.scrollTop)"
+IS_SAID = "words => document.querySelector('.answer .prose')?.textContent.includes(words)"
+RAN = "window.__ran = 1"
+HOSTILE = (
+    f"<script>{RAN}</script><img src=x onerror='{RAN}'><svg onload='{RAN}'></svg>"
+    f'<a href="javascript:{RAN}">here</a> [there](javascript:{RAN.replace(" ", "")}) '
+    f"![seen](https://example.org/spy.png) <iframe srcdoc='<script>parent.{RAN}</script>'></iframe>"
+    "\u202egnp.exe\u2066 " + "W" * 3000
+)
+HOSTILE_PLACES = {
+    "session/{}": re.compile("^<b>x</b>"),
+    "session/{}/review": re.compile("^Review: <b>x</b>"),
+    "inbox": "Inbox",
+    "worktrees": "Worktrees",
+}
+
+
+def test_a_link_opens_the_page_once_and_without_one_it_says_what_to_do(tabs: Tabs):
+    tabs.expected = ("Failed to load resource",)
+    link = tabs.manager.link()
+    first = tabs.open(link)
+    expect(first.page.get_by_role("complementary", name="Sessions")).to_be_visible()
+    assert "launch" not in first.page.url
+    second = tabs.open(link)
+    expect(second.page.get_by_role("main")).to_contain_text("This link has expired")
+    third = tabs.open(tabs.manager.url)
+    expect(third.page.get_by_role("main")).to_contain_text("rookery manager")
+    expect(third.page.get_by_role("heading")).to_have_text("This page needs a link")
+
+
+def test_a_manager_that_freezes_is_cut_off_or_killed_loses_nothing(
+    window: Window, model: Model, tmp_path: Path
+):
+    project = Project(tmp_path, model)
+    frozen, cut, killed = gate(), gate(), gate()
+    with managed(project) as first:
+        tabs = Tabs(window, first)
+        tabs.expected = NO_CONNECTION
+        relay = Relay(urlsplit(first.url).port or 0)
+        tab = tabs.open(first.link().replace(first.url, f"http://127.0.0.1:{relay.port}/"))
+        session = first.start(
+            "Hold on",
+            [say("Before, ", frozen, "after."), finish("Thawed.")],
+            [say("Within, ", cut, "without."), finish("Mended.")],
+            [say("Under one, ", killed, "under another."), finish("Kept.")],
+        )
+        answers = tab.conversation.locator(".answer .prose")
+        tab.open(session)
+        expect(tab.conversation).to_contain_text("Before")
+        banner = tab.page.get_by_role("status").filter(has_text="The manager is not responding")
+        expect(banner).to_have_count(0)
+        os.kill(first.process.pid, signal.SIGSTOP)
+        journal = TaskStore(project.places).folder(session) / JOURNAL
+        try:
+            frozen.open()
+            until(lambda: "Thawed." in journal.read_text(), "the end of the session's work")
+            expect(banner).to_be_visible()
+        finally:
+            os.kill(first.process.pid, signal.SIGCONT)
+        expect(banner).to_have_count(0)
+        expect(answers).to_have_text("Before, after.")
+        expect(tab.conversation).to_contain_text("Thawed.")
+
+        tab.send("Are you there?")
+        expect(tab.conversation).to_contain_text("Within")
+        banner = tab.page.get_by_role("status").filter(has_text="Cannot reach the manager")
+        relay.cut()
+        expect(banner).to_be_visible()
+        cut.open()
+        first.at(session, "completed")
+        relay.mend()
+        expect(banner).to_have_count(0)
+        expect(answers.last).to_have_text("Within, without.")
+        expect(tab.conversation).to_contain_text("Mended.")
+
+        tab.send("Outlive it")
+        expect(tab.conversation).to_contain_text("Under one")
+        first.end()
+    expect(banner).to_be_visible()
+    expect(tab.conversation).to_contain_text("Under one")
+    tab.send("Lost words")
+    expect(tab.page.get_by_text("Nothing was sent")).to_be_visible()
+    expect(tab.message).to_have_value("Lost words")
+    killed.open()
+    with managed(project) as second:
+        tabs.manager = second
+        again = tabs.open()
+        again.page.get_by_role("link", name="Hold on").first.click()
+        answers = again.conversation.locator(".answer .prose")
+        expect(answers.last).to_have_text("Under one, under another.")
+        expect(again.conversation).to_contain_text("Kept.")
+        expect(again.state).to_contain_text("Done")
+        tabs.close()
+        second.clear()
+    relay.close()
+    project.end_all()
+
+
+def keep_a_long_past(project: Project) -> str:
+    """As a terminal has left it."""
+    session_id = str(uuid4())
+    thought = AssistantSpoke(request_id="r", blocks=(Thinking(text=THOUGHT),))
+    past = [fact for fact in long_past(ROWS, LAST) if not isinstance(fact, TaskOpened)]
+    opened = TaskOpened(text=FIRST, workspace=str(project.path))
+    facts = [opened, RequestStarted(request_id="r", model="m"), thought, *past]
+    journal = TaskStore(project.places).create(session_id)
+    for seq, fact in enumerate(facts, 1):
+        journal.write(Event(seq, 0, 1_700_000_000_000 + seq, fact))
+    journal.close()
+    return session_id
+
+
+def go_up(tab: Tab, small_steps: int = 0, large: int = HUGE) -> dict[str, Any]:
+    """To the very first row; and what was seen on the way."""
+    told: dict[str, Any] = tab.conversation.evaluate(GO_UP, [small_steps, SMALL, large])
+    expect(tab.conversation.get_by_text(FIRST)).to_be_in_viewport()
+    return told
+
+
+def test_of_a_long_past_only_what_is_near_is_drawn_and_nobody_notices(
+    project: Project, manager: Manager, tabs: Tabs
+):
+    session = keep_a_long_past(project)
+    tab = tabs.open()
+    rows, last = tab.conversation.locator("[data-ts]"), tab.conversation.get_by_text(LAST)
+    tab.open(session)
+    # at first the last rows are shown, and how many there are is told later
+    expect(rows.last).to_have_attribute("aria-setsize", re.compile(f"{ROWS // 100}.."))
+    expect(last).to_be_in_viewport()
+    assert 0 < rows.count() < MOST_DRAWN
+
+    told = go_up(tab, SMALL_STEPS, LARGE)
+    size = told["size"]
+    assert size >= ROWS
+    assert told["wrong"] == []
+    # it asks whether it is done, of which there is nothing to see
+    assert len(set(range(1, size + 1)) - set(told["seen"])) == 1
+    assert told["most"] < MOST_DRAWN
+    assert told["steps"] >= SMALL_STEPS
+    assert told["moved"] < TOLERANCE
+    thought = tab.conversation.get_by_role("button", name="Thought")
+    thought.click()
+    words = tab.conversation.locator(".thought .prose")
+    expect(words).to_have_text(THOUGHT)
+
+    tab.button("Jump to latest").click()
+    expect(last).to_be_in_viewport()
+    expect(thought).to_have_count(0)
+    assert rows.count() < MOST_DRAWN
+    row = tab.conversation.locator(".answer").last
+    row.get_by_role("button", name="Copy text").focus()
+    row.locator(".prose").evaluate("words => getSelection().selectAllChildren(words)")
+    go_up(tab)
+    expect(words).to_have_text(THOUGHT)  # what was opened is open still
+    # what has the focus, or is selected, stays in the document
+    assert tab.page.evaluate(FOCUSED) == "Copy text"
+    assert "divides" in tab.page.evaluate("String(getSelection())")
+    assert rows.count() < MOST_DRAWN
+    tab.page.keyboard.press("Tab")
+    assert tab.page.evaluate(FOCUSED) == "Fork from here"
+    expect(row).to_be_in_viewport()
+    tab.page.evaluate("getSelection().removeAllRanges()")
+
+
+def test_the_end_is_followed_until_somebody_scrolls_up(tab: Tab, manager: Manager):
+    first, second = gate(), gate()
+    words = "\n\n".join(["One more line of it."] * 80)
+    session = manager.start(
+        "Speak on", [say("So:\n\n", words, " half", first, f"\n\n{words} whole", second), finish()]
+    )
+    tab.open(session)
+    # who asks for words that are seen has them laid out in the middle of a change
+    tab.page.wait_for_function(IS_SAID, arg="half", timeout=PATIENCE * 1000)
+    first.open()
+    tab.page.wait_for_function(IS_SAID, arg="whole", timeout=PATIENCE * 1000)
+    until(lambda: tab.conversation.evaluate(TO_THE_END) <= 1, "the end")
+    tab.conversation.evaluate("box => { box.scrollTop -= 500; }")
+    expect(tab.button("Jump to latest")).to_be_visible()
+    place = tab.conversation.evaluate("box => box.scrollTop")
+    second.open()
+    expect(tab.state).to_contain_text("Done")
+    assert abs(tab.conversation.evaluate("box => box.scrollTop") - place) < TOLERANCE
+    tab.button("Jump to latest").click()
+    until(lambda: tab.conversation.evaluate(TO_THE_END) <= 1, "the end")
+
+
+def test_what_means_harm_does_none(tab: Tab, manager: Manager):
+    asked_for: list[str] = []
+
+    def ask(request: Request) -> None:
+        asked_for.append(request.url)
+
+    tab.page.on("request", ask)
+    name = "<img src=x onerror=window.__ran=1>\u202etxt.sh"
+    session = manager.start(
+        "Mean harm " + HOSTILE,
+        [
+            think(HOSTILE),
+            say(HOSTILE),
+            call("write_to_file", path=name, content=HOSTILE),
+            call("execute_command", command=f"printf '%s\\033]0;title\\007\\033[31m' '{name}'"),
+        ],
+        [
+            say("a" + "\u0301" * 100_000),  # a heap of marks, which must not freeze the page
+            call("ask_followup_question", question=HOSTILE, follow_up=[{"text": HOSTILE}]),
+        ],
+        [finish(HOSTILE)],
+        auto_approve=True,
+        label="<b>x</b>\u202e" + "L" * 30,
+        where="worktree",
+    )
+    manager.at(session, "waiting_input", "waiting_approval")
+    for place, title in HOSTILE_PLACES.items():
+        tab.go(place.format(session))
+        heads = tab.page.locator(":is(.page-head, .session-head) h1:visible")
+        expect(heads).to_have_text(title)
+        expect(tab.page.locator("main .spinner")).to_have_count(0)
+        expect(tab.page.locator("main")).to_contain_text(re.compile("gnp|txt|U\\+202E"))
+        assert too_wide(tab.page) == []
+        assert tab.page.evaluate("window.__ran") is None
+        assert tab.page.locator("main :is(script, iframe, img[src^=http], [onerror])").count() == 0
+        assert tab.page.locator("a[href^='javascript:' i]").count() == 0
+        assert "\u202e" not in tab.page.locator("body").inner_text()
+    tab.open(session)
+    expect(tab.conversation.locator(".unseen", has_text="more marks").first).to_be_visible()
+    tab.ask("Question from the agent").get_by_role("button", name="gnp").click()
+    expect(tab.state).to_contain_text("Done")
+    assert too_wide(tab.page) == []
+    tab.page.remove_listener("request", ask)
+    assert {url for url in asked_for if not url.startswith(manager.url)} == set()
