@@ -1,7 +1,7 @@
-"""What models are told and what they may use, mode by mode: part of the composition root.
+"""The prompt and tools of each mode: part of the composition root.
 
-Everything here is read again when it changes and is otherwise the same byte for byte, so that
-what a provider has cached of earlier requests stays good.
+Files are read again when they change; otherwise the result is the same byte for byte, so that the
+provider's cache of earlier requests stays valid.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -15,46 +15,49 @@ from msgspec.structs import replace
 
 from rookery.app.model_choice import Models
 from rookery.core.facts import (
-    AssistantSpoke,
-    Condensed,
+    Answered,
     Gathered,
+    RequestStarted,
     TaskOpened,
     ToolFinished,
     ToolStarted,
+    UserSpoke,
 )
 from rookery.core.folds.task_state import TaskState
 from rookery.core.instructions import Rules, Skill, SlashCommand, skills_for
 from rookery.core.limits import Limits
-from rookery.core.modes import Mode, find_mode, offers, why_not
-from rookery.core.settings import Settings
-from rookery.core.undo_plan import commands_running_on
+from rookery.core.modes import SELECT, Mode, find_mode, offers, why_not
+from rookery.core.settings import Prompt, Settings
+from rookery.core.tool_traits import COMPLETION
+from rookery.core.undo_plan import background_commands
 from rookery.engine.context import Equipment
 from rookery.engine.event_log import EventLog
 from rookery.engine.ports.actions import Action
-from rookery.engine.ports.model import Provider, ToolSpec
+from rookery.engine.ports.model import ModelInfo, Provider, ToolSpec
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.engine.task_deps import Act, Gatherer
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import Places
 from rookery.prompting.environment import (
-    CommandNote,
     EnvironmentDetails,
     ModifiedFiles,
-    environment_details,
+    changed_sections,
+    format_time,
     git_branch,
-    moment,
 )
 from rookery.prompting.modes import ModeFiles
 from rookery.prompting.rules import RuleFiles
 from rookery.prompting.skills_and_commands import CommandFiles, FoundCommands, SkillFiles
 from rookery.prompting.system_prompt import MODES, system_prompt
 from rookery.tools.conversation import LoadSkill, NewTask, SwitchModeTool
-from rookery.tools.registry import compact_spec, offered, spec_of
+from rookery.tools.registry import essential_specs, offered, spec_of
 from rookery.workspace.files import WorkspaceFiles
 
 BUILT_IN_MODES = frozenset(MODES)
-LITTLE_ROOM = 16_384
-"""Tokens of a window below which a model is told only what it must know."""
+SMALL_WINDOW = 16_384
+"""Context windows below this many tokens get the compact prompt."""
+GUIDED_UP_TO, COMPACT_UP_TO = 4.0, 15.0
+"""Billions of parameters up to which a model is guided, or gets the compact prompt."""
 
 
 class Briefing:
@@ -67,17 +70,19 @@ class Briefing:
         home: Path,
         trusted: bool,
         models: Models,
-        surroundings: str,
+        names_unknown_models: bool = False,
+        system: str,
         news: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`news` is what else the user should know, each thing told once."""
+        """`news` returns other notices for the user; each is shown once."""
         at = (places.config, home, files.boundaries)
         self._settings = settings
         self._files = files
         self._root = Path(files.boundaries.root)
-        self._surroundings = surroundings
+        self._system = system
         self._news = news
         self._models = models
+        self._names_unknown = names_unknown_models
         self._rules = RuleFiles(
             *at,
             trusted=trusted,
@@ -87,14 +92,14 @@ class Briefing:
         self._skill_files = SkillFiles(*at, trusted=trusted)
         self._command_files = CommandFiles(*at, trusted=trusted)
         known = ModeFiles(*at, trusted=trusted).read()
-        self.modes: Sequence[Mode] = [self._changed(mode) for mode in known.modes]
+        self.modes: Sequence[Mode] = [self._configured(mode) for mode in known.modes]
         self._problems: list[str] = list(known.problems)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._tools: Mapping[str, Tool[Any]] = {}
         self._specs: list[ToolSpec] = []
 
     def tools(self) -> dict[str, Tool[Any]]:
-        """The tools that go by modes and skills."""
+        """Return the tools that depend on modes and skills."""
         return {
             "switch_mode": SwitchModeTool(lambda: self.modes),
             "new_task": NewTask(lambda: self.modes),
@@ -102,7 +107,7 @@ class Briefing:
         }
 
     def offer(self, tools: Mapping[str, Tool[Any]]) -> None:
-        """Which tools there are, all modes taken together."""
+        """Set the tools that are available, over all modes."""
         self._tools = tools
         self._specs = offered(tools)
 
@@ -110,21 +115,22 @@ class Briefing:
         return [mode.slug for mode in self.modes]
 
     def mode(self, slug: str) -> Mode:
-        """The mode of that name; one that is gone meanwhile is only named, and can do nothing."""
+        """Return the mode. A mode that no longer exists has no tools."""
         known = find_mode(self.modes, slug)
         return known or Mode(slug=slug, name=slug, role="", groups=())
 
     def mode_of(self, state: TaskState) -> Mode:
-        """The mode a task is in, run by the model that the user has chosen for it, if any."""
+        """Return the mode of a task, with the model that the user chose for the task or that
+        took over, if any."""
         mode = self.mode(state.mode)
-        provider, model = state.chosen
+        provider, model = state.fallback_model if state.fallback_model[1] else state.chosen
         return replace(mode, provider=provider, model=model) if model else mode
 
     def group_of(self, tool: str) -> str:
         return str(self._tools[tool].group) if tool in self._tools else "always"
 
     def barred(self, slug: str, tool: str) -> str:
-        """Why a mode does not let a tool be used; nothing if it does."""
+        """Return why a mode does not allow a tool; empty if it does."""
         mode = self.mode(slug)
         return "" if offers(mode, self.group_of(tool)) else why_not(mode, tool)
 
@@ -132,7 +138,7 @@ class Briefing:
         return self._provider_of(self.mode_of(state)).model.images
 
     def _provider_of(self, mode: Mode) -> Provider:
-        """The model that the mode wants, or the usual one if that cannot be had."""
+        """Return the mode's model, or the default one if that is not available."""
         try:
             return self._models.of(mode.provider, mode.model)
         except SettingsError as error:
@@ -141,42 +147,54 @@ class Briefing:
 
     async def equip(
         self,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         more: Callable[[], Mapping[str, Tool[Any]]],
         state: TaskState,
     ) -> Equipment:
-        """`more` are tools that only this task has."""
+        """Return provider, prompt and tools for a request. `more` returns tools of this task."""
         mode = self.mode_of(state)
         provider = self._provider_of(mode)
-        rules, skills, commands = await anyio.to_thread.run_sync(self._written_down, mode.slug)
+        rules, skills, commands = await anyio.to_thread.run_sync(self._read_files, mode.slug)
         wrong = [*rules.problems, *self._skill_files.read().problems, *commands.problems]
-        self._tell_problems(tell, [*wrong, *self._news()])
-        specs = [*self._specs_for(mode, skills), *map(spec_of, more().values())]
-        compact = self._is_brief(provider)
+        if self._names_unknown and (unknown := self._models.note_on(provider.model)):
+            wrong.append(unknown)
+        self._report_problems(notify, [*wrong, *self._news()])
+        await self._models.learn(provider)
+        profile = self._profile(provider.model)
+        compact = profile != "full"
+        words_end = self._settings.turn_end == "words"
+        specs = self._specs_for(mode, skills)
+        if compact:
+            specs = essential_specs(specs, also="" if words_end else COMPLETION)
+        specs += map(spec_of, more().values())
         system = system_prompt(
             mode=mode,
             modes=self.modes,
             workspace=str(self._root),
             tools=[spec.name for spec in specs],
-            surroundings=self._surroundings,
+            system=self._system,
             custom=self._settings.context.instructions,
             language=self._settings.context.language,
             ignored=" and ".join(self._files.boundaries.ignore_files()),
             skills=skills,
             rules=rules,
             compact=compact,
-            words_end=self._settings.turn_end == "words",
+            words_end=words_end,
         )
-        return Equipment(provider, system, [compact_spec(s) for s in specs] if compact else specs)
+        if profile == "guided" and SELECT not in {spec.name for spec in specs}:
+            from rookery.guided.provider import GuidedProvider
 
-    def _written_down(self, slug: str) -> tuple[Rules, tuple[Skill, ...], FoundCommands]:
-        """What users and projects have written for a mode."""
+            provider = GuidedProvider(provider)
+        return Equipment(provider, system, specs)
+
+    def _read_files(self, slug: str) -> tuple[Rules, tuple[Skill, ...], FoundCommands]:
+        """Read the rules, skills and commands for a mode."""
         return self._rules.read(slug), self.skills(slug), self._command_files.read()
 
     def gatherer(self, log: EventLog, server_prompt: Callable[[str], Action]) -> Gatherer:
         async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
             if not ("@" in text or "/" in text):
-                return Gathered(text="")  # what looks up mentions and commands is not even loaded
+                return Gathered(text="")  # saves importing the lookup
             return await self._mentions(log, server_prompt)(text, ctx, act)
 
         return gather
@@ -198,7 +216,7 @@ class Briefing:
     def commands(self) -> Sequence[SlashCommand]:
         return self._command_files.read().commands
 
-    def _changed(self, mode: Mode) -> Mode:
+    def _configured(self, mode: Mode) -> Mode:
         changes = self._settings.modes.get(mode.slug, {})
         added = changes.get("instructions", "")
         return replace(
@@ -218,71 +236,83 @@ class Briefing:
             if offers(mode, self.group_of(spec.name)) and (spec.name != "skill" or skills)
         ]
 
-    def _is_brief(self, provider: Provider) -> bool:
+    def _profile(self, model: ModelInfo) -> Prompt:
+        """How a model is instructed: as the settings say, or by its size and context window."""
         wanted = self._settings.context.prompt
-        return wanted == "compact" or (wanted == "auto" and provider.model.window < LITTLE_ROOM)
+        if wanted != "auto":
+            return wanted
+        if 0 < model.parameters <= GUIDED_UP_TO:
+            return "guided"
+        small = model.window < SMALL_WINDOW or 0 < model.parameters <= COMPACT_UP_TO
+        return "compact" if small else "full"
 
-    def _tell_problems(self, tell: Callable[[str], None], found: Sequence[str]) -> None:
+    def _report_problems(self, notify: Callable[[str], None], found: Sequence[str]) -> None:
         for problem in [*self._problems, *found]:
-            if problem not in self._told:
-                self._told.add(problem)
-                tell(problem)
+            if problem not in self._reported:
+                self._reported.add(problem)
+                notify(problem)
 
 
-def situation(
+def details_source(
     briefing: Briefing,
     files: WorkspaceFiles,
     known: Callable[[], Mapping[str, str]],
     now: Callable[[], int],
     intent: Callable[[], Awaitable[str]],
     overview: Callable[[], Awaitable[str]],
-) -> Callable[[EventLog], Awaitable[str]]:
-    """How things stand with a task, for the end of each request. `known` are the files that the
-    model knows, by their hashes; `intent` is what it works for; `overview` are the files of the
-    workspace, for a model that has seen nothing yet."""
+) -> Callable[[EventLog], Awaitable[Mapping[str, str]]]:
+    """Return a function that reads the environment details that the model does not have yet.
+
+    `known` returns the hashes of the files the model has seen, `intent` the active intent,
+    `overview` a listing of the workspace for the first request.
+    """
     root = Path(files.boundaries.root)
     modified = ModifiedFiles(root, files)
+    last_request = 0
 
-    async def told(log: EventLog) -> str:
-        mode = briefing.mode(log.state.mode)
-        running = commands_running_on(log.events)
-        return environment_details(
-            EnvironmentDetails(
-                mode=mode.slug,
-                mode_name=mode.name,
-                modified=await modified.since(known()),
-                running=[CommandNote(id=id, command=text) for id, text in running.items()],
-                time=moment(now()),
-                git=git_branch(root),
-                cost=log.state.spent.cost or None,
-                files=await overview() if _needs_overview(log) else "",
-                intent=await intent(),
-                plan=log.state.plan,
-                todos=log.state.todos,
-            )
+    async def details(log: EventLog) -> Mapping[str, str]:
+        nonlocal last_request
+        before, (last_request, spoke) = last_request, _since_last_request(log)
+        mode, already_sent = briefing.mode(log.state.mode), log.state.known_details
+        # otherwise the time is new in every request, and so is a todo list that the model wrote
+        whole = spoke or not already_sent
+        # governance may hide files: then the model must use the list tool, which filters them
+        listed = not already_sent and log.state.governed is None
+        now_there = EnvironmentDetails(
+            mode=mode.slug,
+            mode_name=mode.name,
+            modified=await modified.since(known(), sent=last_request != before),
+            running=background_commands(log.events),
+            time=format_time(now()) if whole else "",
+            git=git_branch(root),
+            files=await overview() if listed else "",
+            intent=await intent(),
+            plan=log.state.plan,
+            todos=log.state.todos if whole else None,
         )
+        return changed_sections(now_there, already_sent)
 
-    return told
+    return details
 
 
-def _needs_overview(log: EventLog) -> bool:
-    """Whether the model has not answered yet since the task was opened or condensed. Where
-    permission rules may hide files, it has to ask for a list, which they are applied to."""
-    if log.state.governed is not None:
-        return False
+def _since_last_request(log: EventLog) -> tuple[int, bool]:
+    """The number of the last request's event, and whether the user has sent a message since."""
+    spoke = False
     for event in reversed(log.events):
         match event.fact:
-            case AssistantSpoke():
-                return False
-            case Condensed() | TaskOpened():
-                return True
+            case RequestStarted():
+                return event.seq, spoke
+            case TaskOpened() | UserSpoke():
+                spoke = True
+            case Answered(by="user", text=text):
+                spoke = spoke or bool(text)
             case _:
                 pass
-    return True
+    return 0, spoke
 
 
 def last_output(log: EventLog) -> str:
-    """What the last command of a task wrote, as the model was told."""
+    """Return the output of the task's last command, as the model saw it."""
     ended: dict[str, str] = {}
     for event in reversed(log.events):
         match event.fact:
@@ -296,10 +326,10 @@ def last_output(log: EventLog) -> str:
 
 
 class ProjectNames(Struct, frozen=True, kw_only=True):
-    """What a project and its user have named, and what is wrong with how they did."""
+    """The commands and modes that the user and the project define, and problems in their files."""
 
     commands: tuple[tuple[str, str], ...]
-    """Slash commands, each with what it is for."""
+    """Names of slash commands and skills, each with its description."""
     modes: tuple[str, ...]
     problems: tuple[str, ...]
 

@@ -1,6 +1,6 @@
-"""How what is kept on disk stands: folders, files, settings, sessions and trust.
+"""Checks of `rookery doctor` on disk: folders, files, settings, sessions and trust.
 
-Looking changes nothing: no folder is made, no index brought up to date, no program started.
+The checks change nothing: they create no folder, update no index and start no program.
 """
 
 import os
@@ -10,6 +10,8 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -24,7 +26,8 @@ from rookery.permissions.approval import problem_with_rules
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.disk import reason
 from rookery.platform.user_folders import HOME_VARIABLE, Places
-from rookery.storage.journal_lines import JOURNAL, never_begun
+from rookery.providers.model_files import local_files
+from rookery.storage.journal_lines import JOURNAL, never_started
 from rookery.storage.settings_files import find_settings
 from rookery.storage.verify import verify
 
@@ -51,10 +54,11 @@ def check_up(places: Places, workspace: Path, environ: Mapping[str, str]) -> Ite
     yield check_trust(trust, workspace)
     yield check_ignore_files(workspace)
     yield check_sessions(places.tasks)
+    yield check_model_files(environ)
 
 
 def check_folder(name: str, folder: Path) -> Finding:
-    """Whether only its owner can reach it, and can write to it; what is missing can be made."""
+    """Check that the folder is writable and private, or can be created."""
     elsewhere = f"Make it writable, or set {HOME_VARIABLE} to a folder that is."
     there = _nearest(folder)
     if not there.is_dir():
@@ -85,7 +89,7 @@ def check_space(folder: Path) -> Finding:
 def check_settings(
     file: Path, workspace: Path, environ: Mapping[str, str], *, trusted: bool
 ) -> Finding:
-    """What a project says counts, and is looked at, only where it is trusted."""
+    """Check the settings. The project's are read only if it is trusted."""
     try:
         found = find_settings(file, workspace if trusted else None, environ, {})
     except SettingsError as error:
@@ -97,6 +101,17 @@ def check_settings(
         return Finding("settings", Health.WARN, f"Other users can change {file}.", todo)
     source = f"{file} is in order." if file.exists() else f"No {file}; the defaults apply."
     return Finding("settings", Health.OK, source)
+
+
+def check_model_files(environ: Mapping[str, str]) -> Finding:
+    """Say whether model files can be run here, and how many there are."""
+    files = local_files(environ)
+    count = f"{len(files)} found in caches of other programs" if files else "None found"
+    if find_spec("xllamacpp") is not None:
+        text = f"{count}. xllamacpp {version('xllamacpp')} runs them with --provider local."
+        return Finding("model files", Health.OK, text)
+    text = f"{count}. Running one needs xllamacpp, which is not installed."
+    return Finding("model files", Health.OK, text, "pip install xllamacpp" if files else "")
 
 
 def check_trust(trust: TrustStore, workspace: Path) -> Finding:
@@ -123,23 +138,23 @@ def check_ignore_files(workspace: Path) -> Finding:
 
 
 def check_sessions(tasks: Path) -> Finding:
-    """Whether the newest sessions can be read whole, as far as there is time to look."""
+    """Check that the newest sessions can be read completely, within a time limit."""
     try:
-        folders = _begun(tasks)
+        folders = _started_sessions(tasks)
     except OSError as error:
         return Finding("sessions", Health.BAD, f"{tasks} cannot be listed: {reason(error)}.")
     deadline = time.monotonic() + MOST_SECONDS
     damaged: dict[str, str] = {}
-    looked_at = 0
+    checked = 0
     for folder in folders[:MOST_SESSIONS]:
         if time.monotonic() > deadline:
             break
-        looked_at += 1
+        checked += 1
         if problem := _problem_with(folder):
             damaged[folder.name] = problem
     count = f"{len(folders)} stored"
-    if looked_at < len(folders):
-        count += f", the newest {looked_at} checked"
+    if checked < len(folders):
+        count += f", the newest {checked} checked"
     if not damaged:
         return Finding("sessions", Health.OK, f"{count}, none damaged.")
     named = " ".join(f"{name}: {why}" for name, why in list(damaged.items())[:MOST_NAMED])
@@ -154,8 +169,8 @@ def check_sessions(tasks: Path) -> Finding:
     )
 
 
-def _begun(tasks: Path) -> list[Path]:
-    """The folders of tasks, newest first."""
+def _started_sessions(tasks: Path) -> list[Path]:
+    """List the folders of sessions that have started, newest first."""
     try:
         with os.scandir(tasks) as entries:
             folders = [
@@ -166,24 +181,24 @@ def _begun(tasks: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     newest = [folder for _, folder in sorted(folders, reverse=True)]
-    return [folder for folder in newest if not never_begun(folder / JOURNAL)]
+    return [folder for folder in newest if not never_started(folder / JOURNAL)]
 
 
 def _problem_with(folder: Path) -> str:
-    """The first thing wrong with a task. A second look, because somebody may be writing it."""
+    """Return the first problem of a session. Checks twice: another process may be writing."""
     problems = verify(folder) and verify(folder)
     return problems[0] if problems else ""
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or what there is of it."""
+    """Return the path, or its nearest parent that exists."""
     while not os.path.lexists(path) and path.parent != path:
         path = path.parent
     return path
 
 
 def check_protection(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
-    """What protects the user here, and what does not."""
+    """Check the sandbox and the checkpoints."""
     from rookery.app.command_parts import make_sandbox
     from rookery.sandbox.guarantees import NETWORK, Holds, guarantees
 

@@ -1,6 +1,6 @@
-"""What only commands and web pages need: part of the composition root.
+"""Everything that only shell commands and web pages need: part of the composition root.
 
-It is loaded and opened with the first of them, because the first request needs none of it.
+It is imported and opened with the first command, because the first request needs none of it.
 """
 
 import os
@@ -10,18 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.checkpoints.git_repair import GitMending
-from rookery.checkpoints.git_views import GitEyes
+from rookery.checkpoints.git_repair import GitRepair
+from rookery.checkpoints.git_views import GitScanner
 from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.judge import CommandJudge
 from rookery.commands.rules import CommandRules, NetworkGate
-from rookery.core.command_lines import GitUse
 from rookery.core.facts import Effect, Noted, Reminded
 from rookery.core.hosts import faulty_entries
 from rookery.core.settings import Settings
-from rookery.core.undo_plan import approved_by_user, commands_running_on, was_started
+from rookery.core.undo_plan import approved_by_user, background_commands, was_started
 from rookery.engine.event_log import EventLog
-from rookery.engine.ports.actions import Action
+from rookery.engine.ports.actions import Action, GitUse
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Shell
 from rookery.governance.layout import was_written
@@ -34,9 +33,9 @@ from rookery.platform.git_index import checked_out
 from rookery.platform.git_programs import git_programs
 from rookery.platform.paths import within_any
 from rookery.platform.user_folders import Places
-from rookery.sandbox.confinement import SandboxWishes
+from rookery.sandbox.confinement import SandboxOptions
 from rookery.sandbox.known_hosts import KnownHosts, remotes
-from rookery.sandbox.launcher import Launching, NoSandboxNotice
+from rookery.sandbox.launcher import NoSandboxNotice, SandboxLauncher
 from rookery.sandbox.sandbox import Sandbox
 from rookery.sandbox.way_out import Egress
 from rookery.workspace.files import WorkspaceFiles
@@ -47,14 +46,14 @@ if TYPE_CHECKING:
 
 
 class CommandParts:
-    """What all tasks of a host share."""
+    """The parts that all tasks of a host share."""
 
     def __init__(self, host: "HostParts") -> None:
         settings, workspace, places, files = host.settings, host.workspace, host.places, host.files
         self._host = host
         self.sandbox = make_sandbox(settings, workspace, places)
         self.set_aside = places.data / "set-aside"
-        self.git_views = GitEyes(files.boundaries.root, self.set_aside)
+        self.git_views = GitScanner(files.boundaries.root, self.set_aside)
         self.known_hosts = KnownHosts(
             listed=settings.sandbox.hosts,
             remotes=remotes(host.git_config),
@@ -62,8 +61,8 @@ class CommandParts:
             workspace=workspace,
             environ=os.environ,
         )
-        self.network = Egress(host.start_beside, self.known_hosts)
-        launching = Launching(
+        self.network = Egress(host.start_soon, self.known_hosts)
+        launching = SandboxLauncher(
             files.boundaries, self.sandbox, lambda: self.git_views.repositories, self.network
         )
         self.shell = Terminal(workspace, settings.as_limits(), launching, host.wardens, host.shell)
@@ -82,10 +81,11 @@ class CommandParts:
         self.sandbox.close()
 
     def shielded(self, effects: Sequence[Effect], expected: Collection[str]) -> Sequence[str]:
-        """What a command changed of protected files, unasked, and the host did not write itself."""
-        # what the sandbox can do is found out with the first command, not before
+        """Return the protected files that a command changed without approval. Files that the
+        host itself wrote are left out."""
+        # `mounts` probes the sandbox, so it must wait for the first command
         by = protected_paths_under_mount_sandbox if self.sandbox.mounts else protected_paths
-        found = [*by(effects, expected), *_obeyed_by_git(self._host.files, effects, expected)]
+        found = [*by(effects, expected), *_git_config_files(self._host.files, effects, expected)]
         own = {e.path for e in effects if e.path in found and self._written_by_host(e)}
         return [path for path in dict.fromkeys(found) if path not in own]
 
@@ -96,29 +96,29 @@ class CommandParts:
         )
 
     def checked_out(self, effects: Sequence[Effect], git: GitUse, began: int) -> Collection[str]:
-        """Which changed files are as the repository has them, so that nothing of them is lost."""
+        """Return the changed files whose content is in the repository and cannot be lost."""
         blobs = {each.path: each.after.blob if each.after else "" for each in effects}
         known = partial(checked_out, self._host.files.boundaries.root, blobs)
         if git is GitUse.ONLY:
             return known(anywhere=True)
         if git is GitUse.NONE and self.sandbox.mounts:
             return known()
-        # a program beside git could have put anything into the repository
+        # other programs could have written anything into the repository
         return known(before=began * 1_000_000)
 
     def exposes_git(self, action: Action) -> bool:
         """Whether a command could destroy what is in git's own folders."""
-        # git runs hooks, filters and aliases of the repository, which the judge cannot know
+        # git runs the repository's hooks, filters and aliases, which the judge cannot see
         runs_git = action.judgement is not None and action.judgement.git is not GitUse.NONE
         return action.may_change_files and (runs_git or not self.sandbox.mounts)
 
 
 @contextmanager
 def check_shell(settings: Settings, workspace: Path, places: Places) -> Iterator[Shell]:
-    """For commands beside any task: confined as the settings say, and ended with us."""
+    """Open a shell for commands outside any task, confined as the settings say."""
     files = _files(settings, workspace, places)
     with closing(make_sandbox(settings, workspace, places)) as sandbox:
-        launching = Launching(files.boundaries, sandbox)
+        launching = SandboxLauncher(files.boundaries, sandbox)
         yield Terminal(workspace, settings.as_limits(), launching, shell=settings.commands.shell)
 
 
@@ -140,7 +140,7 @@ def _files(settings: Settings, workspace: Path, places: Places) -> WorkspaceFile
 
 
 class TaskCommands:
-    """What watches over the commands of one task."""
+    """The hooks that check the commands of one task."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class TaskCommands:
         automatic: Callable[[], bool],
         browsed: Callable[[], Collection[str]],
     ) -> None:
-        def tell_user(text: str) -> None:
+        def notify_user(text: str) -> None:
             log.append(Noted(text=text))
 
         parts, settings = host.commands, host.settings
@@ -165,7 +165,7 @@ class TaskCommands:
         )
         self.hooks: Sequence[Hook] = (
             self.watch,
-            NoSandboxNotice(parts.sandbox, tell_user, faulty),
+            NoSandboxNotice(parts.sandbox, notify_user, faulty),
             *([network] if host.only_known_hosts else []),
             CommandRules(
                 allow=settings.commands.allow,
@@ -179,7 +179,7 @@ class TaskCommands:
 def _git_watch(
     host: "HostParts", parts: CommandParts, log: EventLog, automatic: Callable[[], bool]
 ) -> GitWatch:
-    def tell_both(text: str) -> None:
+    def notify_both(text: str) -> None:
         log.append(Noted(text=text))
         log.append(Reminded(text=f"[automatic] {text}"))
 
@@ -187,22 +187,22 @@ def _git_watch(
     return GitWatch(
         host.workspace.resolve(),
         parts.set_aside,
-        tell_both,
+        notify_both,
         attended=lambda: not automatic(),
-        running=lambda: bool(commands_running_on(log.events)),
+        running=lambda: bool(background_commands(log.events)),
         started=lambda call_id: was_started(log.events, call_id),
         approved=lambda call_id: approved_by_user(log.events, call_id),
         unconfined=lambda: parts.sandbox.state.kind == "none",
-        eyes=parts.git_views,
-        mending=GitMending(root, host.places.git_copies, parts.set_aside),
+        scanner=parts.git_views,
+        repair=GitRepair(root, host.places.git_copies, parts.set_aside),
         exposed=parts.exposes_git,
     )
 
 
-def _obeyed_by_git(
+def _git_config_files(
     files: WorkspaceFiles, effects: Sequence[Effect], expected: Collection[str]
 ) -> list[str]:
-    """What a command changed, unasked, of files that git's settings name."""
+    """Return files named in git's configuration that a command changed without approval."""
     places = files.boundaries.obeyed_by_git.places()
     changed = (each.path for each in effects if each.path not in expected)
     return [path for path in changed if within_any(path, places)]
@@ -210,7 +210,7 @@ def _obeyed_by_git(
 
 def make_sandbox(settings: Settings, workspace: Path, places: Places) -> Sandbox:
     return Sandbox(
-        SandboxWishes(
+        SandboxOptions(
             root=workspace,
             home=Path.home(),
             mode=settings.sandbox.use,

@@ -1,7 +1,5 @@
-"""Tools that need more than a workspace: MCP servers, an index of the code, and programs that users
-and projects define. Part of the composition root. Nothing is imported, started or read before it
-is needed.
-"""
+"""Tools that need more than a workspace: MCP servers, the code index, and custom tools. Part of
+the composition root. Nothing is imported, started or read before it is needed."""
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -15,7 +13,6 @@ from msgspec.structs import replace
 
 from rookery import PROJECT_FOLDER
 from rookery.core.blocks import ToolCall
-from rookery.core.indexed_code import CodeHits, Definition, Outline
 from rookery.core.limits import Limits
 from rookery.core.queries import KnownMcpServer
 from rookery.core.settings import Settings
@@ -23,9 +20,8 @@ from rookery.engine.ports.actions import Action, Permit
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.errors import ToolError
-from rookery.mcp.presence import is_configured
 from rookery.platform.user_folders import Places
-from rookery.providers.registry import BASE_URLS, KEY_VARIABLES
+from rookery.providers.registry import KEY_VARIABLES, PRIVATE_VARIABLES
 from rookery.storage.keys import find_key
 from rookery.tools.search import CodebaseSearch, ListCodeDefinitionNames
 from rookery.workspace.files import WorkspaceFiles
@@ -36,15 +32,16 @@ if TYPE_CHECKING:
     from rookery.code_index.code_index import CodeIndex
     from rookery.code_index.syntax import Outliner, SyntaxReader
     from rookery.core.hosts import HostPort
+    from rookery.core.indexed_code import CodeHits, Definition, Outline
     from rookery.providers.embeddings import EndpointEmbedder
     from rookery.workspace.source_files import WorkspaceSources
 
 
-def _as_it_is(call: ToolCall) -> ToolCall:
+def _unchanged(call: ToolCall) -> ToolCall:
     return call
 
 
-def _nothing_new() -> Sequence[str]:
+def _no_notices() -> Sequence[str]:
     return ()
 
 
@@ -55,13 +52,13 @@ def _no_server(line: str) -> Action:
 class ExtraTools(Struct, frozen=True, kw_only=True):
     tools: dict[str, Tool[Any]]
     hooks: Sequence[Hook] = ()
-    meant: Callable[[ToolCall], ToolCall] = _as_it_is
-    """A call of a name that is none of ours as the call that it stands for."""
-    outline: Callable[[str, str], Awaitable[Sequence[Definition]]]
+    resolve_alias: Callable[[ToolCall], ToolCall] = _unchanged
+    """Resolves a call of an unknown tool name to the call it stands for."""
+    outline: Callable[[str, str], Awaitable["Sequence[Definition]"]]
     server_prompt: Callable[[str], Action] = _no_server
-    """What gets the prompt that a line of the user's calls for."""
-    news: Callable[[], Sequence[str]] = _nothing_new
-    """What the user should know of the configuration, each thing told once."""
+    """Makes the action that gets the MCP prompt named by a line of the user."""
+    news: Callable[[], Sequence[str]] = _no_notices
+    """Notices about the configuration for the user; each is shown once."""
 
 
 @asynccontextmanager
@@ -76,7 +73,7 @@ async def open_extra_tools(
     may_act: bool,
     attended: bool,
 ) -> AsyncIterator[ExtraTools]:
-    """`attended` tells that somebody can be asked."""
+    """Open the extra tools. `attended` tells whether a user can answer questions."""
     async with AsyncExitStack() as stack:
         code = stack.enter_context(
             closing(CodeKnowledge(settings, workspace, places, files, limits))
@@ -85,16 +82,16 @@ async def open_extra_tools(
         if settings.index.use:
             tools["codebase_search"] = CodebaseSearch(code)
         extra = ExtraTools(tools=tools, outline=code.outline)
-        if _any_programs(places.config, workspace):
-            extra = _with_programs(extra, places, files, trusted=trusted, attended=attended)
-        if is_configured(places.mcp_file, workspace):
+        if _has_custom_tools(places.config, workspace):
+            extra = _with_custom_tools(extra, places, files, trusted=trusted, attended=attended)
+        if places.any_mcp_servers(workspace):
             yield await _with_servers(stack, extra, workspace, places, trusted, may_act)
         else:
             yield extra
 
 
 class Browsers:
-    """A browser for each task, none of which is started before it is used."""
+    """Creates a browser for each task. It is started on first use."""
 
     def __init__(
         self,
@@ -102,15 +99,15 @@ class Browsers:
         start_soon: "StartSoon",
         knows: "Callable[[HostPort], bool] | None",
     ) -> None:
-        """`knows` tells of hosts whether they are known; None if all may be reached."""
+        """`knows` tells whether a host is known; None if every host may be reached."""
         self._path = settings.browser.path or ""
         self._network = settings.sandbox.network != "off"
         self._start_soon = start_soon
         self._knows = knows
-        self._usable = settings.browser.use and self._found()
+        self._usable = settings.browser.use and self._is_installed()
 
     def new(self) -> "BrowserAction | None":
-        """The tool of a task; None where there is no browser."""
+        """Return the browser tool for a task; None if no browser is installed."""
         if not self._usable:
             return None
         from rookery.browser.browser_action import BrowserAction
@@ -118,7 +115,7 @@ class Browsers:
         return BrowserAction(self._open)
 
     def known_origins(self, browser: "BrowserAction") -> "KnownOrigins":
-        """The hook about what it does."""
+        """Return the hook that approves visits to origins the user has allowed."""
         from rookery.browser.browser_action import KnownOrigins
 
         return KnownOrigins(lambda: browser.allowed)
@@ -130,7 +127,7 @@ class Browsers:
             self._start_soon, path=self._path, network=self._network, knows=self._knows
         )
 
-    def _found(self) -> bool:
+    def _is_installed(self) -> bool:
         from rookery.browser.browser_action import find_browser
 
         try:
@@ -139,16 +136,16 @@ class Browsers:
             return False
 
 
-def _any_programs(config: Path, workspace: Path) -> bool:
+def _has_custom_tools(config: Path, workspace: Path) -> bool:
     folders = (config, workspace / PROJECT_FOLDER, workspace / ".roo")
     return any(os.path.isdir(folder / "tools") for folder in folders)
 
 
-def _with_programs(
+def _with_custom_tools(
     extra: ExtraTools, places: Places, files: WorkspaceFiles, *, trusted: bool, attended: bool
 ) -> ExtraTools:
-    """The tools that the user and the project define. They are read once, so that all requests of
-    a task have the same."""
+    """Add the custom tools of the user and the project. They are read once, so that all requests
+    of a task have the same tools."""
     from rookery.app.project_tools import open_custom_tools
 
     offer = open_custom_tools(places, files.boundaries, trusted=trusted, attended=attended)
@@ -166,16 +163,17 @@ async def _with_servers(
     may_act: bool,
 ) -> ExtraTools:
     from rookery.mcp.hub import open_hub
-    from rookery.mcp.offered_tools import as_it_was_meant, mcp_tools, prompt_action
+    from rookery.mcp.offered_tools import mcp_tools, prompt_action, resolve_call
     from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
 
-    secret = set(KEY_VARIABLES.values())
     hub = await stack.enter_async_context(
         open_hub(
             workspace=workspace,
             user_file=places.mcp_file,
             memory_file=places.mcp_memory,
-            environ={name: text for name, text in os.environ.items() if name not in secret},
+            environ={
+                name: text for name, text in os.environ.items() if name not in PRIVATE_VARIABLES
+            },
             trusted=trusted,
             may_act=may_act,
         )
@@ -183,7 +181,7 @@ async def _with_servers(
     return ExtraTools(
         tools=extra.tools | mcp_tools(hub),
         hooks=[*extra.hooks, AlwaysAllowed(hub), ServerGuard(hub)],
-        meant=partial(as_it_was_meant, hub=hub),
+        resolve_alias=partial(resolve_call, hub=hub),
         outline=extra.outline,
         server_prompt=partial(prompt_action, hub),
         news=lambda: (*extra.news(), *hub.news()),
@@ -192,7 +190,7 @@ async def _with_servers(
 
 def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[KnownMcpServer, ...]:
     """The configured MCP servers, the project's first."""
-    if not is_configured(places.mcp_file, workspace):
+    if not places.any_mcp_servers(workspace):
         return ()
     from rookery.mcp.overview import overview
 
@@ -234,15 +232,15 @@ class CodeKnowledge:
 
     async def search(
         self, query: str, path: str, permit: Permit, may_show: Callable[[str], bool]
-    ) -> CodeHits:
+    ) -> "CodeHits":
         return await self._index.search(query, path, permit, may_show)
 
-    async def outline(self, path: str, text: str) -> Sequence[Definition]:
+    async def outline(self, path: str, text: str) -> "Sequence[Definition]":
         return await self._outliner.outline(path, text)
 
     async def outlines_in(
         self, folder: str, permit: Permit, may_show: Callable[[str], bool]
-    ) -> Sequence[Outline] | None:
+    ) -> "Sequence[Outline] | None":
         return await self._outliner.outlines_in(folder, permit, may_show)
 
     def close(self) -> None:
@@ -270,7 +268,7 @@ class CodeKnowledge:
     def _index(self) -> "CodeIndex":
         from rookery.code_index.code_index import CodeIndex
 
-        syntax, embedder = self._syntax, self._embedder()  # which must be closed after it
+        syntax, embedder = self._syntax, self._embedder()  # closed after the index
         folder = self._places.code_index(self._workspace)
         index = CodeIndex(folder, self._sources, syntax, embedder=embedder)
         return self._opened.enter_context(closing(index))
@@ -279,7 +277,7 @@ class CodeKnowledge:
         wanted = self._index_settings
         if not (wanted.provider and wanted.model):
             return None
-        from rookery.providers.embeddings import EndpointEmbedder
+        from rookery.providers.embeddings import EndpointEmbedder, address_of_embeddings
 
         key = find_key(
             wanted.provider,
@@ -291,7 +289,7 @@ class CodeKnowledge:
         embedder = EndpointEmbedder(
             wanted.provider,
             wanted.model,
-            base_url=wanted.base_url or BASE_URLS.get(wanted.provider) or "",
+            base_url=wanted.base_url or address_of_embeddings(wanted.provider),
             key=key.reveal() if key else "",
             limits=self._limits,
         )

@@ -1,4 +1,4 @@
-"""What clients talk to: the engine of one workspace, and what is known around its tasks."""
+"""The host that clients talk to: the engine of one workspace, and answers to queries about it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Contents: TypeAlias = Sequence[tuple[str, bytes | None, bytes | None]]
-"""What was in each file before and after."""
+"""The content of each changed file before and after."""
 
 
-class Knowledge(Struct, frozen=True, kw_only=True):
-    """Where a host looks up what it is asked."""
+class QuerySources(Struct, frozen=True, kw_only=True):
+    """Where a host looks up the answers to queries."""
 
     about: Callable[[], About]
     briefing: Briefing
@@ -57,15 +57,15 @@ class Knowledge(Struct, frozen=True, kw_only=True):
     intents: Callable[[], Awaitable[tuple[KnownIntent, ...]]]
     servers: Callable[[], tuple[KnownMcpServer, ...]]
     paths: Callable[[], Sequence[FoundPath]]
-    """All files and folders that may be seen."""
+    """All files and folders that the agent may see."""
     contents: Callable[[str, str], Awaitable[Contents]] | None
-    """What differs between two checkpoints, if there are any."""
+    """Returns the differences between two checkpoints; None if checkpoints are off."""
 
 
-class Workplace:
-    """A host. Whatever is looked up on disk is looked up beside the loop."""
+class LocalHost:
+    """A host in this process. Disk access runs in worker threads."""
 
-    def __init__(self, engine: Engine, known: Knowledge) -> None:
+    def __init__(self, engine: Engine, known: QuerySources) -> None:
         self._engine = engine
         self._known = known
 
@@ -87,7 +87,7 @@ class Workplace:
         return self._engine.follow(task_id, after)
 
     async def query(self, query: Asking[T]) -> T:
-        # the type checker cannot know that each class is answered with what it says
+        # mypy cannot infer that each query class is answered with its own type
         return cast(T, await self._answer(query))
 
     async def _answer(self, query: object) -> object:
@@ -95,7 +95,7 @@ class Workplace:
             case AskAbout():
                 return self._known.about()
             case AskRest():
-                return self._engine.rests
+                return self._engine.is_idle
             case AskModes():
                 return tuple(_modes(self._known.briefing))
             case AskCommands():
@@ -131,7 +131,7 @@ class Workplace:
             raise CommandRejected(str(error)) from error
 
     def _commands(self) -> tuple[KnownCommand, ...]:
-        """Slash commands, then skills; a command of the same name is what is meant."""
+        """List slash commands, then skills. A command hides a skill of the same name."""
         commands = {
             each.name: KnownCommand(
                 name=each.name,
@@ -142,8 +142,8 @@ class Workplace:
             for each in self._known.briefing.commands()
         }
         for skill in self._known.briefing.skills(self._known.about().mode):
-            told = KnownCommand(name=skill.name, description=skill.description, source="skill")
-            commands.setdefault(skill.name, told)
+            command = KnownCommand(name=skill.name, description=skill.description, source="skill")
+            commands.setdefault(skill.name, command)
         return tuple(commands.values())
 
     def _tasks(self, words: str, most: int) -> tuple[KnownTask, ...]:
@@ -216,7 +216,7 @@ def _known(task: "TaskSummary") -> KnownTask:
 
 
 def _steps(events: Sequence[Event], since: int, until: int | None) -> Iterator[tuple[str, str]]:
-    """The checkpoints between which files changed, oldest first."""
+    """Yield the pairs of checkpoints between which files changed, oldest first."""
     for event in events:
         match event.fact:
             case (
@@ -236,7 +236,7 @@ def _difference(path: str, old: bytes | None, new: bytes | None) -> FileDifferen
 
 
 def _text(data: bytes | None) -> str | None:
-    """What is in a file; nothing if it is not there, None if it is no text."""
+    """Decode a file's content: empty if it does not exist, None if it is binary."""
     if data is None:
         return ""
     if b"\0" in data:

@@ -1,6 +1,6 @@
-"""What a host knows, for commands that want nothing else of it.
+"""Queries to a temporary host, for commands that need nothing else from it.
 
-The host is a throw-away: it keeps nothing, calls no model and starts no server.
+The host stores nothing, calls no model and starts no server.
 """
 
 import os
@@ -19,39 +19,39 @@ from rookery.platform.user_folders import find_places, temporary_places
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
-PATIENCE = 10.0
-NOBODY = ModelChoice("ollama", "nobody", None, None)
-"""A model that needs no key; nothing is sent to it."""
+TIMEOUT = 10.0
+NO_MODEL = ModelChoice("ollama", "nobody", None, None)
+"""A model that needs no key. It is never called."""
 
 T = TypeVar("T")
 
 
-def ask_a_host(workspace: Path, query: Asking[T]) -> T:
-    """What is known in a workspace. What a folder brings counts only if the folder is trusted."""
-    return anyio.run(_asked, workspace, query)
+def query_host(workspace: Path, query: Asking[T]) -> T:
+    """Run a query in a workspace. The folder's own settings count only if it is trusted."""
+    return anyio.run(_query, workspace, query)
 
 
-async def _asked(workspace: Path, query: Asking[T]) -> T:
-    usual = find_places(os.environ)
-    trusted = TrustStore(usual.trust_file).trusts(workspace)
-    heard = workspace if trusted else None
-    settings = find_settings(usual.settings_file, heard, os.environ, {}).settings
-    with temporary_places(usual) as places:
+async def _query(workspace: Path, query: Asking[T]) -> T:
+    standard = find_places(os.environ)
+    trusted = TrustStore(standard.trust_file).trusts(workspace)
+    project = workspace if trusted else None
+    settings = find_settings(standard.settings_file, project, os.environ, {}).settings
+    with temporary_places(standard) as places:
         try:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 async with open_host(
                     settings,
-                    NOBODY,
+                    NO_MODEL,
                     TaskStore(places),
                     workspace,
                     places,
                     Consent(trusted=trusted),
-                    choose=_nobody,
+                    choose=_choose_no_model,
                 ) as host:
                     return await host.query(query)
         except TimeoutError as error:
-            raise SettingsError(f"No answer within {PATIENCE:g} s.") from error
+            raise SettingsError(f"No answer within {TIMEOUT:g} s.") from error
 
 
-def _nobody(_: Settings) -> ModelChoice:
-    return NOBODY
+def _choose_no_model(_: Settings) -> ModelChoice:
+    return NO_MODEL

@@ -20,6 +20,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from rookery import VERSION
+from rookery.app import use_declared_tools
 from rookery.app.briefing import Briefing
 from rookery.app.extra_tools import (
     Browsers,
@@ -27,27 +28,24 @@ from rookery.app.extra_tools import (
     known_servers,
     open_extra_tools,
 )
-from rookery.app.host import Contents, Knowledge, Workplace
+from rookery.app.host import Contents, LocalHost, QuerySources
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import make_task
-from rookery.app.tool_table import use_declared_tools
-from rookery.core.command_lines import Judgement
 from rookery.core.queries import About
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.model_turn import Pace
+from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError
 from rookery.governance.oversight import Oversight
 from rookery.platform.git_folders import repository_config
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.user_folders import Places
-from rookery.platform.wardens import WardensInAdvance
-from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES
-from rookery.storage.journal import events_of_dead_task
+from rookery.providers.registry import SECRET_VARIABLES
+from rookery.storage.journal import Journals
 from rookery.storage.keys import all_keys
-from rookery.storage.running_commands import CommandRegistry
 from rookery.storage.sessions import TaskStore
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
@@ -57,24 +55,28 @@ if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
     from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
     from rookery.core.hosts import HostPort
+    from rookery.platform.wardens import WardensInAdvance
+    from rookery.storage.running_commands import CommandRegistry
 
 
 class Consent(Struct, frozen=True, kw_only=True):
     automatic: bool = False
-    """Actions are allowed without a question."""
+    """Actions are approved without asking."""
     trusted: bool = False
     acts_anyway: bool = False
-    """The folder may be worked in, for this run, although it is not trusted."""
+    """The folder may be changed in this run although it is not trusted."""
     outside: bool = False
     protected: bool = False
     mode: str = ""
-    """The mode that was chosen for this run; nothing if it is only the usual one."""
+    """The mode chosen with a flag; empty if the settings decide."""
     intent: str = ""
-    """The intent that the task works for."""
+    """The id of the intent to work for."""
     governance_allow: frozenset[str] = frozenset()
-    """Which questions of governance are answered with yes."""
+    """Which questions of governance are approved automatically."""
     attended: bool = True
     """A user can answer questions."""
+    on_screen: bool = False
+    """Show notes about the run in the session, because a full screen hides all others."""
 
     @property
     def may_act(self) -> bool:
@@ -82,7 +84,7 @@ class Consent(Struct, frozen=True, kw_only=True):
 
 
 def check_intent(settings: Settings, workspace: Path, intent_id: str) -> None:
-    """Raises `IntentNotSelectable` if a run could not work for the intent."""
+    """Raise `IntentNotSelectable` if a run could not work for the intent."""
     from rookery.governance.intents.selection import check_selectable
 
     check_selectable(settings, workspace, intent_id)
@@ -106,13 +108,13 @@ async def open_host(
     places: Places,
     consent: Consent,
     choose: Callable[[Settings], ModelChoice],
-) -> AsyncIterator[Workplace]:
-    """A host for one workspace. Leaving the context ends every task and process. `choose` finds
-    the model that settings ask for, and its key."""
+) -> AsyncIterator[LocalHost]:
+    """Open a host for one workspace; leaving the context ends every task and process. `choose`
+    finds the model and key for settings."""
     use_declared_tools()
     models = Models(settings, choice, choose)
 
-    def start_beside(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
+    def start_soon(work: Callable[..., Coroutine[Any, Any, object]], *about: object) -> None:
         group.start_soon(work, *about)
 
     async with AsyncExitStack() as stack:
@@ -138,22 +140,21 @@ async def open_host(
             files=files,
             hide=Hiding(_secrets(choice, places)),
             git_config=_git_config(workspace, trusted=consent.trusted),
-            start_beside=start_beside,
+            start_soon=start_soon,
             stack=stack,
-            wardens=stack.enter_context(closing(WardensInAdvance())),
             extra=await stack.enter_async_context(extra),
         )
         async with anyio.create_task_group() as group:
-            store.before_delete = partial(_record_rest, store, places)
+            store.before_delete = partial(_record_unfinished, store, places)
             store.after_delete = lambda gone: group.start_soon(_forget_files, store, places, gone)
             now, make = parts.clock.now, partial(make_task, parts)
             engine = Engine(group, store, make, now=now, workspace=str(workspace))
-            yield Workplace(engine, _knowledge(parts, choice))
+            yield LocalHost(engine, _query_sources(parts, choice))
             group.cancel_scope.cancel()
 
 
 class HostParts(Struct, frozen=True, kw_only=True, dict=True):
-    """What all tasks of a host share. What is not given is made when it is first used."""
+    """The parts that all tasks of a host share. Cached properties are created on first use."""
 
     settings: Settings
     workspace: Path
@@ -164,12 +165,17 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
     files: WorkspaceFiles
     hide: Hiding
     git_config: str
-    """The repository's, as it was when the host was opened; empty if the folder is not trusted."""
-    start_beside: Callable[..., None]
+    """The repository's configuration at the start; empty if the folder is not trusted."""
+    start_soon: Callable[..., None]
     stack: AsyncExitStack
-    wardens: WardensInAdvance
     extra: ExtraTools
     clock: SystemClock = SystemClock()
+
+    @cached_property
+    def wardens(self) -> "WardensInAdvance":
+        from rookery.platform.wardens import WardensInAdvance
+
+        return self.stack.enter_context(closing(WardensInAdvance()))
 
     @cached_property
     def commands(self) -> "CommandParts":
@@ -182,7 +188,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def only_known_hosts(self) -> bool:
-        """Whether commands and browsers reach only hosts that are known or approved."""
+        """Whether commands and browsers may reach only known or approved hosts."""
         sandbox = self.settings.sandbox
         return sandbox.network == "known" and sandbox.use != "off"
 
@@ -204,12 +210,14 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return open_checkpoints(self.settings, self.workspace, self.places)
 
     async def contents(self, before: str, after: str) -> Contents:
-        """What differs between two checkpoints."""
+        """Return the differences between two checkpoints."""
         assert self.settings.checkpoints.use
         return await cast("ShadowCheckpoints", self.checkpoints).diff(before, after)
 
     @cached_property
-    def running(self) -> CommandRegistry:
+    def running(self) -> "CommandRegistry":
+        from rookery.storage.running_commands import CommandRegistry
+
         return CommandRegistry(self.places.running)
 
     @cached_property
@@ -217,7 +225,7 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         def knows(host: "HostPort") -> bool:
             return self.commands.network.knows(host)
 
-        return Browsers(self.settings, self.start_beside, knows if self.only_known_hosts else None)
+        return Browsers(self.settings, self.start_soon, knows if self.only_known_hosts else None)
 
     @cached_property
     def tools(self) -> dict[str, Tool[Any]]:
@@ -232,7 +240,8 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             home=Path.home(),
             trusted=self.consent.trusted,
             models=self.models,
-            surroundings=f"{os.uname().sysname}, shell {Path(self.shell).name}",
+            names_unknown_models=self.consent.on_screen,
+            system=f"{os.uname().sysname}, shell {Path(self.shell).name}",
             news=self.extra.news,
         )
 
@@ -246,21 +255,21 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
             allow=self.consent.governance_allow,
             confines=lambda: self.commands.sandbox.narrows,
             contents=self.contents if self.settings.checkpoints.use else None,
-            start_beside=self.start_beside,
+            start_soon=self.start_soon,
             judge=self.judge,
-            wardens=self.wardens,
-            journal_of=lambda task_id: events_of_dead_task(self.store.folder(task_id)),
+            wardens=lambda: self.wardens,
+            journals=Journals(self.store.folder),
             trusted=self.consent.trusted,
             attended=self.consent.attended,
         )
 
 
-def _knowledge(parts: HostParts, choice: ModelChoice) -> Knowledge:
+def _query_sources(parts: HostParts, choice: ModelChoice) -> QuerySources:
     settings, workspace, consent = parts.settings, parts.workspace, parts.consent
     models = parts.models
     browser = parts.browsers.new()
     parts.briefing.offer(parts.tools | ({browser.name: browser} if browser else {}))
-    return Knowledge(
+    return QuerySources(
         about=partial(_about, settings, choice, models, workspace, consent),
         briefing=parts.briefing,
         models=models,
@@ -272,15 +281,15 @@ def _knowledge(parts: HostParts, choice: ModelChoice) -> Knowledge:
     )
 
 
-def _record_rest(store: TaskStore, places: Places, task_id: str) -> None:
-    from rookery.app.past_session import record_rest
+def _record_unfinished(store: TaskStore, places: Places, task_id: str) -> None:
+    from rookery.app.past_session import record_unfinished
 
-    record_rest(places, store, task_id)
+    record_unfinished(places, store, task_id)
 
 
 async def _forget_files(store: TaskStore, places: Places, gone: Collection[str]) -> None:
-    """Drop what checkpoints hold only for deleted sessions, and copies of repositories. If that
-    fails, the next deletion tries again."""
+    """Delete checkpoint data that only deleted sessions needed, and copies of repositories. If
+    that fails, the next deletion tries again."""
 
     def forget() -> None:
         from rookery.app.past_session import drop_files
@@ -316,17 +325,16 @@ def _about(
 
 
 def _secrets(choice: ModelChoice, places: Places) -> Iterator[str]:
-    """What must not be seen in anything a tool returns."""
+    """Yield the secrets that must be removed from tool output."""
     if choice.key:
         yield choice.key.reveal()
     if choice.base_url and (password := urlsplit(choice.base_url).password):
         yield password
-    variables = (*KEY_VARIABLES.values(), *OTHER_KEY_VARIABLES.values())
-    yield from all_keys(os.environ, variables, places.keys_file)
+    yield from all_keys(os.environ, SECRET_VARIABLES, places.keys_file)
 
 
 def _git_config(workspace: Path, *, trusted: bool) -> str:
-    """What a folder says that is not trusted does not count, its repository's remotes included."""
+    """Read the repository's configuration, if the folder is trusted."""
     return repository_config(str(workspace.resolve())) if trusted else ""
 
 

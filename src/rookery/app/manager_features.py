@@ -1,6 +1,6 @@
-"""The features that the manager needs, behind its ports.
+"""Implementations of the ports that the manager needs.
 
-What the project's folder brings counts only if the folder is trusted.
+The project's own settings count only if its folder is trusted.
 """
 
 import os
@@ -21,7 +21,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore, fork
 from rookery.storage.settings_edits import change_settings, with_value, without
-from rookery.storage.settings_files import FoundSettings, find_settings, held_in, other_voice
+from rookery.storage.settings_files import FoundSettings, find_settings, held_in, overriding_source
 from rookery.storage.settings_values import checked, spelled
 
 Key: TypeAlias = tuple[str, ...]
@@ -43,8 +43,8 @@ class ManagerFeatures:
         return self._found().settings
 
     def _found(self) -> FoundSettings:
-        heard = self._project if self.trust.trusts(self._project) else None
-        return find_settings(self._places.settings_file, heard, self._environ, {})
+        project = self._project if self.trust.trusts(self._project) else None
+        return find_settings(self._places.settings_file, project, self._environ, {})
 
     def fork(self, source: str, task_id: str, *, at: int | None, now: int) -> int:
         return fork(self.tasks, source, task_id, at=at, now=now)
@@ -62,16 +62,16 @@ class ManagerFeatures:
         return tuple(best_matches(known, letters, most, lambda each: each.path))
 
     async def models(self) -> tuple[KnownModel, ...]:
-        from rookery.app.host_queries import NOBODY, ask_a_host
+        from rookery.app.host_queries import NO_MODEL, query_host
 
-        # a host of its own, in a loop of its own, so that what it begins ends with it
-        known = await anyio.to_thread.run_sync(ask_a_host, self._project, AskModels(local=True))
-        return tuple(each for each in known if each.model != NOBODY.model)
+        # in its own event loop, so that everything the host starts ends with it
+        known = await anyio.to_thread.run_sync(query_host, self._project, AskModels(local=True))
+        return tuple(each for each in known if each.model != NO_MODEL.model)
 
     async def modes(self) -> tuple[KnownMode, ...]:
-        from rookery.app.host_queries import ask_a_host
+        from rookery.app.host_queries import query_host
 
-        return await anyio.to_thread.run_sync(ask_a_host, self._project, AskModes())
+        return await anyio.to_thread.run_sync(query_host, self._project, AskModes())
 
 
 class _UserSettings:
@@ -79,11 +79,11 @@ class _UserSettings:
         self._places = places
         self._found = found
 
-    def held(self, keys: Sequence[Key]) -> Sequence[tuple[Any, str]]:
+    def values_of(self, keys: Sequence[Key]) -> Sequence[tuple[Any, str]]:
         found = self._found()
         return [(held.value, held.origin) for key in keys for held in (held_in(found, key),)]
 
-    def checked(self, key: Key, value: Any) -> Any:
+    def convert(self, key: Key, value: Any) -> Any:
         return checked(key, value, name=spelled(key))
 
     def change(self, key: Key, value: Any) -> str:
@@ -94,7 +94,7 @@ class _UserSettings:
             change_settings(file, lambda text: with_value(text, key, value, file), shared=False)
         try:
             found = self._found()
-        except SettingsError as error:  # what else is wrong in it does not undo the change
+        except SettingsError as error:  # other errors do not undo the change
             return str(error)
-        told = other_voice(found, key, file)
-        return f"{told}." if told else ""
+        source = overriding_source(found, key, file)
+        return f"{source}." if source else ""

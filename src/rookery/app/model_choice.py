@@ -1,23 +1,35 @@
-"""Which model a run calls: the one asked for, what a key at hand suggests, or that of a mode.
+"""Which model a run calls: the one the user asked for, the default of the first provider with a
+key, or that of a mode.
 
-`choose_model` finds the usual one; `Models` keeps the providers in use open.
+`choose_model` finds the model of a run; `Models` keeps the providers in use open.
 """
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import msgspec
 from msgspec import Struct
 
 from rookery import NAME
+from rookery.core.facts import FellBack
 from rookery.core.limits import CHOOSE_A_MODEL, NO_MODEL_CHOSEN
 from rookery.core.queries import KnownModel
 from rookery.core.settings import Settings
+from rookery.engine.ports.model import ModelInfo, Provider
 from rookery.errors import SettingsError
+from rookery.platform.user_folders import find_places
+from rookery.providers.catalogue import find_model, is_known, known_models
 from rookery.providers.registry import (
     BASE_URLS,
+    BY_KEY,
+    CREDENTIALS,
+    DEFAULT_MODELS,
     KEY_VARIABLES,
     LOCAL,
     NAMES,
@@ -25,18 +37,19 @@ from rookery.providers.registry import (
     OTHER_NAMES,
     URL_VARIABLES,
     OpenProvider,
-    find_model,
     is_loopback,
-    known_models,
     open_provider,
 )
 from rookery.storage.keys import Key, find_key
 
+if TYPE_CHECKING:
+    from rookery.providers.observed_server import ObservedServer
+
 PROVIDERS = NAMES
 OTHER_PROVIDER_NAMES = tuple(OTHER_NAMES)
-"""What other programs call a provider."""
+"""Names that other programs use for a provider."""
 KEYS_OF_PROVIDERS = KEY_VARIABLES
-"""The variable of the environment that holds the key of each provider."""
+"""The environment variable that holds the key of each provider."""
 
 
 class ModelChoice(Struct, frozen=True):
@@ -49,69 +62,104 @@ class ModelChoice(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """How a person would call the model."""
-        return Path(self.model).name if self.provider == "scripted" else self.model
+        """The model's name as shown to the user."""
+        return Path(self.model).name if self.provider in ("local", "scripted") else self.model
 
 
 def usable_models(
-    settings: Settings, usual: ModelChoice, choose: Callable[[Settings], ModelChoice]
+    settings: Settings, default: ModelChoice, choose: Callable[[Settings], ModelChoice]
 ) -> list[tuple[str, str]]:
-    """The usual model and those known for the keys at hand, each behind its provider."""
-    found = [(usual.provider, usual.model)]
+    """List the default model and the models of all providers with a key, as (provider, model).
+    Credentials of a cloud are not opened for this: its models are listed if it is in use."""
+    found = [(default.provider, default.model)]
     for provider in KEY_VARIABLES:
+        if provider in CREDENTIALS and provider != default.provider:
+            continue
         with suppress(SettingsError):
-            choose(_asking_for(provider, "any", settings, usual))
-            found += [(provider, model) for model in known_models(provider)]
+            chosen = choose(_settings_for(provider, "any", settings, default))
+            listed = _listed_names(provider, chosen.base_url)
+            found += [(provider, model) for model in (*known_models(provider), *listed)]
     return list(dict.fromkeys(found))
 
 
-def _asking_for(provider: str, model: str, settings: Settings, usual: ModelChoice) -> Settings:
-    # an address that was given is that of the usual provider
-    base_url = usual.base_url if provider == usual.provider else None
+def _settings_for(provider: str, model: str, settings: Settings, default: ModelChoice) -> Settings:
+    # a base_url in the settings belongs to the default provider
+    base_url = default.base_url if provider == default.provider else None
     return msgspec.structs.replace(
         settings, provider=provider, model=model or None, base_url=base_url
     )
 
 
+def named_model(text: str) -> tuple[str, str]:
+    """Split `provider:model`. A colon after anything else belongs to the name, as in qwen3:8b."""
+    provider, _, model = text.partition(":")
+    provider = OTHER_NAMES.get(provider, provider)
+    return (provider, model) if model and provider in NAMES else ("", text)
+
+
 class Models:
-    """The providers in use; others than the usual one are opened when a mode first needs them."""
+    """The open providers. The default one is opened first, others when a mode needs them."""
 
     def __init__(
-        self, settings: Settings, usual: ModelChoice, choose: Callable[[Settings], ModelChoice]
+        self, settings: Settings, default: ModelChoice, choose: Callable[[Settings], ModelChoice]
     ) -> None:
-        """`choose` finds what settings ask for, and its key. Raises `SettingsError` if the usual
-        model cannot be had."""
+        """`choose` finds the model and key for settings. Raises `SettingsError` if the default
+        model is not available."""
         self._settings = settings
         self._choose = choose
-        self._usual = usual
-        self._open: dict[tuple[str, str], OpenProvider] = {("", ""): self._opened(usual)}
+        self._default = default
+        self._watched: list[ObservedServer] = []
+        self._open: dict[tuple[str, str], OpenProvider] = {("", ""): self._open_provider(default)}
+        self._notes: dict[ModelInfo, str] = {}
 
     def of(self, provider: str, model: str) -> OpenProvider:
-        """The usual one for what is left empty. Raises `SettingsError` if it cannot be had."""
+        """Return a provider; empty arguments mean the default. Raises `SettingsError` if it is
+        not available."""
         if (provider, model) not in self._open:
-            self._open[provider, model] = self._opened(self._choice(provider, model))
+            self._open[provider, model] = self._open_provider(self._choice(provider, model))
         return self._open[provider, model]
 
+    def fall_back(self, place: int) -> FellBack:
+        """Open the fallback at this place, counted from 1; the result says if it is available."""
+        provider, model = named_model(self._settings.fallback[place - 1])
+        try:
+            self.of(provider, model)
+        except SettingsError as error:
+            return FellBack(place=place, provider=provider, model=model, problem=str(error))
+        return FellBack(place=place, provider=provider, model=model)
+
+    def note_on(self, model: ModelInfo) -> str:
+        """The note on what is assumed of an unknown model; empty for others."""
+        if model not in self._notes:
+            choice = ModelChoice(model.provider, model.id, model.base_url or None, None)
+            self._notes[model] = assumption(self._settings, choice)
+        return self._notes[model]
+
     async def known(self, *, local: bool) -> tuple[KnownModel, ...]:
-        """The usual model, those known for the keys at hand, and those of servers here."""
-        found = usable_models(self._settings, self._usual, self._choose)
+        """List the default model, those of providers with a key, and those on this machine."""
+        found = usable_models(self._settings, self._default, self._choose)
         if local:
-            from rookery.providers.registry import local_servers
+            from rookery.providers.listings import local_servers
+            from rookery.providers.model_files import local_files
 
             servers = await local_servers()
             found += [(server.provider, model) for server in servers for model in server.models]
-        return tuple(self._described(*each) for each in dict.fromkeys(found))
+            found += [("local", file.name) for file in local_files(os.environ)]
+        return tuple(self._describe(*each) for each in dict.fromkeys(found))
 
     async def aclose(self) -> None:
         for provider in self._open.values():
             await provider.aclose()
 
     def _choice(self, provider: str, model: str) -> ModelChoice:
-        provider = provider or self._usual.provider
-        return self._choose(_asking_for(provider, model, self._settings, self._usual))
+        provider = provider or self._default.provider
+        if provider == self._default.provider and model:
+            return msgspec.structs.replace(self._default, model=model)
+        return self._choose(_settings_for(provider, model, self._settings, self._default))
 
-    def _described(self, provider: str, model: str) -> KnownModel:
-        info = find_model(provider, model, self._settings.models.get(model, {}))
+    def _describe(self, provider: str, model: str) -> KnownModel:
+        base_url = self._settings.base_url if provider == self._default.provider else None
+        info = facts_about(self._settings, provider, model, base_url)
         return KnownModel(
             provider=provider,
             model=model,
@@ -121,7 +169,25 @@ class Models:
             price_out=info.output_price,
         )
 
-    def _opened(self, choice: ModelChoice) -> OpenProvider:
+    async def learn(self, provider: Provider) -> None:
+        """Ask a server on this machine what it knows of its model, the first time."""
+        for watched in self._watched:
+            if watched is provider:
+                await watched.ask_window()
+
+    def _open_provider(self, choice: ModelChoice) -> OpenProvider:
+        provider = self._open_bare(choice)
+        if choice.provider not in LOCAL:
+            return provider
+        from rookery.providers.observed_server import ObservedServer
+
+        address = choice.base_url or BASE_URLS[choice.provider]
+        key = choice.key.reveal() if choice.key else ""
+        places = find_places(os.environ)
+        self._watched.append(ObservedServer(provider, address, key, places.model_probes))
+        return self._watched[-1]
+
+    def _open_bare(self, choice: ModelChoice) -> OpenProvider:
         return open_provider(
             choice.provider,
             model=choice.model,
@@ -130,53 +196,42 @@ class Models:
             key_source=f"from {choice.key.source}" if choice.key else "",
             limits=self._settings.as_limits(),
             described=self._settings.models.get(choice.model, {}),
+            listed=listed_facts(choice.provider, choice.model, choice.base_url),
             effort=self._settings.reasoning_effort,
         )
 
 
-USUAL_MODELS = {
-    "anthropic": "claude-opus-5-5",
-    "openai": "gpt-6.1-sol",
-    "responses": "gpt-6.1-sol",
-    "openrouter": "anthropic/claude-opus-5.5",
-    "vercel-ai-gateway": "anthropic/claude-opus-5.5",
-    "gemini": "gemini-2.5-pro",
-    "roo": "anthropic/claude-opus-5.5",
-}
-BY_KEY = ("anthropic", "openai", "openrouter", "gemini", "vercel-ai-gateway")
-
-
 class NoKey(SettingsError):
-    """No model can be called, for want of a key."""
+    """No model can be called, because there is no key."""
 
 
 def choose_model(
     settings: Settings, environ: Mapping[str, str], keys_file: Path, given_key: str | None
 ) -> ModelChoice:
-    """The provider, model and key to use. Raises `SettingsError` with what to do."""
+    """Choose provider, model and key. Raises `SettingsError` that says what to do."""
     if settings.provider:
-        return _asked_for(settings, settings.provider, environ, keys_file, given_key)
+        return _explicit_choice(settings, settings.provider, environ, keys_file, given_key)
     if given_key:
         raise SettingsError("Give --provider with --api-key.")
     choice = choice_without_flags(settings, environ, keys_file)
     if choice is None:
-        raise NoKey(anyio.run(_what_to_do))
+        raise NoKey(anyio.run(_no_model_help, environ))
     return choice
 
 
 def choice_without_flags(
     settings: Settings, environ: Mapping[str, str], keys_file: Path
 ) -> ModelChoice | None:
-    """What the settings ask for, else what the first key at hand suggests; None without a key."""
+    """Choose by the settings, or else by the first key found; None without a key."""
     if settings.provider:
-        return _asked_for(settings, settings.provider, environ, keys_file, None)
+        return _explicit_choice(settings, settings.provider, environ, keys_file, None)
     for provider in BY_KEY:
         if key := _key(provider, environ, keys_file, None):
             return _choice(settings, provider, environ, key)
     return None
 
 
-def _asked_for(
+def _explicit_choice(
     settings: Settings,
     provider: str,
     environ: Mapping[str, str],
@@ -189,16 +244,26 @@ def _asked_for(
         raise SettingsError(f"No such provider: {provider!r}. Available: {known}.")
     key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
-    address = _address(settings, provider, environ)
+    address = own_address(settings, provider, environ)
     if key is None and variable and not is_loopback(address or BASE_URLS[provider]):
-        raise NoKey(f"No key for {provider}. Set {variable}, or run: {NAME} auth {provider}")
+        _require_credentials(provider, variable, environ)
     return _choice(settings, provider, environ, key)
+
+
+def _require_credentials(provider: str, variable: str, environ: Mapping[str, str]) -> None:
+    """Raises `NoKey` unless the provider can be called without a key."""
+    missing = f"No key for {provider}. Set {variable}, or run: {NAME} auth {provider}"
+    if provider not in CREDENTIALS:
+        raise NoKey(missing)
+    module = import_module(f"rookery.providers.{CREDENTIALS[provider]}")
+    if not module.has_credentials(environ):
+        raise NoKey(f"{missing}. {module.OTHER_WAYS}")
 
 
 def _key(
     provider: str, environ: Mapping[str, str], keys_file: Path, given: str | None
 ) -> Key | None:
-    """From the flag, the provider's variable or that of its other name, or the file."""
+    """Find the key: from the flag, an environment variable of the provider, or the keys file."""
     variable = KEY_VARIABLES.get(provider)
     other = OTHER_KEY_VARIABLES.get(provider, "")
     if variable and not environ.get(variable) and environ.get(other):
@@ -206,28 +271,36 @@ def _key(
     return find_key(provider, flag=given, variable=variable, environ=environ, keys_file=keys_file)
 
 
-def _address(settings: Settings, provider: str, environ: Mapping[str, str]) -> str | None:
-    """Where the provider is reached, if not at its own address."""
+def own_address(settings: Settings, provider: str, environ: Mapping[str, str]) -> str | None:
+    """Return the address of the provider's API, if it is not the default one."""
     found = environ.get(URL_VARIABLES.get(provider, ""), "").rstrip("/")
-    # whoever sets the variable for its first reader leaves the version out
-    found = f"{found.removesuffix('/v1')}/v1" if found else ""
+    # programs that introduced the variable expect it without /v1
+    if found and BASE_URLS[provider].endswith("/v1"):
+        found = f"{found.removesuffix('/v1')}/v1"
     return settings.base_url or found or None
 
 
 def _choice(
     settings: Settings, provider: str, environ: Mapping[str, str], key: Key | None
 ) -> ModelChoice:
-    model = settings.model or USUAL_MODELS.get(provider)
+    model = settings.model or DEFAULT_MODELS.get(provider)
     if model is None:
         if provider == "scripted":
             raise SettingsError("Give the script file with -m.")
+        if provider == "local":
+            from rookery.providers.model_files import found_in_words, local_files
+
+            raise SettingsError(
+                f"{CHOOSE_A_MODEL} local with -m. {found_in_words(local_files(environ))}"
+            )
         raise SettingsError(f"{CHOOSE_A_MODEL} {provider} with -m. {NAME} models lists them.")
-    return ModelChoice(provider, model, _address(settings, provider, environ), key)
+    return ModelChoice(provider, model, own_address(settings, provider, environ), key)
 
 
-async def _what_to_do() -> str:
-    """No model is at hand, which is how most people begin."""
-    from rookery.providers.registry import local_servers
+async def _no_model_help(environ: Mapping[str, str]) -> str:
+    """Say how to get a model. Most new users see this first."""
+    from rookery.providers.listings import local_servers
+    from rookery.providers.model_files import local_files
 
     for server in await local_servers():
         if server.models:
@@ -235,24 +308,86 @@ async def _what_to_do() -> str:
                 f"{NO_MODEL_CHOSEN}, but {server.provider} runs here. Use it with:\n"
                 f'  {NAME} --provider {server.provider} -m {server.models[0]} "your task"'
             )
+    for file in local_files(environ):
+        return (
+            f"{NO_MODEL_CHOSEN}, but there is a model file from {file.source}. Use it with:\n"
+            f'  {NAME} --provider local -m {file.name} "your task"'
+        )
     return (
         "No model available: no key is set and no local server offers a model. "
-        f"Do one of these:\n{ways_to_a_model()}"
+        f"Do one of these:\n{how_to_get_a_model()}"
     )
 
 
-def ways_to_a_model() -> str:
-    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:])
+def how_to_get_a_model() -> str:
+    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:5])
     return (
+        f"  {NAME} auth openrouter   (press Enter to sign in with your browser; needs no key)\n"
         f"  {NAME} auth anthropic   (asks for the key and stores it; or {', '.join(BY_KEY[1:])})\n"
-        f"  export ANTHROPIC_API_KEY=…   (or {others})\n"
+        f"  export ANTHROPIC_API_KEY=…   (or {others}, …)\n"
         f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
         f"  {NAME} demo   (needs no model)"
     )
 
 
-def is_known_to_reason(settings: Settings, choice: ModelChoice) -> bool:
-    from rookery.providers.registry import takes_budget
+def facts_about(settings: Settings, provider: str, model: str, base_url: str | None) -> ModelInfo:
+    """Facts from the settings, the last probe, the provider's list and `models.toml`."""
+    listed = listed_facts(provider, model, base_url)
+    return find_model(provider, model, settings.models.get(model, {}), listed)
 
-    info = find_model(choice.provider, choice.model, settings.models.get(choice.model, {}))
-    return bool(info.thinking) or (choice.provider == "anthropic" and takes_budget(info))
+
+def listed_facts(provider: str, model: str, base_url: str | None) -> Mapping[str, Any]:
+    """Facts about a model from the provider's list and the last probe, by the fields of
+    `ModelInfo`."""
+    places = find_places(os.environ)
+    if provider not in BASE_URLS:
+        return {}
+    url, facts = base_url or BASE_URLS[provider], {}
+    if places.model_lists.exists():
+        from rookery.providers.listing_cache import listed_facts as facts_in
+
+        facts = facts_in(places.model_lists, url, model)
+    if (provider in LOCAL or not is_known(provider, model)) and places.model_probes.exists():
+        from rookery.providers.listing_cache import address_of
+        from rookery.providers.probe_cache import probed_facts
+
+        facts = {**facts, **probed_facts(places.model_probes, address_of(url), model)}
+    return facts
+
+
+def assumption(settings: Settings, choice: ModelChoice) -> str:
+    """The note on a model that neither the settings, a list nor `models.toml` describe: what is
+    assumed. Empty for other models."""
+    if choice.provider not in BASE_URLS or is_known(choice.provider, choice.model):
+        return ""
+    if settings.models.get(choice.model):
+        return ""
+    if "window" in listed_facts(choice.provider, choice.model, choice.base_url):
+        return ""
+    info = find_model(choice.provider, choice.model, {})
+    price = ", unknown price" if info.input_price is None else ""
+    return (
+        f"Unknown model {info.id}: assuming a window of {info.window:,} tokens, "
+        f"{'images' if info.images else 'no images'}{price}. Describe it with: "
+        f"{NAME} models describe {quote(info.id)} window={info.window}"
+    )
+
+
+def _listed_names(provider: str, base_url: str | None) -> Sequence[str]:
+    """The models in the list that was fetched last."""
+    file = find_places(os.environ).model_lists
+    if not file.exists():
+        return ()
+    from rookery.providers.listing_cache import address_of, read_lists
+
+    known = read_lists(file).get(address_of(base_url or BASE_URLS[provider]))
+    return [model.id for model in known.models] if known else ()
+
+
+def supports_reasoning(settings: Settings, choice: ModelChoice) -> bool:
+    from rookery.providers.catalogue import takes_budget
+
+    info = facts_about(settings, choice.provider, choice.model, choice.base_url)
+    return bool(info.thinking) or (
+        choice.provider in ("anthropic", "bedrock") and takes_budget(info)
+    )

@@ -1,6 +1,6 @@
-"""A stored session that no process runs, opened to go back in it.
+"""A stored session that no process runs, opened to rewind it.
 
-Its journal is held while it is open, so no other process can resume it meanwhile.
+Its journal stays locked while it is open, so that no other process can resume it.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -15,23 +15,23 @@ from rookery.core.facts import Event, Fact, TaskOpened
 from rookery.core.settings import Settings
 from rookery.engine.engine import settled_before
 from rookery.engine.event_log import EventLog, recover
-from rookery.engine.ports.hooks import Governance
+from rookery.engine.ports.hooks import TaskGovernance
 from rookery.engine.ports.workspace import Restored
 from rookery.engine.undo import Undo
 from rookery.errors import StorageError
 from rookery.permissions.protected_changes import protected_paths
 from rookery.platform.user_folders import Places
-from rookery.storage.journal import events_of_dead_task
+from rookery.storage.journal import Journals
 from rookery.storage.sessions import TaskStore
 
 
-class Past(Struct, frozen=True):
-    """A session that nobody is running, and what it would take to go back in it."""
+class PastSession(Struct, frozen=True):
+    """A session that no process runs, and what is needed to rewind it."""
 
     task_id: str
     log: EventLog
     _undo: Undo
-    _governance: Governance
+    _governance: TaskGovernance
 
     @property
     def events(self) -> Sequence[Event]:
@@ -52,21 +52,23 @@ class Past(Struct, frozen=True):
     async def restore(self, to: int, *, overwrite: bool) -> None:
         await self._governance.begin()
         await self._undo.restore(to, overwrite=overwrite)
+        await self._governance.rules.end()
 
 
 @asynccontextmanager
-async def open_past(
+async def open_past_session(
     settings: Settings, places: Places, store: TaskStore, task_id: str, workspace: Path
-) -> AsyncIterator[Past]:
-    """The past of a session. Raises `StorageError` while another process runs it."""
-    from rookery.governance.oversight import PastGovernance
+) -> AsyncIterator[PastSession]:
+    """Open a session to rewind it. Raises `StorageError` while another process runs it."""
+    from rookery.governance.oversight import RewindGovernance
 
     checkpoints = open_checkpoints(settings, workspace, places)
     async with anyio.create_task_group() as group:
 
-        def stored(task_id: str) -> Past:
+        def open_session(task_id: str) -> PastSession:
             log = EventLog(store.open(task_id), SystemClock().now)
-            governance = PastGovernance(settings, workspace, places, task_id, log)
+            journals = Journals(store.folder)
+            governance = RewindGovernance(settings, workspace, places, task_id, log, journals)
             undo = Undo(
                 log,
                 lambda: checkpoints,
@@ -74,23 +76,23 @@ async def open_past(
                 start_soon=group.start_soon,
                 governance=governance,
             )
-            return Past(task_id, log, undo, governance)
+            return PastSession(task_id, log, undo, governance)
 
-        past = stored(task_id)
+        past = open_session(task_id)
         try:
-            await recover(past, lambda child: stored(child) if store.exists(child) else None)
+            await recover(past, lambda child: open_session(child) if store.exists(child) else None)
             yield past
         finally:
             past.log.close()
 
 
-def record_rest(places: Places, store: TaskStore, task_id: str) -> None:
-    """Before a session is deleted: put on record what a crash cut off in it, which only its
-    journal tells. Raises `StorageError` if that is not possible."""
+def record_unfinished(places: Places, store: TaskStore, task_id: str) -> None:
+    """Record in the ledger what a crash interrupted in a session, before the session is deleted:
+    only its journal knows it. Raises `StorageError` if that is not possible."""
     try:
         opened = next(store.read(task_id), None)
     except StorageError:
-        return  # nothing in it can be read, and it may be deleted for that
+        return  # unreadable, which may be why it is deleted
     if opened is None or not isinstance(opened.fact, TaskOpened) or not opened.fact.workspace:
         return
     from rookery.governance.layout import find_layout
@@ -103,15 +105,15 @@ def record_rest(places: Places, store: TaskStore, task_id: str) -> None:
             return
         recording = open_project(Settings(), layout, places).recording
     except (OSError, StorageError):
-        return  # a link, say; a later ledger records that the calls are unknown
+        return  # such as a symlink; a later ledger records the calls as unknown
     if recording.is_open(task_id):
-        recording.recover(layout.root, lambda each: events_of_dead_task(store.folder(each)))
+        recording.recover(layout.root, Journals(store.folder))
         recording.close()
 
 
 def drop_files(places: Places, store: TaskStore, gone: Collection[str]) -> str:
-    """Drop what checkpoints hold only for the deleted sessions `gone`, and copies of
-    repositories; a sentence if that was not possible."""
+    """Delete checkpoint data that only the deleted sessions `gone` needed, and copies of
+    repositories. Return a sentence if that was not possible."""
     from rookery.checkpoints.checkpoint_snapshot import drop_unneeded
     from rookery.checkpoints.git_copies import drop_copies
 

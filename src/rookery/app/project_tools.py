@@ -1,7 +1,8 @@
-"""Tools that users and projects define as TOML files (`tools/<name>.toml`), and who agreed to them.
+"""Custom tools that users and projects define as TOML files (`tools/<name>.toml`), and their
+approval.
 
-A user's own tool is the user's word. A project's tool counts only as a person agreed to it: the
-bytes of its file, and of every file in the workspace that its program line names or loads.
+The user's own tools need no approval. A project's tool runs only as the user approved it: the
+content of its file, and of every file in the workspace that its command names or loads.
 """
 
 import json
@@ -34,8 +35,8 @@ from rookery.tools.custom.custom_tool import (
     Agreement,
     CustomTool,
     CustomToolGuard,
+    OwnToolAgreement,
     ToolDefinition,
-    UsersWord,
     tool_definition,
 )
 from rookery.workspace.boundaries import Boundaries
@@ -46,11 +47,11 @@ _ENDING = ".toml"
 
 
 class FoundTool(Struct, frozen=True):
-    """`called` is its file for people, `digest` that of its content. `words` are its program line
-    as it is run in the workspace."""
+    """A custom tool. `label` is the display name of its file, `digest` the hash of its content,
+    `words` the command as it is run in the workspace."""
 
     definition: ToolDefinition
-    called: str
+    label: str
     path: Path
     digest: str
     words: tuple[str, ...]
@@ -58,14 +59,14 @@ class FoundTool(Struct, frozen=True):
 
 
 class FoundTools(Struct, frozen=True):
-    """By name, each name once, and what was wrong, for the user."""
+    """Custom tools, each name once, and problems to show to the user."""
 
     tools: tuple[FoundTool, ...] = ()
     problems: tuple[str, ...] = ()
 
 
 def find_tools(config: Path, home: Path, boundaries: Boundaries, *, trusted: bool) -> FoundTools:
-    """The user's tools; also those of the project if its folder is trusted."""
+    """Find the user's tools, and the project's if its folder is trusted."""
     scan = ConfigScan()
     project = projects_folder(boundaries)
     of_project = [project.below(name) for name in PROJECT_FOLDERS] if trusted else []
@@ -74,18 +75,18 @@ def find_tools(config: Path, home: Path, boundaries: Boundaries, *, trusted: boo
         for tool in _tools_in(folder, boundaries.root, scan):
             name = tool.definition.name
             if name in found:
-                scan.complain(f"{tool.called} is not used: {found[name].called} has that name.")
+                scan.report(f"{tool.label} is not used: {found[name].label} has that name.")
             found.setdefault(name, tool)
     tools = tuple(tool for _, tool in sorted(found.items()))
     return FoundTools(tools, tuple(scan.problems))
 
 
 def fingerprint(tool: FoundTool, root: Path) -> str:
-    """Of all that a person agrees to. Raises `ToolError` if the tool is no longer as it was
-    read."""
+    """Hash everything that an approval covers. Raises `ToolError` if the tool's file changed
+    since it was read."""
     if file_digest(tool.path) != tool.digest:
         raise ToolError(
-            f"{tool.called} changed after this run had read it, so the tool was not "
+            f"{tool.label} changed after this run had read it, so the tool was not "
             "run. Start again to use the new version."
         )
     whole = json.dumps([tool.digest, tool.words, sorted({*_named_files(tool, root)})])
@@ -93,7 +94,7 @@ def fingerprint(tool: FoundTool, root: Path) -> str:
 
 
 def why_not_covered(tool: FoundTool, root: Path) -> str:
-    """Why no approval can cover what the tool runs, in a sentence; empty if one can."""
+    """Return why no approval can cover what the tool runs; empty if one can."""
     unknown = loaded_by(tool.words, os.path.realpath(root)).unknown
     if not unknown:
         return ""
@@ -114,31 +115,31 @@ def _tool(folder: ConfigFolder, file: FoundFile, root: Path, scan: ConfigScan) -
     problems = len(scan.problems)
     digest = file_digest(Path(file.path))
     text = folder.text(file.path, scan)
-    called = folder.called(file.path)
+    label = folder.label(file.path)
     try:
         if scan.problems[problems:]:
             raise ValueError("it could not be read completely")
         definition = tool_definition(file.name.removesuffix(_ENDING), text)
     except ValueError as error:
-        scan.complain(f"The tool {called} is skipped: {error}.")
+        scan.report(f"The tool {label} is skipped: {error}.")
         return None
     of_project = folder.origin == "project"
-    words = tuple(_word(word, Path(file.path), root, of_project) for word in definition.command)
-    return FoundTool(definition, called, Path(file.path), digest, words, of_project)
+    words = tuple(_resolve(word, Path(file.path), root, of_project) for word in definition.command)
+    return FoundTool(definition, label, Path(file.path), digest, words, of_project)
 
 
-def _word(word: str, file: Path, root: Path, of_project: bool) -> str:
-    """A file beside a project's definition is meant by its name. The folder of the user's own
-    definitions is hidden from commands, so nothing in it can be meant."""
+def _resolve(word: str, file: Path, root: Path, of_project: bool) -> str:
+    """Resolve a word of the command: a project's tool may name a file beside its definition. The
+    folder of the user's definitions is hidden from commands, so its files cannot be used."""
     if not of_project:
         return os.path.expanduser(word)
     beside = file.parent / word
-    is_meant = not os.path.isabs(word) and os.path.isfile(beside)
-    return os.path.relpath(beside, root) if is_meant else word
+    is_beside = not os.path.isabs(word) and os.path.isfile(beside)
+    return os.path.relpath(beside, root) if is_beside else word
 
 
 def _named_files(tool: FoundTool, root: Path) -> Iterator[tuple[str, str, str]]:
-    """Every file in the workspace that the line may name, where it leads, and its content."""
+    """Yield every workspace file that the command names or loads: path, target, hash."""
     for top in {str(root), os.path.realpath(root)}:
         loaded = loaded_by(tool.words, top).paths
         files = (file for path in loaded for file in files_in(path, top) or ())
@@ -149,7 +150,7 @@ def _named_files(tool: FoundTool, root: Path) -> Iterator[tuple[str, str, str]]:
 
 
 class OfferedTools(Struct, frozen=True):
-    """`problems` are sentences for the user, about tools that are not offered."""
+    """The tools to offer. `problems` says which tools are not offered and why."""
 
     tools: dict[str, Tool[Any]]
     guard: Hook
@@ -157,7 +158,7 @@ class OfferedTools(Struct, frozen=True):
 
 
 class ProjectAgreement:
-    """What a person has agreed to of one tool of the project."""
+    """The user's approval of one tool of the project."""
 
     def __init__(self, tool: FoundTool, root: Path, agreements: ToolAgreements) -> None:
         self._tool = tool
@@ -169,11 +170,11 @@ class ProjectAgreement:
         return why_not_covered(self._tool, self._root)
 
     def missing(self, fingerprint: str) -> str:
-        return self._agreements.missing(self._tool.called, fingerprint)
+        return self._agreements.missing(self._tool.label, fingerprint)
 
     def agree(self, fingerprint: str) -> None:
         try:
-            self._agreements.agree({self._tool.called: fingerprint})
+            self._agreements.agree({self._tool.label: fingerprint})
         except StorageError as error:
             raise ToolError(f"The tool was not run: {error}") from error
 
@@ -181,14 +182,14 @@ class ProjectAgreement:
 def open_custom_tools(
     places: Places, boundaries: Boundaries, *, trusted: bool, attended: bool
 ) -> OfferedTools:
-    """Where nobody can be asked, only the tools that need no question."""
+    """Open the custom tools. If no user can be asked, only those that need no question."""
     root = Path(boundaries.root)
     agreements = ToolAgreements(places.tools_agreed, root)
     found = find_tools(places.config, Path.home(), boundaries, trusted=trusted)
     tools: dict[str, Tool[Any]] = {}
     problems = list(found.problems)
     for tool in found.tools:
-        agreement: Agreement = UsersWord()
+        agreement: Agreement = OwnToolAgreement()
         if tool.of_project:
             agreement = ProjectAgreement(tool, root, agreements)
         if not attended and (why_not := _why_not_offered(agreement)):
@@ -200,7 +201,7 @@ def open_custom_tools(
 
 
 def _why_not_offered(agreement: Agreement) -> str:
-    """Why the tool cannot run unless a person is asked; empty if it can."""
+    """Return why the tool cannot run without asking; empty if it can."""
     if uncovered := agreement.uncovered():
         return uncovered
     try:
@@ -211,26 +212,25 @@ def _why_not_offered(agreement: Agreement) -> str:
 
 
 def agree_to_servers(root: Path, *, only_new: bool = False) -> None:
-    """Trust is for the MCP servers that the folder defines now, not for those of later. Where that
-    cannot be kept, each is asked about when it is started. `only_new` leaves out those that were
-    defined otherwise before."""
-    from rookery.mcp.presence import PROJECT_FILES
+    """Approve the MCP servers that the folder defines now; later changes are asked about again.
+    If the approval cannot be stored, each server is asked about when it starts. `only_new` skips
+    servers whose definition changed."""
+    from rookery.platform.user_folders import PROJECT_MCP_FILES
 
-    if not any(os.path.lexists(root / name) for name in PROJECT_FILES):
+    if not any(os.path.lexists(root / name) for name in PROJECT_MCP_FILES):
         return
     from rookery.mcp.agreements import agree_to_project
-    from rookery.providers.registry import KEY_VARIABLES
+    from rookery.providers.registry import PRIVATE_VARIABLES
 
-    keys = set(KEY_VARIABLES.values())
-    environ = {name: text for name, text in os.environ.items() if name not in keys}
+    environ = {name: text for name, text in os.environ.items() if name not in PRIVATE_VARIABLES}
     with suppress(ToolError):
         agree_to_project(find_places(os.environ).mcp_file, root, environ, only_new=only_new)
 
 
 def agree_to_tools(folder: Path, *, first_only: bool = False) -> tuple[str, ...]:
-    """Trust is for the tools that the folder defines now, not for those of later. What was new, a
-    line each. `first_only` agrees only in a folder whose tools nobody agreed to before. Raises
-    `StorageError` and `ToolError`."""
+    """Approve the tools that the folder defines now; later changes are asked about again. Return
+    a line for each new one. `first_only` does nothing in a folder whose tools were reviewed
+    before. Raises `StorageError` and `ToolError`."""
     from rookery.core.limits import Limits
     from rookery.workspace.files import WorkspaceFiles
 
@@ -239,15 +239,15 @@ def agree_to_tools(folder: Path, *, first_only: bool = False) -> tuple[str, ...]
     boundaries = files.boundaries
     root = Path(boundaries.root)
     agreements = ToolAgreements(places.tools_agreed, root)
-    if first_only and agreements.were_looked_at:
+    if first_only and agreements.were_reviewed:
         return ()
     found = find_tools(places.config, Path.home(), boundaries, trusted=True)
     now = {tool: fingerprint(tool, root) for tool in found.tools if tool.of_project}
     if first_only and not now:
-        return ()  # most folders have no tools, and a run should write no more than it must
-    new = [tool for tool, print_ in now.items() if agreements.missing(tool.called, print_)]
-    agreements.agree({tool.called: print_ for tool, print_ in now.items()})
+        return ()  # do not write the file for folders without tools
+    new = [tool for tool, digest in now.items() if agreements.missing(tool.label, digest)]
+    agreements.agree({tool.label: digest for tool, digest in now.items()})
     return tuple(
-        why_not_covered(each, root) or f"Approved the tool {each.called}: {' '.join(each.words)}"
+        why_not_covered(each, root) or f"Approved the tool {each.label}: {' '.join(each.words)}"
         for each in new
     )

@@ -1,16 +1,16 @@
-"""Makes the tasks of a host: part of the composition root. The order of the hooks is the order in
-which they are asked.
-"""
+"""Creates the tasks of a host: part of the composition root. Hooks run in the order listed."""
 
+import os
 import random
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import cache, partial
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from rookery.app.briefing import situation
+from rookery.app.briefing import details_source
 from rookery.core.asks import Ruling, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Effect, Noted
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 class CommandHooks:
-    """The hooks about commands and web pages, made with the first of them."""
+    """The hooks for commands and web pages, created with the first of them."""
 
     def __init__(self, make: "Callable[[], TaskCommands]") -> None:
         self._make = make
         self._made: TaskCommands | None = None
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        return joined([await hook.before(call, action) for hook in self._asked(action)])
+        return joined([await hook.before(call, action) for hook in self._hooks_for(action)])
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        for hook in self._asked(action):
+        for hook in self._hooks_for(action):
             await hook.after(call, action, outcome)
 
     async def settle(self) -> None:
         if self._made:
             await self._made.watch.settle()
 
-    def _asked(self, action: Action) -> Sequence[Hook]:
+    def _hooks_for(self, action: Action) -> Sequence[Hook]:
         if not (action.command or action.external):
             return ()
         self._made = self._made or self._make()
@@ -57,7 +57,7 @@ class CommandHooks:
 
 
 def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -> Task:
-    def tell_user(text: str) -> None:
+    def notify_user(text: str) -> None:
         log.append(Noted(text=text))
 
     def automatic() -> bool:
@@ -66,6 +66,9 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
 
     def browsed() -> Collection[str]:
         return browser.allowed if browser else ()
+
+    def intent_now() -> Awaitable[str]:
+        return governance.rules.now()
 
     def task_commands() -> "TaskCommands":
         from rookery.app.command_parts import TaskCommands
@@ -76,23 +79,31 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     now = parts.clock.now
     commands = CommandHooks(task_commands)
     browser = parts.browsers.new()
-    governance = parts.oversight.of(task_id, log)
-    guard = StaleGuard(lambda: log.events, files.known_text, tolerates=governance.tolerates_stale)
+    governance = parts.oversight.for_task(task_id, log)
+    guard = StaleGuard(
+        lambda: log.events,
+        files.known_text,
+        tolerates=lambda *call: governance.rules.tolerates_stale(*call),
+    )
     rules = AllowRules(parts.places.rules_file, parts.workspace, place=files.place, now=now)
     deps = TaskDeps(
         tools=parts.tools | ({browser.name: browser} if browser else {}),
-        equip=partial(briefing.equip, tell_user, governance.tools),
+        equip=partial(briefing.equip, notify_user, lambda: governance.rules.tools()),
+        fall_back=parts.models.fall_back,
         sees_images=briefing.sees_images,
-        now=situation(briefing, files, guard.known, now, governance.now, parts.finder.overview),
+        details=details_source(
+            briefing, files, guard.known, now, intent_now, parts.finder.overview
+        ),
+        cache_key=sha256(os.fsencode(parts.workspace)).hexdigest()[:32],
         gather=briefing.gatherer(log, extra.server_prompt),
-        resolve_alias=extra.meant,
+        resolve_alias=extra.resolve_alias,
         outline=extra.outline,
         barred=briefing.barred,
         hooks=[
-            *_limits(parts, log, automatic),
+            *_limit_hooks(parts, log, automatic),
             guard,
             commands,
-            *_approvals(parts, rules, browser, automatic),
+            *_approval_hooks(parts, rules, browser, automatic),
         ],
         governance=governance,
         rules=rules,
@@ -106,7 +117,7 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
         artifacts=TaskArtifacts(parts.store.folder(task_id)),
         settle=commands.settle,
         on_task_closed=browser.end if browser else anyio.lowlevel.checkpoint,
-        command_list=parts.running.of(task_id, parts.workspace),
+        command_list=cache(lambda: parts.running.of(task_id, parts.workspace)),
         clock=parts.clock,
         new_id=lambda: uuid.uuid4().hex,
         jitter=lambda most: random.uniform(0, most),
@@ -118,8 +129,8 @@ def make_task(parts: "HostParts", task_id: str, log: EventLog, attend: Attend) -
     return Task(task_id, log, deps, attend)
 
 
-def _limits(parts: "HostParts", log: EventLog, automatic: Callable[[], bool]) -> list[Hook]:
-    """What the folder, the flags and the mode allow."""
+def _limit_hooks(parts: "HostParts", log: EventLog, automatic: Callable[[], bool]) -> list[Hook]:
+    """Return the hooks that enforce trust, the flags and the mode."""
     consent, briefing = parts.consent, parts.briefing
     return [
         TrustGate(trusted=consent.trusted, acts_anyway=consent.acts_anyway),
@@ -140,13 +151,13 @@ def _limits(parts: "HostParts", log: EventLog, automatic: Callable[[], bool]) ->
     ]
 
 
-def _approvals(
+def _approval_hooks(
     parts: "HostParts",
     rules: AllowRules,
     browser: "BrowserAction | None",
     automatic: Callable[[], bool],
 ) -> list[Hook]:
-    """What must be approved: changes, and what extra tools do."""
+    """Return the hooks that ask for approval of changes and of extra tools."""
     settings = parts.settings
     pages = [parts.browsers.known_origins(browser)] if browser else []
     return [

@@ -1,8 +1,8 @@
-"""The browser tool, the browser it uses, and the hook that spares repeated questions about it.
+"""The browser tool, and the hook that avoids repeated questions about allowed pages.
 
-`BrowserAction` uses one page of a real browser, which is never downloaded. `KnownOrigins` allows
-further steps on a page of this machine that was allowed once; on other pages whatever the model
-composes is asked about. Both are loaded at every start, so nothing heavy is imported here.
+`BrowserAction` drives one page of an installed browser. `KnownOrigins` allows further steps on a
+local page that was allowed once; on other pages, text and addresses written by the model always
+ask. Both are loaded at every start, so nothing heavy may be imported at module level.
 """
 
 import os
@@ -17,7 +17,6 @@ import msgspec
 
 from rookery.core.asks import AskKind, Ruling, allow
 from rookery.core.blocks import Sight, ToolCall, picture
-from rookery.core.hosts import WebAddress, web_address
 from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
@@ -25,6 +24,7 @@ from rookery.errors import BadArguments, Denied, ToolError
 
 if TYPE_CHECKING:
     from rookery.browser.watched_page import PageView, Spot
+    from rookery.core.hosts import WebAddress
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _MAC = (
@@ -42,12 +42,12 @@ NO_BROWSER = (
 
 
 def find_browser(chosen: str, search: str) -> str:
-    """The program by its whole path: the `chosen` one, or one of those in the folders of
-    `search`. Raises `ToolError` if the extra or the browser is missing."""
+    """Return the absolute path of the browser: `chosen`, or the first one found in `search`, a
+    PATH string. Raises `ToolError` if playwright or the browser is missing."""
     if find_spec("playwright") is None:
         raise ToolError(NO_EXTRA)
     if chosen:
-        return _insist(os.path.expanduser(chosen))
+        return _check_program(os.path.expanduser(chosen))
     folders = [folder for folder in search.split(os.pathsep) if os.path.isabs(folder)]
     found = (shutil.which(name, path=os.pathsep.join(folders)) for name in PROGRAMS)
     program = next(filter(None, found), None) or next(filter(os.path.exists, _MAC), None)
@@ -56,7 +56,7 @@ def find_browser(chosen: str, search: str) -> str:
     return program
 
 
-def _insist(program: str) -> str:
+def _check_program(program: str) -> str:
     if os.path.isabs(program) and os.path.isfile(program) and os.access(program, os.X_OK):
         return program
     raise ToolError(
@@ -72,7 +72,7 @@ _KEYS = frozenset(
         *(f"F{number}" for number in range(1, 13)),
     )
 )
-"""Keys that write nothing. All others are letters of a word that may be typed key by key."""
+"""Keys that type no text. Other keys ask, because they could spell out a text key by key."""
 
 LONGEST_TEXT = 20_000
 LONGEST_KEY = 40
@@ -82,9 +82,8 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class KnownOrigins:
-    """A hook. Pages of this machine that were allowed once may be used freely, in the same task.
-    On pages from elsewhere whatever the model composes, addresses and texts, is asked about
-    every time."""
+    """Hook that allows further steps on local pages allowed earlier in the task. On remote
+    pages, addresses and text written by the model ask every time."""
 
     def __init__(self, allowed: Callable[[], Collection[str]]) -> None:
         self._allowed = allowed
@@ -93,7 +92,9 @@ class KnownOrigins:
         kind, _, origin = action.external.partition(" ")
         if kind != "browser" or origin not in self._allowed():
             return Ruling()
-        harmless = _is_wordless(action.payload) or web_address(origin).is_loopback
+        from rookery.core.hosts import web_address
+
+        harmless = _sends_no_text(action.payload) or web_address(origin).is_loopback
         return allow() if harmless else Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
@@ -101,11 +102,11 @@ class KnownOrigins:
 
 
 class Browser(Protocol):
-    """The browser of a task. All of these raise `ToolError`."""
+    """The browser of a task. All methods raise `ToolError`."""
 
     @property
     def allowed(self) -> Collection[str]:
-        """The origins that were opened because somebody allowed it."""
+        """Origins the user allowed to open."""
         ...
 
     @property
@@ -113,12 +114,12 @@ class Browser(Protocol):
 
     @property
     def origin(self) -> str:
-        """Of the page that is open."""
+        """Origin of the open page."""
         ...
 
-    def refusal(self, address: WebAddress) -> str: ...
-    async def launch(self, address: WebAddress) -> None: ...
-    async def navigate(self, address: WebAddress) -> None: ...
+    def refusal(self, address: "WebAddress") -> str: ...
+    async def launch(self, address: "WebAddress") -> None: ...
+    async def navigate(self, address: "WebAddress") -> None: ...
     async def click(self, spot: "Spot") -> None: ...
     async def type(self, text: str, spot: "Spot | None") -> None: ...
     async def press(self, key: str) -> None: ...
@@ -155,7 +156,6 @@ class BrowserAction:
     traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser")
 
     def __init__(self, open_session: Callable[[], Browser]) -> None:
-        """Nothing is opened before the first call."""
         self._open_session = open_session
         self._opened: Browser | None = None
 
@@ -164,18 +164,18 @@ class BrowserAction:
         return self._opened.allowed if self._opened else ()
 
     async def end(self) -> None:
-        """To be awaited at the end of the task."""
+        """Close the browser. Await this at the end of the task."""
         if self._opened:
             await self._opened.close()
 
     async def prepare(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
         match args.action:
             case "launch" | "navigate":
-                return self._opening(args, ctx)
+                return self._open_action(args, ctx)
             case "click" | "type" | "press":
-                return self._using(args, ctx)
+                return self._use_action(args, ctx)
             case _:
-                return self._looking(args, ctx)
+                return self._view_action(args, ctx)
 
     @property
     def _session(self) -> Browser:
@@ -183,15 +183,15 @@ class BrowserAction:
             self._opened = self._open_session()
         return self._opened
 
-    def _opening(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+    def _open_action(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
         session, address = self._session, _address(args)
         if reason := session.refusal(address):
             raise ToolError(f"{address.origin} was not opened. {reason}")
         launching = args.action == "launch"
         if not launching:
-            _ = session.origin  # tells if there is no browser
+            _ = session.origin  # raises if there is no browser
         step = partial(session.launch if launching else session.navigate, address)
-        return self._external(
+        return self._external_action(
             args,
             ctx,
             title=f"{'Launch a browser at' if launching else 'Browse to'} {address.origin}",
@@ -200,28 +200,28 @@ class BrowserAction:
             step=step,
         )
 
-    def _using(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+    def _use_action(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
         session = self._session
         origin = session.origin
         if not origin:
             raise ToolError("No page is open. Use navigate with a url first.")
-        title, notes, step = _planned(args, session)
+        title, notes, step = _plan_step(args, session)
 
-        async def unless_moved() -> None:
+        async def step_unless_moved() -> None:
             if session.origin != origin:
                 raise ToolError(f"Nothing was done: the page has left {origin}.")
             await step()
 
-        return self._external(
+        return self._external_action(
             args,
             ctx,
             title=f"{title} on {origin}",
             origin=origin,
             notes=notes,
-            step=unless_moved,
+            step=step_unless_moved,
         )
 
-    def _external(
+    def _external_action(
         self,
         args: BrowserActionArgs,
         ctx: ToolContext,
@@ -248,7 +248,7 @@ class BrowserAction:
         )
         return action
 
-    def _looking(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
+    def _view_action(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
         session = self._session
 
         async def perform(permit: Permit) -> Outcome:
@@ -265,18 +265,18 @@ class BrowserAction:
         return Action(title=title, perform=perform, payload=_payload(args))
 
     async def _outcome(self, ctx: ToolContext) -> Outcome:
-        from rookery.browser.watched_page import described
+        from rookery.browser.watched_page import view_text
 
         view = await self._session.view(pictured=ctx.sees_images)
         sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes)
         shown = picture(view.picture, sight) if view.picture else None
         images = (shown.image,) if shown and shown.image else ()
         unseen = f"\n{shown.words}" if shown and not shown.image else ""
-        return Outcome(text=described(view) + unseen, images=images)
+        return Outcome(text=view_text(view) + unseen, images=images)
 
 
-def _is_wordless(payload: Mapping[str, Any]) -> bool:
-    """Whether it carries none of the model's own words out of the house."""
+def _sends_no_text(payload: Mapping[str, Any]) -> bool:
+    """Whether the action sends no text or address written by the model."""
     match payload:
         case {"action": "click"}:
             return True
@@ -286,8 +286,8 @@ def _is_wordless(payload: Mapping[str, Any]) -> bool:
             return False
 
 
-def _planned(args: BrowserActionArgs, session: Browser) -> tuple[str, list[str], Step]:
-    """What is done to a page: its title, what is to be known of it, and the step itself."""
+def _plan_step(args: BrowserActionArgs, session: Browser) -> tuple[str, list[str], Step]:
+    """Return the title, the notes and the step for a click, a text or a key press."""
     spot = _spot(args)
     where = [f"where: {_name(spot)}"] if spot is not None else []
     if args.action == "click":
@@ -304,7 +304,9 @@ def _planned(args: BrowserActionArgs, session: Browser) -> tuple[str, list[str],
     return "Type", [f"text: {text}", *where], partial(session.type, text, spot)
 
 
-def _address(args: BrowserActionArgs) -> WebAddress:
+def _address(args: BrowserActionArgs) -> "WebAddress":
+    from rookery.core.hosts import web_address
+
     if not args.url:
         raise BadArguments(f"{args.action} needs a url.")
     try:
@@ -331,4 +333,4 @@ def _name(spot: "Spot") -> str:
 
 def _payload(args: BrowserActionArgs) -> dict[str, str]:
     given = msgspec.to_builtins(args)
-    return {"tool": "browserAction", **{name: said for name, said in given.items() if said}}
+    return {"tool": "browserAction", **{name: value for name, value in given.items() if value}}

@@ -1,7 +1,7 @@
-"""The browser of one task: opened when it is first wanted, and ended with the task.
+"""The browser of one task: started on first use, ended with the task.
 
-One task of its own owns the process, from start to end, and shares a `Life` with everybody else.
-They wait until it has settled, and act on its page. Nothing here waits without a limit.
+One background task owns the process from start to end. It shares a `BrowserLife` with the callers,
+who wait until `BrowserLife.settled` and then act on its page. Every wait here has a time limit.
 """
 
 import os
@@ -16,13 +16,13 @@ from msgspec import Struct
 from rookery.browser.browser_action import find_browser
 from rookery.browser.reach import BrowserReach, Find
 from rookery.browser.running_browser import (
-    Force,
+    BrowserKiller,
     RunningBrowser,
     is_root,
     load_playwright,
     running_browser,
 )
-from rookery.browser.watched_page import FROZEN, WAY_OUT, PagePoint, PageView, Spot, told, view_of
+from rookery.browser.watched_page import FROZEN, REOPEN, PagePoint, PageView, Spot, escaped, view_of
 from rookery.core.hosts import HostPort, WebAddress, origin_of
 from rookery.errors import ToolError
 
@@ -31,64 +31,63 @@ if TYPE_CHECKING:
 
 CLOSE_SECONDS = 4.0
 FORCED_SECONDS = 2.0
-"""How long the end of a browser is waited for: first of one that is asked, then of one that is
-forced."""
+"""Seconds to wait for the browser to exit: first after asking it to, then after killing it."""
 
 NOT_OPEN = "No browser is open. Use launch with a url first."
 ENDED = f"The browser has ended. {NOT_OPEN}"
 STILL_LOADING = "The page is still loading."
-ANEW = "The browser was restarted for this page: data of earlier pages is gone."
+RESTARTED = "The browser was restarted for this page: data of earlier pages is gone."
 AS_ROOT = "Chromium runs as root here, which works only without its own sandbox."
 LONGEST_ERROR = 300
-KEYED = 200
-"""Characters up to which a text is typed key by key; more is put in at once."""
+LONGEST_KEYED = 200
+"""Characters up to which text is typed key by key; longer text is inserted at once."""
 _NOT_COMMITTED = "net::ERR_ABORTED"
-"""A page that was not opened because it was refused or is a download: that is told otherwise."""
+"""Playwright's error for a navigation that was refused or became a download, which a note says."""
 _IS_CLOSED = "has been closed"
-"""What playwright says of a browser that is no more."""
+"""Part of playwright's error message for a browser that has exited."""
 
 StartSoon: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
-"""Begins work that nobody waits for. It is given nothing but the work."""
+"""Starts a background task."""
 
 
-class Life:
-    """One browser from the wish for it to its end."""
+class BrowserLife:
+    """One browser process, from the request to start it to its exit."""
 
     def __init__(self, reach: BrowserReach) -> None:
         self.reach = reach
         self.browser: RunningBrowser | None = None
         self.failure = ""
-        self.force = Force()
+        self.killer = BrowserKiller()
         self.settled = anyio.Event()
-        self.over = anyio.Event()
-        """It is to end, or has."""
+        self.stopping = anyio.Event()
+        """Set when the browser must exit or has exited."""
         self.gone = anyio.Event()
         self._used = anyio.current_time()
 
-    def used(self) -> None:
+    def touch(self) -> None:
         self._used = anyio.current_time()
 
     async def end(self) -> None:
-        """Within a few seconds, because whole tasks wait for it."""
-        self.over.set()
+        """End the browser within `CLOSE_SECONDS + FORCED_SECONDS`; the task waits for it."""
+        self.stopping.set()
         with anyio.move_on_after(CLOSE_SECONDS):
             await self.gone.wait()
             return
-        self.force.use()
+        self.killer.kill()
         with anyio.move_on_after(FORCED_SECONDS):
             await self.gone.wait()
 
-    async def last(self, idle: float) -> None:
-        """Until it is over, or nobody has used it for so long."""
-        while not self.over.is_set() and (left := self._used + idle - anyio.current_time()) > 0:
+    async def wait_for_end(self, idle: float) -> None:
+        """Wait until `stopping` is set or the browser was unused for `idle` seconds."""
+        while not self.stopping.is_set() and (left := self._used + idle - anyio.current_time()) > 0:
             with anyio.move_on_after(left):
-                await self.over.wait()
-        self.over.set()
+                await self.stopping.wait()
+        self.stopping.set()
 
 
 class BrowserTimeouts(Struct, frozen=True, kw_only=True):
-    """How long is waited, in seconds. What a click leads to begins within `settle`; a browser
-    that nobody uses for `idle` is ended."""
+    """Time limits in seconds. Loading caused by a click starts within `settle`; a browser unused
+    for `idle` is ended."""
 
     navigation: float = 15.0
     action: float = 5.0
@@ -97,9 +96,12 @@ class BrowserTimeouts(Struct, frozen=True, kw_only=True):
 
 
 class BrowserSession:
-    """`start_soon` is of a group that lives as long as the task; `path` is the browser to use,
-    and without `network` only pages of this machine are opened. `find` tells where names lead, and
-    `knows` which hosts pages of this machine reach; without it that is all of them."""
+    """Starts the browser on demand and acts on its page.
+
+    `start_soon` belongs to a task group that lives as long as the task. `path` is the browser to
+    use. Without `network` only local pages open. `find` resolves host names. `knows` says which
+    hosts local pages may reach; without it, all of them.
+    """
 
     def __init__(
         self,
@@ -107,45 +109,45 @@ class BrowserSession:
         *,
         path: str = "",
         network: bool = True,
-        patience: BrowserTimeouts | None = None,
+        timeouts: BrowserTimeouts | None = None,
         find: Find | None = None,
         knows: Callable[[HostPort], bool] | None = None,
     ) -> None:
         self.allowed: set[str] = set()
-        """The origins that were opened in this task because somebody allowed it."""
+        """Origins the user allowed to open in this task."""
         self._start_soon = start_soon
         self._path = path
-        self.patience = patience or BrowserTimeouts()
+        self.timeouts = timeouts or BrowserTimeouts()
         self._network = network
         self._find = find
         self._knows = knows
-        self._life: Life | None = None
+        self._life: BrowserLife | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What whoever is asked about a browser should know."""
+        """Warnings to show with the question whether to start a browser."""
         return (AS_ROOT,) if is_root() else ()
 
     @property
     def running(self) -> RunningBrowser:
-        """Raises `ToolError` if there is none."""
+        """The running browser. Raises `ToolError` if there is none."""
         if self._life is None:
             raise ToolError(NOT_OPEN)
-        if self._life.browser is None or self._life.over.is_set():
+        if self._life.browser is None or self._life.stopping.is_set():
             raise ToolError(self._life.failure or ENDED)
         return self._life.browser
 
     @property
     def origin(self) -> str:
-        """Of the page that is open; nothing if none could be."""
+        """Origin of the open page; empty if no page is open."""
         return origin_of(self.running.page.page.url)
 
     def refusal(self, address: WebAddress) -> str:
-        """Why an address is never opened; nothing if it may be."""
+        """Why the address can never be opened; empty if it can."""
         return self._reach(address).refusal(address.host)
 
     def _reach(self, address: WebAddress) -> BrowserReach:
-        """Of a browser that opens such a page."""
+        """Reach of a browser started for this address."""
         return BrowserReach(
             network=self._network,
             local=address.is_loopback,
@@ -155,127 +157,127 @@ class BrowserSession:
         )
 
     async def launch(self, address: WebAddress) -> None:
-        """Begin anew with an empty profile, and open a page."""
+        """Start a browser with an empty profile and open the page."""
         await self.close()
-        life = Life(self._reach(address))
-        self._start_soon(partial(self._own, life))
+        life = BrowserLife(self._reach(address))
+        self._start_soon(partial(self._run, life))
         self._life = life
         await life.settled.wait()
         await self._open(address)
 
     async def navigate(self, address: WebAddress) -> None:
-        """Open a page. Whoever calls this was allowed to. What is open reaches this machine, or
-        it does not: for the other kind of page there must be another browser."""
+        """Open a page. The caller has checked that it is allowed. A browser shows either local
+        or remote pages, so switching between them starts a new one."""
         if self.running.reach.local == address.is_loopback:
             await self._open(address)
         else:
             await self.launch(address)
-            self.running.heard.note(ANEW)
+            self.running.events.note(RESTARTED)
 
     async def _open(self, address: WebAddress) -> None:
-        await self._insist_on_a_page()
+        await self._ensure_page()
         self.allowed.add(address.origin)
-        limit = self.patience.navigation
+        limit = self.timeouts.navigation
         began = anyio.current_time()
-        async with self._acting(limit + self.patience.action) as page:
+        async with self._page_for_action(limit + self.timeouts.action) as page:
             await self._go(page, address, limit)
             await self._settle(page, limit - (anyio.current_time() - began))
 
     async def click(self, spot: Spot) -> None:
-        async with self._acting() as page:
+        async with self._page_for_action() as page:
             await self._click(page, spot)
             await self._settle(page)
 
     async def type(self, text: str, spot: Spot | None) -> None:
-        """Put text where a click leads, or where the focus is."""
-        async with self._acting() as page:
+        """Type text at `spot`, or at the focus."""
+        async with self._page_for_action() as page:
             if spot is not None:
                 await self._click(page, spot)
-            if len(text) <= KEYED:
+            if len(text) <= LONGEST_KEYED:
                 await page.keyboard.type(text)
             else:
                 await page.keyboard.insert_text(text)
             await self._settle(page)
 
     async def press(self, key: str) -> None:
-        async with self._acting() as page:
+        async with self._page_for_action() as page:
             await page.keyboard.press(key)
             await self._settle(page)
 
     async def scroll(self, screens: int) -> None:
-        async with self._acting() as page:
+        async with self._page_for_action() as page:
             await page.evaluate("screens => scrollBy(0, screens * innerHeight * 0.9)", screens)
 
     async def view(self, *, pictured: bool) -> PageView:
         browser = self.running
-        with self._translating(browser):
+        with self._translate_errors(browser):
             return await view_of(
-                browser.page, browser.heard, pictured=pictured, seconds=self.patience.action
+                browser.page, browser.events, pictured=pictured, seconds=self.timeouts.action
             )
 
     async def close(self) -> None:
-        """End the browser, if there is one, and everything of it, whether it wants to or not."""
+        """End the browser and all its processes, if one is running."""
         if self._life is not None:
             await self._life.end()
             self._life = None
 
-    async def _own(self, life: Life) -> None:
+    async def _run(self, life: BrowserLife) -> None:
         try:
             program = find_browser(self._path, os.environ.get("PATH", os.defpath))
             await load_playwright()
             async with running_browser(
-                program, self.allowed, life.reach, life.force
+                program, self.allowed, life.reach, life.killer
             ) as life.browser:
-                life.browser.context.on("close", lambda _: life.over.set())
-                life.used()
+                life.browser.context.on("close", lambda _: life.stopping.set())
+                life.touch()
                 life.settled.set()
-                await life.last(self.patience.idle)
+                await life.wait_for_end(self.timeouts.idle)
         except Exception as error:
-            # the group it runs in is not its own, and must not end because of a browser
-            life.failure = _in_words(error)
+            # a failing browser must not cancel the caller's task group
+            life.failure = _error_text(error)
         finally:
             life.browser = None
             life.settled.set()
             life.gone.set()
 
-    async def _insist_on_a_page(self) -> None:
-        """One that can be replaced by another; a frozen one could not."""
+    async def _ensure_page(self) -> None:
+        """Replace a page that does not respond: a frozen page could not navigate."""
         browser = self.running
-        with self._translating(browser), anyio.fail_after(self.patience.navigation):
-            if not await browser.page.responds():
+        with self._translate_errors(browser), anyio.fail_after(self.timeouts.navigation):
+            if not await browser.page.is_responsive():
                 await browser.replace_page()
 
     @asynccontextmanager
-    async def _acting(self, seconds: float = 0.0) -> AsyncIterator["Page"]:
-        """The page, for so long."""
+    async def _page_for_action(self, seconds: float = 0.0) -> AsyncIterator["Page"]:
+        """The page, with a time limit on the block."""
         browser = self.running
         if browser.page.trouble:
-            raise ToolError(f"{browser.page.trouble} {WAY_OUT}")
-        limit = seconds or 2 * self.patience.action + self.patience.settle
-        with self._translating(browser), anyio.fail_after(limit):
+            raise ToolError(f"{browser.page.trouble} {REOPEN}")
+        limit = seconds or 2 * self.timeouts.action + self.timeouts.settle
+        with self._translate_errors(browser), anyio.fail_after(limit):
             yield browser.page.page
 
     @contextmanager
-    def _translating(self, browser: RunningBrowser) -> Iterator[None]:
-        """Puts what goes wrong into words."""
+    def _translate_errors(self, browser: RunningBrowser) -> Iterator[None]:
+        """Turn playwright's errors and timeouts into `ToolError`."""
         from playwright.async_api import Error
 
         life = self._life
         assert life is not None
-        life.used()
+        life.touch()
         try:
             yield
         except TimeoutError as error:
-            raise ToolError(f"{FROZEN} {WAY_OUT}") from error
+            raise ToolError(f"{FROZEN} {REOPEN}") from error
         except Error as error:
-            if browser.page.trouble and not life.over.is_set():
-                raise ToolError(f"{browser.page.trouble} {WAY_OUT}") from error
+            if browser.page.trouble and not life.stopping.is_set():
+                raise ToolError(f"{browser.page.trouble} {REOPEN}") from error
             if _IS_CLOSED in error.message:
-                life.over.set()
+                life.stopping.set()
                 raise ToolError(ENDED) from error
-            raise ToolError(_in_words(error)) from error
+            raise ToolError(_error_text(error)) from error
         finally:
-            life.used()
+            life.touch()
 
     async def _go(self, page: "Page", address: WebAddress, limit: float) -> None:
         from playwright.async_api import Error
@@ -293,21 +295,21 @@ class BrowserSession:
         if isinstance(spot, PagePoint):
             await page.mouse.click(spot.x, spot.y)
         else:
-            await page.click(spot, timeout=self.patience.action * 1000)
+            await page.click(spot, timeout=self.timeouts.action * 1000)
 
     async def _settle(self, page: "Page", seconds: float | None = None) -> None:
-        """Wait until what was begun is loaded; what takes longer is told."""
+        """Wait for the page to load; note if that takes longer than the limit."""
         from playwright.async_api import TimeoutError as Late
 
-        await anyio.sleep(self.patience.settle)
-        limit = max(0.1, self.patience.action if seconds is None else seconds)
+        await anyio.sleep(self.timeouts.settle)
+        limit = max(0.1, self.timeouts.action if seconds is None else seconds)
         try:
             await page.wait_for_load_state("load", timeout=limit * 1000)
         except Late:
-            self.running.heard.note(STILL_LOADING)
+            self.running.events.note(STILL_LOADING)
 
 
-def _in_words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ToolError):
         return str(error)
-    return f"The browser could not do it: {told(str(error), LONGEST_ERROR)}"
+    return f"The browser could not do it: {escaped(str(error), LONGEST_ERROR)}"

@@ -1,8 +1,7 @@
-"""What pages may connect to, and the proxy through which all of it goes.
+"""What pages may connect to, and the proxy that all their traffic goes through.
 
-Names are resolved here and nowhere else, and the address that was judged is the one that is
-connected to: a name cannot lead somewhere else a moment later. Redirects, sockets and workers
-use the proxy too, whichever part of the browser they belong to.
+Names are resolved only here, and the connection uses the address that was checked, so DNS rebinding
+has no effect. Redirects, sockets and workers use the proxy too.
 """
 
 import socket
@@ -31,7 +30,7 @@ _OWN_ADDRESSES = {
     "::1": ("::1",),
 }
 
-_ERRANDS = frozenset(
+_OWN_HOSTS = frozenset(
     (
         "accounts.google.com",
         "android.clients.google.com",
@@ -47,23 +46,25 @@ _ERRANDS = frozenset(
         "update.googleapis.com",
     )
 )
-"""Where the browser goes by itself, whatever it is told. Such pages must be opened as pages."""
+"""Hosts the browser contacts on its own. Reached only if a page of the host was opened."""
 
 Find: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""From the name of a host and a port to the addresses to connect to."""
+"""Resolves a host name and port to addresses."""
 
 
-class Errand(OutOfReach):
-    """It was not a page that wanted to, so nobody need be told."""
+class BackgroundRequest(OutOfReach):
+    """A request by the browser itself, not by a page; it is refused without a note."""
 
 
 class BrowserReach:
-    """What one browser reaches, from its start to its end. Without `network` that is only this
-    machine. It shows pages of this machine if it is `local`, and pages from elsewhere if not:
-    these never reach it, not even with a request that they began before they were left.
-    `opened` are the origins of pages that somebody allowed; `find` tells where names lead. Pages of
-    this machine may be the model's own work, so of other hosts they reach only those that
-    `knows` tells of, if it is given."""
+    """The hosts one browser may reach, fixed at its start.
+
+    Without `network` only this machine. A `local` browser shows pages of this machine, any other
+    only remote pages, which never reach this machine, even with a request sent before the page was
+    left. `opened` are the origins the user allowed; `find` resolves names. The model may have
+    written the local pages, so they reach only those remote hosts that `knows` accepts, if it is
+    given.
+    """
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class BrowserReach:
         self._find = find or public_addresses
 
     def refusal(self, host: str) -> str:
-        """Why pages may not connect to a host, as far as its name tells; nothing if they may."""
+        """Why pages may not connect to a host, judged by its name; empty if they may."""
         if host in LOOPBACK:
             return "" if self.local else "Pages from elsewhere cannot reach this machine."
         if not self._network:
@@ -90,17 +91,17 @@ class BrowserReach:
             return f"{host} is a private or unusual address."
         return ""
 
-    def misplaced(self, host: str) -> str:
-        """Why a document of a host is not shown here; nothing if it may be. One from elsewhere
-        that stood in a page of this machine would reach what that page does."""
+    def document_refusal(self, host: str) -> str:
+        """Why a document of this host is not shown; empty if it may be. A remote document framed
+        by a local page could reach what the local page can."""
         if self.local and host not in LOOPBACK:
             return "Pages of this machine cannot include pages from elsewhere."
         return self.refusal(host)
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """Where to connect to. Raises `OutOfReach`, and `OSError` if the name leads nowhere."""
-        if host in _ERRANDS and host not in {web_address(each).host for each in self._opened}:
-            raise Errand("The browser does not open this address automatically.")
+        """Resolve a host. Raises `OutOfReach`, or `OSError` if the name does not resolve."""
+        if host in _OWN_HOSTS and host not in {web_address(each).host for each in self._opened}:
+            raise BackgroundRequest("The browser does not open this address automatically.")
         if reason := self.refusal(host):
             raise OutOfReach(reason)
         if host in LOOPBACK:
@@ -111,19 +112,18 @@ class BrowserReach:
 
 
 @asynccontextmanager
-async def proxy(reach: BrowserReach, tell: Callable[[str], None]) -> AsyncIterator[str]:
-    """The address of a proxy that is there until the context is left. `tell` hears in a sentence
-    what was refused."""
+async def proxy(reach: BrowserReach, notify: Callable[[str], None]) -> AsyncIterator[str]:
+    """Run a proxy and yield its address. `notify` gets a sentence about each refused request."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(SocketAttribute.local_port)
 
     async def dial(request: ProxyRequest) -> Dialled:
         try:
             addresses = await reach.addresses(request.host, request.port)
-        except Errand:
+        except BackgroundRequest:
             raise
         except OutOfReach as reason:
-            tell(f"A request to {request.host}:{request.port} was refused. {reason}")
+            notify(f"A request to {request.host}:{request.port} was refused. {reason}")
             raise
         world = await connect(addresses, request.port)
         return Dialled(world, b"" if request.is_tunnel else request.head())
@@ -134,7 +134,7 @@ async def proxy(reach: BrowserReach, tell: Callable[[str], None]) -> AsyncIterat
         try:
             yield f"http://127.0.0.1:{port}"
         except Exception as error:
-            failure = error  # a task group would make a group of it
+            failure = error  # the task group would wrap it in an ExceptionGroup
         finally:
             group.cancel_scope.cancel()
     if failure:
@@ -142,8 +142,7 @@ async def proxy(reach: BrowserReach, tell: Callable[[str], None]) -> AsyncIterat
 
 
 async def public_addresses(host: str, port: int) -> list[str]:
-    """Where a name leads. Raises `OutOfReach` if that is not the internet, and `OSError` if it is
-    nowhere."""
+    """Resolve a name. Raises `OutOfReach` for a private address, `OSError` if there is none."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(where[0]) for *_, where in found]
     if not addresses or not all(map(_is_public, addresses)):

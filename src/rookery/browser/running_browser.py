@@ -1,8 +1,8 @@
-"""A browser process from its start to its end, with everything that must end with it.
+"""Start and end of a browser process.
 
-The browser hangs on a pipe to playwright's driver and the driver on a pipe to us: however the
-product dies, both end. Everything it writes is below a folder of its own, by whose name `Force`
-finds the processes of a browser that does not end when asked.
+The browser holds a pipe to playwright's driver, and the driver one to us, so both end however we
+die. All files of the browser are in one scratch folder; `BrowserKiller` finds processes that do
+not exit by that folder's name on their command line.
 """
 
 import os
@@ -17,7 +17,7 @@ import anyio
 import anyio.to_thread
 
 from rookery.browser.reach import BrowserReach, proxy
-from rookery.browser.watched_page import VIEWPORT, Happenings, WatchedPage
+from rookery.browser.watched_page import VIEWPORT, PageEvents, WatchedPage
 from rookery.errors import ToolError
 from rookery.platform.locks import hold_folder, remove_held_folder, sweep_folders
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Page, Playwright, Request, Route
 
 PREFIX = "rookery-browser-"
-LONGEST = 56
-"""Bytes of a folder's path. The name of a socket below it has up to 46, and both together 103."""
-USUAL = (Path("/tmp"), Path("/var/tmp"))
+LONGEST_PATH = 56
+"""Longest path of the scratch folder in bytes: socket names below it add 46 of at most 103."""
+FALLBACK_PARENTS = (Path("/tmp"), Path("/var/tmp"))
 _RANDOM = 8
-"""Characters that make a name a new one."""
+"""Random characters in a scratch folder's name."""
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A new folder of our own, below the one for temporary files or, if that has too long a path,
-    another. Raises `ToolError` if there is none."""
-    parents = list(dict.fromkeys([Path(tempfile.gettempdir()), *USUAL]))
+    """Create a scratch folder, in the first parent with a short enough path. Raises `ToolError`
+    if there is none."""
+    parents = list(dict.fromkeys([Path(tempfile.gettempdir()), *FALLBACK_PARENTS]))
     for parent in parents:
         sweep_folders(str(parent), PREFIX)
-    folder = _made_in_one_of(parents)
+    folder = _create_in_one_of(parents)
     lock = hold_folder(folder)
     try:
         yield folder
@@ -50,8 +50,8 @@ def scratch_folder() -> Iterator[Path]:
         os.close(lock)
 
 
-def _made_in_one_of(parents: Sequence[Path]) -> Path:
-    most = LONGEST - len("/") - len(PREFIX) - _RANDOM
+def _create_in_one_of(parents: Sequence[Path]) -> Path:
+    most = LONGEST_PATH - len("/") - len(PREFIX) - _RANDOM
     problems: list[str] = []
     for parent in parents:
         if len(os.fsencode(parent)) > most:
@@ -75,53 +75,53 @@ END_SECONDS = 3.0
 STOP_SECONDS = 1.5
 KILLED_SECONDS = 5.0
 PAGE_SECONDS = 2.0
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TZ")
 _OPTIONS = (
     "--disable-dev-shm-usage",
     "--disable-domain-reliability",
     "--disable-gpu",
     "--disable-quic",
-    # which of the two spellings is heeded depends on the version
+    # which spelling works depends on the version
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--no-pings",
 )
 _IN_ONE_PROCESS = "--disable-site-isolation-trials"
-"""Frames in processes of their own could go elsewhere without our guard being asked. It keeps all
-that is not of this machine out, so that there is nothing left to part them from."""
+"""Keeps frames in the page's process: out-of-process frames could navigate without our guard.
+The guard keeps remote frames out of local pages, so no isolation is lost."""
 _WITHOUT_UDP = """
 for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "WebTransport"])
   delete globalThis[name];
 """
-"""What does not go through a proxy is not even there for pages."""
+"""Removes the APIs that bypass a proxy."""
 _NO_SANDBOX = "No usable sandbox"
 
 
-class Force:
-    """Everything of a browser is found by the `folder` that it was started with, and where
-    processes cannot be looked through by its `pid`. Both are told as soon as they are known."""
+class BrowserKiller:
+    """Kills the processes of a browser, found by its scratch `folder`, or by its `pid` where
+    /proc cannot be read. Both are set as soon as they are known."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
         self.pid = 0
         self._drivers: set[int] = set()
 
-    def use(self) -> None:
-        """End the browser with all its processes."""
-        pids = {*self._found(), *([self.pid] if self.pid else [])}
+    def kill(self) -> None:
+        """Kill the browser and all its processes."""
+        pids = {*self._pids(), *([self.pid] if self.pid else [])}
         self._drivers |= {parent for pid in pids if _parent(parent := _parent(pid)) == os.getpid()}
         for pid in pids:
-            with suppress(ProcessLookupError, PermissionError):  # it has ended meanwhile
+            with suppress(ProcessLookupError, PermissionError):  # it has exited
                 _end_group(pid)
 
     def end_driver(self) -> None:
-        """What the browser was started by. Before it was asked to stop, its end would be an
-        error to playwright that nobody can catch."""
+        """Kill the playwright driver. Call it only after asking the driver to stop: before that,
+        its exit raises an error in playwright that cannot be caught."""
         for driver in self._drivers:
             with suppress(ProcessLookupError):
                 os.kill(driver, signal.SIGKILL)
 
-    def _found(self) -> list[int]:
+    def _pids(self) -> list[int]:
         if self.folder is None:
             return []
         name = os.fsencode(self.folder)
@@ -133,47 +133,47 @@ class Force:
 
 
 class RunningBrowser:
-    """Made by `running_browser`. There is one page in it, and windows that it opens are closed."""
+    """A started browser with one page; new windows are closed. Created by `running_browser`."""
 
     def __init__(
-        self, context: "BrowserContext", allowed: set[str], reach: BrowserReach, heard: Happenings
+        self, context: "BrowserContext", allowed: set[str], reach: BrowserReach, events: PageEvents
     ) -> None:
         self.context = context
-        self.heard = heard
+        self.events = events
         self.pid = 0
-        self.page = WatchedPage(context.pages[0], allowed, reach, self.heard)
+        self.page = WatchedPage(context.pages[0], allowed, reach, self.events)
         self._allowed = allowed
         self.reach = reach
         self._expected = False
 
     async def prepare(self) -> None:
-        """To be awaited before it is used."""
+        """Install the guards. Await this before using the page."""
         self.pid = await _pid(self.context)
         self.context.on("page", self._close_window)
         await self.context.add_init_script(_WITHOUT_UDP)
         if self.reach.local:
-            await self.context.route("**/*", self._pass_on)
+            await self.context.route("**/*", self._filter_request)
         await self.page.watch(self.context)
 
     async def replace_page(self) -> None:
-        """Go on in a new page instead of one that is of no more use."""
+        """Replace the page by a new one."""
         useless = self.page.page
         self._expected = True
         try:
             page = await self.context.new_page()
         finally:
             self._expected = False
-        self.page = WatchedPage(page, self._allowed, self.reach, self.heard)
+        self.page = WatchedPage(page, self._allowed, self.reach, self.events)
         await self.page.watch(self.context)
         with anyio.move_on_after(PAGE_SECONDS):
             await useless.close()
 
-    async def _pass_on(self, route: "Route") -> None:
-        """Only what our page asks for: a window would load something before it is closed, and
-        what is of no page at all is of nobody we know."""
+    async def _filter_request(self, route: "Route") -> None:
+        """Pass on requests of our page only: a new window could load something before it is
+        closed, and the origin of a request without a page is unknown."""
         from playwright.async_api import Error
 
-        with suppress(Error):  # the page is gone, and its request with it
+        with suppress(Error):  # the page is gone
             if _page_of(route.request) is self.page.page:
                 await route.continue_()
             else:
@@ -183,27 +183,28 @@ class RunningBrowser:
         from playwright.async_api import Error
 
         if not self._expected:
-            with suppress(Error):  # it has closed itself
+            with suppress(Error):  # already closed
                 await page.close()
 
 
 @asynccontextmanager
 async def running_browser(
-    program: str, allowed: set[str], reach: BrowserReach, force: Force
+    program: str, allowed: set[str], reach: BrowserReach, killer: BrowserKiller
 ) -> AsyncIterator[RunningBrowser]:
-    """Raises `ToolError` if it does not start. `force` gets to know what it takes to end it."""
-    heard = Happenings()
+    """Start a browser and end it with the context. Raises `ToolError` if it does not start. Sets
+    the folder and pid of `killer`."""
+    events = PageEvents()
     with scratch_folder() as folder:
-        force.folder = folder
-        async with proxy(reach, heard.note) as way_out, _driver(force) as driver:
-            context = await _started(driver, program, folder, way_out, reach)
-            browser = RunningBrowser(context, allowed, reach, heard)
+        killer.folder = folder
+        async with proxy(reach, events.note) as proxy_url, _driver(killer) as driver:
+            context = await _start(driver, program, folder, proxy_url, reach)
+            browser = RunningBrowser(context, allowed, reach, events)
             try:
                 await browser.prepare()
-                force.pid = browser.pid
+                killer.pid = browser.pid
                 yield browser
             finally:
-                await _end(browser, force)
+                await _end(browser, killer)
 
 
 def is_root() -> bool:
@@ -211,7 +212,7 @@ def is_root() -> bool:
 
 
 async def load_playwright() -> None:
-    """It takes a while to import, so that is done beside the loop."""
+    """Import playwright in a thread, because the import is slow."""
     await anyio.to_thread.run_sync(_load)
 
 
@@ -226,12 +227,12 @@ def _end_group(pid: int) -> None:
 def _command_line(process: Path) -> bytes:
     try:
         return (process / "cmdline").read_bytes()
-    except OSError:  # it has ended
+    except OSError:  # it has exited
         return b""
 
 
 def _parent(pid: int) -> int:
-    """None has the number 0."""
+    """Parent of a process; 0 if it has exited."""
     try:
         status = (_PROCESSES / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -240,7 +241,7 @@ def _parent(pid: int) -> int:
 
 
 def _page_of(request: "Request") -> "Page | None":
-    """None if it is of a worker, or of a window that is only just there."""
+    """Page of a request; None for a worker or a window that was just opened."""
     from playwright.async_api import Error
 
     try:
@@ -250,53 +251,53 @@ def _page_of(request: "Request") -> "Page | None":
 
 
 @asynccontextmanager
-async def _driver(force: Force) -> AsyncIterator["Playwright"]:
+async def _driver(killer: BrowserKiller) -> AsyncIterator["Playwright"]:
     from playwright.async_api import async_playwright
 
     playwright = async_playwright()
     try:
-        # a driver that is half started could not be ended
+        # a driver cancelled while starting could not be stopped
         with anyio.fail_after(START_SECONDS, shield=True):
             driver = await playwright.start()
     except TimeoutError as error:
         raise ToolError(f"Playwright did not start within {START_SECONDS:g} s.") from error
-    with suppress(AttributeError):  # only the versions that have it need it
-        playwright._client._transport.on_error_future.add_done_callback(_take_note)  # type: ignore[union-attr]
+    with suppress(AttributeError):  # only some versions have it, and need it
+        playwright._client._transport.on_error_future.add_done_callback(_retrieve_exception)  # type: ignore[union-attr]
     try:
         yield driver
     finally:
         with anyio.move_on_after(STOP_SECONDS, shield=True) as stopping:
             await driver.stop()
         if stopping.cancelled_caught:
-            force.end_driver()
-            await _ended(playwright)
+            killer.end_driver()
+            await _kill_driver(playwright)
 
 
-async def _ended(playwright: Any) -> None:
-    """A driver that did not stop is killed, and waited for: the loop holds pipes to it, which it
-    lets go of only once it has seen its end."""
-    with suppress(AttributeError, ProcessLookupError):  # other versions; it has ended meanwhile
+async def _kill_driver(playwright: Any) -> None:
+    """Kill a driver that did not stop, and wait for it: the event loop releases its pipes only
+    after the process has exited."""
+    with suppress(AttributeError, ProcessLookupError):  # another version; already exited
         process = playwright._client._transport._proc
         process.kill()
         with anyio.move_on_after(KILLED_SECONDS, shield=True):
             await process.wait()
 
 
-def _take_note(end: "Future[Any]") -> None:
-    """Of a driver that was killed: whoever uses the browser is told otherwise, and an exception
-    that nobody looks at is printed into whatever is on the terminal."""
+def _retrieve_exception(end: "Future[Any]") -> None:
+    """Retrieve the exception of a killed driver. Otherwise asyncio would print it to the
+    terminal as never retrieved; callers get the error another way."""
     if not end.cancelled():
         end.exception()
 
 
-async def _started(
-    driver: "Playwright", program: str, folder: Path, way_out: str, reach: BrowserReach
+async def _start(
+    driver: "Playwright", program: str, folder: Path, proxy_url: str, reach: BrowserReach
 ) -> "BrowserContext":
     from playwright.async_api import Error
 
     width, height = VIEWPORT
     home = {"HOME": str(folder), "TMPDIR": str(folder), "XDG_RUNTIME_DIR": str(folder)}
-    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     start = driver.chromium.launch_persistent_context
     try:
         with anyio.CancelScope(shield=True):
@@ -307,8 +308,8 @@ async def _started(
                 headless=True,
                 chromium_sandbox=not is_root(),
                 args=[*_OPTIONS, *([_IN_ONE_PROCESS] if reach.local else [])],
-                env={**passed_on, **home},
-                proxy={"server": way_out},
+                env={**inherited, **home},
+                proxy={"server": proxy_url},
                 viewport={"width": width, "height": height},
                 accept_downloads=False,
                 service_workers="block",
@@ -318,11 +319,11 @@ async def _started(
                 timeout=START_SECONDS * 1000,
             )
     except Error as error:
-        raise ToolError(_why_not(program, error.message)) from error
+        raise ToolError(_start_error(program, error.message)) from error
     return context
 
 
-def _why_not(program: str, reason: str) -> str:
+def _start_error(program: str, reason: str) -> str:
     if _NO_SANDBOX in reason:
         return (
             f"{program} does not start: this machine does not allow its sandbox (user "
@@ -341,14 +342,14 @@ async def _pid(context: "BrowserContext") -> int:
     return pids["browser"]
 
 
-async def _end(browser: RunningBrowser, force: Force) -> None:
-    """Ask it to end, and after a while no longer ask."""
+async def _end(browser: RunningBrowser, killer: BrowserKiller) -> None:
+    """Ask the browser to exit; kill it after `END_SECONDS`."""
     from playwright.async_api import Error
 
     with anyio.move_on_after(END_SECONDS, shield=True) as asking, suppress(Error):
         await browser.context.close()
     if asking.cancelled_caught:
-        force.use()
+        killer.kill()
 
 
 def _load() -> None:

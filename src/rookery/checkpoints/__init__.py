@@ -1,6 +1,6 @@
-"""Snapshots of the workspace, and the way back to one.
+"""Snapshots of the workspace, and restoring them.
 
-`ShadowCheckpoints` takes, compares and restores them; `ObjectStore` keeps the contents in git's
-format, outside the workspace. Restoring never overwrites what somebody else changed, and never
-deletes without keeping a copy.
+`ShadowCheckpoints` takes, compares and restores snapshots; `ObjectStore` keeps file contents in
+git's format, outside the workspace. A restore never overwrites changes made by others, and never
+deletes content that no checkpoint has without moving it aside first.
 """

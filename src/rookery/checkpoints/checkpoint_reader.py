@@ -1,6 +1,8 @@
-"""What checkpoints hold and how they differ. All of these raise `StorageError`."""
+"""Read checkpoints and compare them. All functions that read one raise `StorageError`."""
 
-from collections.abc import Callable, Collection, Iterator
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
 
 from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
@@ -10,11 +12,13 @@ from rookery.core.undo_plan import is_folder, is_leaf, is_unknown
 from rookery.platform.git_objects import ObjectKind
 from rookery.platform.paths import visible
 
+_NOT_WHOLE = ("Desktop", "Documents", "Downloads")
+
 
 def differences(
     repository: ShadowRepository, before: str, after: str, only: Collection[str] | None = None
 ) -> list[Effect]:
-    """What differs, folders included; of all files, or of some as they are presented."""
+    """Effects between two checkpoints, folders included; `only` limits them to displayed paths."""
     old, new = repository.snapshot(before), repository.snapshot(after)
     found = effects(
         repository.store,
@@ -22,22 +26,22 @@ def differences(
         new.trees,
         sure_before={*old.named, *old.gone, *new.named},
         sure_after={*new.named, *new.gone},
-        not_before=() if old.beside.hidden is None else new.beside.hidden or (),
+        not_before=() if old.metadata.hidden is None else new.metadata.hidden or (),
     )
     return [effect for effect in found if only is None or _is_chosen(effect, only)]
 
 
 def differ(repository: ShadowRepository, before: str, after: str) -> bool:
-    """Whether there is a difference that undo could take back, or at least name."""
+    """Whether the checkpoints differ in a way that undo can revert, or at least report."""
     made = made_repositories(repository, [(before, after)])
     return bool(differences(repository, before, after)) or any(made)
 
 
 def made_repositories(repository: ShadowRepository, steps: Steps) -> Iterator[str]:
-    """Where steps made a repository, the workspace's own excepted."""
+    """Paths of the repositories that the steps created, except the workspace's own."""
     for before, after in steps:
-        was = repository.snapshot(before).beside.repositories
-        now = repository.snapshot(after).beside.repositories
+        was = repository.snapshot(before).metadata.repositories
+        now = repository.snapshot(after).metadata.repositories
         if was is not None and now is not None:
             yield from (path for path in now if path not in was and path != ".git")
 
@@ -69,7 +73,7 @@ def contents(
 
 
 def _is_stored(repository: ShadowRepository, version: FileVersion | None) -> bool:
-    """Not so for files that hold secrets, which are shown nowhere."""
+    """False for the content of secret files, which is never written to disk or shown."""
     return not (version and is_leaf(version)) or repository.store.is_written(
         bytes.fromhex(version.blob)
     )
@@ -80,7 +84,7 @@ def blob(repository: ShadowRepository, known: str) -> bytes:
 
 
 def _is_chosen(effect: Effect, only: Collection[str]) -> bool:
-    """Whether it is one of these, or a folder without which one of these cannot come back."""
+    """Whether the effect is one of these, or restores a folder that one of these needs."""
     path = visible(effect.path)
     needed = is_folder(effect.before) and any(each.startswith(f"{path}/") for each in only)
     return path in only or needed
@@ -95,10 +99,9 @@ def effects(
     sure_after: Collection[str] = (),
     not_before: Collection[str] = (),
 ) -> Iterator[Effect]:
-    """What differs, folders included. `sure` is what was looked at by name: if it is missing
-    then it was not there, uncovered or not. The same holds of files that were looked for, and
-    found `not_before`; but not of the folders they are in.
-    """
+    """Effects between two trees, folders included. Paths in `sure_before` and `sure_after` were
+    looked at by name: if one is missing there, it did not exist, even in an uncovered folder.
+    The same is true of the files in `not_before`, but not of their parent folders."""
     within, exactly = _within(sure_before), frozenset(not_before)
 
     def was_known(path: str) -> bool:
@@ -123,7 +126,7 @@ def _effects(
         was = old.version(name) or old.unsaved(name)
         now = new.version(name) or new.unsaved(name)
         known = was or old.covers(name) or sure_before(path)
-        changed = was != now or is_unknown(was)  # of what is not saved, only the marks differ
+        changed = was != now or is_unknown(was)  # unsaved files differ in their marks only
         inner = old.folder(name), new.folder(name)
         if (
             changed
@@ -144,8 +147,9 @@ def _effects(
 
 
 def _is_only_about_ignored(store: ObjectStore, old: Trees | None, new: Trees | None) -> bool:
-    """Whether a folder came for the sake of ignored files, or went with nothing but those. They
-    are never removed, so it could not go, and they are not stored, so it would come back empty."""
+    """Whether a folder was created only for ignored files, or removed with nothing else in it.
+    Ignored files are neither removed nor stored, so restoring such a folder would fail or leave
+    it empty."""
     if new and not old:
         return holds_ignored(store, new)
     if old and not new:
@@ -154,7 +158,7 @@ def _is_only_about_ignored(store: ObjectStore, old: Trees | None, new: Trees | N
 
 
 def _within(named: Collection[str]) -> Callable[[str], bool]:
-    """Whether a path was named, or is above or below one that was."""
+    """Return a test for paths that were named, or are above or below a named one."""
     tops = set(named)
     above = {parent for path in tops for parent in _parents(path)}
     return lambda path: (
@@ -164,3 +168,24 @@ def _within(named: Collection[str]) -> Callable[[str], bool]:
 
 def _parents(path: str) -> list[str]:
     return [path[:at] for at, character in enumerate(path) if character == "/"]
+
+
+def refusal(root: Path) -> str:
+    """Why the folder gets no checkpoints, empty if it does: a home folder holds too much."""
+    home = Path(os.path.expanduser("~")).resolve()
+    if root == home or root in home.parents:
+        return f"{root} is the home folder or contains it; use a folder inside"
+    if root.parent == home and root.name in _NOT_WHOLE:
+        return f"{root} contains several projects; use one of their folders"
+    return ""
+
+
+def displayable(effects: Sequence[Effect]) -> tuple[Effect, ...]:
+    """The effects with unprintable characters in their paths escaped."""
+    return tuple(Effect(visible(e.path), e.before, e.after) for e in effects)
+
+
+def reason_of(error: Exception) -> str:
+    """The error message, in a form that fits into a sentence."""
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return text[:1].lower() + text[1:].rstrip(".")

@@ -1,4 +1,4 @@
-"""Taking a checkpoint: what is looked at, what is known already, and which old ones are dropped."""
+"""Take checkpoints, skip what has not changed since the last one, and drop old ones."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -8,15 +8,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.file_versions import bounded
-from rookery.checkpoints.shadow_repository import Beside, ShadowRepository, Snapshot
+from rookery.checkpoints.file_versions import limit_notes
+from rookery.checkpoints.shadow_repository import Metadata, ShadowRepository, Snapshot
 from rookery.checkpoints.snapshot_selection import (
     DEPENDENCIES,
     IGNORE_FILE,
     FolderSearch,
     FollowedPaths,
-    IgnoreMemory,
-    is_anothers,
+    IgnoreCache,
+    is_foreign,
 )
 from rookery.checkpoints.snapshot_trees import UNSEEN, Trees, reachable, uncovered_among
 from rookery.checkpoints.snapshots import FolderSurvey
@@ -26,7 +26,7 @@ from rookery.errors import StorageError
 from rookery.platform.git_index import GitIndexes, Rows, read_index, write_index
 
 _ROOM_AFTER_CLEAN_UP = 0.8
-_JUST_NOW = 10.0
+_RECENT_SECONDS = 10.0
 
 
 class Dropped(Struct, frozen=True):
@@ -35,7 +35,7 @@ class Dropped(Struct, frozen=True):
 
 
 def drop_oldest(repository: ShadowRepository, quota: int, keep: Collection[str]) -> Dropped:
-    """Drop the oldest checkpoints that are not in `keep`, until `quota` bytes are enough."""
+    """Drop the oldest checkpoints that are not in `keep`, until usage is below `quota` bytes."""
     used, there = repository.store.usage(), repository.checkpoints()
     if used <= quota or not there:
         return Dropped()
@@ -47,9 +47,9 @@ def drop_oldest(repository: ShadowRepository, quota: int, keep: Collection[str])
 def drop_unneeded(
     home: Path, needed: Collection[str], gone: Collection[str], *, others_work: bool
 ) -> str:
-    """Drop the checkpoints of all workspaces that no session needs, with what they hold; a
-    sentence if that was not possible. While `others_work`, one that was made just now may not
-    be on their record yet; but those of `gone` were of deleted sessions."""
+    """Drop the checkpoints of all workspaces that no session needs; return a problem as a
+    sentence. While `others_work`, checkpoints of the last seconds stay, because their sessions
+    may not have recorded them yet, except those in `gone`, which belonged to deleted sessions."""
     problems: list[str] = []
     for repository in ShadowRepository.all_in(home):
         try:
@@ -72,15 +72,14 @@ def _drop_unneeded(
     there = set(repository.checkpoints())
     kept = there & set(needed)
     if others_work and there:
-        kept |= repository.made_since(time.time() - _JUST_NOW) - set(gone)
+        kept |= repository.made_since(time.time() - _RECENT_SECONDS) - set(gone)
     if kept < there:
         repository.drop_all_but(kept)
 
 
 def forget_damage(repository: ShadowRepository) -> int:
-    """Find the newest checkpoint that is whole, and forget what is damaged of those after it,
-    so that it is stored anew when it is next met. Tells how many were damaged.
-    """
+    """Drop damaged objects of the newest checkpoints, back to the newest intact one, so that
+    they are stored again when next seen. Return the number of damaged checkpoints."""
     faulty = 0
     for known in reversed(repository.checkpoints()):
         try:
@@ -89,7 +88,7 @@ def forget_damage(repository: ShadowRepository) -> int:
             damaged = [bytes.fromhex(known)]
         if not damaged:
             break
-        repository.store.without(damaged)
+        repository.store.drop_damaged(damaged)
         faulty += 1
     return faulty
 
@@ -97,7 +96,7 @@ def forget_damage(repository: ShadowRepository) -> int:
 def _worth_keeping(
     repository: ShadowRepository, there: Sequence[str], keep: Collection[str], room: float
 ) -> set[str]:
-    """What must be kept, then the newest of the others as long as there is room."""
+    """The checkpoints in `keep`, then the newest of the others while there is room."""
     sizes, seen, kept = repository.store.stored_sizes(), set[bytes](), set[str]()
     wanted = [known for known in reversed(there) if known in keep]
     others = [known for known in reversed(there) if known not in keep]
@@ -116,36 +115,34 @@ def _worth_keeping(
 
 Pause = Callable[[], None]
 
-_WORTH_WRITING = 200
-"""Files read anew from which on the index is written; fewer are quickly read again."""
-_TOO_MUCH = "too many to check for protected files"
+_INDEX_THRESHOLD = 200
+"""The index is written if at least this many files were read; fewer are quickly read again."""
+_TOO_MANY = "too many to check for protected files"
 
 
 class OutOfTime(StorageError):
     pass
 
 
-class Taken(Struct, frozen=True):
+class TakenSnapshot(Struct, frozen=True):
     snapshot: Snapshot
     skipped: tuple[str, ...]
 
 
 class SnapshotScope(Struct, frozen=True):
-    """What belongs to a checkpoint of everything: what the survey sees, and the `hidden` files
-    where it does not look."""
+    """What a full checkpoint covers: the files that `survey` visits, and the `hidden` files in
+    the folders it skips."""
 
     survey: Callable[[FolderSurvey, FollowedPaths], tuple[Trees, Sequence[str]]]
-    """What it saw, and the folders into which it did not look."""
+    """Returns the trees, and the folders that were skipped."""
     hidden: Callable[[str], bool]
 
 
-def _all_that_is_not_ignored(
-    survey: FolderSurvey, followed: FollowedPaths
-) -> tuple[Trees, Sequence[str]]:
+def _survey_all(survey: FolderSurvey, followed: FollowedPaths) -> tuple[Trees, Sequence[str]]:
     return survey.everything(followed), survey.ignored_folders
 
 
-def _nothing(survey: FolderSurvey, followed: FollowedPaths) -> tuple[Trees, Sequence[str]]:
+def _survey_nothing(survey: FolderSurvey, followed: FollowedPaths) -> tuple[Trees, Sequence[str]]:
     return UNSEEN, [""]
 
 
@@ -153,26 +150,26 @@ def _is_no_dependency(path: str) -> bool:
     return DEPENDENCIES.isdisjoint(path.split("/"))
 
 
-def _never_by_command(path: str) -> bool:
-    return protected(path, new=False) not in ("", *OF_BUILDS) and not _is_in_anothers(path)
+def _protects_existing(path: str) -> bool:
+    return protected(path, new=False) not in ("", *OF_BUILDS) and not _is_inside_others(path)
 
 
-def _not_made_by_command(path: str) -> bool:
-    return protected(path, new=True) not in ("", *OF_BUILDS) and not _is_in_anothers(path)
+def _protects_new(path: str) -> bool:
+    return protected(path, new=True) not in ("", *OF_BUILDS) and not _is_inside_others(path)
 
 
-def _is_in_anothers(path: str) -> bool:
-    """Whether it is, or is in, what other tasks write while this one works."""
+def _is_inside_others(path: str) -> bool:
+    """Whether the path is in a folder or file that other tasks write at the same time."""
     names = path.split("/")
-    return any(is_anothers(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
+    return any(is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
 
 
-WHOLE_WORKSPACE = SnapshotScope(_all_that_is_not_ignored, _never_by_command)
-PROTECTED_FILES = SnapshotScope(_nothing, _not_made_by_command)
+WHOLE_WORKSPACE = SnapshotScope(_survey_all, _protects_existing)
+PROTECTED_FILES = SnapshotScope(_survey_nothing, _protects_new)
 
 
-class Taking:
-    """For one thread at a time, and only under the repository's lock."""
+class SnapshotTaker:
+    """Takes checkpoints. Not thread-safe, and the caller holds the repository's lock."""
 
     def __init__(
         self,
@@ -189,21 +186,20 @@ class Taking:
         self._private = private
         self._scope = scope
         self._search = FolderSearch(root, scope.hidden, private)
-        self._ignoring = IgnoreMemory()
+        self._ignore_cache = IgnoreCache()
         self._indexes = GitIndexes(str(root))
         self._index: Rows | None = None
         self._last: Snapshot | None = None
 
     def forget(self) -> None:
-        """What was taken last may be damaged."""
+        """Forget the last snapshot, which may be damaged."""
         self._last = None
 
-    def take(self, paths: Sequence[str] | None, also: Sequence[str], pause: Pause) -> Taken:
-        """A checkpoint of now, in which nothing of `also` is left out for being ignored. It is
-        the one before, if nothing has changed since.
-        """
+    def take(self, paths: Sequence[str] | None, also: Sequence[str], pause: Pause) -> TakenSnapshot:
+        """Take a checkpoint, or return the last one if nothing has changed. Paths in `also` are
+        stored even if they are ignored."""
         if paths and any(path.endswith(IGNORE_FILE) or holds_secrets(path) for path in paths):
-            # what is ignored from now on must have been saved before, and secrets must not be
+            # a full snapshot also saves what a new ignore file would hide, and skips secrets
             also = (*paths, *also)
             paths = None
         store, base = self._repository.store, self._base()
@@ -214,58 +210,58 @@ class Taking:
             index=self._known(),
             private=self._private,
             pause=pause,
-            ignoring=self._ignoring,
+            ignore_cache=self._ignore_cache,
             indexes=self._indexes,
         )
         gone: list[str] = []
         if paths is None:
             followed = FollowedPaths(store, lambda: base.trees if base else None)
-            trees, beside = self._everything(survey, followed, pause)
-            before = base.beside.hidden or () if base else ()
-            lost = [path for path in before if path not in (beside.hidden or ())]
-            sought_by_name = [p for p in beside.hidden or () if p not in survey.followed]
+            trees, metadata = self._everything(survey, followed, pause)
+            before = base.metadata.hidden or () if base else ()
+            lost = [path for path in before if path not in (metadata.hidden or ())]
+            sought_by_name = [p for p in metadata.hidden or () if p not in survey.followed]
             trees = survey.named(trees, (*sought_by_name, *lost), ignored=True)
             gone = [*lost, *survey.gone]
         else:
-            trees, beside = (base.trees, base.beside) if base else (UNSEEN, Beside())
-        sought = {*(beside.hidden or ()), *gone}
+            trees, metadata = (base.trees, base.metadata) if base else (UNSEEN, Metadata())
+        sought = {*(metadata.hidden or ()), *gone}
         others = uncovered_among(store, trees, [path for path in also if path not in sought])
         named = (*(paths or ()), *others)
         trees = survey.named(trees, named)
-        known = {**dict(base.beside.attributes if base else ()), **survey.attributes}
-        beside = replace(beside, attributes=bounded(known))
-        skipped = survey.skipped.told()
-        if base and (base.trees, base.beside) == (trees, beside):
+        known = {**dict(base.metadata.attributes if base else ()), **survey.attributes}
+        metadata = replace(metadata, attributes=limit_notes(known))
+        skipped = survey.skipped.summary()
+        if base and (base.trees, base.metadata) == (trees, metadata):
             store.flush()
         else:
             title = "Everything" if paths is None else f"{len(paths)} named"
             base = self._repository.add(
-                trees, title, named=named, beside=beside, gone=gone, skipped=skipped
+                trees, title, named=named, metadata=metadata, gone=gone, skipped=skipped
             )
         self._last = base
         if paths is None:
             self._keep(survey)
-        return Taken(base, skipped)
+        return TakenSnapshot(base, skipped)
 
     def _everything(
         self, survey: FolderSurvey, followed: FollowedPaths, pause: Pause
-    ) -> tuple[Trees, Beside]:
+    ) -> tuple[Trees, Metadata]:
         try:
             trees, unseen = self._scope.survey(survey, followed)
             found = self._search.find(unseen, pause)
         except OutOfTime:
-            self._repository.store.flush()  # so that the next try begins where this one ended
+            self._repository.store.flush()  # the next attempt continues from here
             self._keep(survey)
             raise
         if found is None:
-            survey.skipped.add("ignored files", _TOO_MUCH)
-            return trees, Beside()
-        # the same ones whatever is ignored, so that none is new when that changes
+            survey.skipped.add("ignored files", _TOO_MANY)
+            return trees, Metadata()
+        # independent of ignore rules, so that a change of those makes none look new
         repositories = filter(_is_no_dependency, (*survey.repositories, *found.repositories))
-        return trees, Beside(found.files, tuple(sorted(repositories)) if survey.whole else None)
+        return trees, Metadata(found.files, tuple(sorted(repositories)) if survey.whole else None)
 
     def _base(self) -> Snapshot | None:
-        """What this task saw last, as others go their own ways; the newest if it saw none."""
+        """This task's last snapshot, as other tasks may have taken newer ones; else the newest."""
         if self._last and bytes.fromhex(self._last.id) in self._repository.store:
             return self._last
         return self._repository.newest()
@@ -277,6 +273,6 @@ class Taking:
 
     def _keep(self, survey: FolderSurvey) -> None:
         self._index = survey.index
-        if survey.read >= _WORTH_WRITING:
-            with suppress(OSError):  # it only saves time
+        if survey.read >= _INDEX_THRESHOLD:
+            with suppress(OSError):  # the index is only a cache
                 write_index(self._repository.folder / "stat_index", survey.index)

@@ -1,20 +1,19 @@
-"""Checkpoints of the workspace: how its files were, and how they become so again.
+"""Checkpoints of the workspace: snapshots of its files that can be restored.
 
-All work is done in threads, one at a time for each workspace, whichever process it is in. What
-goes wrong is told and never raised: a task goes on without checkpoints if it must.
+All work runs in threads, under a lock that allows one operation per workspace across processes.
+Errors are returned as text and not raised: a task continues without checkpoints if it must.
 
-`WithoutCheckpoints` is for users who want none: what a call did cannot be undone.
-`ProtectedFilesOnly` remembers those files alone, so that those which a command changes by itself
-can be put back after it.
+`WithoutCheckpoints` turns undo off. `ProtectedFilesOnly` saves protected files only, so that those
+changed by a command can be restored after it.
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,14 +23,10 @@ from rookery.checkpoints.checkpoint_reader import (
     contents,
     differ,
     differences,
+    displayable,
     files_at,
-)
-from rookery.checkpoints.checkpoint_restore import (
-    RestoreRequest,
-    Restoring,
-    presentable,
+    reason_of,
     refusal,
-    said,
 )
 from rookery.checkpoints.checkpoint_snapshot import (
     PROTECTED_FILES,
@@ -39,7 +34,7 @@ from rookery.checkpoints.checkpoint_snapshot import (
     OutOfTime,
     Pause,
     SnapshotScope,
-    Taking,
+    SnapshotTaker,
     drop_oldest,
     forget_damage,
 )
@@ -47,9 +42,12 @@ from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.core.facts import Effect, FileVersion
 from rookery.core.limits import MIB, Limits
-from rookery.core.undo_plan import is_unknown, worth_telling
+from rookery.core.undo_plan import is_unknown, relevant_effects
 from rookery.engine.ports.workspace import Checkpoint, Restored
 from rookery.errors import StorageError
+
+if TYPE_CHECKING:
+    from rookery.checkpoints.checkpoint_restore import Restorer, RestoreRequest
 
 T = TypeVar("T")
 
@@ -57,9 +55,9 @@ NOT_KEPT = "Files cannot be restored: checkpoints are turned off in the settings
 
 
 class ShadowCheckpoints:
-    """`home` is the folder of the shadow repositories of all workspaces. It is never stored
-    itself, and neither is what is `private`. `scope` is what belongs to a checkpoint.
-    """
+    """Checkpoints in a shadow repository. `home` is the folder of the shadow repositories of all
+    workspaces. `home` and the `private` paths are never stored. `scope` is what a checkpoint
+    covers."""
 
     def __init__(
         self,
@@ -73,33 +71,27 @@ class ShadowCheckpoints:
         self._root = root.resolve(strict=True)
         self._limits = limits
         self._repository = ShadowRepository(home, self._root)
-        self._taking = Taking(
+        self._taker = SnapshotTaker(
             self._root, self._repository, limits, private=(home, *private), scope=scope
         )
-        self._restoring = Restoring(
-            self._root,
-            self._repository,
-            self._taking,
-            most=limits.checkpoint_file_bytes,
-            aside=home / "set-aside",
-        )
+        self._aside = home / "set-aside"
         self.recovered = ""
-        """What was found damaged after a crash, in a sentence; usually nothing."""
+        """Damage that was found after a crash, as a sentence; usually empty."""
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
         if why := refusal(self._root):
             return Checkpoint(problem=f"There are no checkpoints here: {why}.")
         try:
-            return await _beside(partial(self._save, paths), self._limits.checkpoint_seconds)
+            return await _in_thread(partial(self._save, paths), self._limits.checkpoint_seconds)
         except (OSError, StorageError) as error:
             return Checkpoint(
-                problem=f"No checkpoint was made, so this cannot be undone: {said(error)}."
+                problem=f"No checkpoint was made, so this cannot be undone: {reason_of(error)}."
             )
 
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
-        """Nothing if one of the two is no longer there."""
+        """Empty if one of the checkpoints no longer exists."""
         try:
-            return await _beside(
+            return await _in_thread(
                 partial(self._effects, before, after), self._limits.checkpoint_seconds
             )
         except (OSError, StorageError):
@@ -123,79 +115,86 @@ class ShadowCheckpoints:
     ) -> Restored:
         if why := refusal(self._root):
             return Restored(problem=f"There are no checkpoints here: {why}.")
-        wish = RestoreRequest(steps, overwrite, only)
-        work = partial(self._rehearse if rehearse else self._restore, wish)
+        from rookery.checkpoints.checkpoint_restore import RestoreRequest
+
+        request = RestoreRequest(steps, overwrite, only)
+        work = partial(self._rehearse if rehearse else self._restore, request)
         try:
-            # once begun it is brought to its end, whoever has lost interest
+            # a started restore is completed even if the caller is cancelled
             with anyio.CancelScope(shield=True):
-                restored = await _beside(work, 3 * self._limits.checkpoint_seconds)
+                restored = await _in_thread(work, 3 * self._limits.checkpoint_seconds)
         except (OSError, StorageError) as error:
-            return Restored(problem=f"Nothing was restored: {said(error)}.")
+            return Restored(problem=f"Nothing was restored: {reason_of(error)}.")
         return restored
 
     async def usage(self) -> int:
-        """The bytes that the checkpoints of this workspace take. Raises `OSError`, or
-        `StorageError`.
-        """
-        return await _beside(self._usage, self._limits.checkpoint_seconds)
+        """Bytes used by the checkpoints of this workspace. Raises `OSError` or `StorageError`."""
+        return await _in_thread(self._usage, self._limits.checkpoint_seconds)
 
     async def tidy(self, keep: Collection[str]) -> str:
         return await self.clean_up(self._limits.checkpoint_bytes, keep)
 
     async def clean_up(self, quota: int, keep: Collection[str]) -> str:
-        """Drop the oldest checkpoints that nobody keeps until `quota` bytes will do."""
+        """Drop the oldest checkpoints not in `keep` until at most `quota` bytes are used."""
         try:
-            return await _beside(partial(self._clean_up, quota, keep), float("inf"))
+            return await _in_thread(partial(self._clean_up, quota, keep), float("inf"))
         except (OSError, StorageError) as error:
-            return f"The checkpoints of {self._root} could not be cleaned up: {said(error)}."
+            return f"The checkpoints of {self._root} could not be cleaned up: {reason_of(error)}."
 
     async def health(self) -> str:
-        """Check all that the newest checkpoint holds; a sentence if it is not all there."""
+        """Check the newest checkpoint completely; return damage as a sentence."""
         try:
-            return await _beside(self._check, float("inf"))
+            return await _in_thread(self._check, float("inf"))
         except (OSError, StorageError) as error:
-            return f"The checkpoints of {self._root} could not be checked: {said(error)}."
+            return f"The checkpoints of {self._root} could not be checked: {reason_of(error)}."
 
     async def files_at(self, checkpoint: str) -> dict[str, FileVersion]:
-        """Every file and link of a checkpoint. Raises `StorageError`, as the next two do."""
+        """Every file and link of a checkpoint. Raises `StorageError`, like `content` and `diff`."""
         return await self._read(partial(files_at, checkpoint=checkpoint))
 
     async def content(self, checkpoint: str, path: str) -> bytes | None:
-        """What was in a file; None if it was not there."""
+        """Content of a file in a checkpoint; None if it does not exist there."""
         return await self._read(partial(content, checkpoint=checkpoint, path=path))
 
     async def diff(
         self, before: str, after: str, *, files: int = 200, size: int = MIB
     ) -> list[tuple[str, bytes | None, bytes | None]]:
-        """What was and is in the files that differ: at most so many, none larger than `size`."""
+        """Old and new content of up to `files` changed files, none larger than `size`."""
         return await self._read(
             partial(contents, before=before, after=after, files=files, size=size)
         )
 
     async def _read(self, read: Callable[[ShadowRepository], T]) -> T:
-        return await _beside(partial(self._reading, read), self._limits.checkpoint_seconds)
+        return await _in_thread(partial(self._read_locked, read), self._limits.checkpoint_seconds)
 
     def _save(self, paths: Sequence[str] | None, pause: Pause) -> Checkpoint:
-        with self._alone(pause):
-            taken = self._taking.take(paths, (), pause)
+        with self._locked(pause):
+            taken = self._taker.take(paths, (), pause)
             try:
                 self._store.tidy()
-            except OSError:  # it only saves time later
+            except OSError:  # tidying is optional
                 self._store.discard()
         return Checkpoint(id=taken.snapshot.id, skipped=taken.skipped)
 
     def _effects(self, before: str, after: str, pause: Pause) -> Sequence[Effect]:
-        with self._alone(pause):
+        with self._locked(pause):
             found = differences(self._repository, before, after)
-            return presentable(worth_telling([e for e in found if not is_unknown(e.before)]))
+            return displayable(relevant_effects([e for e in found if not is_unknown(e.before)]))
 
-    def _rehearse(self, wish: RestoreRequest, pause: Pause) -> Restored:
-        with self._alone(pause):
-            return self._restoring.rehearse(wish)
+    @cached_property
+    def _restorer(self) -> "Restorer":
+        from rookery.checkpoints.checkpoint_restore import Restorer
 
-    def _restore(self, wish: RestoreRequest, pause: Pause) -> Restored:
-        with self._alone(pause):
-            return self._restoring.restore(wish, pause)
+        most = self._limits.checkpoint_file_bytes
+        return Restorer(self._root, self._repository, self._taker, most=most, aside=self._aside)
+
+    def _rehearse(self, request: "RestoreRequest", pause: Pause) -> Restored:
+        with self._locked(pause):
+            return self._restorer.rehearse(request)
+
+    def _restore(self, request: "RestoreRequest", pause: Pause) -> Restored:
+        with self._locked(pause):
+            return self._restorer.restore(request, pause)
 
     @property
     def _store(self) -> ObjectStore:
@@ -204,13 +203,13 @@ class ShadowCheckpoints:
     def _usage(self, pause: Pause) -> int:
         if not self._repository.folder.exists():
             return 0
-        with self._alone(pause):
+        with self._locked(pause):
             return self._store.usage()
 
     def _clean_up(self, quota: int, keep: Collection[str], pause: Pause) -> str:
         if not self._repository.folder.exists():
             return ""
-        with self._alone(pause):
+        with self._locked(pause):
             dropped = drop_oldest(self._repository, quota, keep)
         if not dropped.checkpoints:
             return ""
@@ -223,11 +222,11 @@ class ShadowCheckpoints:
     def _check(self, pause: Pause) -> str:
         if not self._repository.folder.exists():
             return ""
-        with self._alone(pause):
+        with self._locked(pause):
             return self._fall_back() or self.recovered
 
     def _fall_back(self) -> str:
-        self._taking.forget()
+        self._taker.forget()
         faulty = forget_damage(self._repository)
         if not faulty:
             return ""
@@ -236,20 +235,20 @@ class ShadowCheckpoints:
             "be restored completely. Earlier and new ones can."
         )
 
-    def _reading(self, read: Callable[[ShadowRepository], T], pause: Pause) -> T:
-        with self._alone(pause):
+    def _read_locked(self, read: Callable[[ShadowRepository], T], pause: Pause) -> T:
+        with self._locked(pause):
             return read(self._repository)
 
     @contextmanager
-    def _alone(self, pause: Pause) -> Iterator[None]:
+    def _locked(self, pause: Pause) -> Iterator[None]:
         with self._repository.locked(pause) as died:
             if died:
                 self.recovered = self._fall_back()
             yield
 
 
-async def _beside(work: Callable[[Pause], T], seconds: float) -> T:
-    """The work, in a thread that soon gives up if nobody waits for it any more."""
+async def _in_thread(work: Callable[[Pause], T], seconds: float) -> T:
+    """Run the work in a thread that stops soon after it is cancelled or its time is up."""
     stopped, deadline = threading.Event(), time.monotonic() + seconds
 
     def pause() -> None:
@@ -289,7 +288,7 @@ class WithoutCheckpoints:
 
 
 class ProtectedFilesOnly:
-    """`home` is the folder of the shadow repositories, as it is for checkpoints of everything."""
+    """Checkpoints of protected files; `home` as for `ShadowCheckpoints`."""
 
     def __init__(
         self, root: Path, home: Path, limits: Limits, *, private: Collection[Path] = ()
@@ -297,7 +296,7 @@ class ProtectedFilesOnly:
         self._kept = ShadowCheckpoints(root, home, limits, private=private, scope=PROTECTED_FILES)
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
-        """Nothing for what file tools do: they have asked about protected files by name."""
+        """Save before commands only: file tools ask about protected files by name."""
         return await self._kept.save(None) if paths is None else Checkpoint()
 
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
@@ -317,7 +316,7 @@ class ProtectedFilesOnly:
         rehearse: bool = False,
         only: Collection[str] | None = None,
     ) -> Restored:
-        """Only single files, never all that a call did."""
+        """Restore single files; undoing whole calls is not possible."""
         if only is None:
             return Restored(problem=NOT_KEPT)
         return await self._kept.restore(steps, overwrite=overwrite, rehearse=rehearse, only=only)

@@ -1,4 +1,4 @@
-"""`rookery rewind`: take a session back to an earlier point, its files, its words, or both."""
+"""`rookery rewind`: restore the files or the conversation of a session to an earlier point."""
 
 import os
 import signal
@@ -36,19 +36,19 @@ from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
 if TYPE_CHECKING:
-    from rookery.app.past_session import Past
+    from rookery.app.past_session import PastSession
 
 MOST_SHOWN = 30
 NO_FILE = "No files to restore."
 MOST_ALIKE = 5
-"""Files of one folder that are named one by one."""
+"""Files of one folder that are listed one by one."""
 
 
-class _Wish(Struct, frozen=True, kw_only=True):
+class _Options(Struct, frozen=True, kw_only=True):
     to: Sequence[int]
-    """The points of which one is meant: the first at which files have to be put back."""
+    """Candidates for the point to rewind to: the first at which files have changed is used."""
     files: bool
-    words: bool
+    conversation: bool
     overwrite: bool
 
 
@@ -99,26 +99,28 @@ def command(
         return 0
     wanted = _changes_to_undo(events) if last else [to or 0]
     settings = find_settings(places.settings_file, None, os.environ, {}).settings
-    home = _home_of(events, workspace)
-    wish = _Wish(to=wanted, files=not conversation, words=not files, overwrite=overwrite)
+    home = _folder_of(events, workspace)
+    options = _Options(
+        to=wanted, files=not conversation, conversation=not files, overwrite=overwrite
+    )
 
-    from rookery.app.past_session import open_past
+    from rookery.app.past_session import open_past_session
 
     async def carry_out() -> int:
-        async with open_past(settings, places, store, task_id, home) as past:
-            return await _rewind(past, wish, dry_run=dry_run, sure=yes)
+        async with open_past_session(settings, places, store, task_id, home) as past:
+            return await _rewind(past, options, dry_run=dry_run, sure=yes)
 
     try:
         return anyio.run(carry_out)
-    except BaseExceptionGroup as group:  # the reader wants to know what was in it
+    except BaseExceptionGroup as group:  # report the error itself
         raise group.exceptions[0] from group
 
 
-async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> int:
-    to = await _point_meant(past, wish)
-    if wish.words:
+async def _rewind(past: "PastSession", options: _Options, *, dry_run: bool, sure: bool) -> int:
+    to = await _resolve_point(past, options)
+    if options.conversation:
         print(f"The conversation will be rewound to {to}: {_steps_after(past.events, to)} undone.")
-    if wish.files and not await _preview_files(past, to, wish):
+    if options.files and not await _preview_files(past, to, options):
         return 1
     if dry_run:
         return 0
@@ -126,35 +128,35 @@ async def _rewind(past: "Past", wish: _Wish, *, dry_run: bool, sure: bool) -> in
         print("Nothing was changed.")
         return 1
     now = len(past.events)
-    if wish.files:
-        await past.restore(to, overwrite=wish.overwrite)
-        _tell(past.events[now:])
-    if wish.words:
+    if options.files:
+        await past.restore(to, overwrite=options.overwrite)
+        _print_notes(past.events[now:])
+    if options.conversation:
         past.append(Rewound(to=to))
     if any(point.to >= now for point in points(past.events)):
         print(f"Done. To undo this: {NAME} rewind {past.task_id} --to {now}")
     return 0
 
 
-async def _point_meant(past: "Past", wish: _Wish) -> int:
-    """Sessions of old have steps on record that changed only ignored files."""
-    first, *earlier = [past.settled_before(to) for to in wish.to]
+async def _resolve_point(past: "PastSession", options: _Options) -> int:
+    """The first candidate with files to restore: old sessions have steps without any."""
+    first, *earlier = [past.settled_before(to) for to in options.to]
     for to in (first, *earlier) if earlier else ():
-        plan = await past.rehearse(to, overwrite=wish.overwrite)
+        plan = await past.rehearse(to, overwrite=options.overwrite)
         if plan.effects or plan.kept or plan.problem:
             return to
     return first
 
 
 def _steps_after(events: Sequence[Event], to: int) -> str:
-    """How many steps are taken back, of those that still stand; to have gone back is none."""
+    """The number of live steps that will be undone; earlier rewinds and restores do not count."""
     standing = [e for e in live(events) if not isinstance(e.fact, FilesRestored | Rewound)]
     gone = [point for point in points(standing) if point.to >= to and point.to > 1]
     return _count(len(gone), "step")
 
 
-async def _preview_files(past: "Past", to: int, wish: _Wish) -> bool:
-    plan = await past.rehearse(to, overwrite=wish.overwrite)
+async def _preview_files(past: "PastSession", to: int, options: _Options) -> bool:
+    plan = await past.rehearse(to, overwrite=options.overwrite)
     if plan.problem:
         print(f"The files cannot be restored. {plan.problem}", file=sys.stderr)
         return False
@@ -172,7 +174,7 @@ async def _preview_files(past: "Past", to: int, wish: _Wish) -> bool:
 
 
 def _summary(effects: Sequence[Effect]) -> Iterator[tuple[str, str]]:
-    """What becomes of each file; where much the same becomes of many in a folder, of them all."""
+    """Rows of verb and path; many files of one folder share a row."""
 
     def alike(effect: Effect) -> tuple[str, str]:
         return _verb(effect), str(PurePosixPath(effect.path).parent)
@@ -185,8 +187,8 @@ def _summary(effects: Sequence[Effect]) -> Iterator[tuple[str, str]]:
             yield from ((verb, effect.path) for effect in same)
 
 
-def _tell(events: Sequence[Event]) -> None:
-    """What happened while the files were put back."""
+def _print_notes(events: Sequence[Event]) -> None:
+    """Print the notes that were recorded during the restore."""
     for event in events:
         match event.fact:
             case FilesRestored() as restored:
@@ -203,8 +205,8 @@ def _verb(effect: Effect) -> str:
     return "create" if effect.before is None else "change"
 
 
-def _home_of(events: Sequence[Event], workspace: Path) -> Path:
-    """The folder whose files the session worked on."""
+def _folder_of(events: Sequence[Event], workspace: Path) -> Path:
+    """The folder the session worked in, or `workspace` if it no longer exists."""
     opened = events[0].fact if events else None
     home = Path(opened.workspace) if isinstance(opened, TaskOpened) else workspace
     return home if home.is_dir() else workspace
@@ -233,7 +235,7 @@ def _list(known: Sequence[Point]) -> None:
 def _confirmed() -> bool:
     if not sys.stdin.isatty():
         raise SettingsError("Not interactive: use -y to approve, or --dry-run to look.")
-    # the event loop's own handler would not end a wait for input
+    # anyio's SIGINT handler does not interrupt input()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return input("Rewind? [y/N] ").strip().lower() in ("y", "yes")

@@ -1,9 +1,9 @@
-"""Bringing files to what they shall be, each of them at once or not at all.
+"""Change files to their planned versions, each one atomically.
 
-Folders are opened up first. Then what is to go goes, then folders are removed, then made, then
-files are put in place, and in the end folders get the rights they shall have. Every path is
-opened step by step without following links, and a file is touched only if it is still what the
-plan was made for. What must not be in the workspace is moved aside, and never destroyed.
+The order matters: unlock folders, remove files, remove folders, create folders, write files, and
+set folder modes last. Every path is opened component by component without following links, and a
+file is changed only if it still is the version that the plan expects. Content that no checkpoint
+has is moved aside, never deleted.
 """
 
 import errno
@@ -22,10 +22,10 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.checkpoints.file_versions import (
     NOT_A_FOLDER,
-    NotedAttributes,
-    name_for_unfinished,
-    noted_attributes,
-    put_users_attributes,
+    SavedAttributes,
+    parse_note,
+    set_user_attributes,
+    temporary_name,
     version_in,
 )
 from rookery.core.facts import Effect, FileVersion
@@ -48,10 +48,10 @@ from rookery.platform.paths import visible
 
 
 def set_aside(root: Path, path: str, aside: Path) -> str:
-    """Move what is at the path, be it a file or a folder; where to. Raises `OSError`."""
+    """Move a file or a folder out of the workspace and return its new path. Raises `OSError`."""
     *folders, name = path.split("/")
     aside.mkdir(parents=True, exist_ok=True, mode=0o700)
-    away = _away(path)
+    away = _aside_name(path)
     with opened_folder(root, folders) as folder:
         at = present(folder)
         try:
@@ -60,33 +60,32 @@ def set_aside(root: Path, path: str, aside: Path) -> str:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-        # first out of git's sight, as copying to another disk takes a while
+        # hide it from git first, because copying to another disk takes a while
         unseen = f".{name.strip('.')}.set-aside-{secrets.token_hex(4)}"
         os.rename(name, unseen, src_dir_fd=at, dst_dir_fd=at)
-    return _carried(root.joinpath(*folders, unseen), aside / away)
+    return _move_across_disks(root.joinpath(*folders, unseen), aside / away)
 
 
-def keep_aside(folder: int, name: str, path: str, aside: Path) -> str:
-    """Keep a file that is about to be replaced, under another name; where. It stays where it
-    is, so that at no time there is none. Raises `OSError`.
-    """
+def copy_aside(folder: int, name: str, path: str, aside: Path) -> str:
+    """Keep a copy of a file that is about to be replaced and return the copy's path. The file
+    itself stays in place until then. Raises `OSError`."""
     aside.mkdir(parents=True, exist_ok=True, mode=0o700)
-    there = aside / _away(path)
-    keep_also(folder, name, there)
+    there = aside / _aside_name(path)
+    link_or_copy(folder, name, there)
     return str(there)
 
 
-def keep_also(folder: int, name: str, there: Path) -> None:
-    """Give a file a second name, or make a copy of it. Raises `OSError`."""
+def link_or_copy(folder: int, name: str, there: Path) -> None:
+    """Hard-link a file to `there`, or copy it. Raises `OSError`."""
     there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         os.link(name, there, src_dir_fd=folder, follow_symlinks=False)
-    except OSError:  # on another disk, or of another user: copy it
+    except OSError:  # on another disk, or owned by another user
         _copy(folder, name, there)
 
 
 def move_aside(folder: int, name: str, there: Path) -> None:
-    """Move a file or a link out of the workspace, to a path of its own. Raises `OSError`."""
+    """Move a file or link from the workspace to `there`. Raises `OSError`."""
     there.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         os.rename(name, there, src_dir_fd=folder)
@@ -98,7 +97,7 @@ def move_aside(folder: int, name: str, there: Path) -> None:
 
 
 def _copy(folder: int, name: str, there: Path) -> None:
-    """A pipe or a device holds nothing that could be lost."""
+    """Copy a file or link; pipes and devices have no content to copy."""
     mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     if stat.S_ISLNK(mode):
         os.symlink(os.readlink(name, dir_fd=folder), there)
@@ -108,13 +107,13 @@ def _copy(folder: int, name: str, there: Path) -> None:
             write_new(there, pieces_of(file), give=give)
 
 
-def _away(path: str) -> str:
-    """An unused name that still shows the path."""
+def _aside_name(path: str) -> str:
+    """An unused file name that shows the original path."""
     return f"{'-'.join(visible(path).split('/'))[-60:].lstrip('.')}-{secrets.token_hex(4)}"
 
 
-def _carried(here: Path, there: Path) -> str:
-    """Where it is in the end: what cannot be copied stays under its new name."""
+def _move_across_disks(here: Path, there: Path) -> str:
+    """Move to another disk and return the final path: `here` if it cannot be copied."""
     try:
         if here.is_dir() and not here.is_symlink():
             shutil.copytree(here, there, symlinks=True)
@@ -132,9 +131,9 @@ _CLOSED_FOLDER = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.
 _IN_THE_WAY = {errno.EEXIST, errno.ENOTEMPTY, errno.EISDIR, errno.ENOENT, *NOT_A_FOLDER}
 
 
-class PutBack(Struct, frozen=True):
-    """`failed` says of each file that could not be changed why; it is as it was. `aside` says
-    where that is now which stood in the place of one and which no checkpoint holds."""
+class RestoreResult(Struct, frozen=True):
+    """Result of a restore. `failed` has the path and the reason for each file that could not be
+    changed. `aside` has the path and the new place of content that no checkpoint has."""
 
     done: tuple[Effect, ...]
     kept: tuple[str, ...]
@@ -151,13 +150,13 @@ def put_back(
     aside: Path,
     keep: Path | None = None,
     attributes: Mapping[str, str] | None = None,
-) -> PutBack:
-    """Make every `before` an `after`. Files larger than `most` are not looked into, but kept
-    `aside`. With `keep`, all that is replaced or removed goes to that folder, by its path. Files
-    get back what is noted of their `attributes`."""
+) -> RestoreResult:
+    """Apply the changes. Files larger than `most` are not read, but moved to `aside`. With
+    `keep`, everything that is replaced or removed is moved to that folder, under its path.
+    `attributes` are the notes on owners and extended attributes to restore."""
     work = _Work(root, content, most, aside, keep, attributes or {})
     for change in changes:
-        if is_folder(change.before) and _lets_write(change.after):
+        if is_folder(change.before) and _writable(change.after):
             work.attempt(change, work.set_rights)
     for change in changes:
         if is_leaf(change.before) and not is_leaf(change.after):
@@ -172,7 +171,7 @@ def put_back(
         if is_leaf(change.after):
             work.attempt(change, work.put)
     for change in reversed(changes):
-        if is_folder(change.after) and not (is_folder(change.before) and _lets_write(change.after)):
+        if is_folder(change.after) and not (is_folder(change.before) and _writable(change.after)):
             work.attempt(change, work.set_rights)
     work.make_durable()
     return work.outcome(changes)
@@ -198,10 +197,10 @@ class _Work:
         self._kept: set[str] = set()
         self._failed: dict[str, str] = {}
         self._changed: set[str] = set()
-        """Folders in which names came, went or were taken over."""
+        """Folders that were changed and must be synced."""
 
     def attempt(self, change: Effect, do: Callable[[Effect], None]) -> None:
-        """One step of a change, unless an earlier one did not succeed."""
+        """Run one step of a change, unless an earlier step of it failed."""
         if change.path in self._kept or change.path in self._failed:
             return
         faults.kp("restore.before_file")
@@ -216,11 +215,11 @@ class _Work:
             self._failed[change.path] = str(error)
         faults.kp("restore.file_done")
 
-    def outcome(self, changes: Sequence[Effect]) -> PutBack:
+    def outcome(self, changes: Sequence[Effect]) -> RestoreResult:
         undone = self._kept | self._failed.keys()
         done = tuple(change for change in changes if change.path not in undone)
         failed, aside = sorted(self._failed.items()), sorted(self._aside.items())
-        return PutBack(done, tuple(sorted(self._kept)), tuple(failed), tuple(aside))
+        return RestoreResult(done, tuple(sorted(self._kept)), tuple(failed), tuple(aside))
 
     def make_durable(self) -> None:
         for path in self._changed:
@@ -228,12 +227,12 @@ class _Work:
                 with opened_folder(self._root, path.split("/") if path else ()) as folder:
                     os.fsync(present(folder))
             except OSError as error:
-                if error.errno not in _IN_THE_WAY:  # then it is no folder any more
+                if error.errno not in _IN_THE_WAY:  # else it is no longer a folder
                     self._failed[path] = (error.strerror or str(error)).lower()
 
     def remove(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
-            self._demand(folder, name, change.before)
+            self._check_unchanged(folder, name, change.before)
             if self._keep:
                 move_aside(folder, name, self._keep / change.path)
             else:
@@ -243,7 +242,7 @@ class _Work:
 
     def remove_folder(self, change: Effect) -> None:
         with self._at(change.path) as (folder, name):
-            if self._keep:  # an empty folder can be what makes a repository complete
+            if self._keep:  # git may need the empty folder
                 (self._keep / change.path).mkdir(parents=True, exist_ok=True, mode=0o700)
             os.rmdir(name, dir_fd=folder)
             self._changed.add(os.path.dirname(change.path))
@@ -268,14 +267,14 @@ class _Work:
         data = self._content(change.after.blob)
         with self._at(change.path) as (folder, name):
             there = None if is_folder(change.before) else change.before
-            temporary = name_for_unfinished()
+            temporary = temporary_name()
             try:
                 like = _attributes(folder, name) if _is_file(there) else None
                 note = self._attributes.get(change.path, "")
-                noted = noted_attributes(note) if note else None
-                _write(folder, temporary, data, change.after.mode, like, noted)
+                saved = parse_note(note) if note else None
+                _write(folder, temporary, data, change.after.mode, like, saved)
                 faults.kp("restore.temp_written")
-                self._demand(folder, name, there)
+                self._check_unchanged(folder, name, there)
                 self._save_unsaved(folder, name, change)
                 if there is None:
                     name_anew(folder, temporary, name)
@@ -292,20 +291,20 @@ class _Work:
         with opened_folder(self._root, folders) as folder:
             yield present(folder), name
 
-    def _demand(self, folder: int, name: str, expected: FileVersion | None) -> None:
+    def _check_unchanged(self, folder: int, name: str, expected: FileVersion | None) -> None:
         if version_in(folder, name, self._most) != expected:
             raise FileExistsError(errno.EEXIST, "it has changed")
 
     def _save_unsaved(self, folder: int, name: str, change: Effect) -> None:
-        """A pipe or a device holds nothing that could be lost."""
+        """Keep a copy of content that no checkpoint has; pipes and devices have none."""
         if self._keep and is_leaf(change.before):
-            keep_also(folder, name, self._keep / change.path)
+            link_or_copy(folder, name, self._keep / change.path)
         elif is_unknown(change.before) and _is_file(change.before):
-            self._aside[change.path] = keep_aside(folder, name, change.path, self._place_aside)
+            self._aside[change.path] = copy_aside(folder, name, change.path, self._place_aside)
 
 
 def _open_up(folder: int, name: str, rights: int) -> None:
-    """Change the rights of a folder that nobody may look into."""
+    """Change the mode of a folder that cannot be opened for reading."""
     closed = os.open(name, _CLOSED_FOLDER, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{closed}", rights)
@@ -318,7 +317,7 @@ def _is_file(version: FileVersion | None) -> bool:
 
 
 def _attributes(folder: int, name: str) -> Attributes | None:
-    """Those of the file that is replaced; None if nobody may look at it."""
+    """Attributes of the file to be replaced; None if it cannot be opened."""
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except OSError:
@@ -329,7 +328,7 @@ def _attributes(folder: int, name: str) -> Attributes | None:
         os.close(file)
 
 
-def _lets_write(folder: FileVersion | None) -> bool:
+def _writable(folder: FileVersion | None) -> bool:
     return folder is not None and stat.S_ISDIR(folder.mode) and bool(folder.mode & stat.S_IWUSR)
 
 
@@ -339,7 +338,7 @@ def _write(
     data: bytes,
     mode: int,
     like: Attributes | None,
-    noted: NotedAttributes | None,
+    saved: SavedAttributes | None,
 ) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(os.fsdecode(data), name, dir_fd=folder)
@@ -347,25 +346,25 @@ def _write(
     rights = stat.S_IMODE(mode) if like else unprivileged(stat.S_IMODE(mode))
 
     def give(file: int) -> None:
-        if like or noted:
-            _give_attributes(file, rights, like, noted)
+        if like or saved:
+            _set_attributes(file, rights, like, saved)
         else:
             os.fchmod(file, rights)
 
     write_new(name, [data], folder=folder, give=give)
 
 
-def _give_attributes(
-    file: int, rights: int, like: Attributes | None, noted: NotedAttributes | None
+def _set_attributes(
+    file: int, rights: int, like: Attributes | None, saved: SavedAttributes | None
 ) -> None:
-    """Those of the file that is replaced, and what is noted of the one that comes back."""
-    if noted:
-        put_users_attributes(file, noted, like.extended if like else {})
+    """Set the attributes of the replaced file, and those recorded of the restored one."""
+    if saved:
+        set_user_attributes(file, saved, like.extended if like else {})
     kept = replace(like or attributes_of(file), mode=rights)
-    if noted and noted.owner:
-        kept = replace(kept, uid=noted.owner[0], gid=noted.owner[1])
-    if noted and noted.access_list:
-        kept = replace(kept, extended={**kept.extended, ACL: noted.access_list})
+    if saved and saved.owner:
+        kept = replace(kept, uid=saved.owner[0], gid=saved.owner[1])
+    if saved and saved.access_list:
+        kept = replace(kept, extended={**kept.extended, ACL: saved.access_list})
     try:
         keep_attributes(file, kept, as_recorded=True)
     except NotKept:

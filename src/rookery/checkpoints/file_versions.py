@@ -1,9 +1,10 @@
-"""A file or link of the workspace as checkpoints know it, read through its folder's descriptor.
+"""Versions of files and links, read through their folder's file descriptor.
 
-No link is followed, nothing is opened that could block, and what was looked at is what is read.
+Links are never followed, nothing is opened that could block, and the file that is read is the one
+that was examined.
 
-Owner and extended attributes are noted beside the content. Most files have nothing to note: they
-belong to whoever would create them, and have no access control list and no user attributes.
+Owner and extended attributes are stored as a note beside the content. Most files have no note: the
+user owns them, and they have no access control list or user attributes.
 """
 
 import errno
@@ -19,30 +20,30 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery.checkpoints.snapshot_trees import FOLDERS_OWN
+from rookery.checkpoints.snapshot_trees import OWN_RIGHTS
 from rookery.core.facts import FileVersion
 from rookery.core.limits import KIB, MIB
 from rookery.core.undo_plan import folder_with
 from rookery.platform.descriptors import ACL, USERS, extended_of, opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 
-MOST_OF_A_FILE = 16 * KIB
-"""Larger attributes of the user's are not noted."""
-MOST_OF_ALL = MIB
-"""With more in all files together, only owners and access control lists are noted. Every
-checkpoint holds all the notes."""
+MAX_NOTE_BYTES = 16 * KIB
+"""Larger user attributes are not stored."""
+MAX_TOTAL_BYTES = MIB
+"""If the notes of all files are larger, only owners and access control lists are stored, because
+every checkpoint contains all notes."""
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NOT_A_FOLDER = {errno.ENOTDIR, errno.ELOOP}
-"""What opening a folder says if there is something else by now."""
+"""Errors of opening a folder that has been replaced by something else."""
 _TRIES = 3
 
 _EDIT = re.compile(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
 _RESTORE = re.compile(r"\.~undo-[0-9a-f]{16}\.tmp")
 
 
-class NotedAttributes(Struct, frozen=True):
-    """`owner` is user and group, if a new file in the folder would get others."""
+class SavedAttributes(Struct, frozen=True):
+    """Attributes from a note. `owner` is user and group, if a new file would get others."""
 
     owner: tuple[int, int] | None
     extended: Mapping[str, bytes]
@@ -58,54 +59,54 @@ class NotedAttributes(Struct, frozen=True):
         return json.dumps(
             {
                 "owner": self.owner,
-                "extended": {name: worth.hex() for name, worth in self.extended.items()},
+                "extended": {name: value.hex() for name, value in self.extended.items()},
             }
         )
 
 
 def note_of(folder: int, file: int) -> str:
-    """The note about an open file in an open folder; empty if there is nothing to note."""
+    """The note on an open file in an open folder; empty if there is nothing to store."""
     extended = dict(extended_of(file))
-    users = {name: worth for name, worth in extended.items() if name.startswith(USERS)}
-    if sum(map(len, users.values())) > MOST_OF_A_FILE:
+    users = {name: value for name, value in extended.items() if name.startswith(USERS)}
+    if sum(map(len, users.values())) > MAX_NOTE_BYTES:
         users = {}
     listed = {ACL: extended[ACL]} if ACL in extended else {}
-    return NotedAttributes(_owner(folder, file), {**listed, **users}).text
+    return SavedAttributes(_owner(folder, file), {**listed, **users}).text
 
 
 def note_of_access_list(text: str) -> str:
-    """The note about a file of which an older checkpoint holds only the access control list."""
-    return NotedAttributes(None, {ACL: bytes.fromhex(text)}).text
+    """A note made from the format of older checkpoints, which have access control lists only."""
+    return SavedAttributes(None, {ACL: bytes.fromhex(text)}).text
 
 
-def noted_attributes(note: str) -> NotedAttributes:
-    said = json.loads(note)
-    owner = said["owner"]
-    extended = {name: bytes.fromhex(text) for name, text in said["extended"].items()}
-    return NotedAttributes(owner and (owner[0], owner[1]), extended)
+def parse_note(note: str) -> SavedAttributes:
+    fields = json.loads(note)
+    owner = fields["owner"]
+    extended = {name: bytes.fromhex(text) for name, text in fields["extended"].items()}
+    return SavedAttributes(owner and (owner[0], owner[1]), extended)
 
 
-def bounded(notes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The notes by path, in order, without empty ones."""
+def limit_notes(notes: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The notes sorted by path, without empty ones, shortened if they are too large together."""
     kept = sorted((path, note) for path, note in notes.items() if note)
-    if sum(len(note) for _, note in kept) <= MOST_OF_ALL:
+    if sum(len(note) for _, note in kept) <= MAX_TOTAL_BYTES:
         return tuple(kept)
-    short = ((path, _without_users(note)) for path, note in kept)
+    short = ((path, _without_user_attributes(note)) for path, note in kept)
     return tuple((path, note) for path, note in short if note)
 
 
-def put_users_attributes(file: int, noted: NotedAttributes, there: Mapping[str, bytes]) -> None:
-    """Give a new file the user's attributes that are noted and not `there`, if it can have any."""
-    for name, worth in noted.extended.items():
+def set_user_attributes(file: int, saved: SavedAttributes, there: Mapping[str, bytes]) -> None:
+    """Set the stored user attributes that are not `there` already, where the disk supports them."""
+    for name, value in saved.extended.items():
         if name != ACL and name not in there:
             with suppress(OSError):
-                os.setxattr(file, name, worth)
+                os.setxattr(file, name, value)
 
 
-def _without_users(note: str) -> str:
-    noted = noted_attributes(note)
-    listed = {ACL: noted.access_list} if noted.access_list else {}
-    return NotedAttributes(noted.owner, listed).text
+def _without_user_attributes(note: str) -> str:
+    saved = parse_note(note)
+    listed = {ACL: saved.access_list} if saved.access_list else {}
+    return SavedAttributes(saved.owner, listed).text
 
 
 def _owner(folder: int, file: int) -> tuple[int, int] | None:
@@ -116,13 +117,13 @@ def _owner(folder: int, file: int) -> tuple[int, int] | None:
 
 
 class Content(Struct, frozen=True):
-    """What is in a file, or where a link leads. `steady` if it stood still while it was read."""
+    """Content of a file or target of a link. `steady` if it did not change while it was read."""
 
     data: bytes
     status: os.stat_result
     steady: bool
     attributes: str = ""
-    """What is noted of the file's owner and extended attributes."""
+    """The note on owner and extended attributes."""
 
 
 def status_of(folder: int, name: str) -> os.stat_result | None:
@@ -133,7 +134,7 @@ def status_of(folder: int, name: str) -> os.stat_result | None:
 
 
 def content_of(folder: int, name: str, status: os.stat_result, most: int) -> Content | None:
-    """None if it is no file or link, or holds more than `most` bytes. Raises `OSError`."""
+    """None if it is not a file or link, or larger than `most` bytes. Raises `OSError`."""
     if stat.S_ISLNK(status.st_mode):
         return Content(os.fsencode(os.readlink(name, dir_fd=folder)), status, True)
     if not stat.S_ISREG(status.st_mode) or status.st_size > most:
@@ -148,7 +149,7 @@ def content_of(folder: int, name: str, status: os.stat_result, most: int) -> Con
 
 
 def version_in(folder: int, name: str, most: int) -> FileVersion | None:
-    """What is there now; None if nothing is. Without a hash if no checkpoint could hold it."""
+    """The current version; None if nothing is there. The hash is empty if it cannot be stored."""
     status = status_of(folder, name)
     if status is None:
         return None
@@ -167,7 +168,7 @@ def version_in(folder: int, name: str, most: int) -> FileVersion | None:
 
 
 def version_at(root: Path, path: str, most: int) -> FileVersion | None:
-    """The same by its path. What a link on the way leads to is not there."""
+    """The version at a path; None also if a link is on the way."""
     *folders, name = path.split("/")
     try:
         with opened_folder(root, folders) as folder:
@@ -178,31 +179,31 @@ def version_at(root: Path, path: str, most: int) -> FileVersion | None:
         return None
 
 
-def is_gits_own(name: str) -> bool:
-    """Whether git, on this system or another, could take it for a repository."""
+def is_git_name(name: str) -> bool:
+    """Whether git, on this or another system, treats the name as a repository."""
     shown = "".join(character for character in name if character.isprintable()).casefold()
     return shown in (".git", "git~1")
 
 
-def proper(path: str) -> Sequence[str] | None:
-    """The names in a path that lies in the workspace and can be in a snapshot."""
+def path_parts(path: str) -> Sequence[str] | None:
+    """The components of a workspace path that a snapshot can contain; None for other paths."""
     names = path.split("/")
-    if any(name in ("", ".", "..", FOLDERS_OWN) or is_gits_own(name) for name in names):
+    if any(name in ("", ".", "..", OWN_RIGHTS) or is_git_name(name) for name in names):
         return None
     return names
 
 
 def _read(descriptor: int, most: int) -> Content | None:
     before = os.fstat(descriptor)
-    data = _whole(descriptor, before.st_size, most) if stat.S_ISREG(before.st_mode) else None
+    data = _read_all(descriptor, before.st_size, most) if stat.S_ISREG(before.st_mode) else None
     if data is None:
         return None
     after = os.fstat(descriptor)
-    return Content(data, after, _signs(before) == _signs(after) and len(data) == after.st_size)
+    return Content(data, after, _stamp(before) == _stamp(after) and len(data) == after.st_size)
 
 
-def _whole(descriptor: int, size: int, most: int) -> bytes | None:
-    """All that is in the file, as far as it was not cut meanwhile; None if it is too much."""
+def _read_all(descriptor: int, size: int, most: int) -> bytes | None:
+    """The content, up to where it was truncated during reading; None if it is too large."""
     pieces, at = [], 0
     while piece := os.pread(descriptor, max(size + 1 - at, 65536), at):
         pieces.append(piece)
@@ -214,12 +215,12 @@ def _whole(descriptor: int, size: int, most: int) -> bytes | None:
     return b"".join(pieces)
 
 
-def _signs(status: os.stat_result) -> tuple[int, int, int]:
+def _stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def name_for_unfinished() -> str:
-    """A name for what a restore is writing; one that stays behind is cleared away."""
+def temporary_name() -> str:
+    """Temporary name for a file being restored; leftovers are removed by the next snapshot."""
     return f".~undo-{secrets.token_hex(8)}.tmp"
 
 

@@ -1,10 +1,9 @@
-"""A second copy of what git folders hold, for as long as a command could destroy it.
+"""Copies of git folders, for as long as a command could destroy them.
 
-A second name for an object does not help against a program that overwrites it, so objects are
-copied too. Git never overwrites one: before a line that runs git alone, a second name will do
-for what is above some size. A copy is brought up
-to date before the next command, and what is gone by then goes from it too. As long
-as a command runs, or was killed while it ran, nothing is ever taken out of the copy.
+A hard link does not protect an object from a program that overwrites it, so objects are copied. Git
+itself never overwrites one, so large objects are only linked before a command line that runs
+nothing but git. The copy is updated and pruned before the next command, but never pruned while a
+command runs, or after one was killed.
 """
 
 import errno
@@ -21,49 +20,49 @@ from pathlib import Path
 from rookery.checkpoints.file_restore import move_aside
 from rookery.core.limits import MIB
 
-MOST_COPIED = 1024 * MIB
-"""Bytes that are copied where a second name is not possible, such as on another disk."""
-MOST_DUPLICATED = 256 * MIB
-"""Bytes of objects that are copied before git runs alone, although a second name is possible."""
+MAX_COPIED = 1024 * MIB
+"""Bytes to copy where hard links are not possible, such as to another disk."""
+MAX_DUPLICATED = 256 * MIB
+"""Bytes of objects to copy before git runs alone; the rest is hard-linked."""
 SHARE_OF_FREE_ROOM = 0.5
-"""How much of the free room on the disk copies of objects may take before another command."""
+"""Share of the free disk space that copies of objects may use before other commands."""
 _CLONE = 0x40049409
-"""Linux's request to let two files share their blocks until one is changed (FICLONE)."""
+"""Linux's FICLONE request: share blocks between two files until one is changed."""
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class TooMuch(OSError):
+class NotEnoughSpace(OSError):
     pass
 
 
 class GitCopy:
-    """The copy of one git folder. Both are absolute paths."""
+    """The copy of one git folder; both paths are absolute."""
 
     def __init__(self, git: str, store: Path, user: str, *, shared: bool = False) -> None:
-        """`user` is whoever needs the copy, in a word. `shared` if others work in the folder at
-        the same time: the repository of a worktree."""
+        """`user` is an id of the process that needs the copy. `shared` if others work in the git
+        folder at the same time, as in the repository of a worktree."""
         self.git = git
         self.shared = shared
         self.folder = store / hashlib.sha256(os.fsencode(git)).hexdigest()[:16]
         self._mark = f"{self.folder.name}.open-{user}-{os.getpid()}"
         self._budget = 0
         self._duplicated = 0
-        self._most_duplicated = 0
+        self._max_duplicated = 0
         self._only_linked = 0
         self._clones = True
         self.inode = 0
         self.saved_at = 0
-        """When it was last up to date, by the clock of the disk, in nanoseconds."""
+        """When the copy was last updated, by the disk's clock, in nanoseconds."""
 
     def save(self, *, alone: bool) -> None:
-        """Bring it up to date. Raises `OSError`; `TooMuch` if it would take too much room, or if
-        objects have only a second name and other programs run than git `alone`."""
-        self._budget = MOST_COPIED
+        """Update the copy. Raises `OSError`; `NotEnoughSpace` if there is not enough space, or if
+        objects could only be linked and git does not run `alone`."""
+        self._budget = MAX_COPIED
         self._duplicated = self._only_linked = 0
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         room = int(shutil.disk_usage(self.folder).free * SHARE_OF_FREE_ROOM)
-        self._most_duplicated = min(MOST_DUPLICATED, room) if alone else room
+        self._max_duplicated = min(MAX_DUPLICATED, room) if alone else room
         prune = not self._marks()
         mark = self.folder.parent / self._mark
         mark.touch(mode=0o600)
@@ -73,39 +72,39 @@ class GitCopy:
         self.saved_at = mark.stat().st_ctime_ns
         if self._only_linked and not alone:
             size = f"{self._only_linked / MIB:.1f} MiB"
-            raise TooMuch(
+            raise NotEnoughSpace(
                 errno.ENOSPC, f"the disk has no space for a copy of {size} of its objects"
             )
 
     def close(self) -> None:
-        """The command has ended, and all that was lost is back."""
+        """Allow pruning again: the command has ended, and everything lost has been restored."""
         for mark in self._marks():
-            if mark.name == self._mark or not _runs(mark.name.rpartition("-")[2]):
+            if mark.name == self._mark or not _is_running(mark.name.rpartition("-")[2]):
                 mark.unlink(missing_ok=True)
 
     def files(self) -> list[str]:
-        """Of the copy, by their path in it."""
+        """Paths of the files in the copy, relative to it."""
         return sorted(files_in(str(self.folder)))
 
     def put(self, file: str, aside: Path) -> None:
-        """Put a file back into the git folder; no link is followed there, and what is in the way
-        goes aside. Raises `OSError`."""
+        """Restore a file to the git folder without following links; what is in the way is moved
+        aside. Raises `OSError`."""
         *folders, name = file.split("/")
-        at = _made_folder(Path(self.git), folders, aside)
+        at = _open_folder(Path(self.git), folders, aside)
         try:
             _make_room(at, name, aside)
-            if "objects" in folders and _linked(str(self.folder / file), name, at):
+            if "objects" in folders and _link(str(self.folder / file), name, at):
                 return
-            _copied(str(self.folder / file), name, at)
+            _copy_file(str(self.folder / file), name, at)
         finally:
             os.close(at)
 
     def duplicate(self, there: Path) -> None:
-        """Make another copy of all of it, which nobody changes any more."""
+        """Make another copy, which is not updated."""
         for file in self.files():
             (there / file).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not _linked(str(self.folder / file), str(there / file)):
-                _copied(str(self.folder / file), str(there / file))
+            if not _link(str(self.folder / file), str(there / file)):
+                _copy_file(str(self.folder / file), str(there / file))
         (there / "refs").mkdir(exist_ok=True)
 
     def _marks(self) -> list[Path]:
@@ -125,47 +124,47 @@ class GitCopy:
                 inside = objects or name == "objects"
                 self._update(entry.path, there, objects=inside, prune=prune)
             elif entry.is_file(follow_symlinks=False) and not self._has(entry, kept.get(name)):
-                self._take(entry.path, there, objects=objects)
+                self._copy_entry(entry.path, there, objects=objects)
         for name in kept.keys() - mine.keys() if prune else ():
             _remove(kept[name])
 
     def _has(self, entry: "os.DirEntry[str]", kept: "os.DirEntry[str] | None") -> bool:
-        """Whether the copy is as good as another would be."""
+        """Whether copying the file again would not improve the copy."""
         if not kept or entry.inode() != kept.inode():
             return _same(entry, kept)
-        if self._affords(entry.path):
+        if self._can_copy(entry.path):
             return False
         self._only_linked += entry.stat(follow_symlinks=False).st_size
         return True
 
-    def _affords(self, file: str) -> bool:
-        return self._duplicated + os.lstat(file).st_size <= self._most_duplicated
+    def _can_copy(self, file: str) -> bool:
+        return self._duplicated + os.lstat(file).st_size <= self._max_duplicated
 
-    def _take(self, file: str, there: str, *, objects: bool) -> None:
+    def _copy_entry(self, file: str, there: str, *, objects: bool) -> None:
         new = f"{there}.{secrets.token_hex(4)}.lock"
         try:
             size = os.lstat(file).st_size
-            if objects and self._clones and self._cloned(file, new):
+            if objects and self._clones and self._clone(file, new):
                 pass
-            elif objects and self._affords(file):
+            elif objects and self._can_copy(file):
                 self._duplicated += size
-                _copied(file, new)
-            elif objects and _linked(file, new):
+                _copy_file(file, new)
+            elif objects and _link(file, new):
                 self._only_linked += size
             else:
-                self._pay(size)
-                _copied(file, new)
+                self._use_budget(size)
+                _copy_file(file, new)
             os.replace(new, there)
-        except FileNotFoundError:  # git has taken it away meanwhile
+        except FileNotFoundError:  # git has removed it meanwhile
             pass
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(new)
 
-    def _cloned(self, file: str, new: str) -> bool:
-        """Whether the disk could make a copy that shares its blocks."""
+    def _clone(self, file: str, new: str) -> bool:
+        """Try to make a copy that shares its blocks."""
         try:
-            _copied(file, new, clone=True)
+            _copy_file(file, new, clone=True)
         except OSError as error:
             if error.errno == errno.ENOENT:
                 raise
@@ -174,20 +173,20 @@ class GitCopy:
                 os.unlink(new)
         return self._clones
 
-    def _pay(self, size: int) -> None:
+    def _use_budget(self, size: int) -> None:
         self._budget -= size
         if self._budget < 0:
-            raise TooMuch(errno.ENOSPC, "it is too large to be copied to another disk")
+            raise NotEnoughSpace(errno.ENOSPC, "it is too large to be copied to another disk")
 
 
 def drop_copies(store: Path) -> None:
-    """Remove all copies but those of commands that have not ended, or were killed."""
+    """Remove all copies, except those of commands that are running or were killed."""
     for copy in store.glob("*") if store.is_dir() else ():
         if copy.is_dir() and not any(store.glob(f"{copy.name}.open-*")):
             shutil.rmtree(copy, ignore_errors=True)
 
 
-def _runs(pid: str) -> bool:
+def _is_running(pid: str) -> bool:
     try:
         os.kill(int(pid), 0)
     except (ValueError, ProcessLookupError):
@@ -211,8 +210,8 @@ def _remove(entry: "os.DirEntry[str]") -> None:
         os.unlink(entry.path)
 
 
-def _linked(file: str, name: str, at: int | None = None) -> bool:
-    """Whether a second name could be given."""
+def _link(file: str, name: str, at: int | None = None) -> bool:
+    """Try to make a hard link."""
     try:
         os.link(file, name, dst_dir_fd=at, follow_symlinks=False)
     except OSError:
@@ -220,8 +219,8 @@ def _linked(file: str, name: str, at: int | None = None) -> bool:
     return True
 
 
-def _copied(file: str, name: str, at: int | None = None, *, clone: bool = False) -> None:
-    """With `clone` only if no bytes need to be copied. Raises `OSError`."""
+def _copy_file(file: str, name: str, at: int | None = None, *, clone: bool = False) -> None:
+    """Copy a file, its mode and times; with `clone` by sharing blocks only. Raises `OSError`."""
     with (
         open(os.open(file, _FILE), "rb") as source,
         open(os.open(name, _NEW_FILE, 0o600, dir_fd=at), "wb") as copy,
@@ -237,7 +236,7 @@ def _copied(file: str, name: str, at: int | None = None, *, clone: bool = False)
 
 
 def files_in(folder: str, path: str = "") -> Iterator[str]:
-    """The files below a folder. No link is followed."""
+    """Paths of the files below a folder. Links are not followed."""
     with suppress(OSError), os.scandir(os.path.join(folder, path)) as scan:
         for entry in scan:
             inner = f"{path}/{entry.name}" if path else entry.name
@@ -247,19 +246,19 @@ def files_in(folder: str, path: str = "") -> Iterator[str]:
                 yield inner
 
 
-def _made_folder(root: Path, folders: list[str], aside: Path) -> int:
-    """The folder, open; made where there is none, or where something else has its name."""
+def _open_folder(root: Path, folders: list[str], aside: Path) -> int:
+    """Open the folder; create it if it is missing, or if something else has its name."""
     at = os.open(root.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for name in (root.name, *folders):
         try:
-            inner = _entered(at, name, aside)
+            inner = _enter_folder(at, name, aside)
         finally:
             os.close(at)
         at = inner
     return at
 
 
-def _entered(at: int, name: str, aside: Path) -> int:
+def _enter_folder(at: int, name: str, aside: Path) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(name, flags, dir_fd=at)
@@ -276,7 +275,7 @@ def _entered(at: int, name: str, aside: Path) -> int:
 
 
 def _make_room(at: int, name: str, aside: Path) -> None:
-    """A folder gets another name. A file must go: among references, git would read it."""
+    """Rename a folder in place; move a file away, because git would read it among references."""
     try:
         mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     except FileNotFoundError:

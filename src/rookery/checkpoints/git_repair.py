@@ -1,12 +1,11 @@
-"""Brings back what a command destroyed in a repository, where no sandbox could prevent it.
+"""Repair git folders after commands, where no sandbox could protect them.
 
-A command that does not run git has no business in git's folders: whatever it removed comes
-back. One that does run git may remove much, so only what leaves the repository broken comes
-back. What a person approved stands: then a copy is set aside, and they are told where.
+A command that does not run git must not change git's folders: everything it removed is restored.
+One that does run git may remove much, so only what breaks the repository is restored. If a person
+approved the command, nothing is restored, but a copy is kept and the user is told where.
 
-`Damages` finds files that are still there but hold nothing that git could use, `lost_references`
-finds branches, tags and stashes. No git is run. A reference that moved is not lost if a reflog
-still names where it was.
+`DamageCheck` finds files that git can no longer use, `lost_references` lost branches, tags and
+stashes. No git is run. A reference that moved is not lost if a reflog still has its old commit.
 """
 
 import filecmp
@@ -30,9 +29,9 @@ from rookery.platform.git_folders import (
 )
 from rookery.platform.git_objects import has_all, has_object, listed_objects
 
-_POINTS_SOMEWHERE = re.compile(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
+_POINTER = re.compile(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
 _PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")
-_BESIDE = re.compile(rb"# pack-refs .*|\^[0-9a-f]+|")
+_OTHER_LINE = re.compile(rb"# pack-refs .*|\^[0-9a-f]+|")
 _LARGEST_POINTER = 4096
 _LARGEST_LIST = 64 * MIB
 _SMALLEST_INDEX = 32
@@ -41,9 +40,9 @@ _PACKED_COMMITS = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)$", re.M)
 _COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class Damages:
+class DamageCheck:
     """Compares a git folder with its copy. `since` is when they were equal, in nanoseconds since
-    the epoch: what has not changed since is not looked at. `thorough` if what ran since had no
+    the epoch: files that have not changed since are skipped. `thorough` if the command had no
     reason to change references."""
 
     def __init__(self, git: str, copy: str, *, since: int, thorough: bool) -> None:
@@ -52,14 +51,14 @@ class Damages:
         self._since = since
         self._thorough = thorough
 
-    def found_in(self, file: str) -> bool:
+    def is_damaged(self, file: str) -> bool:
         here, kept = os.path.join(self._git, file), os.path.join(self._copy, file)
         if os.lstat(here).st_ctime_ns < self._since:
             return False
         if file.startswith("objects/"):
             return not file.startswith("objects/info/") and _is_overwritten(here, kept)
         if file == "HEAD" or file.startswith("refs/"):
-            return not self._leads_somewhere(here)
+            return not self._is_resolvable(here)
         if file == "packed-refs":
             return self._has_lost_references(here, kept)
         if file == "index":
@@ -67,14 +66,14 @@ class Damages:
         emptied = file.startswith("logs/") and not os.path.getsize(here)
         return self._thorough and emptied and os.path.getsize(kept) > 0
 
-    def _leads_somewhere(self, pointer: str) -> bool:
-        found = _POINTS_SOMEWHERE.fullmatch(regular_content(pointer, _LARGEST_POINTER) or b"")
+    def _is_resolvable(self, pointer: str) -> bool:
+        found = _POINTER.fullmatch(regular_content(pointer, _LARGEST_POINTER) or b"")
         if found is None:
             return False
         name, known = found.groups()
         if known:
             return has_object(os.path.join(self._git, "objects"), known.decode("ascii"))
-        # git itself can prepare a branch that has no commit yet
+        # git may be about to create a branch that has no commit yet
         return not self._thorough or self._is_there(os.fsdecode(name))
 
     def _is_there(self, reference: str) -> bool:
@@ -92,7 +91,7 @@ class Damages:
 
 
 def _is_overwritten(here: str, kept: str) -> bool:
-    """Git never changes an object."""
+    """Whether the object differs from its copy; git never changes an object."""
     return not os.path.samefile(here, kept) and not filecmp.cmp(here, kept, shallow=False)
 
 
@@ -106,11 +105,12 @@ def _references(packed: bytes) -> frozenset[str]:
 
 
 def _is_list_line(line: bytes) -> bool:
-    return bool(_PACKED.fullmatch(line) or _BESIDE.fullmatch(line))
+    return bool(_PACKED.fullmatch(line) or _OTHER_LINE.fullmatch(line))
 
 
 def _is_index(data: bytes) -> bool:
-    """Its end is the hash of all before, or nothing if git was told to save the time."""
+    """Whether it ends with its own hash, or with the zeros that `index.skipHash` makes git
+    write."""
     if data[:4] != b"DIRC" or len(data) < _SMALLEST_INDEX or len(data) >= _LARGEST_LIST:
         return data[:4] == b"DIRC" and len(data) >= _LARGEST_LIST
     for size, kind in ((20, hashlib.sha1), (32, hashlib.sha256)):
@@ -120,8 +120,8 @@ def _is_index(data: bytes) -> bool:
 
 
 def lost_references(git: str, copy: str) -> dict[str, str]:
-    """Those that are gone, or lead elsewhere without a trace, and where they led."""
-    if dict(_signs(git)) == dict(_signs(copy)):
+    """References that are gone, or that moved without a reflog entry, with their old commits."""
+    if dict(_stamps(git)) == dict(_stamps(copy)):
         return {}
     before, now = _commits_by_name(copy), _commits_by_name(git)
     return {
@@ -131,7 +131,7 @@ def lost_references(git: str, copy: str) -> dict[str, str]:
     }
 
 
-def _signs(git: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def _stamps(git: str) -> Iterator[tuple[str, tuple[int, int]]]:
     for file in ("packed-refs", *_loose(git)):
         try:
             status = os.lstat(os.path.join(git, file))
@@ -146,7 +146,7 @@ def _loose(git: str) -> list[str]:
 
 
 def _commits_by_name(git: str) -> dict[str, str]:
-    """Symbolic ones are left out: they lead to others."""
+    """Commits by reference name, without symbolic references."""
     packed = regular_content(os.path.join(git, "packed-refs"), _LARGEST_LIST) or b""
     found = {os.fsdecode(name): commit.decode() for commit, name in _PACKED_COMMITS.findall(packed)}
     for name in _loose(git):
@@ -162,23 +162,23 @@ def _is_logged(git: str, name: str, commit: str) -> bool:
 
 
 _NEEDED = ("HEAD", "packed-refs", "index", "logs/HEAD")
-_PASSING = re.compile(
+_TRANSIENT = re.compile(
     r"(?:.*/)?(?:\w+_HEAD|\w+_MSG|MERGE_\w+|\w+_EDITMSG|BISECT_\w+|gc\.\w+|AUTO_MERGE)"
     r"|(?:.*/)?(?:sequencer|rebase-merge|rebase-apply)/.*"
 )
-"""What git leaves behind and takes away again while it works."""
+"""Files that git creates and removes while it works."""
 
 
 class Loss(Struct, frozen=True):
-    """`gone` if nothing is left of the git folder; `files` are what is missing or damaged."""
+    """Missing or damaged `files` of a git folder; `gone` if the whole folder is."""
 
     copy: GitCopy
     files: tuple[str, ...]
     gone: bool
 
 
-class GitMending:
-    """For one workspace. `store` is where the copies are, `aside` where some are left."""
+class GitRepair:
+    """Repairs a workspace's repositories. `store` has the copies, `aside` those for the user."""
 
     def __init__(self, root: Path, store: Path, aside: Path) -> None:
         self._root = root
@@ -188,38 +188,38 @@ class GitMending:
         self._copies: list[GitCopy] = []
 
     def save(self, repositories: Iterable[str], *, alone: bool = False) -> str:
-        """Copy what they hold; a sentence if that is not possible. `alone` if git is the only
+        """Copy the repositories; return a problem as a sentence. `alone` if git is the only
         program that will run: it never overwrites an object."""
         self._copies = list(self._copies_of(repositories))
-        problems = [self._saved(copy, alone=alone) for copy in self._copies]
+        problems = [self._save_copy(copy, alone=alone) for copy in self._copies]
         return next(filter(None, problems), "")
 
-    def _saved(self, copy: GitCopy, *, alone: bool) -> str:
-        shown = self._shown(copy.git)
+    def _save_copy(self, copy: GitCopy, *, alone: bool) -> str:
+        shown = self._display_path(copy.git)
         try:
             copy.save(alone=alone)
         except OSError as error:
             return f"Cannot protect {shown} from this command: {error.strerror}."
         return ""
 
-    def mend(self, *, thorough: bool, approved: bool, alone: bool = False) -> list[str]:
-        """Bring back what was lost; the sentences that tell of it. `alone` if only git ran."""
-        told = (" ".join(self._mend(copy, thorough, approved, alone)) for copy in self._copies)
-        return list(filter(None, told))
+    def repair(self, *, thorough: bool, approved: bool, alone: bool = False) -> list[str]:
+        """Restore what was lost, and return sentences that describe it. `alone` if only git ran."""
+        notes = (" ".join(self._repair(copy, thorough, approved, alone)) for copy in self._copies)
+        return list(filter(None, notes))
 
-    def _mend(self, copy: GitCopy, thorough: bool, approved: bool, alone: bool) -> Iterator[str]:
+    def _repair(self, copy: GitCopy, thorough: bool, approved: bool, alone: bool) -> Iterator[str]:
         self._follow(copy)
         try:
-            loss = _loss(copy, thorough=thorough and not approved and not copy.shared)
+            loss = _find_loss(copy, thorough=thorough and not approved and not copy.shared)
         except OSError as error:
-            yield f"{self._shown(copy.git)} could not be checked: {error.strerror}."
+            yield f"{self._display_path(copy.git)} could not be checked: {error.strerror}."
             return
         if loss:
-            yield self._set_aside(copy) if approved else self._bring_back(loss)
+            yield self._set_aside(copy) if approved else self._restore_files(loss)
         if alone or (approved and loss) or not is_folder(copy.git):
             return
         if lost := lost_references(copy.git, str(copy.folder)):
-            yield f"{_said_of(lost)} {self._set_aside(copy)}"
+            yield f"{_describe(lost)} {self._set_aside(copy)}"
 
     def close(self) -> None:
         for copy in self._copies:
@@ -227,7 +227,7 @@ class GitMending:
         self._copies = []
 
     def _copies_of(self, repositories: Iterable[str]) -> Iterator[GitCopy]:
-        """Of all that git writes in for these, wherever it lies."""
+        """Copies of all git folders of these repositories, also of those outside the workspace."""
         for path in sorted(repositories):
             git = str(self._root / path)
             separate = separate_folder(git)
@@ -238,24 +238,24 @@ class GitMending:
             elif separate.startswith(f"{self._root}/") and "/.git/" not in separate:
                 yield GitCopy(separate, self._store, self._id)
 
-    def _bring_back(self, loss: Loss) -> str:
-        git, shown = loss.copy.git, self._shown(loss.copy.git)
+    def _restore_files(self, loss: Loss) -> str:
+        git, shown = loss.copy.git, self._display_path(loss.copy.git)
         if not os.path.isdir(os.path.dirname(git)):
             return self._set_aside(loss.copy)
         try:
-            if loss.gone and (moved := self._moved(loss.copy)):
+            if loss.gone and (moved := self._find_moved(loss.copy)):
                 _make_room(git)
                 os.rename(moved, git)
-                return f"A command moved {shown} to {self._shown(moved)}; it was moved back."
+                return f"A command moved {shown} to {self._display_path(moved)}; it was moved back."
             for file in loss.files:
                 loss.copy.put(file, self._aside)
             os.makedirs(os.path.join(git, "refs"), exist_ok=True)
         except OSError as error:
             return f"{self._set_aside(loss.copy)} It could not be restored: {error.strerror}."
-        return f"A command destroyed parts of {shown}; restored: {_named(loss.files)}."
+        return f"A command destroyed parts of {shown}; restored: {_join(loss.files)}."
 
     def _set_aside(self, copy: GitCopy) -> str:
-        shown = self._shown(copy.git)
+        shown = self._display_path(copy.git)
         there = self._aside / f"git-history-{secrets.token_hex(4)}"
         try:
             copy.duplicate(there)
@@ -264,13 +264,13 @@ class GitMending:
         return f"A command removed parts of {shown}; a copy from before it is in {there}."
 
     def _follow(self, copy: GitCopy) -> None:
-        """If the folder around the git folder was moved, look where both are now."""
+        """If the folder around the git folder was moved, find the new place of both."""
         if not os.path.lexists(os.path.dirname(copy.git)):
-            copy.git = self._moved(copy) or copy.git
+            copy.git = self._find_moved(copy) or copy.git
 
-    def _moved(self, copy: GitCopy) -> str:
-        """Where the folder is now, if it is in the workspace under another name. One that only
-        got the same number has no HEAD."""
+    def _find_moved(self, copy: GitCopy) -> str:
+        """The new path of the folder, if it is still in the workspace; found by its inode
+        number. A folder that has only reused the number has no HEAD."""
         waiting = [str(self._root)]
         while waiting:
             for entry in _folders(waiting.pop()):
@@ -281,19 +281,19 @@ class GitMending:
                     waiting.append(entry.path)
         return ""
 
-    def _shown(self, path: str) -> str:
+    def _display_path(self, path: str) -> str:
         return os.path.relpath(path, self._root) if path.startswith(f"{self._root}/") else path
 
 
-def _loss(copy: GitCopy, *, thorough: bool) -> Loss | None:
+def _find_loss(copy: GitCopy, *, thorough: bool) -> Loss | None:
     saved = copy.files()
     if saved and not is_folder(copy.git):
         return Loss(copy, tuple(saved), gone=True)
     there = frozenset(files_in(copy.git))
     missing = [file for file in saved if file not in there]
     lost = [file for file in missing if _is_lost(copy, file, thorough=thorough)]
-    damages = Damages(copy.git, str(copy.folder), since=copy.saved_at, thorough=thorough)
-    damaged = [file for file in saved if file in there and damages.found_in(file)]
+    check = DamageCheck(copy.git, str(copy.folder), since=copy.saved_at, thorough=thorough)
+    damaged = [file for file in saved if file in there and check.is_damaged(file)]
     return Loss(copy, (*lost, *damaged), gone=False) if lost or damaged else None
 
 
@@ -302,11 +302,11 @@ def _is_lost(copy: GitCopy, file: str, *, thorough: bool) -> bool:
         return not _is_elsewhere(copy, file)
     if file in packed_references(copy.git):
         return False
-    return file in _NEEDED or (thorough and not _PASSING.fullmatch(file))
+    return file in _NEEDED or (thorough and not _TRANSIENT.fullmatch(file))
 
 
 def _is_elsewhere(copy: GitCopy, file: str) -> bool:
-    """Whether the same objects are in another file now: git packs them from time to time."""
+    """Whether the objects are in another file now: git packs them from time to time."""
     outer, _, inner = f"/{file}".rpartition("/objects/")
     store = os.path.join(copy.git, outer.lstrip("/"), "objects")
     folder, _, name = inner.partition("/")
@@ -316,7 +316,7 @@ def _is_elsewhere(copy: GitCopy, file: str) -> bool:
         index = os.path.splitext(copy.folder / file)[0] + ".idx"
         known = listed_objects(index)
         return bool(known) and has_all(store, known)
-    return folder in ("pack", "info")  # git makes these anew
+    return folder in ("pack", "info")  # git can recreate these
 
 
 def _folders(place: str) -> list["os.DirEntry[str]"]:
@@ -332,11 +332,11 @@ def _make_room(path: str) -> None:
         os.rename(path, f"{path}.set-aside-{secrets.token_hex(4)}")
 
 
-def _said_of(lost: Mapping[str, str]) -> str:
+def _describe(lost: Mapping[str, str]) -> str:
     names = [f"{name} ({commit[:12]})" for name, commit in sorted(lost.items())]
-    return f"A reference was removed or moved while a command ran: {_named(names)}."
+    return f"A reference was removed or moved while a command ran: {_join(names)}."
 
 
-def _named(files: Sequence[str], most: int = 3) -> str:
+def _join(files: Sequence[str], most: int = 3) -> str:
     more = [f"and {len(files) - most} more"] if len(files) > most else []
     return ", ".join([*files[:most], *more])

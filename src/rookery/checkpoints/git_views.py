@@ -1,8 +1,8 @@
-"""What the repositories of a workspace are, and what git would run or obey in them.
+"""The repositories of a workspace, and the files in them that git executes or obeys.
 
-A repository that a command made is harmless if it holds nothing that git would run; `git init`,
-`git clone` and `git worktree add` make such ones. Whatever is not known to be harmless counts as
-harm.
+A repository made by a command is harmless if git would run nothing from it, such as the result of
+`git init`, `git clone` and `git worktree add`. Everything that is not known to be harmless counts
+as harmful.
 """
 
 import os
@@ -31,7 +31,7 @@ from rookery.platform.git_folders import (
 )
 
 LARGEST = 20 * MIB
-"""Bytes of a file that are looked at: what git runs or obeys is small."""
+"""Bytes that are read of a file: files that git executes or obeys are small."""
 _STATES = (
     "sequencer",
     "rebase-merge",
@@ -41,7 +41,7 @@ _STATES = (
     "REVERT_HEAD",
     "BISECT_LOG",
 )
-"""What git leaves in its folder until something that takes several steps has come to its end."""
+"""Files that git keeps while an operation of several steps is unfinished."""
 _UP = re.compile(rb"(?<![\w.])\.\.(?![\w.$])")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -57,40 +57,39 @@ _SETTINGS = {
     "submodule": "active url",
     "user": "name email",
 }
-_LEADING_TO_PROGRAMS = re.compile(r"::|^-")
+_PROGRAM_REMOTE = re.compile(r"::|^-")
 """A remote can be a program: `ext::sh -c …`."""
-_MUST_NOT_BE = ("config.worktree", "info/attributes", "commondir", "gitdir")
+_FORBIDDEN_FILES = ("config.worktree", "info/attributes", "commondir", "gitdir")
 _NOT_IN_A_WORKTREE = ("config", "config.worktree", "hooks", "info/attributes")
 
 
 class GitEntry(Struct, frozen=True, kw_only=True):
-    """What stands in a place: its kind and permissions, and what it holds or where it leads.
-    `git` is the git folder it belongs to."""
+    """Mode, and content or link target, of a file in the git folder `git`."""
 
     git: str
     mode: int
     data: bytes = b""
 
 
-Picture = dict[str, GitEntry]
-"""All that git would run or obey, by its path in the workspace."""
+GitEntries = dict[str, GitEntry]
+"""Everything that git would execute or obey, by its path in the workspace."""
 
 
 class GitView(Struct, frozen=True, kw_only=True):
-    """`whole` if no repository of the workspace can be missing among them. `unfinished` are
-    locks, and traces of what git has begun and not ended."""
+    """State of the workspace's repositories. `whole` if all of them were found. `unfinished` are
+    locks and the state files of unfinished git operations."""
 
-    obeyed: Picture
+    obeyed: GitEntries
     repositories: frozenset[str]
     whole: bool
     unfinished: frozenset[str] = frozenset()
 
-    def of_known(self, path: str) -> bool:
-        """Whether it belongs to one of the repositories."""
+    def contains(self, path: str) -> bool:
+        """Whether the path is in one of the repositories."""
         return any(path == git or path.startswith(f"{git}/") for git in self.repositories)
 
     def with_part(self, now: "GitView", git: str) -> "GitView":
-        """With a repository, or a part of one, as it is now."""
+        """A view in which a repository, or a part of one, is replaced by its state in `now`."""
         part = {at: found for at, found in now.obeyed.items() if f"{at}/".startswith(f"{git}/")}
         return replace(
             self,
@@ -100,8 +99,8 @@ class GitView(Struct, frozen=True, kw_only=True):
 
 
 def moved_from(known: GitView, now: GitView, path: str) -> str:
-    """The repository that was moved to the path with all that git runs or obeys in it; empty if
-    none was. One that names folders above it must still lie in the same folder."""
+    """The old path of a repository that was moved to `path` unchanged; empty if none was. One
+    with relative paths that lead out of it must still be in the same folder."""
     part = _part(now, path)
     for gone in sorted(known.repositories - now.repositories):
         if part and _part(known, gone) == part:
@@ -112,12 +111,12 @@ def moved_from(known: GitView, now: GitView, path: str) -> str:
 
 
 def _leads_up(path: str, found: GitEntry) -> bool:
-    """Whether it may name a folder above; git runs no samples."""
+    """Whether the file may refer to a parent folder; samples are never run."""
     return not path.endswith(".sample") and bool(_UP.search(found.data))
 
 
 def _part(view: GitView, git: str) -> dict[str, tuple[str, GitEntry]]:
-    """What is obeyed in a repository, by the path in it."""
+    """The obeyed files of a repository, by their path in it."""
     return {
         at.removeprefix(git): (found.git.removeprefix(git), replace(found, git=""))
         for at, found in view.obeyed.items()
@@ -126,7 +125,7 @@ def _part(view: GitView, git: str) -> dict[str, tuple[str, GitEntry]]:
 
 
 def _moved_folder(path: str, other: str) -> str:
-    """The folder that holds the first part of a path that is not in another path, from the end."""
+    """The folder in which the move from one path to the other took place."""
     names, others = path.split("/"), other.split("/")
     while names and others and names[-1] == others[-1]:
         names.pop()
@@ -134,32 +133,33 @@ def _moved_folder(path: str, other: str) -> str:
     return "/".join(names[:-1])
 
 
-class GitEyes:
-    """Looks at all repositories of a workspace; what is `private` is none of its business."""
+class GitScanner:
+    """Looks at all repositories of a workspace, except in the `private` folder."""
 
     def __init__(self, root: Path, private: Path) -> None:
         self._root = root
         self._search = FolderSearch(root, lambda path: False, [private])
         self.repositories: frozenset[str] = frozenset()
-        """Those that were there at the last look."""
-        self._own = _own_part(root)
+        """The repositories that the last look found."""
+        self._own = _worktree_folder(root)
 
-    def look(self, known: Collection[str]) -> GitView:
-        """Where there are too many folders, only repositories that are known are looked at."""
+    def scan(self, known: Collection[str]) -> GitView:
+        """Return the current state. In a workspace with too many folders, only known
+        repositories are checked."""
         found = self._search.find([""])
         there = [path for path in {".git", *known} if os.path.lexists(self._root / path)]
         repositories = frozenset((*(found.repositories if found else there), *self._own))
         self.repositories = repositories
-        picture: Picture = {}
+        obeyed: GitEntries = {}
         unfinished: set[str] = set()
         for git in git_folders([str(self._root / path) for path in sorted(repositories)]):
             unfinished.update(os.path.relpath(path, self._root) for path in _unfinished(git))
             for path in _obeyed(git):
                 name = os.path.relpath(path, self._root)
                 if thing := self._found(name, os.path.relpath(git, self._root)):
-                    picture[name] = thing
+                    obeyed[name] = thing
         return GitView(
-            obeyed=picture,
+            obeyed=obeyed,
             repositories=repositories,
             whole=found is not None,
             unfinished=frozenset(unfinished),
@@ -173,11 +173,11 @@ class GitEyes:
                 mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
                 return GitEntry(git=git, mode=mode, data=_content(at, name, mode))
         except OSError:
-            return None  # it has gone, or a link has come in its way, which is found itself
+            return None  # removed, or behind a link, which is reported itself
 
 
-def _own_part(root: Path) -> tuple[str, ...]:
-    """The folder that a linked worktree has in its repository, which lies outside."""
+def _worktree_folder(root: Path) -> tuple[str, ...]:
+    """The folder of a linked worktree inside its repository, which is outside the workspace."""
     whole = os.path.realpath(root)
     if os.path.isdir(git := os.path.join(whole, ".git")) or not os.path.lexists(git):
         return ()
@@ -186,7 +186,7 @@ def _own_part(root: Path) -> tuple[str, ...]:
 
 
 def _obeyed(git: str) -> Iterator[str]:
-    """The paths in a git folder that matter, and links that stand on the way to them."""
+    """Paths in a git folder that git executes or obeys, and links on the way to them."""
     if not is_folder(git):
         yield git
         return
@@ -209,7 +209,7 @@ def _unfinished(git: str) -> Iterator[str]:
 
 
 def _content(at: int, name: str, mode: int) -> bytes:
-    """What a file holds, or where a link leads; nothing else is opened."""
+    """Content of a file or target of a link; nothing else is opened."""
     if stat.S_ISLNK(mode):
         return os.fsencode(os.readlink(name, dir_fd=at))
     if not stat.S_ISREG(mode):
@@ -222,18 +222,18 @@ def _content(at: int, name: str, mode: int) -> bytes:
 
 
 def is_harmless(git: str, root: str, sound: Collection[str]) -> bool:
-    """Of a `.git`: a folder, or a file that leads to one of the `sound` ones. All of these are
-    whole paths."""
+    """Whether a `.git` is harmless: a plain folder, or a file that points into one of the
+    `sound` repositories. All paths are absolute."""
     if is_folder(git):
         inner = tuple(inner_git_folders(git))
         return _is_plain(git) and all(is_harmless_worktree(each, root, {git}) for each in inner)
-    folder = _led_to(git)
+    folder = _gitdir_target(git)
     return bool(folder) and is_harmless_worktree(os.path.realpath(folder), root, sound)
 
 
 def is_harmless_worktree(folder: str, root: str, sound: Collection[str]) -> bool:
-    """Of the part that a sound repository has for a linked worktree, if that lies in the
-    workspace and leads back."""
+    """Whether a sound repository's folder for a linked worktree is harmless: the worktree is in
+    the workspace and points back."""
     named = _text(os.path.join(folder, "gitdir")).strip()
     return (
         os.path.dirname(folder) in [os.path.join(git, "worktrees") for git in sound]
@@ -242,23 +242,23 @@ def is_harmless_worktree(folder: str, root: str, sound: Collection[str]) -> bool
         and not any(os.path.islink(entry) for entry in entries(folder))
         and _text(os.path.join(folder, "commondir")).strip() == "../.."
         and os.path.realpath(named).startswith(f"{root}/")
-        and os.path.realpath(_led_to(named)) == folder
+        and os.path.realpath(_gitdir_target(named)) == folder
     )
 
 
 def _is_plain(git: str) -> bool:
-    """Whether it has no programs, and leads nowhere."""
+    """Whether the git folder has no programs, and refers to no other folder."""
     return (
         not leads_elsewhere(git)
         and not any(links_inside(git))
-        and not any(os.path.lexists(os.path.join(git, part)) for part in _MUST_NOT_BE)
+        and not any(os.path.lexists(os.path.join(git, part)) for part in _FORBIDDEN_FILES)
         and all(_is_sample(hook) for hook in entries(os.path.join(git, "hooks")))
-        and _says_nothing_harmful(os.path.join(git, "config"))
+        and _is_harmless_config(os.path.join(git, "config"))
     )
 
 
-def _led_to(git: str) -> str:
-    """The folder that a `.git` file names."""
+def _gitdir_target(git: str) -> str:
+    """The folder that a `.git` file points to; empty if it points to none."""
     named = _text(git)
     if not named.startswith("gitdir: "):
         return ""
@@ -269,7 +269,7 @@ def _is_sample(hook: str) -> bool:
     return hook.endswith(".sample") and os.path.isfile(hook) and not os.path.islink(hook)
 
 
-def _says_nothing_harmful(config: str) -> bool:
+def _is_harmless_config(config: str) -> bool:
     section = ""
     for line in _text(config).splitlines():
         if found := _SECTION.fullmatch(line.strip()):
@@ -284,11 +284,11 @@ def _is_harmless_setting(section: str, line: str) -> bool:
     if not found:
         return not line.strip()
     known = found["key"].lower() in _SETTINGS.get(section, "").split()
-    return known and not _LEADING_TO_PROGRAMS.search(found["value"].strip())
+    return known and not _PROGRAM_REMOTE.search(found["value"].strip())
 
 
 def _text(file: str) -> str:
-    """What is in a regular file; something unheard-of if it is too long or none."""
+    """Content of a regular file; a NUL, which matches nothing, if it is too long or no file."""
     data = regular_content(file, _LARGEST + 1)
     if data is None or len(data) > _LARGEST:
         return "\0"

@@ -1,10 +1,10 @@
-"""Keeps commands from planting programs where git would run them.
+"""Stops commands from planting programs that git would run.
 
-Checkpoints leave git's own folders alone, and a sandbox can only shield what is there already.
-So what has appeared or changed in those parts of them is moved aside after the command, and once
-more when a command ends that ran on in the background. A repository that a command made is moved
-aside as a whole, unless it holds nothing that git would run, or was only moved. Locks and
-half-done work that a command leaves behind are told, and left to the user.
+Checkpoints do not cover git's own folders, and a sandbox can only protect files that exist. So
+after a command, and when a background command ends, everything new or changed among the files that
+git executes or obeys is moved aside. A repository made by a command is moved aside as a whole,
+unless git would run nothing from it or it was only moved. Locks and unfinished operations are
+reported and left to the user.
 """
 
 import errno
@@ -20,11 +20,11 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from rookery.checkpoints.file_restore import move_aside, set_aside
-from rookery.checkpoints.git_repair import GitMending
+from rookery.checkpoints.git_repair import GitRepair
 from rookery.checkpoints.git_views import (
     LARGEST,
     GitEntry,
-    GitEyes,
+    GitScanner,
     GitView,
     is_harmless,
     is_harmless_worktree,
@@ -32,8 +32,7 @@ from rookery.checkpoints.git_views import (
 )
 from rookery.core.asks import Ruling, ask
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, GitUse, Judgement
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Action, Deed, GitUse, Judgement, Outcome
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.disk import write_new
 from rookery.platform.git_folders import is_folder
@@ -45,107 +44,106 @@ TOO_MANY_FOLDERS = (
 
 
 class GitWatch:
-    """A hook. `aside` is where things are moved, `tell` hears a sentence about it. `attended`
-    if a person allows commands one by one; `running` if a command runs in the background;
-    `started` if a call was let through and begun; `approved` if a person said yes to it, and
-    `unconfined` if there is no sandbox that it could get around by what it leaves to git. What
-    a command could destroy, being `exposed` to it, is copied first and mended after it."""
+    """A hook. Files are moved to `aside`, and `report` gets a sentence about it. `attended`: a
+    person approves commands one by one. `running`: a command runs in the background. `started`:
+    the call was allowed and has started. `approved`: a person approved the call. `unconfined`:
+    there is no sandbox to escape from through git. Repositories that are `exposed` to a command
+    are copied before it and repaired after it."""
 
     def __init__(
         self,
         root: Path,
         aside: Path,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         *,
         attended: Callable[[], bool],
         running: Callable[[], bool] = lambda: False,
         started: Callable[[str], bool] = lambda call_id: True,
         approved: Callable[[str], bool] = lambda call_id: False,
         unconfined: Callable[[], bool] = lambda: False,
-        eyes: GitEyes | None = None,
-        mending: GitMending | None = None,
+        scanner: GitScanner | None = None,
+        repair: GitRepair | None = None,
         exposed: Callable[[Action], bool] = lambda action: False,
     ) -> None:
         self._root = root
-        self._eyes = eyes or GitEyes(root, aside)
+        self._scanner = scanner or GitScanner(root, aside)
         self._attended = attended
         self._aside = aside
-        self._tell = tell
+        self._report = report
         self._running = running
         self._started = started
         self._approved = approved
         self._unconfined = unconfined
-        self._mending = mending
+        self._repair = repair
         self._exposed = exposed
         self._call = ""
         self._action: Action | None = None
         """The last command."""
         self._known: GitView | None = None
         self._announced = ""
-        """The call whose command was about to begin, until it has ended."""
+        """Id of the call whose command was about to start, until it has ended."""
         self._left_running = False
-        self._one_at_a_time = Lock()
+        self._lock = Lock()
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        """What has changed while no command was under way is the user's doing."""
+        """Take the state before the command; changes made while no command ran are the user's."""
         if action.command:
-            if self._is_unsettled():
+            unsettled = self._is_unsettled()
+            if unsettled:
                 await self._settle()
-            else:
-                self._known = await anyio.to_thread.run_sync(self._look)
             self._announced = call.id
             self._call, self._action = call.id, action
-            assert self._known
-            if not self._known.whole and action.may_change_files:
-                return ask(TOO_MANY_FOLDERS)
-            if problem := await anyio.to_thread.run_sync(self._protect, action):
+            if problem := await anyio.to_thread.run_sync(self._protect, action, unsettled):
                 return ask(problem)
         return Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         if action.command:
-            await anyio.to_thread.run_sync(self._accept, call, action)
-            await self._settle()
+            await self._settle(partial(self._accept, call, action))
             self._announced = ""
 
     async def settle(self) -> None:
-        """Look once more if a command may have changed something since, and put it back."""
+        """Check again, and undo changes, if a command may have changed something since."""
         if self._is_unsettled():
             await self._settle()
 
     def _is_unsettled(self) -> bool:
-        """A command that was refused after all has changed nothing."""
-        begun = bool(self._announced) and self._started(self._announced)
-        return self._known is not None and (self._left_running or begun)
+        """Whether a command may have changed something; one that was denied has not."""
+        has_started = bool(self._announced) and self._started(self._announced)
+        return self._known is not None and (self._left_running or has_started)
 
-    async def _settle(self) -> None:
-        # asked first: a command that ends meanwhile may have changed what was looked at
+    async def _settle(self, accept: Callable[[], None] = lambda: None) -> None:
+        # before the check, because a command that ends during it may change checked files
         running = self._running()
-        sentences, unfinished = await anyio.to_thread.run_sync(self._put_right)
-        # as long as a command runs, it may be about to end what it has begun
-        for sentence in sentences if running else (*sentences, *self._left_behind(unfinished)):
-            self._tell(sentence)
+        sentences, unfinished = await anyio.to_thread.run_sync(self._undo_changes, accept)
+        # a running command may still finish its git operation
+        for sentence in sentences if running else (*sentences, *self._unfinished_notes(unfinished)):
+            self._report(sentence)
         self._left_running = running
-        if self._mending and not running:
-            self._mending.close()
+        if self._repair and not running:
+            self._repair.close()
 
-    def _protect(self, action: Action) -> str:
-        """Copy what the command could destroy; a sentence if that is not possible."""
-        if self._mending is None or self._known is None:
+    def _protect(self, action: Action, settled: bool) -> str:
+        """Copy what the command could destroy; return a problem as a sentence. `settled` if the
+        changes of the last command have just been checked."""
+        self._known = known = self._known if settled and self._known else self._scan()
+        if not known.whole and action.may_change_files:
+            return TOO_MANY_FOLDERS
+        if self._repair is None:
             return ""
         if not self._left_running:
-            self._mending.close()  # the last one was denied
+            self._repair.close()  # the last command was denied
         if not self._exposed(action):
             return ""
-        return self._mending.save(self._known.repositories, alone=self._runs_git_alone(action))
+        return self._repair.save(known.repositories, alone=self._runs_git_alone(action))
 
     def _runs_git_alone(self, action: Action) -> bool:
         judged = action.judgement or Judgement()
         return judged.git is GitUse.ONLY and not self._left_running
 
-    def _mended(self) -> list[str]:
-        """Bring back what the last command destroyed; the sentences that tell of it."""
-        if self._mending is None or self._action is None:
+    def _repair_repositories(self) -> list[str]:
+        """Restore what the last command destroyed; return sentences that describe it."""
+        if self._repair is None or self._action is None:
             return []
         judged = self._action.judgement or Judgement()
         approved = self._approved(self._call)
@@ -153,10 +151,10 @@ class GitWatch:
             return []
         thorough = judged.keeps_references and not self._left_running
         alone = self._runs_git_alone(self._action)
-        return self._mending.mend(thorough=thorough, approved=approved, alone=alone)
+        return self._repair.repair(thorough=thorough, approved=approved, alone=alone)
 
     def _accept(self, call: ToolCall, action: Action) -> None:
-        """What the user was asked about and has allowed: files by name, or git's own doing."""
+        """Accept changes that the user approved: files by name, or everything git itself does."""
         judged = action.judgement
         if judged is None or self._known is None:
             return
@@ -166,7 +164,7 @@ class GitWatch:
         written = [each for each in judged.targets if each.deed is Deed.WRITE]
         if not (everything or written):
             return
-        now = self._look()
+        now = self._scan()
         if everything:
             self._known = now
         for target in written:
@@ -177,33 +175,34 @@ class GitWatch:
                 kept = {at: found for at, found in self._known.obeyed.items() if at != path}
                 self._known = replace(self._known, obeyed=kept)
 
-    def _look(self) -> GitView:
-        return self._eyes.look(self._known.repositories if self._known else ())
+    def _scan(self) -> GitView:
+        return self._scanner.scan(self._known.repositories if self._known else ())
 
-    def _put_right(self) -> tuple[list[str], frozenset[str]]:
-        """Undo all that was not accepted; the sentences that tell of it, and what git was found
-        to have begun and not ended."""
-        with self._one_at_a_time:
-            mended = self._mended()
-            known, now = self._known, self._look()
+    def _undo_changes(self, accept: Callable[[], None]) -> tuple[list[str], frozenset[str]]:
+        """Undo all changes that were not accepted. Return sentences that describe it, and the
+        unfinished git operations."""
+        accept()
+        with self._lock:
+            fixed = self._repair_repositories()
+            known, now = self._known, self._scan()
             assert known
-            told = _unseen() if known.whole and not now.whole else []
+            notes = _too_many_note() if known.whole and not now.whole else []
             known, sentences = self._judge_new(known, now)
             self._known = known = self._with_harmless_worktrees(known, now)
-            put_back, left = list[str](), list[str]()
-            for path in filter(known.of_known, _differing(known, now)):
+            undone, left = list[str](), list[str]()
+            for path in filter(known.contains, _changed_paths(known, now)):
                 try:
                     if self._undo(path, known.obeyed.get(path)):
-                        put_back.append(path)
+                        undone.append(path)
                 except OSError as error:
                     left.append(f"{path}: {error.strerror}")
-        sentences = [*mended, *told, *sentences, *self._done(sorted(put_back)), *_not_done(left)]
+        sentences = [*fixed, *notes, *sentences, *self._restored(sorted(undone)), *_failed(left)]
         return sentences, now.unfinished
 
-    def _left_behind(self, unfinished: frozenset[str]) -> Iterator[str]:
+    def _unfinished_notes(self, unfinished: frozenset[str]) -> Iterator[str]:
         assert self._known
         known, self._known = self._known, replace(self._known, unfinished=unfinished)
-        if new := sorted(filter(known.of_known, unfinished - known.unfinished)):
+        if new := sorted(filter(known.contains, unfinished - known.unfinished)):
             yield (
                 f"A command left an unfinished git operation ({', '.join(new)}). "
                 "Check it before you use git here: git may refuse to work, or "
@@ -211,45 +210,44 @@ class GitWatch:
             )
 
     def _judge_new(self, known: GitView, now: GitView) -> tuple[GitView, list[str]]:
-        """Let harmless new repositories be, and move the others aside."""
-        told: list[str] = []
+        """Accept harmless new repositories, and move the others aside."""
+        notes: list[str] = []
         new = now.repositories - known.repositories
         if not (known.whole and now.whole):
-            new &= {".git"}  # of the others nobody can say whether they are new
-        # folders first: the files may lead to them
-        for path in sorted(new, key=lambda path: (not is_folder(self._whole(path)), path)):
-            if is_harmless(self._whole(path), str(self._root), self._sound(known)):
+            new &= {".git"}  # others may have been missed before
+        # folders first, because .git files may point to them
+        for path in sorted(new, key=lambda path: (not is_folder(self._absolute(path)), path)):
+            if is_harmless(self._absolute(path), str(self._root), self._sound(known)):
                 known = known.with_part(now, path)
-                told.append(f"A command made a repository: {path}. Git runs no programs in it.")
+                notes.append(f"A command made a repository: {path}. Git runs no programs in it.")
                 continue
             if gone := moved_from(known, now, path):
                 known = known.with_part(now, path)
-                told.append(f"A command moved a repository: {gone} is {path} now.")
+                notes.append(f"A command moved a repository: {gone} is {path} now.")
                 continue
             try:
                 kept = set_aside(self._root, path, self._aside)
             except OSError as error:
-                told += _not_done([f"{path}: {error.strerror}"])
+                notes += _failed([f"{path}: {error.strerror}"])
             else:
-                told.append(f"A command made a repository ({path}); it was moved to {kept}.")
-        return known, told
+                notes.append(f"A command made a repository ({path}); it was moved to {kept}.")
+        return known, notes
 
     def _with_harmless_worktrees(self, known: GitView, now: GitView) -> GitView:
         before = {found.git for found in known.obeyed.values()}
         for git in {found.git for found in now.obeyed.values()} - before:
-            if is_harmless_worktree(self._whole(git), str(self._root), self._sound(known)):
+            if is_harmless_worktree(self._absolute(git), str(self._root), self._sound(known)):
                 known = known.with_part(now, git)
         return known
 
     def _sound(self, known: GitView) -> list[str]:
-        return [self._whole(path) for path in known.repositories]
+        return [self._absolute(path) for path in known.repositories]
 
-    def _whole(self, path: str) -> str:
+    def _absolute(self, path: str) -> str:
         return str(self._root / path)
 
     def _undo(self, path: str, known: GitEntry | None) -> bool:
-        """Whether there was anything to do: with a whole git folder, nothing is lost that git
-        could run."""
+        """Restore one file; False if its git folder is gone, and with it all that git could run."""
         *folders, name = path.split("/")
         if known and not self._make_folders(folders, known.git):
             return False
@@ -262,7 +260,7 @@ class GitWatch:
         return True
 
     def _make_folders(self, folders: list[str], git: str) -> bool:
-        """Make those that are gone inside the git folder; False if that is gone itself."""
+        """Create missing folders inside the git folder; False if that is gone itself."""
         for depth in range(git.count("/") + 1, len(folders) + 1):
             with opened_folder(self._root, folders[:depth]) as folder:
                 if folder is None:
@@ -271,7 +269,7 @@ class GitWatch:
                     os.mkdir(folders[depth], dir_fd=folder)
         return True
 
-    def _done(self, paths: list[str]) -> Iterator[str]:
+    def _restored(self, paths: list[str]) -> Iterator[str]:
         if paths:
             yield (
                 "A command changed files that git runs or reads "
@@ -280,20 +278,20 @@ class GitWatch:
             )
 
 
-def _differing(known: GitView, now: GitView) -> Iterator[str]:
-    """What has appeared, changed or gone; but with a whole repository nothing is lost that git
-    could run. The workspace's own stays in any case."""
+def _changed_paths(known: GitView, now: GitView) -> Iterator[str]:
+    """Paths that appeared, changed or disappeared. Repositories that were removed as a whole do
+    not count, except the workspace's own."""
     yield from (path for path, found in now.obeyed.items() if known.obeyed.get(path) != found)
     for path in known.obeyed:
         if path not in now.obeyed and (path == ".git" or path not in known.repositories):
             yield path
 
 
-def _unseen() -> list[str]:
+def _too_many_note() -> list[str]:
     return ["This workspace now has too many folders to check for new repositories."]
 
 
-def _not_done(problems: list[str]) -> Iterator[str]:
+def _failed(problems: list[str]) -> Iterator[str]:
     if problems:
         yield (
             "A command changed files that git runs or reads, and they could not be "
@@ -302,8 +300,7 @@ def _not_done(problems: list[str]) -> Iterator[str]:
 
 
 def _clear(at: int, name: str, aside: Path) -> None:
-    """Make the place free. A folder gets a name that git does not know; all else goes aside,
-    but a pipe or a device holds nothing."""
+    """Free the name: rename a folder, move files and links aside, delete pipes and devices."""
     try:
         mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
     except FileNotFoundError:

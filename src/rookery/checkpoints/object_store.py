@@ -1,8 +1,7 @@
-"""Objects as git has them, in pack files that are written and read here.
+"""An object store in git's pack format, without running git.
 
-An object is known by the hash of what is in it, and every read checks that hash. No git process
-is needed, and none is started; packs made by one can be read as long as they hold no deltas,
-which is what the repository's configuration asks for.
+An object's id is the hash of its content, and every read checks it. Packs written by git can be
+read too, as long as they have no deltas; the repository's configuration turns deltas off.
 """
 
 import os
@@ -26,11 +25,11 @@ from rookery.platform.git_objects import (
 _SMALL_PACK = 8 * 1024 * 1024
 _MOST_SMALL_PACKS = 50
 _LARGEST_PACK = 1024 * 1024 * 1024
-"""Well below the 2 GiB from where on an index needs longer offsets."""
+"""Well below 2 GiB, from where on an index needs longer offsets."""
 
 
 class ObjectStore:
-    """For one thread at a time, and only under the repository's lock."""
+    """Not thread-safe, and the caller holds the repository's lock."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,13 +37,13 @@ class ObjectStore:
         self._places: dict[bytes, tuple[str, int]] = {}
         self._packing: Packing | None = None
         self._made: set[str] = set()
-        self._fresh: dict[bytes, bytes] = {}
-        """Trees that are not on disk yet; they may be asked for."""
-        self._unwritten: dict[bytes, bytes] = {}
-        """What is in files that hold secrets. It is forgotten with the process."""
+        self._new_trees: dict[bytes, bytes] = {}
+        """Trees that are not on disk yet, but may be read."""
+        self._in_memory: dict[bytes, bytes] = {}
+        """Contents of secret files, which are kept in memory only."""
 
     def refresh(self) -> None:
-        """Take up packs that others have made, and let go of those they have removed."""
+        """Load packs that other processes added, and forget those they removed."""
         files = set(os.listdir(self._folder))
         names = {name[:-4] for name in files if name.endswith(".idx")}
         names = {name for name in names if f"{name}.pack" in files}
@@ -58,63 +57,63 @@ class ObjectStore:
             path.unlink(missing_ok=True)
 
     def __contains__(self, wanted: bytes) -> bool:
-        return wanted in self._unwritten or self.is_written(wanted)
+        return wanted in self._in_memory or self.is_written(wanted)
 
     def is_written(self, wanted: bytes) -> bool:
-        """Whether it is on disk, or about to be."""
+        """Whether it is on disk, or will be after `flush`."""
         return wanted in self._places or self._is_pending(wanted)
 
     def read(self, wanted: bytes, kind: ObjectKind) -> bytes:
-        if wanted in self._fresh:
-            return self._fresh[wanted]
-        if wanted in self._unwritten and kind is ObjectKind.BLOB:
-            return self._unwritten[wanted]
+        if wanted in self._new_trees:
+            return self._new_trees[wanted]
+        if wanted in self._in_memory and kind is ObjectKind.BLOB:
+            return self._in_memory[wanted]
         found, data = self._read(wanted)
         if found is not kind:
             raise StorageError(f"Object {wanted.hex()} of the checkpoints does not match its hash")
         return data
 
     def add(self, kind: ObjectKind, data: bytes) -> bytes:
-        """Its id. It is durable only after `flush`."""
+        """Store an object and return its id. It is durable only after `flush`."""
         new = object_id(kind, data)
         if not self.is_written(new):
             self._put(new, kind, data)
             if kind is ObjectKind.TREE:
-                self._fresh[new] = data
+                self._new_trees[new] = data
         return new
 
     def remember(self, data: bytes) -> bytes:
-        """The id of what is in a file. It can be read for now, and reaches no disk."""
+        """Keep a blob in memory only, and return its id."""
         new = object_id(ObjectKind.BLOB, data)
-        self._unwritten[new] = data
+        self._in_memory[new] = data
         return new
 
     def flush(self) -> None:
-        """Everything that was added is on the medium when this returns."""
+        """Make everything added so far durable."""
         packing, self._packing = self._packing, None
-        self._fresh.clear()
+        self._new_trees.clear()
         if packing:
-            self._take_up(packing)
+            self._finish_pack(packing)
 
     def discard(self) -> None:
         packing, self._packing = self._packing, None
-        self._fresh.clear()
+        self._new_trees.clear()
         if packing:
             packing.discard()
 
     def tidy(self) -> None:
-        """Make one pack of many small ones, so that their number stays bounded."""
+        """Merge small packs if there are many, so that their number stays bounded."""
         small = [name for name in self._loaded if self._pack(name).stat().st_size < _SMALL_PACK]
         if len(small) > _MOST_SMALL_PACKS:
             names = set(small)
             self._repack([i for i, (name, _) in self._places.items() if name in names], names)
 
     def keep_only(self, wanted: Collection[bytes]) -> None:
-        """Forget all other objects, and give their space back."""
+        """Delete all other objects and free their space."""
         self._repack(wanted, set(self._loaded))
 
-    def without(self, damaged: Collection[bytes]) -> None:
-        """Forget objects that cannot be read, so that they are stored anew when next met."""
+    def drop_damaged(self, damaged: Collection[bytes]) -> None:
+        """Delete damaged objects, so that they are stored again when next seen."""
         names = {self._places[i][0] for i in damaged if i in self._places}
         if names:
             self._repack([i for i, (name, _) in self._places.items() if name in names], names)
@@ -124,7 +123,7 @@ class ObjectStore:
             return sum(entry.stat().st_size for entry in scan)
 
     def stored_sizes(self) -> dict[bytes, int]:
-        """How much of the disk each object takes."""
+        """Bytes on disk of each object."""
         sizes: dict[bytes, int] = {}
         for name in self._loaded:
             places = sorted((at, i) for i, (pack, at) in self._places.items() if pack == name)
@@ -138,12 +137,12 @@ class ObjectStore:
     def _put(self, new: bytes, kind: ObjectKind, data: bytes) -> None:
         if self._packing and self._packing.size > _LARGEST_PACK:
             full, self._packing = self._packing, None
-            self._take_up(full)
+            self._finish_pack(full)
         if self._packing is None:
             self._packing = Packing(self._folder)
         self._packing.add(new, kind, data)
 
-    def _take_up(self, packing: Packing) -> None:
+    def _finish_pack(self, packing: Packing) -> None:
         name = packing.finish()
         self._made.add(name)
         self._load(name)
@@ -151,7 +150,7 @@ class ObjectStore:
     def _repack(self, wanted: Iterable[bytes], names: Collection[str]) -> None:
         self._made.clear()
         for known in wanted:
-            with suppress(StorageError):  # damaged: as good as not there
+            with suppress(StorageError):  # damaged objects are dropped
                 self._put(known, *self._read(known))
         self.flush()
         faults.kp("checkpoint.repacked")

@@ -1,9 +1,8 @@
-"""The repository that keeps the checkpoints of one workspace, beside the product's other state.
+"""The repository with the checkpoints of one workspace, stored outside of it.
 
-Git can read it (`git --git-dir=… log -g checkpoints`), but no git is ever run. A checkpoint is
-a commit without parents; the log of the one branch lists them all and is the record of which
-there are: a checkpoint is made once its line there is on the medium.
-What git has no place for stands in the commit's message.
+Git can read it (`git --git-dir=… log -g checkpoints`), but no git is ever run. A checkpoint is a
+commit without parents. The reflog of the only branch lists all of them: a checkpoint exists once
+its line there is durable. Data that git has no place for is JSON in the commit message.
 """
 
 import json
@@ -21,13 +20,13 @@ from msgspec.structs import replace
 from rookery import faults
 from rookery.checkpoints.file_versions import note_of_access_list
 from rookery.checkpoints.object_store import ObjectStore
-from rookery.checkpoints.snapshot_trees import Trees, of_root, reachable, root_of
+from rookery.checkpoints.snapshot_trees import Trees, reachable, store_root, trees_at
 from rookery.errors import StorageError
 from rookery.platform.disk import UNFINISHED, put
 from rookery.platform.git_objects import ObjectKind
 from rookery.platform.locks import open_lock, try_lock
 
-_NOBODY = "0" * 40
+_NO_COMMIT = "0" * 40
 _BRANCH = "refs/heads/checkpoints"
 _CONFIGURATION = """\
 [core]
@@ -45,19 +44,19 @@ _CONFIGURATION = """\
 \twindow = 0
 """
 _ATTRIBUTES = "* -text !filter !ident !working-tree-encoding !diff !merge !eol\n"
-_PATIENCE = 0.01
+_POLL_SECONDS = 0.01
 
 SIGNATURE = "Rookery <rookery@localhost>"
 
 
 Steps = Sequence[tuple[str, str]]
-"""Each from one checkpoint to another."""
+"""Pairs of checkpoints, from before and after a step."""
 
 
-class Beside(Struct, frozen=True):
-    """What is known beside the files. `hidden` are the protected ones in what is not covered,
-    `repositories` every `.git`; None if nobody has looked for them all. `attributes` are notes
-    about the owner and the extended attributes of files."""
+class Metadata(Struct, frozen=True):
+    """Data of a snapshot besides its files. `hidden` are the protected files in uncovered
+    folders, `repositories` the paths of every `.git`; None if not all of them were searched.
+    `attributes` are notes on owners and extended attributes, by path."""
 
     hidden: tuple[str, ...] | None = None
     repositories: tuple[str, ...] | None = None
@@ -65,19 +64,19 @@ class Beside(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """A checkpoint as it was stored; `named` if only these files were looked at. `gone` are the
-    hidden ones of the checkpoint before that were not found again."""
+    """A stored checkpoint. `named` are the files that were looked at, if not all were. `gone`
+    are hidden files of the previous checkpoint that no longer exist."""
 
     id: str
     root: bytes
     trees: Trees
     named: tuple[str, ...] = ()
-    beside: Beside = Beside()
+    metadata: Metadata = Metadata()
     gone: tuple[str, ...] = ()
 
 
 class ShadowRepository:
-    """Everything but the constructor wants the lock to be held."""
+    """All methods but the constructor and `locked` require the lock."""
 
     def __init__(self, home: Path, root: Path) -> None:
         self._workspace = root
@@ -87,7 +86,7 @@ class ShadowRepository:
 
     @classmethod
     def all_in(cls, home: Path) -> Iterator["ShadowRepository"]:
-        """Those of all workspaces that have one."""
+        """The repositories of all workspaces."""
         for named in sorted(home.glob("*.git/workspace")):
             found = cls(home, Path(os.fsdecode(named.read_bytes().removesuffix(b"\n"))))
             if found.folder == named.parent:
@@ -95,15 +94,14 @@ class ShadowRepository:
 
     @contextmanager
     def locked(self, pause: Callable[[], None]) -> Iterator[bool]:
-        """Alone with the repository, which is made if need be. True if whoever was there before
-        did not get to its end. `pause` is called while waiting, and may raise.
-        """
+        """Hold the lock, and create the repository if needed. Yields True if the previous holder
+        crashed. `pause` is called while waiting, and may raise."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = open_lock(self.folder / "lock")
         try:
             while not try_lock(descriptor):
                 pause()
-                time.sleep(_PATIENCE)
+                time.sleep(_POLL_SECONDS)
             died = bool(os.pread(descriptor, 1, 0))
             os.pwrite(descriptor, b"busy", 0)
             self._make()
@@ -114,7 +112,7 @@ class ShadowRepository:
             os.ftruncate(descriptor, 0)
         except Exception:
             self.store.discard()
-            os.ftruncate(descriptor, 0)  # it failed, but in order
+            os.ftruncate(descriptor, 0)  # an error is not a crash
             raise
         finally:
             os.close(descriptor)
@@ -125,33 +123,33 @@ class ShadowRepository:
         title: str,
         *,
         named: Sequence[str],
-        beside: Beside,
+        metadata: Metadata,
         gone: Sequence[str],
         skipped: Sequence[str],
     ) -> Snapshot:
-        """A new checkpoint, durable when this returns."""
-        root, at = root_of(self.store, trees), time.time_ns()
-        draft = Snapshot("", root, trees, tuple(named), beside, tuple(gone))
+        """Add a checkpoint, durably."""
+        root, at = store_root(self.store, trees), time.time_ns()
+        draft = Snapshot("", root, trees, tuple(named), metadata, tuple(gone))
         text = commit_text(draft, title, skipped, at)
         new = self.store.add(ObjectKind.COMMIT, text.encode()).hex()
         self.store.flush()
         faults.kp("checkpoint.stored")
-        self._enter(new, at // 1_000_000_000, title)
+        self._append_to_log(new, at // 1_000_000_000, title)
         faults.kp("checkpoint.entered")
         return replace(draft, id=new)
 
     def snapshot(self, known: str) -> Snapshot:
-        """Raises `StorageError` if there is none, or it is damaged."""
+        """Raises `StorageError` if it does not exist or is damaged."""
         if len(known) != 40 or not set(known) <= set("0123456789abcdef"):
             raise StorageError(f"There is no checkpoint {known[:60]!r}")
         commit = bytes.fromhex(known)
         if commit not in self.store:
             raise StorageError(f"Checkpoint {known[:12]} was removed")
         text = self.store.read(commit, ObjectKind.COMMIT).decode()
-        return snapshot_of(known, text, lambda root: of_root(self.store, root))
+        return snapshot_of(known, text, lambda root: trees_at(self.store, root))
 
     def newest(self) -> Snapshot | None:
-        """The newest that can be read; its files may still be damaged."""
+        """The newest checkpoint that can be read; its files may still be damaged."""
         for known in reversed(self.checkpoints()):
             try:
                 return self.snapshot(known)
@@ -160,7 +158,7 @@ class ShadowRepository:
         return None
 
     def checkpoints(self) -> list[str]:
-        """All of them, the oldest first."""
+        """Ids of all checkpoints, oldest first."""
         try:
             lines = self._log.read_text("utf-8", "replace").splitlines(keepends=True)
         except FileNotFoundError:
@@ -168,13 +166,13 @@ class ShadowRepository:
         return [line[41:81] for line in lines if _is_whole(line)]
 
     def made_since(self, moment: float) -> set[str]:
-        """Those made at that time or later, in seconds since the epoch."""
+        """Ids of the checkpoints made since `moment`, in seconds since the epoch."""
         lines = self._log.read_text("utf-8", "replace").splitlines(keepends=True)
         heads = (line.partition("\t")[0].split() for line in lines if _is_whole(line))
         return {words[1] for words in heads if float(words[-2]) >= int(moment)}
 
     def damaged(self, snapshot: Snapshot) -> list[bytes]:
-        """The objects of it that cannot be read as they were stored."""
+        """Ids of the snapshot's objects that are missing or damaged."""
         found: list[bytes] = []
         try:
             for known, kind in reachable(self.store, snapshot.root, set()):
@@ -183,25 +181,25 @@ class ShadowRepository:
                 except (StorageError, OSError):
                     found.append(known)
         except (StorageError, OSError):
-            pass  # the tree that could not be read was the last to be found
+            pass  # the unreadable tree is already in the list
         return found
 
     def begin_restore(self, steps: Steps, before: str) -> None:
-        """So that whoever finds these steps half taken back knows how it was before."""
-        begun = json.dumps({"steps": steps, "before": before})
-        put(self.folder / "restoring", [begun.encode()], durable=False)
+        """Record the snapshot from before a restore, in case the restore is killed."""
+        unfinished = json.dumps({"steps": steps, "before": before})
+        put(self.folder / "restoring", [unfinished.encode()], durable=False)
 
-    def begun_restore(self, steps: Steps) -> Snapshot | None:
-        """How it was before exactly these steps were begun to be taken back, if they were."""
+    def unfinished_restore(self, steps: Steps) -> Snapshot | None:
+        """The snapshot from before an unfinished restore of exactly these steps, if any."""
         try:
-            begun = json.loads((self.folder / "restoring").read_bytes())
-            same = begun["steps"] == [list(step) for step in steps]
-            return self.snapshot(begun["before"]) if same else None
+            unfinished = json.loads((self.folder / "restoring").read_bytes())
+            same = unfinished["steps"] == [list(step) for step in steps]
+            return self.snapshot(unfinished["before"]) if same else None
         except (OSError, ValueError, LookupError, TypeError, StorageError):
-            return None  # then what is there now is where this restore begins
+            return None  # the restore starts from the current state
 
     def drop_all_but(self, kept: Collection[str]) -> None:
-        """Forget the other checkpoints, and give their space back."""
+        """Delete all other checkpoints and free their space."""
         wanted: set[bytes] = set()
         for known in kept:
             wanted.add(bytes.fromhex(known))
@@ -209,7 +207,7 @@ class ShadowRepository:
                 pass
         lines = self._log.read_text("utf-8").splitlines(keepends=True)
         left = [line[41:] for line in lines if line[41:81] in kept]
-        olds = [_NOBODY, *(line[:40] for line in left)]
+        olds = [_NO_COMMIT, *(line[:40] for line in left)]
         entries = [f"{old} {line}" for old, line in zip(olds, left, strict=False)]
         put(self._log, ["".join(entries).encode()])
         faults.kp("checkpoint.dropped")
@@ -220,8 +218,8 @@ class ShadowRepository:
                 (self.folder / name).unlink(missing_ok=True)
         self.store.keep_only(wanted)
 
-    def _enter(self, new: str, now: int, title: str) -> None:
-        old = self._last_entered()
+    def _append_to_log(self, new: str, now: int, title: str) -> None:
+        old = self._last_logged()
         line = f"{old} {new} {SIGNATURE} {now} +0000\t{title}\n"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         descriptor = os.open(self._log, flags, 0o600)
@@ -238,21 +236,21 @@ class ShadowRepository:
             os.close(descriptor)
         self._point_to(new)
 
-    def _last_entered(self) -> str:
+    def _last_logged(self) -> str:
         try:
             with self._log.open("rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - 400))
                 last = log.read().decode("utf-8", "replace").splitlines(keepends=True)[-1:]
         except FileNotFoundError:
-            return _NOBODY
-        return last[0][41:81] if last and _is_whole(last[0]) else _NOBODY
+            return _NO_COMMIT
+        return last[0][41:81] if last and _is_whole(last[0]) else _NO_COMMIT
 
     def _point_to(self, known: str) -> None:
-        """For git only; the log is what counts, so this need not be durable."""
+        """Update the branch. Only git reads it, so it need not be durable."""
         put(self.folder / _BRANCH, [f"{known}\n".encode()], durable=False)
 
     def _recover(self) -> None:
-        """Clear away what a killed process was writing, and cut a torn last line."""
+        """Remove temporary files of a killed process, and a torn last line of the log."""
         self.store.clear_unfinished()
         for pattern in ("tmp_*", f"*{UNFINISHED}"):
             for left in self.folder.rglob(pattern):
@@ -283,17 +281,17 @@ def _is_whole(line: str) -> bool:
 
 
 def commit_text(snapshot: Snapshot, title: str, skipped: Sequence[str], at: int) -> str:
-    """`at` is in nanoseconds since the epoch."""
+    """Text of the commit; `at` is in nanoseconds since the epoch."""
     seconds = at // 1_000_000_000
     note = json.dumps(
         {
             "at": at,
             "named": snapshot.named,
             "skipped": skipped,
-            "hidden": snapshot.beside.hidden,
-            "repositories": snapshot.beside.repositories,
+            "hidden": snapshot.metadata.hidden,
+            "repositories": snapshot.metadata.repositories,
             "gone": snapshot.gone,
-            "attributes": dict(snapshot.beside.attributes),
+            "attributes": dict(snapshot.metadata.attributes),
         }
     )
     return (
@@ -303,21 +301,23 @@ def commit_text(snapshot: Snapshot, title: str, skipped: Sequence[str], at: int)
 
 
 def snapshot_of(id: str, text: str, trees: Callable[[bytes], Trees]) -> Snapshot:
-    """What a commit says; older ones say nothing of what is beside the files."""
+    """Parse a commit; older ones have no data besides the files."""
     head, _, message = text.partition("\n\n")
     root = bytes.fromhex(head.split("\n")[0].removeprefix("tree "))
     note = json.loads(message.split("\n\n")[1])
-    beside = Beside(_all(note.get("hidden")), _all(note.get("repositories")), _attributes(note))
+    metadata = Metadata(
+        _tuple(note.get("hidden")), _tuple(note.get("repositories")), _attributes(note)
+    )
     named, gone = tuple(note["named"]), tuple(note.get("gone", ()))
-    return Snapshot(id, root, trees(root), named, beside, gone)
+    return Snapshot(id, root, trees(root), named, metadata, gone)
 
 
 def _attributes(note: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Older checkpoints have only access control lists."""
+    """Attribute notes by path; older checkpoints have access control lists only."""
     lists = note.get("access_lists", {}).items()
     before = {path: note_of_access_list(text) for path, text in lists}
     return tuple({**before, **note.get("attributes", {})}.items())
 
 
-def _all(paths: Sequence[str] | None) -> tuple[str, ...] | None:
+def _tuple(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if paths is None else tuple(paths)

@@ -1,11 +1,11 @@
-"""A snapshot of a folder, as trees of git's.
+"""Snapshots of folders as git trees.
 
-Git knows no rights but "executable", and nothing of what it was not told. So there are three
-trees of the same shape: `files` has the contents, as git would have them; `rights` has the
-rights of files that are not plain 0644 or 0755, and of folders that are not 0755; `uncovered`
-names what is there but not stored. What is ignored has only its name there: nobody can say what
-a step did to it, and it is never restored or removed. Of what is too large or no file it says
-what it was, so that a file that became such a thing can come back.
+Git stores no mode bits but "executable", so a snapshot is three trees of the same shape: `files`
+has the contents as git would store them; `rights` has the modes of files other than 0644 and
+0755, and of folders other than 0755; `uncovered` names what exists but is not stored. Ignored
+files have only a name there: changes to them are unknown, and they are never restored or
+removed. Files that are too large, and special files, have mode, size and time there, so that a
+regular file that was replaced by one can be restored.
 """
 
 import os
@@ -21,18 +21,18 @@ from rookery.platform.git_objects import ObjectKind
 
 NO_TREE = b""
 UNCOVERED = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
-"""The empty blob: in place of a tree it says that nothing below is covered."""
+"""The empty blob. In place of a tree, it means that nothing below is covered."""
 _TREE_MODE = 0o040000
 _LINK_MODE = 0o120000
 _SECRET_MODE = 0o160000
-"""As git has it for what is not in the repository: here a file whose content is not stored."""
+"""Git's mode for submodules: here a secret file, whose content is not stored."""
 _PLAIN = (0o644, 0o755)
 _PLAIN_FOLDER = 0o755
-FOLDERS_OWN = ".~rights of this folder"
-"""The name under which a folder's rights stand among those of its files; no file may have it."""
+OWN_RIGHTS = ".~rights of this folder"
+"""The name of a folder's own mode among those of its files; real files may not have it."""
 
 Listing = dict[str, tuple[int, bytes]]
-"""What a tree has under each name: git's mode, and the id."""
+"""Entries of a tree by name: git's mode and the object id."""
 
 
 class Trees(NamedTuple):
@@ -43,11 +43,11 @@ class Trees(NamedTuple):
 
 EMPTY = Trees(bytes.fromhex(EMPTY_TREE))
 UNSEEN = Trees(EMPTY.files, NO_TREE, UNCOVERED)
-"""A folder that nobody has looked into yet."""
+"""A folder that has not been read."""
 
 
 class Folder:
-    """The entries of one folder, to be looked up and changed by name."""
+    """The entries of one folder, editable by name."""
 
     def __init__(self, store: ObjectStore, trees: Trees | None = None) -> None:
         self._store = store
@@ -60,7 +60,7 @@ class Folder:
             self.rights = listing(store, trees.rights)
             unseen = trees.uncovered == UNCOVERED
             self.uncovered = {} if unseen else listing(store, trees.uncovered)
-            self.blind = bool(self.uncovered.pop(FOLDERS_OWN, unseen))
+            self.blind = bool(self.uncovered.pop(OWN_RIGHTS, unseen))
 
     def put_folder(self, name: str, trees: Trees) -> None:
         self.drop(name)
@@ -72,7 +72,7 @@ class Folder:
             self.uncovered[name] = _TREE_MODE if is_tree else 0o100644, trees.uncovered
 
     def put_leaf(self, name: str, blob: bytes, mode: int, *, secret: bool = False) -> None:
-        """A file or a link; `mode` is the system's. The content of a `secret` is not stored."""
+        """Add a file or a link with its `st_mode`. The content of a `secret` file is not stored."""
         self.drop(name)
         if stat.S_ISLNK(mode):
             self.files[name] = _LINK_MODE, blob
@@ -86,9 +86,9 @@ class Folder:
 
     def put_own_rights(self, mode: int) -> None:
         rights = stat.S_IMODE(mode)
-        self.rights.pop(FOLDERS_OWN, None)
+        self.rights.pop(OWN_RIGHTS, None)
         if rights != _PLAIN_FOLDER:
-            self.rights[FOLDERS_OWN] = (
+            self.rights[OWN_RIGHTS] = (
                 0o100644,
                 self._store.add(ObjectKind.BLOB, b"%04o\n" % rights),
             )
@@ -98,7 +98,7 @@ class Folder:
         self.uncovered[name] = 0o100644, self._store.add(ObjectKind.BLOB, b"")
 
     def put_unsaved(self, name: str, status: os.stat_result) -> None:
-        """What no snapshot holds: its kind and rights, and what tells whether it has changed."""
+        """Record mode, size and time of a file that cannot be stored, to detect changes."""
         self.drop(name)
         is_file = stat.S_ISREG(status.st_mode)
         signs = (status.st_size, status.st_mtime_ns) if is_file else (0, 0)
@@ -122,12 +122,12 @@ class Folder:
         mode, blob = self.files[name]
         _, rights = self.rights.get(name, (0, NO_TREE))
         if mode == _TREE_MODE:
-            _, own = listing(self._store, rights).get(FOLDERS_OWN, (0, NO_TREE))
+            _, own = listing(self._store, rights).get(OWN_RIGHTS, (0, NO_TREE))
             return folder_with(self._rights(own) if own else _PLAIN_FOLDER)
         return FileVersion(blob.hex(), stat.S_IFREG | self._rights(rights) if rights else mode)
 
     def unsaved(self, name: str) -> FileVersion | None:
-        """What is there without being stored, if that is known."""
+        """The recorded version of a file that is not stored; None if there is none."""
         if not self.is_unsaved(name):
             return None
         _, mark = self.uncovered[name]
@@ -138,36 +138,36 @@ class Folder:
         return mode != _TREE_MODE and mark != UNCOVERED
 
     def known(self) -> set[str]:
-        """The names of all that is stored, or of which it is known what it was."""
+        """Names that are stored, or recorded as impossible to store."""
         return {*self.files, *filter(self.is_unsaved, self.uncovered)}
 
     def same(self, name: str, other: "Folder") -> bool:
-        """Whether both have the same there, as far as it is covered."""
+        """Whether both folders have the same entry, as far as it is covered."""
         mine = (self.files.get(name), self.rights.get(name), self._uncovered(name))
         return mine == (other.files.get(name), other.rights.get(name), other._uncovered(name))
 
     def covers(self, name: str) -> bool:
-        """Whether it is stored, or not there."""
+        """Whether the snapshot knows the name's state: stored, or missing."""
         return not self.blind and self.uncovered.get(name, (_TREE_MODE,))[0] == _TREE_MODE
 
     def uncovered_below(self, name: str) -> Trees:
-        """What is known of a folder that has no files of its own in the snapshot."""
+        """Trees for a folder of which the snapshot has no files."""
         if name in self.files or self.is_unsaved(name):
-            return EMPTY  # something else was there
+            return EMPTY  # it was not a folder
         return Trees(EMPTY.files, NO_TREE, self._uncovered(name))
 
     def store(self) -> Trees:
         return Trees(
             self._tree(self.files) or self._store.add(ObjectKind.TREE, b""),
             self._tree(self.rights),
-            self._blindly() if self.blind else self._tree(self.uncovered),
+            self._encode_partial() if self.blind else self._tree(self.uncovered),
         )
 
-    def _blindly(self) -> bytes:
-        """The folder's own name says that nothing else is covered."""
+    def _encode_partial(self) -> bytes:
+        """Encode a partly covered folder: an entry `OWN_RIGHTS` marks the rest as uncovered."""
         known = {name: entry for name, entry in self.uncovered.items() if entry[1] != UNCOVERED}
         nothing = self._store.add(ObjectKind.BLOB, b"")
-        return self._tree({**known, FOLDERS_OWN: (0o100644, nothing)}) if known else nothing
+        return self._tree({**known, OWN_RIGHTS: (0o100644, nothing)}) if known else nothing
 
     def _rights(self, blob: bytes) -> int:
         return int(self._store.read(blob, ObjectKind.BLOB), 8)
@@ -176,11 +176,11 @@ class Folder:
         return self.uncovered.get(name, (0, UNCOVERED if self.blind else NO_TREE))[1]
 
     def _tree(self, entries: Listing) -> bytes:
-        return self._store.add(ObjectKind.TREE, encoded(entries)) if entries else NO_TREE
+        return self._store.add(ObjectKind.TREE, encode_tree(entries)) if entries else NO_TREE
 
 
-def encoded(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """Sorted as git does it: a folder as if its name ended with a slash."""
+def encode_tree(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
+    """Encode a tree, sorted like git: folder names compare as if they ended with a slash."""
     rows = [
         (name + b"/" if mode == _TREE_MODE else name, mode, name, known)
         for name, (mode, known) in ((os.fsencode(name), entry) for name, entry in entries.items())
@@ -202,7 +202,7 @@ def listing(store: ObjectStore, tree: bytes) -> Listing:
 
 
 def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple[str, FileVersion]]:
-    """Every file and link, by its path."""
+    """Every file and link, with its path."""
     folder = Folder(store, trees)
     for name in sorted(folder.files):
         inner, version = folder.folder(name), folder.version(name)
@@ -213,8 +213,7 @@ def leaves(store: ObjectStore, trees: Trees, prefix: str = "") -> Iterator[tuple
 
 
 def holds_ignored(store: ObjectStore, trees: Trees) -> bool:
-    """Whether something is in the folder, at any depth, of which only the name is stored. What
-    nobody has looked at is not known to be ignored."""
+    """Whether the folder holds ignored files at any depth; folders not read do not count."""
     folder = Folder(store, trees)
     for name, (mode, known) in folder.uncovered.items():
         if mode != _TREE_MODE:
@@ -236,7 +235,7 @@ def version_of(store: ObjectStore, trees: Trees, path: str) -> FileVersion | Non
 
 
 def uncovered_among(store: ObjectStore, trees: Trees, paths: Iterable[str]) -> Iterator[str]:
-    """Those of the paths of which the snapshot does not know what is there."""
+    """The paths whose state the snapshot does not know."""
     yield from _uncovered_among(store, trees, "", [path.split("/") for path in paths])
 
 
@@ -257,7 +256,7 @@ def _uncovered_among(
 def reachable(
     store: ObjectStore, tree: bytes, seen: set[bytes]
 ) -> Iterator[tuple[bytes, ObjectKind]]:
-    """The tree and all below it that was not seen before."""
+    """Ids of the tree and everything below it that is not in `seen`; adds them to `seen`."""
     waiting = [(tree, ObjectKind.TREE)]
     while waiting:
         known, kind = waiting.pop()
@@ -274,17 +273,17 @@ def reachable(
             ]
 
 
-def of_root(store: ObjectStore, root: bytes) -> Trees:
+def trees_at(store: ObjectStore, root: bytes) -> Trees:
     found = listing(store, root)
     if "files" not in found:
         raise StorageError("A checkpoint is empty")
     return Trees(*(found.get(name, (0, NO_TREE))[1] for name in Trees._fields))
 
 
-def root_of(store: ObjectStore, trees: Trees) -> bytes:
+def store_root(store: ObjectStore, trees: Trees) -> bytes:
     entries = {
         name: (_TREE_MODE if known != UNCOVERED else 0o100644, known)
         for name, known in trees._asdict().items()
         if known
     }
-    return store.add(ObjectKind.TREE, encoded(entries))
+    return store.add(ObjectKind.TREE, encode_tree(entries))

@@ -1,9 +1,9 @@
-"""Taking a snapshot: a walk through the workspace that stores what has changed.
+"""Take a snapshot: walk the workspace and store what has changed.
 
-Nothing of the workspace is run, and only its .gitignore files are heeded; but what is
-protected, tracked by git or was in the last snapshot is stored whatever they say. Folders are
-opened from the one above, and no link is followed. Repositories inside are folders like any
-other, but what is in a `.git` is never stored.
+Nothing in the workspace is executed. Of its ignore files only .gitignore counts, and protected
+files, files tracked by git, and files of the last snapshot are stored even if ignored. Folders are
+opened relative to their parent, and links are never followed. Nested repositories are treated like
+other folders, but the content of a `.git` is never stored.
 """
 
 import os
@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from rookery.checkpoints.file_versions import (
     content_of,
-    is_gits_own,
+    is_git_name,
     is_unfinished_edit,
     is_unfinished_restore,
-    proper,
+    path_parts,
     status_of,
 )
 from rookery.checkpoints.object_store import ObjectStore
@@ -29,30 +29,29 @@ from rookery.checkpoints.snapshot_selection import (
     DEPENDENCIES,
     IGNORE_FILE,
     FollowedPaths,
-    IgnoreMemory,
+    IgnoreCache,
     Skipped,
     WalkedFolder,
-    in_ignored_folder,
-    is_anothers,
+    ignore_everything,
+    is_excluded,
+    is_foreign,
     is_protected,
-    left_out,
-    settle,
-    why_not,
+    look_up,
+    skip_reason,
 )
-from rookery.checkpoints.snapshot_trees import FOLDERS_OWN, UNSEEN, Folder, Trees
+from rookery.checkpoints.snapshot_trees import OWN_RIGHTS, UNSEEN, Folder, Trees
 from rookery.core.limits import Limits
 from rookery.core.protected_paths import holds_secrets
 from rookery.platform.git_index import GitIndexes, Row, Rows, is_settled, row_of
 from rookery.platform.git_objects import ObjectKind
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 200
+_MAX_DEPTH = 200
 
 
 class FolderSurvey:
-    """One snapshot in the making. `private` folders are never looked into. `pause` is called
-    between files, and may raise. What is protected is stored though it be ignored.
-    """
+    """One walk through the workspace. `private` folders are skipped. `pause` is called between
+    files, and may raise."""
 
     def __init__(
         self,
@@ -63,7 +62,7 @@ class FolderSurvey:
         index: Rows,
         private: Collection[Path],
         pause: Callable[[], None],
-        ignoring: IgnoreMemory,
+        ignore_cache: IgnoreCache,
         indexes: GitIndexes,
     ) -> None:
         self._root = root
@@ -72,29 +71,29 @@ class FolderSurvey:
         self._old = index
         self._private = {_identity(os.stat(path)) for path in private if path.exists()}
         self._pause = pause
-        self._ignoring = ignoring
+        self._ignore_cache = ignore_cache
         self._indexes = indexes
         self._began = time.time_ns()
         self._files = 0
         self.read = 0
-        """How many files had to be read."""
+        """Number of files that were read."""
         self.index: Rows = {}
         self.skipped = Skipped()
         self.ignored_folders: list[str] = []
-        """Those in which only what is followed was looked at, or nothing at all."""
+        """Ignored folders, in which at most the followed paths were looked at."""
         self.followed: set[str] = set()
-        """That is what was found of it."""
+        """Followed paths that were found in ignored folders."""
         self.gone: list[str] = []
-        """And that is what was not."""
+        """Followed paths that no longer exist."""
         self.repositories: list[str] = []
-        """Every `.git` that was met; what is in it is left alone."""
+        """Every `.git` that was found; their content is not stored."""
         self.attributes: dict[str, str] = {}
-        """The notes about the files that were read; empty if there is nothing to note."""
+        """Attribute notes of the files that were read, by path; may be empty strings."""
         self.whole = True
-        """Whether there was an end to the folders."""
+        """False if folders were skipped because of a limit."""
 
     def everything(self, followed: FollowedPaths) -> Trees:
-        self._ignoring.begin()
+        self._ignore_cache.begin()
         root = os.open(self._root, _FOLDER)
         try:
             return self._folder(root, WalkedFolder("", 0, None, followed))
@@ -102,24 +101,24 @@ class FolderSurvey:
             os.close(root)
 
     def named(self, base: Trees, paths: Sequence[str], *, ignored: bool = False) -> Trees:
-        """What `base` says, but for what is at these paths now. Of `ignored` files, what is in
-        those that hold secrets is not stored."""
+        """Return `base` with the current state of these paths. Of secret files that are
+        `ignored`, the content is not stored."""
         for path in paths:
-            names = proper(path)
+            names = path_parts(path)
             if names is None:
                 self.skipped.add(path, "not a file of the workspace")
                 continue
             root = os.open(self._root, _FOLDER)
             try:
-                base = self._replaced(root, base, names, "", ignored=ignored)
+                base = self._replace_path(root, base, names, "", ignored=ignored)
             finally:
                 os.close(root)
         return base
 
-    def _replaced(
+    def _replace_path(
         self, folder: int, base: Trees, names: Sequence[str], path: str, *, ignored: bool
     ) -> Trees:
-        """The folder with what is at the end of `names`, or where the way there ends."""
+        """Update the entry at the end of `names`, or the first on the way that is not a folder."""
         name, *below = names
         entries = Folder(self._store, base)
         if path:
@@ -132,10 +131,10 @@ class FolderSurvey:
             secret = ignored and holds_secrets(name)
             self._leaf(entries, folder, name, here, status, secret=secret)
         else:
-            with self._opened(entries, folder, name, here) as inner:
+            with self._open(entries, folder, name, here) as inner:
                 if inner is not None and below:
                     known = entries.folder(name) or entries.uncovered_below(name)
-                    trees = self._replaced(inner, known, below, f"{here}/", ignored=ignored)
+                    trees = self._replace_path(inner, known, below, f"{here}/", ignored=ignored)
                     entries.put_folder(name, trees)
                 elif inner is not None:
                     last = FollowedPaths(self._store, partial(entries.folder, name))
@@ -147,28 +146,28 @@ class FolderSurvey:
         self._pause()
         with os.scandir(folder) as scan:
             found = list(scan)
-        place = self._as_told(folder, place, {entry.name for entry in found})
+        place = self._with_rules(folder, place, {entry.name for entry in found})
         path, rules = place.path, place.rules
-        verdicts = self._ignoring.verdicts(path, rules) if rules else {}
+        verdicts = self._ignore_cache.verdicts(path, rules) if rules else {}
         entries = Folder(self._store)
         if path:
             entries.put_own_rights(os.fstat(folder).st_mode)
         for entry in found:
             name = entry.name
-            if is_anothers(name, path):
+            if is_foreign(name, path):
                 entries.put_uncovered(name)
                 continue
             if entry.is_dir(follow_symlinks=False):
                 if name == ".git":
                     self.repositories.append(path + name)
-                elif name != FOLDERS_OWN:
-                    self._inner(entries, folder, name, place, verdicts)
+                elif name != OWN_RIGHTS:
+                    self._subfolder(entries, folder, name, place, verdicts)
                 continue
-            if self._passes_over(folder, name):
+            if self._is_skipped(folder, name):
                 if name == ".git":
                     self.repositories.append(path + name)
                 continue
-            ignored = rules and settle(verdicts, name, partial(left_out, path + name, rules))
+            ignored = rules and look_up(verdicts, name, partial(is_excluded, path + name, rules))
             if ignored and not place.followed.has_file(name):
                 entries.put_uncovered(name)
                 continue
@@ -188,13 +187,13 @@ class FolderSurvey:
             self._file(entries, folder, name, place, status, secret=secret)
         return entries.store()
 
-    def _as_told(self, folder: int, place: WalkedFolder, names: Collection[str]) -> WalkedFolder:
-        """The place, with what the folder itself says of what is in it."""
+    def _with_rules(self, folder: int, place: WalkedFolder, names: Collection[str]) -> WalkedFolder:
+        """Add the folder's tracked files and its ignore rules."""
         if ".git" in names:
             tracked = self._indexes.tracked_in(place.path.removesuffix("/"))
             place = replace(place, followed=place.followed.of_repository(tracked))
         if IGNORE_FILE in names:
-            rules = self._ignoring.rules_in(folder, place.path, place.rules)
+            rules = self._ignore_cache.rules_in(folder, place.path, place.rules)
             place = replace(place, rules=rules)
         return place
 
@@ -208,8 +207,8 @@ class FolderSurvey:
         *,
         secret: bool,
     ) -> None:
-        """Store what is there, unless it is known to be as it was."""
-        if not self._counted(entries, name, place):
+        """Store a file, unless the index shows that it has not changed."""
+        if not self._count_file(entries, name, place):
             return
         row: Row | None = self._old.get(place.path, {}).get(name)
         is_there = self._store.__contains__ if secret else self._store.is_written
@@ -220,17 +219,17 @@ class FolderSurvey:
         if row:
             self.index.setdefault(place.path, {})[name] = row
 
-    def _passes_over(self, folder: int, name: str) -> bool:
-        """Git's own, and what is only half written."""
+    def _is_skipped(self, folder: int, name: str) -> bool:
+        """Whether to skip the name: git's own files, and temporary files of ours."""
         if not name.startswith("."):
             return False
         if is_unfinished_restore(name):
-            with suppress(OSError):  # its restore was killed: whoever holds the lock is alone
+            with suppress(OSError):  # of a killed restore: this process has the lock
                 os.unlink(name, dir_fd=folder)
             return True
-        return name in (".git", FOLDERS_OWN) or is_unfinished_edit(name)
+        return name in (".git", OWN_RIGHTS) or is_unfinished_edit(name)
 
-    def _inner(
+    def _subfolder(
         self,
         entries: Folder,
         folder: int,
@@ -239,13 +238,13 @@ class FolderSurvey:
         verdicts: dict[str, bool],
     ) -> None:
         here, rules, inside = place.path + name, place.rules, place.inside(name)
-        if rules and settle(verdicts, f"{name}/", partial(rules.ignore, here, is_folder=True)):
+        if rules and look_up(verdicts, f"{name}/", partial(rules.ignore, here, is_folder=True)):
             if place.followed.was_no_folder(name):
-                inside = replace(inside, rules=None)  # all in it is new
+                inside = replace(inside, rules=None)  # everything in it is new
             elif name not in DEPENDENCIES and is_protected(here):
-                inside = replace(inside, rules=in_ignored_folder(here, rules))
+                inside = replace(inside, rules=ignore_everything(here, rules))
             elif name in DEPENDENCIES:
-                # they are huge, and can be had again
+                # huge, and can be installed again
                 if place.followed.was_whole(name):
                     inside = replace(inside, followed=inside.followed.as_tracked())
                 self._followed_only(entries, folder, name, inside)
@@ -254,26 +253,26 @@ class FolderSurvey:
                 self.ignored_folders.append(here)
                 self._followed_only(entries, folder, name, inside)
                 return
-        if is_gits_own(name):
+        if is_git_name(name):
             self._skip(entries, name, here, "git could mistake it for one of its own files")
             return
         full = self._files >= self._limits.checkpoint_files and not place.followed.was_known(name)
-        if inside.depth > _DEEPEST or full:
+        if inside.depth > _MAX_DEPTH or full:
             self._skip(entries, name, here, "too many files" if full else "too deep")
             self.whole = False
             self.ignored_folders.append(here)
             return
-        with self._opened(entries, folder, name, here) as inner:
+        with self._open(entries, folder, name, here) as inner:
             if inner is not None:
                 entries.put_folder(name, self._folder(inner, inside))
 
     def _followed_only(self, entries: Folder, folder: int, name: str, inside: WalkedFolder) -> None:
-        """Of a folder that is ignored, what is followed in it."""
+        """Store only the followed paths of an ignored folder."""
         names = inside.followed.names()
-        if not names or is_gits_own(name) or inside.depth > _DEEPEST:
+        if not names or is_git_name(name) or inside.depth > _MAX_DEPTH:
             entries.put_uncovered(name)
             return
-        with self._opened(entries, folder, name, inside.path[:-1]) as inner:
+        with self._open(entries, folder, name, inside.path[:-1]) as inner:
             if inner is None:
                 return
             known = Folder(self._store, UNSEEN)
@@ -295,13 +294,13 @@ class FolderSurvey:
         if not place.followed.was_no_folder(name):
             self._followed_only(known, folder, name, inside)
             return
-        with self._opened(known, folder, name, place.path + name) as inner:
-            if inner is not None:  # all in it is new
+        with self._open(known, folder, name, place.path + name) as inner:
+            if inner is not None:  # everything in it is new
                 known.put_folder(name, self._folder(inner, replace(inside, rules=None)))
 
     @contextmanager
-    def _opened(self, entries: Folder, folder: int, name: str, here: str) -> Iterator[int | None]:
-        """A folder inside; None if there is none to be looked into."""
+    def _open(self, entries: Folder, folder: int, name: str, here: str) -> Iterator[int | None]:
+        """Open a folder; None if it cannot be opened or is private."""
         try:
             inner = os.open(name, _FOLDER, dir_fd=folder)
         except OSError as error:
@@ -320,7 +319,7 @@ class FolderSurvey:
             os.close(inner)
 
     def _put_closed(self, entries: Folder, folder: int, name: str) -> None:
-        """Of a folder that cannot be looked into, at least its rights are known."""
+        """Store the mode of a folder that cannot be read."""
         status = status_of(folder, name)
         if status and stat.S_ISDIR(status.st_mode):
             closed = Folder(self._store, UNSEEN)
@@ -337,7 +336,7 @@ class FolderSurvey:
         *,
         secret: bool = False,
     ) -> Row | None:
-        """Store what is there; its row, if a later change of it could not go unnoticed."""
+        """Store a file; return its index row, unless a later change could go unnoticed."""
         self._pause()
         self.read += 1
         try:
@@ -348,8 +347,8 @@ class FolderSurvey:
         except OSError as error:
             self._skip(entries, name, path, (error.strerror or "unreadable").lower(), status)
             return None
-        if content is None or is_gits_own(name):
-            self._skip(entries, name, path, why_not(name, status), status)
+        if content is None or is_git_name(name):
+            self._skip(entries, name, path, skip_reason(name, status), status)
             return None
         self.attributes[path] = content.attributes
         secret = secret and stat.S_ISREG(content.status.st_mode)
@@ -359,7 +358,7 @@ class FolderSurvey:
         row = row_of(content.status, blob)
         return row if content.steady and is_settled(row, self._began) else None
 
-    def _counted(self, entries: Folder, name: str, place: WalkedFolder) -> bool:
+    def _count_file(self, entries: Folder, name: str, place: WalkedFolder) -> bool:
         self._files += 1
         full = self._files > self._limits.checkpoint_files
         if full and not (place.followed.was_known(name) or is_protected(place.path + name)):
@@ -375,7 +374,7 @@ class FolderSurvey:
         why: str,
         status: os.stat_result | None = None,
     ) -> None:
-        if is_gits_own(name):
+        if is_git_name(name):
             entries.drop(name)
         elif status:
             entries.put_unsaved(name, status)

@@ -1,4 +1,4 @@
-"""`rookery attach`: look on at a task that a server runs, and answer what it asks."""
+"""`rookery attach`: follow a session that a server runs, and answer its questions."""
 
 import os
 import signal
@@ -53,9 +53,9 @@ from rookery.protocol.unix_sockets import unix_channel
 from rookery.storage.cli.session_listing import SHORTEST, short_ids
 
 MOST_LISTED = 20
-MOST_LOOKED_AT = 100
-SECONDS_UNTIL_ASKED = 0.1
-"""A question that is answered sooner than that was answered long ago."""
+MOST_CHECKED = 100
+QUESTION_DELAY = 0.1
+"""Delay before a question is shown: the events after it may already hold its answer."""
 
 
 @click.command("attach")
@@ -83,16 +83,16 @@ def command(session: str | None, socket: Path | None, workspace: Path) -> int:
     try:
         return anyio.run(_attach, path, session)
     except BaseExceptionGroup as group:
-        if nobody := group.subgroup(NoHost):
+        if lost := group.subgroup(NoHost):
             raise SettingsError(
-                f"There is no {NAME} server at {path}: {_first_in(nobody)} Start one: {NAME} serve"
+                f"There is no {NAME} server at {path}: {_first_error(lost)} Start one: {NAME} serve"
             ) from group
         if group.subgroup(Disconnected):
             raise Disconnected(
                 f"The server has ended. Its sessions are kept: continue with {NAME} "
                 "-c, or start the server again."
             ) from group
-        raise _first_in(group) from group
+        raise _first_error(group) from group
 
 
 async def _attach(path: Path, session: str | None) -> int:
@@ -100,14 +100,14 @@ async def _attach(path: Path, session: str | None) -> int:
         known = await host.query(AskTasks())
         if session is None:
             return await _list(host, known)
-        task_id = _meant(known, session)
-        await host.send(ReopenTask(task_id=task_id))  # which leaves one that runs as it is
+        task_id = _resolve(known, session)
+        await host.send(ReopenTask(task_id=task_id))  # no effect if it runs
         return await _Attached(host, task_id).run(await _vocabulary(host))
 
 
 async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
-    # one that waits to hear whether it is done is complete already
-    likely = [each for each in known if each.status in ("open", "completed")][:MOST_LOOKED_AT]
+    # a session that asks whether it is done counts as completed
+    likely = [each for each in known if each.status in ("open", "completed")][:MOST_CHECKED]
     running = [each for each in likely if await _is_running(host, each.task_id)][:MOST_LISTED]
     shortened = short_ids(each.task_id for each in known)
     for each in running:
@@ -118,8 +118,8 @@ async def _list(host: Host, known: tuple[KnownTask, ...]) -> int:
 
 
 async def _is_running(host: Host, task_id: str) -> bool:
-    """Whether something may still come of it. What has ended says so at once: before a host
-    answers two questions that are put one after the other."""
+    """Whether the session is still running. Following an ended one ends at once, before the host
+    has answered two more queries."""
     running = False
 
     async def watch() -> None:
@@ -141,14 +141,14 @@ async def _is_running(host: Host, task_id: str) -> bool:
     return running
 
 
-def _meant(known: tuple[KnownTask, ...], given: str) -> str:
+def _resolve(known: tuple[KnownTask, ...], given: str) -> str:
     ids = [each.task_id for each in known]
     if given in ids:
         return given
-    fitting = [each for each in ids if each.lower().startswith(given.lower())]
-    if len(given) >= SHORTEST and len(fitting) == 1:
-        return fitting[0]
-    several = "matches several sessions" if fitting else "is not a session"
+    matches = [each for each in ids if each.lower().startswith(given.lower())]
+    if len(given) >= SHORTEST and len(matches) == 1:
+        return matches[0]
+    several = "matches several sessions" if matches else "is not a session"
     raise SettingsError(f"{given} {several} there. See {NAME} list.")
 
 
@@ -161,7 +161,7 @@ async def _vocabulary(host: Host) -> Vocabulary:
 
 
 class _Attached:
-    """The plain client, at a terminal or not: without one it only looks on."""
+    """The plain client. Without a terminal it only follows."""
 
     def __init__(self, host: Host, task_id: str) -> None:
         live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
@@ -170,7 +170,7 @@ class _Attached:
         self._screen = Screen(sys.stdout, colour=live and not os.environ.get("NO_COLOR"), live=live)
         self._interrupts = Interrupts()
         self._focus = Focus(task_id)
-        self._person = sys.stdin.isatty()
+        self._attended = sys.stdin.isatty()
 
     async def run(self, known: Vocabulary) -> int:
         about = await self._host.query(AskAbout())
@@ -179,18 +179,18 @@ class _Attached:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch, signals, group.cancel_scope.cancel)
-                keyboard = _Keyboard(self._say, group.cancel_scope.cancel)
-                if self._person:
+                keyboard = _Keyboard(self._send_line, group.cancel_scope.cancel)
+                if self._attended:
                     group.start_soon(keyboard.run)
-                prompter = Prompter(keyboard, self._screen, heard=self._for_the_client)
+                prompter = Prompter(keyboard, self._screen, handle_line=self._run_slash)
                 end = await self._attend(prompter)
                 group.cancel_scope.cancel()
-        return self._farewell(end)
+        return self._report_end(end)
 
     async def _attend(self, prompter: Prompter) -> RunEnd:
         async def respond(asked: Asked) -> Response:
-            await anyio.sleep(SECONDS_UNTIL_ASKED)
-            if not self._person:
+            await anyio.sleep(QUESTION_DELAY)
+            if not self._attended:
                 self._screen.sentence(_question(asked))
                 await anyio.sleep_forever()
             return await prompter(asked)
@@ -199,12 +199,12 @@ class _Attached:
         return await attend(
             self._host,
             self._task_id,
-            display=Displays(Retelling(plain), self._interrupts, self._slash),
+            display=Displays(CatchUpDisplay(plain), self._interrupts, self._slash),
             respond=respond,
             focus=self._focus,
         )
 
-    def _farewell(self, end: RunEnd) -> int:
+    def _report_end(self, end: RunEnd) -> int:
         self._screen.end_line()
         if end.fate is Fate.LEFT:
             self._screen.line(f"Detached. The session continues: {NAME} attach {self._task_id}")
@@ -220,47 +220,44 @@ class _Attached:
             if number != signal.SIGINT or self._interrupts.second():
                 leave()
                 return
-            with suppress(CommandRejected):  # it has just ended, which is about to be seen
+            with suppress(CommandRejected):  # the task has just ended
                 await self._host.send(Cancel(task_id=self._task_id))
 
-    async def _for_the_client(self, line: str) -> LineUse:
-        if (heard := self._slash.hear(line)) is None:
+    async def _run_slash(self, line: str) -> LineUse:
+        if (outcome := self._slash.handle(line)) is None:
             return LineUse.NOT_OURS
-        if heard.words:
-            self._screen.sentence(harmless(heard.words))
+        if outcome.words:
+            self._screen.sentence(harmless(outcome.words))
         try:
-            for each in heard.commands:
+            for each in outcome.commands:
                 await self._host.send(each)
         except CommandRejected as refusal:
             self._screen.line(harmless(str(refusal)))
             return LineUse.DONE
-        return LineUse.OVERTAKEN if heard.goes_back else LineUse.DONE
+        return LineUse.OVERTAKEN if outcome.goes_back else LineUse.DONE
 
-    async def _say(self, line: str) -> None:
+    async def _send_line(self, line: str) -> None:
         self._screen.enter()
-        if await self._for_the_client(line) is not LineUse.NOT_OURS:
+        if await self._run_slash(line) is not LineUse.NOT_OURS:
             return
-        words = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
-        with suppress(CommandRejected):  # it has just ended, which is about to be seen
-            await self._host.send(words)
+        message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
+        with suppress(CommandRejected):  # the task has just ended
+            await self._host.send(message)
 
 
 class _Keyboard(Keyboard):
-    """The end of input leaves, whether or not anything is asked."""
+    """A keyboard on which the end of input always detaches, even without an open question."""
 
-    def __init__(self, unasked: Callable[[str], Awaitable[None]], leave: Callable[[], None]):
-        super().__init__(sys.stdin.fileno(), unasked)
+    def __init__(self, on_line: Callable[[str], Awaitable[None]], leave: Callable[[], None]):
+        super().__init__(sys.stdin.fileno(), on_line)
         self._leave = leave
 
-    def _grant(self, line: str | None) -> None:
-        if line is None:
-            self._leave()
-        else:
-            super()._grant(line)
+    def _end_input(self) -> None:
+        self._leave()
 
 
 def _question(asked: Asked) -> str:
-    """What a task waits to hear, for somebody who cannot answer."""
+    """Describe the open question for a user who cannot answer here."""
     match asked.ask:
         case AskKind.FOLLOWUP:
             what = followup(asked.text)[0]
@@ -271,20 +268,21 @@ def _question(asked: Asked) -> str:
     return f"Waiting for an answer at a terminal: {harmless(what)}"
 
 
-def _first_in(error: BaseException) -> BaseException:
-    """Task groups wrap what went wrong in them; the reader wants to know what it was."""
+def _first_error(error: BaseException) -> BaseException:
+    """Return the first exception in nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-class Retelling:
-    """A display that is shown, before each whole answer, the words of it that it has missed."""
+class CatchUpDisplay:
+    """A display wrapper that completes streamed answers: a client that attaches in the middle of
+    an answer gets the missing text before the whole answer is shown."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
-        self._heard: dict[str, str] = {}
-        """Of each task that speaks, the words so far."""
+        self._shown: dict[str, str] = {}
+        """The streamed text of each task so far."""
 
     def show(self, event: Event) -> None:
         if missed := self._missed("", event):
@@ -297,24 +295,24 @@ class Retelling:
         self._display.show_of_child(task_id, event)
 
     def _missed(self, speaker: str, event: Event) -> Event | None:
-        heard = self._heard.get(speaker, "")
+        shown = self._shown.get(speaker, "")
         match event.fact:
             case RequestStarted():
-                self._heard[speaker] = ""
+                self._shown[speaker] = ""
             case TextStreamed(text=text):
-                self._heard[speaker] = heard + text
+                self._shown[speaker] = shown + text
             case AssistantSpoke(request_id=request_id, blocks=blocks):
                 whole = "".join(block.text for block in blocks if isinstance(block, Text))
-                if missed := _rest(whole, heard):
-                    news = TextStreamed(request_id=request_id, text=missed)
-                    return Event(event.seq - 1, 1, event.ts, news)
+                if missed := _rest(whole, shown):
+                    streamed = TextStreamed(request_id=request_id, text=missed)
+                    return Event(event.seq - 1, 1, event.ts, streamed)
             case _:
                 pass
         return None
 
 
-def _rest(whole: str, heard: str) -> str:
-    """What is missing of a text; nothing if its end was heard."""
-    if whole.startswith(heard):
-        return whole[len(heard) :]
-    return "" if whole.endswith(heard) else whole
+def _rest(whole: str, shown: str) -> str:
+    """Return what is missing of a text; empty if its end was shown."""
+    if whole.startswith(shown):
+        return whole[len(shown) :]
+    return "" if whole.endswith(shown) else whole

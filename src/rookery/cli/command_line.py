@@ -1,7 +1,7 @@
-"""What the command line needs beside click: grouped help, seconds, and hiding of a key.
+"""Additions to click: grouped help, a type for seconds, and hiding a key from `ps`.
 
-Everybody who can list processes can read their arguments. On Linux the list is read from the
-memory of the process, so `hide_argument` overwrites the key there.
+Other users can read the arguments of a process. On Linux they are read from the memory of the
+process, so `hide_argument` overwrites the key there.
 """
 
 import math
@@ -14,7 +14,7 @@ import click
 
 
 class Seconds(click.FloatRange):
-    """What is not a number passes every comparison with one, so it has to be looked for."""
+    """A number of seconds. NaN is rejected, because it passes every range check."""
 
     name = "seconds"
 
@@ -37,7 +37,7 @@ OTHERS = "Other options"
 
 
 class GroupedCommand(click.Command):
-    """A command whose options are shown under the headings that `groups` has for their names."""
+    """A command whose help lists the options under the headings in `groups`."""
 
     groups: Mapping[str, Sequence[str]] = {}
 
@@ -55,8 +55,8 @@ class GroupedCommand(click.Command):
 
 
 GROUPS = {
-    "What to do": ("said", "prompt_file", "workspace", "mode", "intent", "once", "timeout"),
-    "Model": ("provider", "model", "base_url", "api_key", "reasoning_effort"),
+    "What to do": ("prompt_text", "prompt_file", "workspace", "mode", "intent", "once", "timeout"),
+    "Model": ("provider", "model", "base_url", "fallback", "api_key", "reasoning_effort"),
     "Permissions": (
         "yes",
         "require_approval",
@@ -76,7 +76,7 @@ GROUPS = {
     "Output": ("output_format", "no_tui", "oneshot", "debug"),
     "For programs": ("stdin_prompt_stream", "signal_only_exit", "json_io"),
 }
-"""The options under each heading, by the names of their values."""
+"""The parameter names under each heading."""
 
 EPILOG = """\b
 Commands about sessions:
@@ -120,15 +120,14 @@ Exit codes: 0 completed, 1 not completed, 2 wrong usage, 3 no key, 4 limit reach
 """
 
 
-SHOWN_BY = "/proc/self/stat"
+PROC_STAT = "/proc/self/stat"
 _ARG_START, _ARG_END = 47, 48
-"""Where the kernel tells the ends of the arguments, counted from 0."""
+"""Indices of arg_start and arg_end among the fields of /proc/PID/stat."""
 
 
 def hide_argument(secret: str) -> None:
-    """From now on the argument is not to be seen from outside. Where that cannot be done, it is
-    said once."""
-    if not _overwritten(os.fsencode(secret)):
+    """Overwrite the argument in the process's memory, or warn if that is not possible."""
+    if not _overwrite(os.fsencode(secret)):
         print(
             (
                 "note: Other users of this machine can see a key given with -k. Use the "
@@ -138,15 +137,15 @@ def hide_argument(secret: str) -> None:
         )
 
 
-def _overwritten(secret: bytes) -> bool:
+def _overwrite(secret: bytes) -> bool:
     if sys.platform != "linux":
         return False
     import ctypes
 
     try:
-        with open(SHOWN_BY, encoding="utf-8") as file:
+        with open(PROC_STAT, encoding="utf-8") as file:
             fields = file.read().rpartition(")")[2].split()
-        # the first two fields, of which the second may hold anything, are cut off
+        # cut after the second field, the program's name, which may contain anything
         start, end = int(fields[_ARG_START - 2]), int(fields[_ARG_END - 2])
     except (OSError, ValueError, IndexError):
         return False

@@ -1,7 +1,7 @@
-"""`rookery completion`: what a shell offers when somebody presses Tab.
+"""`rookery completion`: completion scripts for shells, and the answers to them.
 
-The script that a shell loads asks this command what fits, each time anew. So nothing that is
-slow to import is imported, no keyring is asked, and nothing of the folder is run.
+The script runs this command on every Tab. So it imports nothing slow, does not ask the keyring, and
+runs nothing from the folder.
 """
 
 import os
@@ -30,7 +30,7 @@ _SHELLS: Mapping[str, type[ShellComplete]] = {
     "fish": FishComplete,
 }
 Values: TypeAlias = Callable[[], Iterator[tuple[str, str]]]
-"""What can be written somewhere, each with what it is."""
+"""Values of a parameter, each with a description."""
 
 
 @click.command()
@@ -47,22 +47,22 @@ def command(shell: str | None, answer: bool) -> int:
     if shell is None or shell not in _SHELLS:
         raise SettingsError(f"Give a shell: {', '.join(_SHELLS)}.")
     if answer:
-        manner = {"help_option_names": ["-h", "--help"]}
-        fitting = _SHELLS[shell](_Everything(), manner, NAME, "").complete()
-        print(fitting, end="\n" if fitting else "")
+        settings = {"help_option_names": ["-h", "--help"]}
+        answers = _SHELLS[shell](_AllCommands(), settings, NAME, "").complete()
+        print(answers, end="\n" if answers else "")
     else:
         print(_SCRIPTS[shell], end="")
     return 0
 
 
-class _Everything(click.Group):
-    """All commands below the one that gives a task; each is imported when it is looked into."""
+class _AllCommands(click.Group):
+    """A group of all commands, with the options of a task. Commands are imported on demand."""
 
     def __init__(self) -> None:
         options = [each for each in task.params if isinstance(each, click.Option)]
-        super().__init__(NAME, params=list(_completed(options, _VALUES[""])))
+        super().__init__(NAME, params=list(_with_values(options, _VALUES[""])))
         self._is_task = False
-        """The words are no command, so they are a task."""
+        """The words are a prompt, not a command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_SUBCOMMANDS)
@@ -73,7 +73,7 @@ class _Everything(click.Group):
         found = _subcommand(cmd_name)
         inner = found.commands.values() if isinstance(found, click.Group) else [found]
         for each in inner:
-            each.params = list(_completed(each.params, _VALUES.get(cmd_name, {})))
+            each.params = list(_with_values(each.params, _VALUES.get(cmd_name, {})))
         return found
 
     def resolve_command(
@@ -90,16 +90,16 @@ class _Everything(click.Group):
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
-def _completed(
+def _with_values(
     params: "list[click.Option] | list[click.Parameter]", known: Mapping[str, Values]
 ) -> Iterator[click.Parameter]:
     for param in params:
         if values := known.get(param.name or ""):
-            setattr(param, "shell_complete", _fitting(values))  # noqa: B010
+            setattr(param, "shell_complete", _completer(values))  # noqa: B010
         yield param
 
 
-def _fitting(values: Values) -> Callable[[click.Context, str], list[CompletionItem]]:
+def _completer(values: Values) -> Callable[[click.Context, str], list[CompletionItem]]:
     def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         try:
             return [
@@ -107,7 +107,7 @@ def _fitting(values: Values) -> Callable[[click.Context, str], list[CompletionIt
                 for text, about in values()
                 if text.startswith(incomplete)
             ]
-        except RookeryError:  # a shell that waits for an answer is no place for complaints
+        except RookeryError:  # there is no place to show an error
             return []
 
     return complete
@@ -118,11 +118,11 @@ def _sessions() -> Iterator[tuple[str, str]]:
     from rookery.storage.cli.session_listing import cut, one_line, short_ids
     from rookery.storage.sessions import TaskStore
 
-    everyone = TaskStore(find_places(os.environ)).list(hidden=False)
-    short = short_ids([one.id for one in everyone])
-    here = [one for one in everyone if one.workspace == str(Path.cwd().resolve())]
-    for one in here[:MOST_SESSIONS]:
-        yield short[one.id], cut(one_line(one.title), 60)
+    stored = TaskStore(find_places(os.environ)).list(hidden=False)
+    short = short_ids([each.id for each in stored])
+    here = [each for each in stored if each.workspace == str(Path.cwd().resolve())]
+    for each in here[:MOST_SESSIONS]:
+        yield short[each.id], cut(one_line(each.title), 60)
 
 
 def _modes() -> Iterator[tuple[str, str]]:
@@ -133,7 +133,7 @@ def _modes() -> Iterator[tuple[str, str]]:
 
 def _models() -> Iterator[tuple[str, str]]:
     from rookery.platform.user_folders import find_places
-    from rookery.providers.cli import models_by_key
+    from rookery.providers.cli.models_command import models_by_key
 
     offers = models_by_key(os.environ, find_places(os.environ).keys_file)
     yield from ((model, provider) for provider, models in offers.items() for model in models)
@@ -151,6 +151,11 @@ def _auth_words() -> Iterator[tuple[str, str]]:
     yield "status", "which keys are stored"
     yield "logout", "remove a key"
     yield from KEYS_OF_PROVIDERS.items()
+
+
+def _models_words() -> Iterator[tuple[str, str]]:
+    yield "describe", "store facts about a model"
+    yield from _providers()
 
 
 def _settings() -> Iterator[tuple[str, str]]:
@@ -176,9 +181,10 @@ _VALUES: Mapping[str, Mapping[str, Values]] = {
     "list": {"what": _kinds},
     "config": {"name": _settings},
     "auth": {"words": _auth_words},
+    "models": {"words": _models_words},
     "completion": {"shell": _shells},
 }
-"""By command and parameter, what a shell can offer that click does not know."""
+"""Values that click does not know, by command and parameter."""
 
 _BASH = """\
 _rookery_completion() {

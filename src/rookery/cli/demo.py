@@ -1,4 +1,4 @@
-"""`rookery demo`: the whole product on a small repository, with a script in the model's place."""
+"""`rookery demo`: a scripted model fixes a small repository with the real engine and tools."""
 
 import os
 import shlex
@@ -27,7 +27,7 @@ from rookery.storage.sessions import TaskStore
 _HERE = Path(__file__).parent
 TASK = "The tests of this repository fail. Find out why, fix the code, and show that they pass."
 STOPPED = 128
-"""Exit codes above it tell which signal ended a run."""
+"""Exit codes above it mean that a signal ended the run."""
 
 
 @click.command()
@@ -37,7 +37,7 @@ def command(keep: bool) -> int:
     folder = Path(tempfile.mkdtemp(prefix=f"{NAME}-demo-"))
     workspace = folder.resolve() / "shop"
     try:
-        code, outcome = _play(workspace)
+        code, outcome = _run_demo(workspace)
     except KeyboardInterrupt:
         code, outcome = STOPPED + signal.SIGINT, "Stopped."
     finally:
@@ -46,12 +46,12 @@ def command(keep: bool) -> int:
     where = f"The repository is kept in {workspace}." if keep else "The repository was removed."
     print(f"\n{outcome} {where}")
     if code < STOPPED:
-        print(f"\n{_real_model(_command_as_run())}", end="")
+        print(f"\n{_next_steps(_command_as_run())}", end="")
     return code
 
 
-def _play(workspace: Path) -> tuple[int, str]:
-    """The exit code, and how it went in a sentence."""
+def _run_demo(workspace: Path) -> tuple[int, str]:
+    """Run the demo. Return the exit code and the outcome as a sentence."""
     shutil.copytree(
         _HERE / "demo_repository", workspace, ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -80,7 +80,7 @@ def _play(workspace: Path) -> tuple[int, str]:
     return code or tests.returncode, outcome
 
 
-def _real_model(command: str) -> str:
+def _next_steps(command: str) -> str:
     return f"""\
 To work with a real model:
   {command} auth anthropic     asks for your key and stores it (or openai, openrouter)
@@ -90,16 +90,16 @@ To work with a real model:
 
 
 def _command_as_run() -> str:
-    """What to type to run this program again from here."""
+    """Return the command to run this program again from the current folder."""
     if shutil.which(NAME):
         return NAME
     program = Path(sys.argv[0])
     if program.name == "__main__.py":
-        return shlex.join([_from_here(Path(sys.executable)), "-m", NAME])
-    return shlex.quote(_from_here(program))
+        return shlex.join([_relative(Path(sys.executable)), "-m", NAME])
+    return shlex.quote(_relative(program))
 
 
-def _from_here(program: Path) -> str:
+def _relative(program: Path) -> str:
     try:
         here = Path.cwd()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""`rookery doctor`: whether everything is in place, and what to do where it is not."""
+"""`rookery doctor`: check the installation, and say what to do about problems."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.own_programs import run_program
 from rookery.platform.user_folders import Places, find_places
-from rookery.providers.cli import key_variable
+from rookery.providers.cli.auth_command import key_variable
 from rookery.storage.keys import (
     NoKeyring,
     key_in_keyring,
@@ -35,8 +35,8 @@ from rookery.storage.keys import (
 from rookery.storage.settings_files import find_settings
 
 OLDEST_PYTHON = (3, 11)
-PATIENCE = 5.0
-NARROWEST, LOWEST = 40, 10
+TIMEOUT = 5.0
+MIN_COLUMNS, MIN_LINES = 40, 10
 COMPLETIONS = {
     "bash": (f".local/share/bash-completion/completions/{NAME}",),
     "zsh": (f".zfunc/_{NAME}",),
@@ -58,7 +58,7 @@ _MARKS = {Health.OK: "✔", Health.WARN: "!", Health.BAD: "✗"}
 def command(workspace: Path, for_programs: bool) -> int:
     """Check the installation, this folder and the stored sessions. Nothing is changed, and
     nothing in the folder is run."""
-    findings = list(examination(workspace, os.environ))
+    findings = list(all_checks(workspace, os.environ))
     if for_programs:
         print(_json(findings))
     else:
@@ -66,7 +66,7 @@ def command(workspace: Path, for_programs: bool) -> int:
     return int(any(finding.health is Health.BAD for finding in findings))
 
 
-def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+def all_checks(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     from rookery.app.checkup import check_protection
     from rookery.governance.cli.intents_validate import check_governed
 
@@ -74,8 +74,8 @@ def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding
     settings = _settings(places, workspace, environ)
     yield check_python()
     yield from check_python_path(environ)
-    yield check_program("git", workspace, environ, lacking="Commands that use it will fail.")
-    yield check_program("rg", workspace, environ, lacking="Search works without it, but slower.")
+    yield check_program("git", workspace, environ, missing="Commands that use it will fail.")
+    yield check_program("rg", workspace, environ, missing="Search works without it, but slower.")
     yield from check_protection(settings, workspace, places)
     yield from check_up(places, workspace, environ)
     yield from check_governed(workspace, places, settings.hooks)
@@ -87,11 +87,11 @@ def examination(workspace: Path, environ: Mapping[str, str]) -> Iterator[Finding
 
 
 def _settings(places: Places, workspace: Path, environ: Mapping[str, str]) -> Settings:
-    """Those that hold here; the usual ones if they are faulty, which is told elsewhere."""
+    """Return the settings in force; the defaults if they are invalid, which `check_up` reports."""
     trusted = TrustStore(places.trust_file).trusts(workspace)
     try:
-        heard = workspace if trusted else None
-        return find_settings(places.settings_file, heard, environ, {}).settings
+        project = workspace if trusted else None
+        return find_settings(places.settings_file, project, environ, {}).settings
     except SettingsError:
         return Settings()
 
@@ -105,10 +105,10 @@ def check_python() -> Finding:
 
 
 def check_python_path(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Nothing, unless modules are imported from whichever folder we are started in: Python runs
-    such a folder's sitecustomize.py before it runs us."""
-    said = environ.get("PYTHONPATH", "")
-    if said and not all(map(os.path.isabs, said.split(os.pathsep))):
+    """Warn if PYTHONPATH has a relative entry: Python would run a sitecustomize.py of the
+    current folder before it runs us."""
+    paths = environ.get("PYTHONPATH", "")
+    if paths and not all(map(os.path.isabs, paths.split(os.pathsep))):
         yield Finding(
             "PYTHONPATH",
             Health.WARN,
@@ -121,14 +121,14 @@ def check_python_path(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def check_program(
-    name: str, workspace: Path, environ: Mapping[str, str], *, lacking: str
+    name: str, workspace: Path, environ: Mapping[str, str], *, missing: str
 ) -> Finding:
-    """Whether a program that helps us is there and runs."""
+    """Check that a helper program is installed and runs."""
     program = find_program(name, workspace, environ)
     if program is None:
-        return Finding(name, Health.WARN, f"It is not installed. {lacking}", f"Install {name}.")
+        return Finding(name, Health.WARN, f"It is not installed. {missing}", f"Install {name}.")
     try:
-        done = run_program([program, "--version"], cwd="/", environment=environ, seconds=PATIENCE)
+        done = run_program([program, "--version"], cwd="/", environment=environ, seconds=TIMEOUT)
         if done.status:
             raise OSError(errno.EIO, f"it ended with status {done.status}")
     except OSError as error:
@@ -140,7 +140,7 @@ def check_program(
 
 
 def find_program(name: str, workspace: Path, environ: Mapping[str, str]) -> str | None:
-    """A program beside the interpreter or on the PATH, but never one that the folder brings."""
+    """Find a program beside the interpreter or on the PATH, but never inside the workspace."""
     beside = Path(sys.executable).parent
     listed = [Path(entry) for entry in environ.get("PATH", "").split(os.pathsep)]
     folders = [
@@ -156,7 +156,7 @@ def find_program(name: str, workspace: Path, environ: Mapping[str, str]) -> str 
 
 
 def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
-    """Which providers there is a key for, and from where; never the keys."""
+    """List the providers with a key and where it comes from, never the keys."""
     found: list[str] = []
     try:
         for provider in KEYS_OF_PROVIDERS:
@@ -178,7 +178,7 @@ def check_keys(keys_file: Path, environ: Mapping[str, str]) -> Finding:
 
 
 def check_keyring(keys_file: Path) -> Finding:
-    """Whether keys can be kept there; that matters only if some are."""
+    """Check the keyring. Problems count only if it is meant to hold keys."""
     inside = providers_in_keyring(keys_file)
     try:
         missing = [provider for provider in inside if not key_in_keyring(provider)]
@@ -206,11 +206,11 @@ def check_terminal(environ: Mapping[str, str]) -> Finding:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Finding("terminal", Health.OK, "UTF-8; not a terminal, so runs are not interactive")
     size = os.get_terminal_size(sys.stdout.fileno())
-    told = f"UTF-8, {_colours(environ)}, {size.columns} columns of {size.lines} lines"
-    if size.columns < NARROWEST or size.lines < LOWEST:
-        wider = f"Make it at least {NARROWEST} by {LOWEST}, or use --no-tui."
-        return Finding("terminal", Health.WARN, f"{told}: too small.", wider)
-    return Finding("terminal", Health.OK, f"{told}.")
+    summary = f"UTF-8, {_colours(environ)}, {size.columns} columns of {size.lines} lines"
+    if size.columns < MIN_COLUMNS or size.lines < MIN_LINES:
+        wider = f"Make it at least {MIN_COLUMNS} by {MIN_LINES}, or use --no-tui."
+        return Finding("terminal", Health.WARN, f"{summary}: too small.", wider)
+    return Finding("terminal", Health.OK, f"{summary}.")
 
 
 def _colours(environ: Mapping[str, str]) -> str:
@@ -233,7 +233,7 @@ def check_full_screen(environ: Mapping[str, str]) -> Finding:
 
 
 def check_completion(environ: Mapping[str, str]) -> Finding:
-    """Whether a script is where the shell of the user usually looks for one."""
+    """Check whether the completion script is in the usual place for the user's shell."""
     shell = Path(environ.get("SHELL", "")).name
     if shell not in COMPLETIONS:
         return Finding("completion", Health.OK, "Available for bash, zsh and fish.")

@@ -1,4 +1,4 @@
-"""The first message, typed at a terminal, and what is chosen before it."""
+"""The prompt for the first message on a plain terminal, and the commands that work before it."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from rookery.app.model_choice import ModelChoice
 from rookery.core.commands import OpenTask
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
-from rookery.plain.keyboard import line_at_once
+from rookery.plain.keyboard import read_line_blocking
 from rookery.protocol.client_commands import list_models, list_modes
 
 HELP = """\
@@ -26,82 +26,82 @@ class Checks(Struct, frozen=True, kw_only=True):
     """Raise `SettingsError` for an unknown model, mode or command."""
 
     model: Callable[[str, str], None]
-    """Provider and model."""
+    """Takes provider and model."""
     mode: Callable[[str], None]
     command: Callable[[str], None]
     modes: Callable[[], Sequence[str]]
     models: Callable[[], Sequence[tuple[str, str]]]
-    """Each behind its provider."""
+    """Lists (provider, model)."""
 
 
-def ask_for_first_words(
+def ask_first_message(
     choice: ModelChoice, mode: str, workspace: str, checks: Checks, draft: str = ""
 ) -> OpenTask:
-    """Print what is wrong and ask again until the input is usable. `draft` was typed before."""
+    """Ask until there is a usable message. `draft` is text that was typed ahead."""
     print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
     print(f"{harmless(mode)} mode · {harmless(workspace)}")
-    words = OpenTask(task_id="", text="", mode=mode)
+    task = OpenTask(task_id="", text="", mode=mode)
     try:
-        while not words.text.strip():
-            line, draft = _line(draft), ""
-            words = _heard(words, line, choice, checks)
+        while not task.text.strip():
+            line, draft = _read_line(draft), ""
+            task = _try_line(task, line, choice, checks)
     except KeyboardInterrupt:
         print()
         raise
-    return words
+    return task
 
 
-def _line(draft: str) -> str:
+def _read_line(draft: str) -> str:
     question = "What should I do? (Ctrl-D exits) "
-    typed = line_at_once(sys.stdin.fileno(), question, " ".join(draft.split("\n")))
+    typed = read_line_blocking(sys.stdin.fileno(), question, " ".join(draft.split("\n")))
     if typed is None:
         print()
         raise click.exceptions.Exit(0)
     return typed
 
 
-def _heard(words: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
+def _try_line(task: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
     try:
-        return _next(words, line, choice, checks)
+        return _apply(task, line, choice, checks)
     except SettingsError as error:
         print(harmless(str(error)))
-        return words
+        return task
 
 
-def _next(words: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
+def _apply(task: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
     name, _, rest = line.strip().partition(" ")
     rest = rest.strip()
     match name:
         case "/help":
             print(HELP)
         case "/model" if rest:
-            return _with_model(words, rest, choice, checks)
+            return _with_model(task, rest, choice, checks)
         case "/mode" if rest:
             checks.mode(rest)
             print(f"Starting in {harmless(rest)} mode.")
-            return replace(words, mode=rest)
+            return replace(task, mode=rest)
         case "/approve" if rest in ("on", "off"):
             print("Auto-approve is on." if rest == "on" else "Auto-approve is off.")
-            return replace(words, automatic=rest == "on")
+            return replace(task, automatic=rest == "on")
         case "/model":
-            print(harmless(list_models(checks.models(), words.model or choice.model)))
+            print(harmless(list_models(checks.models(), task.model or choice.model)))
         case "/mode":
-            print(harmless(list_modes(checks.modes(), words.mode)))
+            print(harmless(list_modes(checks.modes(), task.mode)))
         case "/approve":
             print("Use /approve on or /approve off.")
         case _:
             checks.command(line)
-            return replace(words, text=line)
-    return words
+            return replace(task, text=line)
+    return task
 
 
-def _with_model(words: OpenTask, wanted: str, choice: ModelChoice, checks: Checks) -> OpenTask:
+def _with_model(task: OpenTask, wanted: str, choice: ModelChoice, checks: Checks) -> OpenTask:
     provider, _, model = wanted.rpartition(" ")
     provider = provider.strip() or choice.provider
     try:
         checks.model(provider, model)
     except SettingsError as error:
-        print(f"{error} The model stays {harmless(words.model or choice.name)}.")
-        return words
+        print(f"{error} The model stays {harmless(task.model or choice.name)}.")
+        return task
     print(f"Starting with {harmless(model)}.")
-    return replace(words, provider=provider, model=model)
+    return replace(task, provider=provider, model=model)

@@ -1,4 +1,4 @@
-"""A run on the whole screen of a terminal."""
+"""A run in the full-screen client."""
 
 import os
 import shlex
@@ -28,45 +28,45 @@ def run_full_screen(run: Run, options: Options) -> int:
 
 HISTORY = "input-history.json"
 KILLED = 128
-"""Exit codes from here on tell of a signal."""
+"""Exit codes from here on mean that a signal ended the run."""
 
 
 class FullScreenClient:
-    """A client. It ends when whoever sits in front of it leaves."""
+    """The full-screen client. It ends when the user leaves."""
 
     def __init__(self, run: Run, options: Options) -> None:
         self._run = run
-        self._wishes = options
+        self._options = options
         self.left = False
-        """Somebody left on purpose."""
+        """The user left on purpose."""
         self._result = ""
-        self._can_go_on = False
+        self._resumable = False
 
     async def run(self, host: Host) -> RunEnd:
         app = self._app(host)
         async with anyio.create_task_group() as group:
             group.start_soon(_leave_when_cancelled, app)
-            # it gives the terminal back as it ends, which must not be cut short
+            # the app restores the terminal at its end, which must not be cancelled
             with anyio.CancelScope(shield=True):
                 end = await app.run_async()
             group.cancel_scope.cancel()
-        self._result, self._can_go_on = app.result, app.has_begun
+        self._result, self._resumable = app.result, app.has_opened
         if app.crash:
             raise app.crash
         self.left = end is not None and end.fate is Fate.LEFT
         return end or RunEnd(Fate.LEFT, code="task_aborted")
 
     def _app(self, host: Host) -> "FullScreen":
-        from rookery.tui.app import FullScreen, Opening
+        from rookery.tui.app import FullScreen, StartOptions
         from rookery.tui.composer import InputHistory
         from rookery.tui.terminal_driver import ScreenDriver, is_light
         from rookery.tui.theme import DARK, LIGHT
 
         ui = self._run.settings.ui
         light = is_light(os.environ) if ui.look == "auto" else ui.look == "light"
-        opening = Opening(
+        opening = StartOptions(
             first=self._run.first,
-            words=self._run.opening,
+            first_message=self._run.opening,
             draft=self._run.draft,
             mode=self._run.settings.mode,
             once=ui.oneshot,
@@ -76,21 +76,21 @@ class FullScreenClient:
             suggestion_seconds=self._run.patience,
         )
         if ui.colour == "never":
-            os.environ["NO_COLOR"] = "1"  # which is how Textual is told
-        # a history that cannot be written is not worth a word over what is being done
-        said = InputHistory(self._run.places.state / HISTORY, warn=lambda _: None)
-        return FullScreen(host, opening, said, ScreenDriver)
+            os.environ["NO_COLOR"] = "1"  # Textual has no other switch
+        # a warning about the history would only disturb
+        history = InputHistory(self._run.places.state / HISTORY, warn=lambda _: None)
+        return FullScreen(host, opening, history, ScreenDriver)
 
-    async def stopped(self, host: Host) -> bool:
+    async def on_interrupt(self, host: Host) -> bool:
         return False
 
-    def ended(self, end: RunEnd) -> None:
-        """Of what was on the screen nothing is left, so that what matters is said again."""
+    def report_end(self, end: RunEnd) -> None:
+        """Print what matters once more, because the screen is gone."""
         if end.reason:
             print(harmless(end.reason), file=sys.stderr)
         if self._run.settings.ui.oneshot and self._result:
             print(harmless(self._result))
-        if self._can_go_on and not self._wishes.ephemeral:
+        if self._resumable and not self._options.ephemeral:
             print(f"To continue: {shlex.join([NAME, '-c', *self._run.workspace_flag])}")
 
 

@@ -1,4 +1,4 @@
-"""`rookery [PROMPT]`: options, their validation in order, and the choice of client."""
+"""`rookery [PROMPT]`: the options, the table of subcommands, and error reporting."""
 
 import codecs
 import errno
@@ -14,19 +14,19 @@ from typing import Any, TextIO
 import click
 
 from rookery import NAME, VERSION
-from rookery.app.tool_table import use_declared_tools
+from rookery.app import use_declared_tools
 from rookery.cli.command_line import EPILOG, GROUPS, GroupedCommand, Seconds
 from rookery.core.text.terminal_text import harmless, spell_plainly
 from rookery.errors import RookeryError, SettingsError
 
-LEFT = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
-"""A pipe whose reader has closed it, a terminal that hung up, a peer that is gone."""
+READER_GONE = {errno.EPIPE, errno.EIO, errno.ECONNRESET, errno.ESHUTDOWN}
+"""The reader closed the pipe, the terminal hung up, or the peer is gone."""
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class Dispensable:
-    """A stream that may be lost: what cannot be written then goes nowhere."""
+class LossyStream:
+    """A stream that drops its output if it cannot be written."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -35,21 +35,21 @@ class Dispensable:
         try:
             return self._stream.write(text)
         except OSError:
-            lead_nowhere(self._stream)
+            discard_output(self._stream)
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except OSError:
-            lead_nowhere(self._stream)
+            discard_output(self._stream)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def ready_streams() -> None:
-    """Whatever is printed later can be printed, in any encoding and with any stream closed."""
+def prepare_streams() -> None:
+    """Make sure that printing never fails: on missing streams or characters the encoding lacks."""
     codecs.register_error("plainly", spell_plainly)
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         stream = getattr(sys, name)
@@ -58,33 +58,33 @@ def ready_streams() -> None:
         elif mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="plainly")
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr = Dispensable(sys.stderr)
+        sys.stderr = LossyStream(sys.stderr)
 
 
-def why_output_is_lost(error: OSError) -> OSError | None:
-    """What keeps standard output from being written, if it is that which went wrong. What was
-    still to be written then goes nowhere, or Python complains once more when it exits."""
-    nobody_reads = error.errno in LEFT and _nobody_reads(sys.stdout)
-    lost = error if nobody_reads or error.errno in FULL else None
+def output_error(error: OSError) -> OSError | None:
+    """Return why standard output cannot be written; None if the error is about something else.
+    Buffered output is dropped then, or Python would report the error again at exit."""
+    is_closed = error.errno in READER_GONE and _is_closed(sys.stdout)
+    lost = error if is_closed or error.errno in DISK_FULL else None
     try:
         sys.stdout.flush()
     except OSError as still_wrong:
         lost = still_wrong
     if lost:
-        lead_nowhere(sys.stdout)
+        discard_output(sys.stdout)
     return lost
 
 
-def _nobody_reads(stream: TextIO) -> bool:
+def _is_closed(stream: TextIO) -> bool:
     poll = select.poll()
     poll.register(stream.fileno(), 0)
     return bool(poll.poll(0))
 
 
-def lead_nowhere(stream: TextIO) -> None:
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+def discard_output(stream: TextIO) -> None:
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, stream.fileno())
+    os.close(devnull)
 
 
 FORMATS = ("text", "json", "stream-json")
@@ -97,13 +97,13 @@ _PR_SET_DUMPABLE = 4
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command and give its exit code. Whatever is wrong is said in one sentence."""
-    ready_streams()
+    """Run the command and return its exit code. Errors are printed as one sentence."""
+    prepare_streams()
     disable_core_dumps_and_ptrace()
     use_declared_tools()
-    # without a debug log, what the product notes for its makers goes nowhere
+    # without this, log records would go to stderr
     logging.getLogger(NAME).addHandler(logging.NullHandler())
-    arguments = _asking_for_help(arguments)
+    arguments = _expand_help(arguments)
     name = arguments[0] if arguments else ""
     command, rest = (
         (_subcommand(name), arguments[1:]) if name in _SUBCOMMANDS else (task, arguments)
@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
             help_option_names=["-h", "--help"],
         ) as ctx:
             if command is task and "--" not in arguments:
-                _insist_on_a_task(ctx.params)
+                _check_prompt(ctx.params)
             code = command.invoke(ctx)
         sys.stdout.flush()
         return int(code or 0)
@@ -125,63 +125,63 @@ def run(arguments: Sequence[str]) -> int:
         print(error.format_message(), file=sys.stderr)
         return WRONG_USAGE
     except click.ClickException as error:
-        return _failed(_about_usage(error, command, name), WRONG_USAGE)
+        return _report_error(_usage_message(error, command, name), WRONG_USAGE)
     except RookeryError as error:
         from rookery.cli.reports import exit_code_of
 
-        return _failed(str(error), exit_code_of(error))
+        return _report_error(str(error), exit_code_of(error))
     except (KeyboardInterrupt, EOFError):
         return 130
     except OSError as error:
-        return _lost_output(error)
+        return _report_lost_output(error)
     except Exception as error:
-        return _broke_down(error)
+        return _report_crash(error)
 
 
 def disable_core_dumps_and_ptrace() -> None:
-    """Keep other users and core dumps from our memory and environment, not from our children's."""
+    """Hide the memory and environment of this process from core dumps and other processes."""
     if sys.platform == "linux":
-        import _ctypes  # what `ctypes` adds to it takes long to import
+        import _ctypes  # `ctypes` itself is slow to import
 
         libc = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]
         _ctypes.call_function(_ctypes.dlsym(libc, "prctl"), (_PR_SET_DUMPABLE, 0, 0, 0, 0))
 
 
-def _about_usage(error: click.ClickException, command: click.Command, name: str) -> str:
-    said = error.format_message()
-    ended = said if said.endswith((".", "?", "!", "?)")) else f"{said}."
+def _usage_message(error: click.ClickException, command: click.Command, name: str) -> str:
+    text = error.format_message()
+    ended = text if text.endswith((".", "?", "!", "?)")) else f"{text}."
     where = NAME if command is task else f"{NAME} {name}"
     if isinstance(error, click.UsageError) and error.ctx and command is not task:
         where = error.ctx.command_path
     return f"{ended} See {where} --help."
 
 
-def _lost_output(error: OSError) -> int:
-    """Whoever read the output and left has what they wanted, unless they were a terminal."""
+def _report_lost_output(error: OSError) -> int:
+    """Return the exit code for lost output. A closed pipe is no error, a closed terminal is."""
     from rookery.compat.structured_output.writer import ReaderLeft
 
-    lost = error if isinstance(error, ReaderLeft) else why_output_is_lost(error)
+    lost = error if isinstance(error, ReaderLeft) else output_error(error)
     match lost:
         case None:
-            return _broke_down(error)
+            return _report_crash(error)
         case BrokenPipeError():
             return 0
-        case OSError(errno=number) if number in LEFT:
+        case OSError(errno=number) if number in READER_GONE:
             return HUNG_UP
         case _:
-            return _failed(
+            return _report_error(
                 f"Cannot write the output ({lost.strerror}). The session is kept: {NAME} list",
                 NOT_WRITTEN,
             )
 
 
-def _failed(sentence: str, code: int = 1) -> int:
+def _report_error(sentence: str, code: int = 1) -> int:
     print(f"Error: {harmless(sentence)}", file=sys.stderr)
     return code
 
 
-def _broke_down(error: Exception) -> int:
-    """A bug: one line for the user, the rest in a file that can be attached to a report."""
+def _report_crash(error: Exception) -> int:
+    """Report a bug: one line for the user, and a crash report in a file."""
     import tempfile
     import traceback
 
@@ -189,14 +189,14 @@ def _broke_down(error: Exception) -> int:
         "w", encoding="utf-8", prefix=f"{NAME}-crash-", suffix=".txt", delete=False
     ) as report:
         report.write("".join(traceback.format_exception(error)))
-    return _failed(
+    return _report_error(
         f"{NAME} failed ({type(error).__name__}: {error}). Your sessions are kept. "
         f"Details: {report.name}"
     )
 
 
-def _asking_for_help(arguments: Sequence[str]) -> Sequence[str]:
-    """`help` and `help list` as the flag says them; `help me with this` is a task."""
+def _expand_help(arguments: Sequence[str]) -> Sequence[str]:
+    """Turn `help` and `help list` into `--help`; `help me with this` stays a prompt."""
     match arguments:
         case ["help"]:
             return ["--help"]
@@ -206,8 +206,8 @@ def _asking_for_help(arguments: Sequence[str]) -> Sequence[str]:
             return arguments
 
 
-def _insist_on_a_task(given: Mapping[str, Any]) -> None:
-    """A single word that is nearly a command was hardly meant for a model."""
+def _check_prompt(given: Mapping[str, Any]) -> None:
+    """Refuse a prompt that is a single word close to the name of a command."""
     resumes = given["resume_last"] or given["session_id"]
     if len(given["words"]) != 1 or given["prompt_file"] or resumes:
         return
@@ -252,11 +252,11 @@ _SUBCOMMANDS = {
     "demo": "rookery.cli.demo",
     "trust": "rookery.permissions.cli",
     "doctor": "rookery.cli.doctor",
-    "models": "rookery.providers.cli:models",
+    "models": "rookery.providers.cli.models_command",
     "modes": "rookery.prompting.cli",
     "config": "rookery.storage.cli.config_command",
     "settings": "rookery.storage.cli.config_command:list_command",
-    "auth": "rookery.providers.cli:auth",
+    "auth": "rookery.providers.cli.auth_command:auth",
     "completion": "rookery.cli.completion",
     "upgrade": "rookery.cli.upgrade",
 }
@@ -271,12 +271,12 @@ def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> 
         raise SettingsError("The current folder was removed. Give one with -w.") from error
 
 
-def _folder_if_there(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
-    """The same, but that there is none is said in its turn, with what else may be wrong."""
+def _resolve_if_exists(ctx: click.Context, option: click.Parameter, value: Path) -> Path:
+    """Resolve the folder if it exists; `Options.check` reports a missing one in its order."""
     return resolve_folder(ctx, option, value) if value.is_dir() else value
 
 
-def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
     if value:
         from rookery.cli.command_line import hide_argument
 
@@ -290,14 +290,14 @@ class _Task(GroupedCommand):
 
 @click.command(cls=_Task, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
-@click.option("-P", "--prompt", "said", help="The prompt, as an option.")
+@click.option("-P", "--prompt", "prompt_text", help="The prompt, as an option.")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")
 @click.option(
     "-w",
     "--workspace",
     type=click.Path(path_type=Path),
     default=".",
-    callback=_folder_if_there,
+    callback=_resolve_if_exists,
     help="The folder to work in.",
 )
 @click.option("-M", "--mode", help="The mode to start in.")
@@ -316,9 +316,14 @@ class _Task(GroupedCommand):
     "--base-url", help="The address of the provider's API, such as http://localhost:8000/v1."
 )
 @click.option(
+    "--fallback",
+    multiple=True,
+    help="Model to use when the first one fails: MODEL or PROVIDER:MODEL. Can be repeated.",
+)
+@click.option(
     "-k",
     "--api-key",
-    callback=_hidden,
+    callback=_hide_key,
     help="The API key to use, instead of the one in the environment.",
 )
 @click.option("-r", "--reasoning-effort", help="Reasoning effort: low, medium, high, ...")

@@ -1,4 +1,4 @@
-"""What the flags of one run ask for, checked before anything is started."""
+"""The options of one run, and their validation before anything is started."""
 
 import os
 import sys
@@ -17,11 +17,11 @@ from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 
 STANDARD_INPUT = "-"
-"""A word that stands for what comes through a pipe."""
+"""A word that stands for piped input."""
 
 
 class FrontEnd(Enum):
-    """Through what a run is looked at and spoken to."""
+    """The client of a run."""
 
     SCREEN = "full screen"
     LINES = "lines, or events, of one task"
@@ -31,8 +31,8 @@ class FrontEnd(Enum):
 
 class Options(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
-    said: str | None
-    """The prompt as an option gives it."""
+    prompt_text: str | None
+    """The prompt given with `--prompt`."""
     prompt_file: Path | None
     workspace: Path
     intent: str | None
@@ -47,6 +47,7 @@ class Options(Struct, frozen=True, kw_only=True):
     provider: str | None
     model: str | None
     base_url: str | None
+    fallback: tuple[str, ...]
     api_key: str | None
     mode: str | None
     resume_last: bool
@@ -73,23 +74,23 @@ class Options(Struct, frozen=True, kw_only=True):
         return self.resume_last or self.session_id is not None
 
     def workspace_flag(self) -> list[str]:
-        """What names the workspace in a later run that is started from the same folder."""
-        return [] if self.workspace == _here() else ["-w", str(self.workspace)]
+        """Return the flag for a later run from the current folder that selects this workspace."""
+        return [] if self.workspace == _current_folder() else ["-w", str(self.workspace)]
 
     def check(self) -> None:
-        """Raises `SettingsError` with one sentence for the first thing that is wrong."""
-        rules = chain(self._about_sessions(), self._about_values(), self._about_use())
+        """Raise `SettingsError` for the first thing that is wrong."""
+        rules = chain(self._session_rules(), self._value_rules(), self._usage_rules())
         for wrong, sentence in rules:
             if wrong:
                 raise SettingsError(sentence)
 
-    def _about_sessions(self) -> Iterator[tuple[bool, str]]:
+    def _session_rules(self) -> Iterator[tuple[bool, str]]:
         yield (
             bool(self.prompt_file and not self.prompt_file.is_file()),
             f"No such prompt file: {self.prompt_file}.",
         )
         yield (
-            bool(self.prompt_file and (self.words or self.said)),
+            bool(self.prompt_file and (self.words or self.prompt_text)),
             "Give the prompt as an argument or with --prompt-file, not both.",
         )
         yield self.session_id == "", "--session-id is empty; give an id, or -c for the last one."
@@ -112,7 +113,7 @@ class Options(Struct, frozen=True, kw_only=True):
             "--ephemeral deletes the session after the run, so it cannot continue one.",
         )
 
-    def _about_values(self) -> Iterator[tuple[bool, str]]:
+    def _value_rules(self) -> Iterator[tuple[bool, str]]:
         from rookery.app.model_choice import OTHER_PROVIDER_NAMES, PROVIDERS
         from rookery.core.limits import EFFORTS
 
@@ -139,7 +140,7 @@ class Options(Struct, frozen=True, kw_only=True):
             f"--output-format is one of {', '.join(FORMATS)}, not {self.output_format!r}.",
         )
 
-    def _about_use(self) -> Iterator[tuple[bool, str]]:
+    def _usage_rules(self) -> Iterator[tuple[bool, str]]:
         stream = self.stdin_prompt_stream
         yield (
             self.output_format != "text" and not self.once and sys.stdout.isatty(),
@@ -159,7 +160,7 @@ class Options(Struct, frozen=True, kw_only=True):
             "--stdin-prompt-stream needs a program on standard input, not a terminal.",
         )
         yield (
-            stream and self._gives_a_prompt,
+            stream and self._has_prompt,
             "With --stdin-prompt-stream the prompt comes from the stream; do not give one.",
         )
         yield (
@@ -184,23 +185,23 @@ class Options(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def _gives_a_prompt(self) -> bool:
-        return bool(self.words or self.said or self.prompt_file)
+    def _has_prompt(self) -> bool:
+        return bool(self.words or self.prompt_text or self.prompt_file)
 
     def prompt(self) -> str:
-        """The words to start with: from the command line, a file, or a pipe. What is piped to
-        words is what they are about, and does not speak for the user."""
-        words = [word for word in (self.said or "", *self.words) if word != STANDARD_INPUT]
-        said = as_utf8(" ".join(filter(None, words)))
+        """Return the prompt: from the command line, a file, or a pipe. With other words, piped
+        input is quoted: it is material, not an instruction of the user."""
+        words = [word for word in (self.prompt_text or "", *self.words) if word != STANDARD_INPUT]
+        text = as_utf8(" ".join(filter(None, words)))
         if self.prompt_file:
-            said = self.prompt_file.read_bytes().decode("utf-8", "replace")
+            text = self.prompt_file.read_bytes().decode("utf-8", "replace")
         if self.front_end is not FrontEnd.LINES and STANDARD_INPUT not in self.words:
-            return said
-        nothing_said = not (said or self.resumes or sys.stdin.isatty())
-        if nothing_said or STANDARD_INPUT in self.words:
+            return text
+        is_empty = not (text or self.resumes or sys.stdin.isatty())
+        if is_empty or STANDARD_INPUT in self.words:
             piped = sys.stdin.buffer.read().decode("utf-8", "replace")
-            said = f"{said}\n\n{quoted(PIPED_TEXT, piped)}" if said else piped
-        return said
+            text = f"{text}\n\n{quoted(PIPED_TEXT, piped)}" if text else piped
+        return text
 
     @property
     def front_end(self) -> FrontEnd:
@@ -213,7 +214,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_screen(self) -> bool:
-        """A terminal is there to be filled, and nobody asked for something else."""
+        """Whether there is a terminal, and no option asks for another client."""
         plain = self.once or self.no_tui or self.output_format != "text"
         if plain or os.environ.get("TERM", "dumb") in ("", "dumb"):
             return False
@@ -221,7 +222,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def interactive(self) -> bool:
-        """A user can answer questions; with `-p` only if `-a` is given."""
+        """Whether a user can answer questions; with `-p` only if `-a` is given."""
         unseen = self.output_format != "text" or (self.once and not self.require_approval)
         if self.driven or unseen:
             return False
@@ -230,12 +231,12 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def driven(self) -> bool:
-        """A program writes commands and reads events."""
+        """Whether a program writes commands and reads events."""
         return self.stdin_prompt_stream or self.json_io
 
     @property
     def approval(self) -> str | None:
-        """What the flags say about asking; None leaves it to the settings."""
+        """The approval setting that the flags ask for; None leaves it to the settings."""
         if self.yes:
             return "auto"
         if self.require_approval:
@@ -243,8 +244,8 @@ class Options(Struct, frozen=True, kw_only=True):
         return None
 
 
-def _here() -> Path | None:
-    """The current folder, unless it was removed."""
+def _current_folder() -> Path | None:
+    """Return the current folder; None if it was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -252,7 +253,7 @@ def _here() -> Path | None:
 
 
 def _is_uuid(text: str) -> bool:
-    """Whether it is one of the kinds 1 to 8 of the RFC, in its usual spelling."""
+    """Whether the text is a UUID of version 1 to 8 in its canonical form."""
     try:
         read = uuid.UUID(text)
     except ValueError:

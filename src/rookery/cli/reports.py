@@ -1,4 +1,4 @@
-"""What a run prints, as it goes and at its end, and its exit code."""
+"""What a run prints while it runs and at its end, and its exit code."""
 
 import os
 import shlex
@@ -34,29 +34,29 @@ from rookery.storage.sessions import TaskStore
 class Exit(IntEnum):
     DONE = 0
     FAILED = 1
-    """The task ended without success, or something broke."""
+    """The task failed, or there was an error."""
     USAGE = 2
-    """The command line, the settings or the input make no sense; nothing was started."""
+    """The command line, the settings or the input are invalid; nothing was started."""
     AUTH = 3
     """The key is missing, or the provider rejects it."""
     BUDGET = 4
-    """A limit of money, tokens, requests or minutes is reached, or the provider wants money."""
+    """A limit on cost, tokens, requests or time is reached, or the account has no credit."""
     DENIED = 5
-    """What the task needs is forbidden here."""
+    """The task needs something that is not allowed here."""
     NEEDS_HUMAN = 6
-    """A question is open that only a person can answer."""
+    """Only a person can answer the open question."""
     STALLED = 7
-    """The model walks in circles, or nothing comes from it any more."""
+    """The model repeats itself, or no longer responds."""
     RATE_LIMITED = 8
-    """The provider asks to wait, again and again."""
+    """The provider's rate limit is reached."""
     STORAGE = 9
-    """What must be kept cannot be read or written, or another process has it."""
+    """Stored data cannot be read or written, or another process has locked it."""
     GOVERNANCE = 20
-    """What the task wanted is outside its intent, or a command wrote there."""
+    """The task left its intent, or a command wrote outside it."""
     LEDGER = 21
-    """What was done could not be recorded, so nothing more was done."""
+    """A change could not be recorded, so the run was stopped."""
     INTENT = 22
-    """The intent that the run was to work for cannot be selected; nothing was started."""
+    """The intent of the run cannot be selected; nothing was started."""
     TIMED_OUT = 124
     HUNG_UP = 129
     INTERRUPTED = 130
@@ -80,11 +80,11 @@ BY_CODE = {
     "timeout": Exit.TIMED_OUT,
     "usage": Exit.USAGE,
 }
-"""Exit codes by the `code` of a result, as structured output tells it."""
+"""Exit codes by the `code` of a result in structured output."""
 
 
 def exit_code_of(error: RookeryError) -> int:
-    """For what went wrong before there was a run."""
+    """Return the exit code for an error before the run started."""
     match error:
         case StorageError():
             return Exit.STORAGE
@@ -108,15 +108,15 @@ class RunReport(Protocol):
     display: Display
 
     def begin(self) -> None:
-        """The engine is ready."""
+        """Called when the engine is ready."""
         ...
 
     async def beat(self) -> None:
-        """Let whoever looks on see that time passes, for as long as the run lasts."""
+        """Keep the display current until the run ends."""
         ...
 
     def end(self, end: RunEnd) -> None:
-        """Say how the run ended."""
+        """Print how the run ended."""
         ...
 
 
@@ -174,33 +174,33 @@ class JsonReport:
 
 
 class TextReport:
-    """For a person who looks on."""
+    """The report for a user who follows the run."""
 
     def __init__(self, run: Run, *, out: TextIO, shows_result: bool, resumable: bool) -> None:
         colour = run.settings.colours(out, os.environ)
         self._live = out.isatty() and os.environ.get("TERM") != "dumb"
         self.screen = Screen(out, colour=colour, live=self._live)
         self.plain = PlainDisplay(self.screen, shows_result=shows_result)
-        self.plain.result = _offered_before(run.stored)
+        self.plain.result = _earlier_result(run.stored)
         self.display: Display = self.plain
         self._run = run
         self._resumable = resumable
-        self._begun = False
+        self._started = False
 
     def begin(self) -> None:
-        self._begun = True
+        self._started = True
         run = self._run
-        manner = "asks before it acts"
+        approval = "asks before it acts"
         if not run.consent.may_act:
-            manner = "read-only: the folder is not trusted"
+            approval = "read-only: the folder is not trusted"
         elif run.consent.automatic:
-            manner = "auto-approve"
+            approval = "auto-approve"
         elif not run.person:
-            manner = "not interactive: skips actions that need approval; -y allows them"
+            approval = "not interactive: skips actions that need approval; -y allows them"
         choice, mode = run.choice, _mode(run)
         model = f"{choice.provider} {harmless(choice.name)}"
-        self._dim(f"{NAME} {VERSION} · {model} · {harmless_line(mode)} mode · {manner}")
-        for line in _where_we_were(run.stored):
+        self._dim(f"{NAME} {VERSION} · {model} · {harmless_line(mode)} mode · {approval}")
+        for line in _resume_summary(run.stored):
             self._dim(line)
 
     async def beat(self) -> None:
@@ -212,14 +212,15 @@ class TextReport:
         usage = self.plain.usage
         cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
         if usage.tokens_in or usage.tokens_out:
-            self._dim(f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out{cost}")
+            cached = f" ({usage.cache_reads:,} cached)" if usage.cache_reads else ""
+            self._dim(f"{usage.tokens_in:,} tokens in{cached}, {usage.tokens_out:,} out{cost}")
         if end.fate is not Fate.COMPLETED or end.code:
-            self._say_why_not(end)
+            self._print_failure(end)
         elif end.note:
             self.screen.sentence(harmless(end.note), self.screen.paint.yellow)
 
-    def _say_why_not(self, end: RunEnd) -> None:
-        if not self._begun:
+    def _print_failure(self, end: RunEnd) -> None:
+        if not self._started:
             self.screen.sentence(f"Error: {harmless(end.reason)}")
             return
         reason = end.reason or LEFT_AT_PROMPT
@@ -237,11 +238,11 @@ def _mode(run: Run) -> str:
     return fold(run.stored).mode if run.stored else run.settings.mode
 
 
-def _where_we_were(stored: Sequence[Event]) -> list[str]:
-    """What a resumed task is about, what was said last, and what was cut short."""
+def _resume_summary(stored: Sequence[Event]) -> list[str]:
+    """Describe a resumed task: its title, the last message, and what was interrupted."""
     if not stored:
         return []
-    from rookery.storage.cli.list import title
+    from rookery.storage.cli.session_listing import title
 
     opened = [event.fact.text for event in stored if isinstance(event.fact, TaskOpened)]
     words = [
@@ -259,28 +260,28 @@ def _where_we_were(stored: Sequence[Event]) -> list[str]:
     ]
 
 
-def _offered_before(stored: Sequence[Event]) -> str:
-    """The result of an earlier run, which may have died before anybody was told."""
+def _earlier_result(stored: Sequence[Event]) -> str:
+    """Return the result of an earlier run, which may have died before it was shown."""
     facts = (event.fact for event in reversed(stored))
     return next((fact.result for fact in facts if isinstance(fact, CompletionOffered)), "")
 
 
 class PipeReport(TextReport):
-    """For `-p`: progress and questions go to standard error, to output only the result, or else
-    the last words of the model."""
+    """The report for `-p`: standard output gets only the result, or else the model's last
+    message. Progress and questions go to standard error."""
 
     def end(self, end: RunEnd) -> None:
         super().end(end)
         plain = self.plain
-        words = (plain.result if end.fate is Fate.COMPLETED else "") or plain.spoken.last
+        words = (plain.result if end.fate is Fate.COMPLETED else "") or plain.model_text.last
         if words:
             print(harmless(words) if sys.stdout.isatty() else words)
 
 
 def children_of(stored: Iterable[Event], store: TaskStore) -> Iterator[tuple[str, Event]]:
-    """What tasks that worked for this one have on record, and those that worked for them."""
-    begun = {e.fact.task_id: None for e in stored if isinstance(e.fact, ChildBegan)}
-    for task_id in filter(store.exists, begun):
+    """Yield the stored events of all sub-tasks, recursively."""
+    children = {e.fact.task_id: None for e in stored if isinstance(e.fact, ChildBegan)}
+    for task_id in filter(store.exists, children):
         events = list(store.read(task_id))
         yield from ((task_id, event) for event in events)
         yield from children_of(events, store)

@@ -1,8 +1,8 @@
 """One run, from checked options to an exit code.
 
-A host is opened for the client, and both end when a signal comes or the time is up. Two ways to
-run are driven by another program, each loaded only when it is chosen: `--stdin-prompt-stream` and
-`--json-io`.
+A host is opened for the client; both end on a signal or when the time is up. The clients that
+another program drives (`--stdin-prompt-stream`, `--json-io`) are imported only when they are
+chosen.
 """
 
 import gc
@@ -38,60 +38,60 @@ from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 
 KILLED_BY = 128
-IN_VAIN = 3
-"""Signals that nobody hears until the process is ended all the same."""
+MAX_UNHANDLED = 3
+"""Signals that may stay unhandled before the process is ended."""
 GRACE = 5.0
-"""Seconds that a run has to end itself before another signal ends it."""
+"""Seconds a run has to end itself before another signal ends it."""
 
 
 class Client(Protocol):
     async def run(self, host: Host) -> RunEnd:
-        """Do whatever the client is for, and say how it ended."""
+        """Run until the client is done, and return how it ended."""
         ...
 
-    async def stopped(self, host: Host) -> bool:
-        """Ctrl-C came: whether it was meant for what is being done rather than for the run."""
+    async def on_interrupt(self, host: Host) -> bool:
+        """Handle Ctrl-C; False ends the run."""
         ...
 
-    def ended(self, end: RunEnd) -> None:
-        """Say how the run ended, once everything is closed."""
+    def report_end(self, end: RunEnd) -> None:
+        """Report how the run ended, after everything is closed."""
         ...
 
 
 def run_client(run: Run, client: Client) -> int:
-    """Run the client to its end. The exit code."""
+    """Run the client to its end and return the exit code."""
     try:
-        with _libraries_quiet():
-            end, killed_by = anyio.run(_hosted, run, client)
+        with _silence_libraries():
+            end, killed_by = anyio.run(_run_hosted, run, client)
     except BaseExceptionGroup as group:
-        raise _first_in(group) from group
-    client.ended(end)
+        raise _first_error(group) from group
+    client.report_end(end)
     return KILLED_BY + killed_by if killed_by else exit_code(end)
 
 
 @contextmanager
-def _libraries_quiet() -> Iterator[None]:
-    """What libraries warn their users of is nothing for ours; the debug log is elsewhere."""
-    root, nowhere = logging.getLogger(), logging.NullHandler()
-    root.addHandler(nowhere)
+def _silence_libraries() -> Iterator[None]:
+    """Keep warnings of libraries from the user's terminal."""
+    root, handler = logging.getLogger(), logging.NullHandler()
+    root.addHandler(handler)
     logging.captureWarnings(True)
     try:
         yield
     finally:
         logging.captureWarnings(False)
-        root.removeHandler(nowhere)
+        root.removeHandler(handler)
 
 
-async def _hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
-    """How it ended, and the signal that ended it, if one did."""
-    leaving = _Leaving(client)
+async def _run_hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
+    """Run the client with a host. Return how it ended, and the signal that ended it or 0."""
+    handler = _SignalHandler(client)
     end = RunEnd(Fate.LEFT, code="task_aborted")
-    heeded = _signals_heeded()
+    handled = _handled_signals()
     with (
-        anyio.open_signal_receiver(*heeded) as signals,
+        anyio.open_signal_receiver(*handled) as signals,
         anyio.move_on_after(run.timeout) as time_limit,
     ):
-        leaving.insist(heeded)
+        handler.install(handled)
         async with open_host(
             run.settings,
             run.choice,
@@ -101,62 +101,62 @@ async def _hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
             run.consent,
             choose=run.choose,
         ) as host:
-            gc.freeze()  # whatever there is by now stays to the end, and is never garbage
+            gc.freeze()  # everything imported so far lives until the end
             try:
                 async with anyio.create_task_group() as group:
-                    group.start_soon(leaving.watch, signals, host, group.cancel_scope)
+                    group.start_soon(handler.watch, signals, host, group.cancel_scope)
                     end = await client.run(host)
                     group.cancel_scope.cancel()
             except* StorageError as errors:
-                end = RunEnd(Fate.FAILED, str(_first_in(errors)), "storage_failed")
+                end = RunEnd(Fate.FAILED, str(_first_error(errors)), "storage_failed")
     if time_limit.cancelled_caught:
         end = RunEnd(Fate.LEFT, "The time given with --timeout is up.", "timeout")
-    return end, leaving.killed_by
+    return end, handler.killed_by
 
 
-def _first_in(error: BaseException) -> BaseException:
-    """Task groups wrap what went wrong in them; the reader wants to know what it was."""
+def _first_error(error: BaseException) -> BaseException:
+    """Return the first exception in nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _signals_heeded() -> list[signal.Signals]:
-    """What ends a run, except what whoever started it wants ignored, as `nohup` does."""
+def _handled_signals() -> list[signal.Signals]:
+    """Return the signals that end a run, without those the parent ignores, as `nohup` does."""
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-class _Leaving:
-    """Turns signals into a stop of the task or an end of the run."""
+class _SignalHandler:
+    """Turns signals into stopping the task or ending the run."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.killed_by = 0
-        self._unheard = 0
+        self._unhandled = 0
         self._leaving_since = 0.0
 
-    def insist(self, signals: list[signal.Signals]) -> None:
-        """A loop that does not turn hears no signal; the third in vain ends the process. What
-        was on record is on disk, and commands end when their parent does."""
+    def install(self, signals: list[signal.Signals]) -> None:
+        """End the process at the third signal that a blocked event loop did not handle. The
+        journal is on disk by then, and commands end with their parent."""
         for number in signals:
             signal.signal(number, self._count)
 
     def _count(self, number: int, _: object) -> None:
-        self._unheard += 1
+        self._unhandled += 1
         if self._leaving_since:
-            in_vain = time.monotonic() - self._leaving_since >= GRACE
+            overdue = time.monotonic() - self._leaving_since >= GRACE
         else:
-            in_vain = self._unheard >= IN_VAIN
-        if in_vain:
+            overdue = self._unhandled >= MAX_UNHANDLED
+        if overdue:
             os._exit(KILLED_BY + number)
 
     async def watch(
         self, signals: AsyncIterator[signal.Signals], host: Host, scope: anyio.CancelScope
     ) -> None:
         async for number in signals:
-            self._unheard = 0
-            if number == signal.SIGINT and await self._client.stopped(host):
+            self._unhandled = 0
+            if number == signal.SIGINT and await self._client.on_interrupt(host):
                 continue
             self.killed_by = number
             self._leaving_since = time.monotonic()
@@ -170,15 +170,15 @@ NO_SCREEN = (
 
 def run_session(options: Options) -> int:
     options.check()
-    usual = find_places(os.environ)
-    with _places(options, usual) as places:
+    standard = find_places(os.environ)
+    with _places(options, standard) as places:
         store = TaskStore(places)
         store.sweep()
         run = prepare(options, places, store)
         try:
             return _run_front_end(run, options)
         finally:
-            sweep_temporary_places()  # last, so that nobody waits for what others left
+            sweep_temporary_places()  # last, because it can take a while
 
 
 def _run_front_end(run: Run, options: Options) -> int:
@@ -198,8 +198,8 @@ def _run_front_end(run: Run, options: Options) -> int:
                 return run_client(run, AttendedTask(run, report))
 
 
-def _places(options: Options, usual: Places) -> AbstractContextManager[Places]:
-    return temporary_places(usual) if options.ephemeral else nullcontext(usual)
+def _places(options: Options, standard: Places) -> AbstractContextManager[Places]:
+    return temporary_places(standard) if options.ephemeral else nullcontext(standard)
 
 
 def run_control_stream(run: Run, options: Options) -> int:
@@ -214,12 +214,12 @@ def run_control_stream(run: Run, options: Options) -> int:
             OutputQueue(sys.stdout.fileno()),
             first=first,
             stored=run.stored,
-            worked=(event for _, event in children_of(run.stored, run.store)),
+            child_events=(event for _, event in children_of(run.stored, run.store)),
             stays=options.signal_only_exit,
             strict=run.settings.exit_on_error,
             watch=_watcher(run, options, stack),
-            complain=_complain,
-            blame=_code_of,
+            report=_print_error,
+            error_code=_error_code,
         )
         return run_client(run, client)
 
@@ -238,7 +238,7 @@ def run_engine_messages(run: Run, options: Options) -> int:
             next_id=(options.create_with_session_id or "").lower(),
             strict=options.exit_on_error,
             watch=_watcher(run, options, stack),
-            complain=_complain,
+            report=_print_error,
         )
         return run_client(run, client)
 
@@ -251,11 +251,11 @@ def _watcher(run: Run, options: Options, stack: ExitStack) -> Callable[[Event], 
     return stack.enter_context(open_debug_log(run.places.debug_log, run.hide)).show
 
 
-def _code_of(refusal: RookeryError) -> str:
-    """Why a task could not be started, for programs. A host only says in words what is wrong."""
+def _error_code(refusal: RookeryError) -> str:
+    """Return the error code for a task that could not be started."""
     no_key = isinstance(refusal, NoKey) or isinstance(refusal.__cause__, NoKey)
     return "auth_failed" if no_key else "task_failed"
 
 
-def _complain(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     print(f"Error: {harmless(sentence)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What one run needs, found out from flags, settings and stored sessions before it starts."""
+"""What one run needs, collected from flags, settings and stored sessions before it starts."""
 
 import os
 import sys
@@ -16,8 +16,9 @@ from rookery.app.briefing import BUILT_IN_MODES, project_names
 from rookery.app.local_host import Consent, check_intent
 from rookery.app.model_choice import (
     ModelChoice,
+    assumption,
     choose_model,
-    is_known_to_reason,
+    supports_reasoning,
     usable_models,
 )
 from rookery.cli.options import FrontEnd, Options
@@ -36,7 +37,7 @@ from rookery.storage.settings_files import find_settings
 
 FOLLOWUP_SECONDS = 60.0
 DRIVEN_MISTAKE_LIMIT = 10
-"""What programs that drive the Roo CLI expect, unless a flag or the settings say otherwise."""
+"""The default that programs written for the Roo CLI expect."""
 _FLAGS_BY_SETTING = {
     "--followup-seconds": "--followup-timeout",
     "--mistake-limit": "--consecutive-mistake-limit",
@@ -44,7 +45,7 @@ _FLAGS_BY_SETTING = {
     "--commands-shell": "--terminal-shell",
     "--ui-oneshot": "--oneshot",
 }
-"""Where a flag has another name than its setting."""
+"""Flags whose name differs from their setting."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -53,28 +54,28 @@ class Run(Struct, frozen=True, kw_only=True):
     store: TaskStore
     workspace: Path
     first: OpenTask | ReopenTask | None
-    """What to begin with; None if the client will say."""
+    """The first command; None if the client sends it."""
     stored: Sequence[Event] = ()
-    """What a resumed task already has on record; old news."""
+    """The stored events of a resumed task."""
     opening: str = ""
-    """What a resumed task is told first."""
+    """The first message to a resumed task."""
     draft: str = ""
-    """What was typed before the run could read it, and was not sent."""
+    """Text typed ahead, not sent yet."""
     once: bool = False
     """`--print` was given."""
     person: bool = False
-    """Somebody sits at the terminal."""
+    """A user sits at the terminal."""
     timeout: float | None = None
     consent: Consent = Consent()
     places: Places
     workspace_flag: Sequence[str] = ()
-    """How a later run in the same folder as this one names the workspace, if it must."""
-    trust_note: str = ""
-    """What holds in a folder about which nobody was asked."""
+    """The flag that selects this workspace in a later run, if one is needed."""
+    notes: Sequence[str] = ()
+    """Notes for the user at the start, such as one about trust."""
 
     @property
     def patience(self) -> float:
-        """Seconds that a question waits for a person in a run that acts without asking."""
+        """Seconds that a question waits for the user under auto-approve."""
         if self.settings.followup_seconds is not None:
             return self.settings.followup_seconds
         return FOLLOWUP_SECONDS if self.person else 0.0
@@ -90,38 +91,38 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def hide(self) -> Hiding:
-        """Takes the key that is used out of a text."""
+        """Removes the API key from a text."""
         return Hiding([self.choice.key.reveal()] if self.choice.key else [])
 
     def choose(self, settings: Settings) -> ModelChoice:
-        """The model that settings ask for, for a mode that wants another one."""
+        """Choose the model for settings, for a mode with its own model."""
         return choose_model(settings, os.environ, self.places.keys_file, None)
 
 
-def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
-    """Raises `SettingsError` with one sentence for whatever cannot work."""
+def prepare(options: Options, places: Places, store: TaskStore) -> Run:
+    """Collect everything a run needs. Raises `SettingsError` for what cannot work."""
     early: list[str] = []
-    trust = _trust_of(options, usual, early.append)
+    trust = _trust_of(options, places, early.append)
     trusted, acts_anyway = trust is _Trust.YES, _acts_anyway(options, trust)
     task_id = _chosen_session(options, store) if options.resumes else ""
     stored = _stored(options, store, task_id)
-    settings = _settings(options, usual, _last_request(stored), trusted=trusted)
-    _check_mode(settings.mode, usual, options.workspace, trusted=trusted)
-    choice = choose_model(settings, os.environ, usual.keys_file, options.api_key)
+    settings = _settings(options, places, _last_request(stored), trusted=trusted)
+    _check_mode(settings.mode, places, options.workspace, trusted=trusted)
+    choice = choose_model(settings, os.environ, places.keys_file, options.api_key)
     if options.intent:
         check_intent(settings, options.workspace, options.intent)
     prompt, draft = options.prompt(), "".join(early)
-    _note_oddities(options)
-    _note_lost_effort(options.reasoning_effort, settings, choice)
-    _check_command(prompt, usual, options.workspace, trusted=trusted)
+    _note_ignored(options)
+    _note_ignored_effort(options.reasoning_effort, settings, choice)
+    _check_command(prompt, places, options.workspace, trusted=trusted)
     first: OpenTask | ReopenTask | None = None
     if options.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or options.front_end is FrontEnd.LINES:
         first = OpenTask(task_id="", text=prompt, mode=settings.mode)
         if options.interactive and not prompt.strip():
-            first = _asked_first(options, settings, choice, usual, draft, trusted=trusted)
-        first = _new_task(options, store, first)
+            first = _ask_first(options, settings, choice, places, draft, trusted=trusted)
+        first = _checked_task(options, store, first)
     return Run(
         settings=settings,
         choice=choice,
@@ -135,19 +136,23 @@ def prepare(options: Options, usual: Places, store: TaskStore) -> Run:
         person=options.interactive,
         timeout=options.timeout,
         consent=Consent(
-            automatic=settings.acts_unasked(once=options.once),
+            automatic=settings.auto_approves(once=options.once),
             trusted=trusted,
             acts_anyway=acts_anyway,
             outside=options.allow_outside,
             protected=options.allow_protected,
             mode=options.mode or "",
             attended=options.interactive or options.front_end is not FrontEnd.LINES,
+            on_screen=options.front_end is FrontEnd.SCREEN,
             intent=options.intent or "",
             governance_allow=frozenset(options.governance_allow),
         ),
-        places=usual,
+        places=places,
         workspace_flag=options.workspace_flag(),
-        trust_note=_trust_note(options, trust, acts_anyway=acts_anyway),
+        notes=[
+            _trust_note(options, trust, acts_anyway=acts_anyway),
+            _unknown_model_note(options, settings, choice),
+        ],
     )
 
 
@@ -157,17 +162,17 @@ def _chosen_session(options: Options, store: TaskStore) -> str:
     return chosen_session(store, options.session_id, options.workspace)
 
 
-def _asked_first(
+def _ask_first(
     options: Options,
     settings: Settings,
-    usual: ModelChoice,
+    default: ModelChoice,
     places: Places,
     draft: str,
     *,
     trusted: bool,
 ) -> OpenTask:
-    """What the person at the terminal wants to have done, and how."""
-    from rookery.cli.first_message import Checks, ask_for_first_words
+    """Ask the user for the first message."""
+    from rookery.cli.first_message import Checks, ask_first_message
 
     workspace = options.workspace
 
@@ -182,9 +187,9 @@ def _asked_first(
         mode=lambda slug: _check_mode(slug, places, workspace, trusted=trusted),
         command=lambda line: _check_command(line, places, workspace, trusted=trusted),
         modes=lambda: project_names(places, workspace, trusted=trusted).modes,
-        models=lambda: usable_models(settings, usual, choose),
+        models=lambda: usable_models(settings, default, choose),
     )
-    return ask_for_first_words(usual, settings.mode, str(workspace), checks, draft)
+    return ask_first_message(default, settings.mode, str(workspace), checks, draft)
 
 
 def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) -> None:
@@ -200,7 +205,7 @@ def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) ->
 
 
 def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: bool) -> None:
-    """A slash and a word that nobody has given a meaning was hardly meant for a model."""
+    """Refuse a prompt that starts with an unknown slash command."""
     if not prompt.lstrip().startswith("/"):
         return
     from rookery.protocol.client_commands import looks_like_a_command, no_such_command
@@ -212,22 +217,28 @@ def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: boo
         raise SettingsError(wrong)
 
 
-def _note_oddities(options: Options) -> None:
+def _note_ignored(options: Options) -> None:
     if options.extension:
         note("Extensions are not supported; -e is ignored.")
     if options.front_end is FrontEnd.LINES and not (options.once or options.interactive):
         note("Not interactive: running as with --print. Actions that need approval are skipped.")
 
 
-def _note_lost_effort(effort: str | None, settings: Settings, choice: ModelChoice) -> None:
-    """Only a model that is known to think is told how hard to do so."""
+def _note_ignored_effort(effort: str | None, settings: Settings, choice: ModelChoice) -> None:
+    """Warn if the model is not known to support reasoning."""
     if effort in (None, "unspecified", *NOT_AT_ALL) or choice.provider == "scripted":
         return
-    if not is_known_to_reason(settings, choice):
+    if not supports_reasoning(settings, choice):
         note(
             f"{choice.model} is not known to support reasoning; --reasoning-effort "
             f"{effort} is ignored."
         )
+
+
+def _unknown_model_note(options: Options, settings: Settings, choice: ModelChoice) -> str:
+    """For the plain terminal: the full screen shows it in the session, and programs get none."""
+    for_people = options.front_end is FrontEnd.LINES and options.output_format == "text"
+    return assumption(settings, choice) if for_people else ""
 
 
 def note(sentence: str) -> None:
@@ -235,8 +246,8 @@ def note(sentence: str) -> None:
 
 
 def _stored(options: Options, store: TaskStore, task_id: str) -> Sequence[Event]:
-    """The events of the session to go on with. It must not go on in other files than it began
-    in, unless those have moved away."""
+    """Read the events of the session to resume. It must be resumed in the workspace it started
+    in, unless that no longer exists."""
     if not task_id:
         return ()
     events = list(store.read(task_id))
@@ -250,7 +261,8 @@ def _stored(options: Options, store: TaskStore, task_id: str) -> Sequence[Event]
 
 
 def _last_request(stored: Iterable[Event]) -> RequestStarted | None:
-    requests = [event.fact for event in stored if isinstance(event.fact, RequestStarted)]
+    facts = (event.fact for event in stored)
+    requests = [fact for fact in facts if isinstance(fact, RequestStarted) and not fact.fallback]
     return requests[-1] if requests and requests[-1].provider else None
 
 
@@ -261,14 +273,14 @@ class _Trust(Enum):
 
 
 def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> _Trust:
-    """Whether the folder is trusted. Whoever sits at the terminal is asked before anything of
-    the folder counts. `keep` takes what they typed before the question, if it can be used."""
+    """Find out whether the folder is trusted; a user at the terminal is asked first of all.
+    `keep` takes text typed before the question, if it can be used."""
     store = TrustStore(places.trust_file)
     if options.trust:
         from rookery.app.project_tools import agree_to_servers, agree_to_tools
 
         agree_to_servers(options.workspace, only_new=True)
-        with suppress(StorageError, ToolError):  # then the run says that they are not offered
+        with suppress(StorageError, ToolError):  # the run reports which are not offered
             agree_to_tools(options.workspace, first_only=True)
     if options.trust or store.trusts(options.workspace):
         return _Trust.YES
@@ -276,8 +288,8 @@ def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> 
         from rookery.permissions.cli import ask_trust
 
         out = sys.stderr if options.once else sys.stdout
-        says_enough = options.said or options.words or options.prompt_file or options.resumes
-        usable = options.front_end is FrontEnd.SCREEN or not says_enough
+        has_prompt = options.prompt_text or options.words or options.prompt_file or options.resumes
+        usable = options.front_end is FrontEnd.SCREEN or not has_prompt
         trusted = ask_trust(store, options.workspace, out, keep if usable else None)
         return _Trust.YES if trusted else _Trust.NO
     if store.problem:
@@ -286,8 +298,8 @@ def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> 
 
 
 def _acts_anyway(options: Options, trust: _Trust) -> bool:
-    """Whether a folder that is not trusted may be changed in this run. A program that drives us
-    over the control stream speaks for its user; the answer no stands above every flag."""
+    """Whether an untrusted folder may be changed in this run: with -y, or if a program drives us
+    over the control stream. A user's "no" overrides every flag."""
     return trust is _Trust.UNKNOWN and (options.yes or options.stdin_prompt_stream)
 
 
@@ -307,12 +319,13 @@ def _trust_note(options: Options, trust: _Trust, *, acts_anyway: bool) -> str:
 def _settings(
     options: Options, places: Places, before: RequestStarted | None, *, trusted: bool
 ) -> Settings:
-    """What the flags and files say; a session goes on with the model it had, unless a flag
-    names another. A folder that is not trusted is not heard."""
-    flags: dict[str, str | float | None] = {
+    """Read the settings. A resumed session keeps its model unless a flag names another. An
+    untrusted folder's settings are not read."""
+    flags: dict[str, str | float | list[str] | None] = {
         "provider": options.provider,
         "model": options.model,
         "base_url": options.base_url,
+        "fallback": list(options.fallback) or None,
         "mode": options.mode,
         "approval": options.approval,
         "sandbox.use": options.sandbox,
@@ -327,11 +340,11 @@ def _settings(
         flags["provider"] = before.provider
         flags["model"] = options.model or before.model
         flags["base_url"] = options.base_url or before.base_url or None
-    heard = options.workspace if trusted else None
+    project = options.workspace if trusted else None
     try:
-        found = find_settings(places.settings_file, heard, os.environ, flags)
+        found = find_settings(places.settings_file, project, os.environ, flags)
     except SettingsError as error:
-        raise SettingsError(_as_it_was_typed(str(error))) from error
+        raise SettingsError(_with_flag_name(str(error))) from error
     for sentence in found.refused:
         note(sentence)
     settings = found.settings
@@ -340,8 +353,8 @@ def _settings(
     return _with_usable_shell(settings)
 
 
-def _as_it_was_typed(sentence: str) -> str:
-    """A sentence about a flag begins with the flag's name, made of that of the setting."""
+def _with_flag_name(sentence: str) -> str:
+    """Replace the name made from the setting, at the start of an error, by the flag's real name."""
     name, space, rest = sentence.partition(" ")
     return f"{_FLAGS_BY_SETTING.get(name, name)}{space}{rest}"
 
@@ -356,7 +369,7 @@ def _with_usable_shell(settings: Settings) -> Settings:
     return settings.with_usual_shell()
 
 
-def _new_task(options: Options, store: TaskStore, wanted: OpenTask) -> OpenTask:
+def _checked_task(options: Options, store: TaskStore, wanted: OpenTask) -> OpenTask:
     if not wanted.text.strip():
         raise SettingsError("Give a task as an argument or on standard input.")
     task_id = (options.create_with_session_id or str(uuid.uuid4())).lower()

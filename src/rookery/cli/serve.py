@@ -1,6 +1,6 @@
-"""`rookery serve`: tasks that run on whether or not anybody looks on.
+"""`rookery serve`: run sessions for clients that attach and detach.
 
-`Seats` limits how many clients there are at once and knows how long there was none.
+`Seats` limits the number of clients and measures how long there has been none.
 """
 
 import hashlib
@@ -29,28 +29,28 @@ from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.attend import Fate, RunEnd
-from rookery.protocol.channels import DescriptorStream, LineChannel, let_in
+from rookery.protocol.channels import DescriptorStream, LineChannel, accept_connections
 from rookery.protocol.codec import Host
 from rookery.protocol.server import new_token, serve
-from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_listener
-from rookery.protocol.web_sockets import LOOPBACK, WebCaller, shake_hands
+from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_listener
+from rookery.protocol.web_sockets import LOOPBACK, WebCaller, accept_web_socket
 from rookery.storage.sessions import TaskStore
 
 MOST_CLIENTS = 100
-"""At once, of one server."""
-MOST_STRANGERS = 16
-"""Who have not said the token yet; whoever has taken longest goes when another comes."""
+"""Clients of one server at the same time."""
+MOST_PENDING = 16
+"""Clients that have not authenticated yet; one more evicts the oldest."""
 
 
 class Seats:
-    """So that a client that connects without end cannot use up what tasks need too."""
+    """Limits the number of clients, so that connections cannot exhaust the resources of tasks."""
 
     def __init__(self) -> None:
         self._taken = 0
         self._changed = anyio.Event()
 
     async def empty_for(self, seconds: float) -> None:
-        """Until none was taken for so long."""
+        """Wait until there has been no client for this long."""
         while True:
             changed = self._changed
             with anyio.move_on_after(math.inf if self._taken else seconds) as waited:
@@ -59,7 +59,7 @@ class Seats:
                 return
 
     def take(self) -> bool:
-        """Whether there was one left."""
+        """Take a seat; False if none is left."""
         if self._taken >= MOST_CLIENTS:
             return False
         self._change(1)
@@ -71,8 +71,8 @@ class Seats:
         self._changed = anyio.Event()
 
     @contextmanager
-    def later(self) -> Iterator["Seat"]:
-        """For somebody who may take one."""
+    def reserve(self) -> Iterator["Seat"]:
+        """Yield a seat that is not taken yet, and give it back at the end."""
         seat = Seat(self)
         try:
             yield seat
@@ -87,50 +87,50 @@ class Seat:
         self.is_taken = False
 
     def take(self) -> bool:
-        """Whether there is one left."""
+        """Take the seat; False if none is left."""
         self.is_taken = self.is_taken or self._seats.take()
         return self.is_taken
 
 
-class Strangers:
-    """Those who came and are not known yet. They take no seat from those who are, and none can
-    keep others out: the door is never closed, but whoever has stood in it longest has to go."""
+class PendingClients:
+    """Clients that have not authenticated yet. They take no seats, and cannot keep others out:
+    when there are too many, the oldest is disconnected."""
 
     def __init__(self) -> None:
-        self._there: list[Stranger] = []
+        self._clients: list[PendingClient] = []
 
     @contextmanager
-    def one(self) -> Iterator["Stranger"]:
-        if len(self._there) >= MOST_STRANGERS:
-            self._there.pop(0).scope.cancel()
-        stranger = Stranger(self._there)
-        with stranger.scope:
+    def add(self) -> Iterator["PendingClient"]:
+        if len(self._clients) >= MOST_PENDING:
+            self._clients.pop(0).scope.cancel()
+        pending = PendingClient(self._clients)
+        with pending.scope:
             try:
-                yield stranger
+                yield pending
             finally:
-                stranger.is_known()
+                pending.authenticated()
 
 
-class Stranger:
-    def __init__(self, there: "list[Stranger]") -> None:
-        self._there = there
+class PendingClient:
+    def __init__(self, clients: "list[PendingClient]") -> None:
+        self._clients = clients
         self.scope = anyio.CancelScope()
-        there.append(self)
+        clients.append(self)
 
-    def is_known(self) -> None:
-        if self in self._there:
-            self._there.remove(self)
+    def authenticated(self) -> None:
+        if self in self._clients:
+            self._clients.remove(self)
 
 
-LIKE_A_TASK = {
+TASK_FLAGS = {
     *("workspace", "yes", "require_approval", "trust", "sandbox", "allow_outside"),
-    *("allow_protected", "provider", "model", "base_url", "api_key", "mode"),
+    *("allow_protected", "provider", "model", "base_url", "fallback", "api_key", "mode"),
 }
-"""The flags that mean for every task of a server what they mean for one."""
+"""The flags of a task that also apply to a server, for all its tasks."""
 
 
 def socket_for(places: Places, workspace: Path) -> Path:
-    """Where a server of a workspace listens unless it is told otherwise."""
+    """Return the default socket of a workspace's server."""
     return _folder(places) / f"{_name(workspace)}.sock"
 
 
@@ -143,17 +143,17 @@ def _name(workspace: Path) -> str:
 
 
 class _Server:
-    """A client of a host, that hands it on to others."""
+    """A client of the host that serves it to others."""
 
-    async def stopped(self, host: Host) -> bool:
+    async def on_interrupt(self, host: Host) -> bool:
         return False
 
-    def ended(self, end: RunEnd) -> None:
+    def report_end(self, end: RunEnd) -> None:
         pass
 
 
 class StdioServer(_Server):
-    """For whoever started us, until they close our input."""
+    """Serves the parent process until it closes our input."""
 
     async def run(self, host: Host) -> RunEnd:
         stream = DescriptorStream(sys.stdin.fileno(), sys.stdout.fileno())
@@ -163,7 +163,7 @@ class StdioServer(_Server):
 
 class UnixServer(_Server):
     def __init__(self, path: Path, until_left: float | None = None) -> None:
-        """It ends once nobody was there for as many seconds, and no task has anything to do."""
+        """The server ends after `until_left` seconds without clients, once all tasks are idle."""
         self._path = path
         self._until_left = until_left
         self._seats = Seats()
@@ -171,12 +171,12 @@ class UnixServer(_Server):
     async def run(self, host: Host) -> RunEnd:
         async with unix_listener(self._path) as listener, anyio.create_task_group() as group:
             _announce(socket=str(self._path))
-            group.start_soon(let_in, listener, group, partial(self._welcome, host))
-            await self._left(host)
+            group.start_soon(accept_connections, listener, group, partial(self._accept, host))
+            await self._wait_until_left(host)
             group.cancel_scope.cancel()
         return RunEnd(Fate.COMPLETED)
 
-    async def _left(self, host: Host) -> None:
+    async def _wait_until_left(self, host: Host) -> None:
         if self._until_left is None:
             await anyio.sleep_forever()
         else:
@@ -184,10 +184,10 @@ class UnixServer(_Server):
             while not await host.query(AskRest()):
                 await self._seats.empty_for(self._until_left)
 
-    async def _welcome(self, host: Host, stream: SocketStream) -> None:
+    async def _accept(self, host: Host, stream: SocketStream) -> None:
         async with stream:
-            with self._seats.later() as seat:
-                if is_of_our_own(stream) and seat.take():
+            with self._seats.reserve() as seat:
+                if is_same_user(stream) and seat.take():
                     await serve(host, channel_on(stream))
 
 
@@ -199,7 +199,7 @@ class WebSocketServer(_Server):
         self._folder = folder
         self._token = new_token()
         self._seats = Seats()
-        self._strangers = Strangers()
+        self._pending = PendingClients()
 
     async def run(self, host: Host) -> RunEnd:
         async with await self._listener() as listener:
@@ -209,7 +209,7 @@ class WebSocketServer(_Server):
             try:
                 _announce(url=f"ws://{LOOPBACK}:{self._port}", token_file=str(token_file))
                 async with anyio.create_task_group() as group:
-                    await let_in(listener, group, partial(self._welcome, host))
+                    await accept_connections(listener, group, partial(self._accept, host))
             finally:
                 token_file.unlink(missing_ok=True)
         return RunEnd(Fate.COMPLETED)
@@ -225,17 +225,19 @@ class WebSocketServer(_Server):
                 "Give another with --port, or 0 for any free one."
             ) from error
 
-    async def _welcome(self, host: Host, stream: SocketStream) -> None:
+    async def _accept(self, host: Host, stream: SocketStream) -> None:
         async with stream:
-            with self._strangers.one() as stranger, self._seats.later() as seat:
-                caller = await shake_hands(stream, port=self._port, token=self._token)
+            with self._pending.add() as pending, self._seats.reserve() as seat:
+                caller = await accept_web_socket(stream, port=self._port, token=self._token)
                 if caller:
-                    await self._talk(host, caller, stranger, seat)
+                    await self._serve(host, caller, pending, seat)
 
-    async def _talk(self, host: Host, caller: WebCaller, stranger: Stranger, seat: Seat) -> None:
+    async def _serve(
+        self, host: Host, caller: WebCaller, pending: PendingClient, seat: Seat
+    ) -> None:
         def admit() -> bool:
             if seat.take():
-                stranger.is_known()
+                pending.authenticated()
                 caller.channel.trust()
             return seat.is_taken
 
@@ -245,7 +247,7 @@ class WebSocketServer(_Server):
             elif admit():
                 await serve(host, caller.channel)
         finally:
-            if not stranger.scope.cancel_called:
+            if not pending.scope.cancel_called:
                 with anyio.CancelScope(shield=True):
                     await caller.channel.aclose()
 
@@ -283,14 +285,13 @@ def _run(
 
 
 def _options(flags: dict[str, Any]) -> Options:
-    """What the flags of a server ask for. Nobody is asked at a terminal, just as for one who
-    drives a run through pipes."""
-    usual = task.make_context(NAME, []).params
-    return Options(**{**usual, **flags, "json_io": True})
+    """Return the options of a server: not interactive, as for a run driven through pipes."""
+    defaults = task.make_context(NAME, []).params
+    return Options(**{**defaults, **flags, "json_io": True})
 
 
 class _ServeOrManage(click.Command):
-    """With --web it is the command `manager`, and takes the flags of that one."""
+    """The command `serve`. With --web it is `manager` and takes its flags."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -336,6 +337,6 @@ command = _ServeOrManage(
             expose_value=False,
             help=f"Serve the Agent Manager's page; same options as {NAME} manager.",
         ),
-        *(param for param in task.params if param.name in LIKE_A_TASK),
+        *(param for param in task.params if param.name in TASK_FLAGS),
     ],
 )

@@ -1,4 +1,4 @@
-"""One task on a plain terminal, in a pipe or as JSON: shown as it goes, its questions answered."""
+"""The client for one task on a plain terminal, in a pipe or as JSON."""
 
 import sys
 import uuid
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from rookery.plain.keyboard import Keyboard
     from rookery.protocol.client_commands import Vocabulary
 
-SECONDS_UNTIL_SHOWN = 0.5
-"""What was ordered has been done by then, or is not worth waiting for."""
+EFFECT_TIMEOUT = 0.5
+"""How long to wait for the effect of a command before the question is shown again."""
 
 
 class AttendedTask:
-    """A client. It ends when the task does."""
+    """A client that ends when its task does."""
 
     def __init__(self, run: Run, report: RunReport) -> None:
         self._run = run
@@ -49,15 +49,15 @@ class AttendedTask:
         self._interrupts = Interrupts()
         self._focus = Focus(run.task_id)
         self._keyboard: Keyboard | None = None
-        self._news = _News()
+        self._next_event = _NextEvent()
         self._verdict = RunVerdict(automatic=run.consent.automatic)
 
     async def run(self, host: Host) -> RunEnd:
         run = self._run
         assert run.first
         await host.send(run.first)
-        if run.trust_note:
-            note(run.trust_note)
+        for sentence in filter(None, run.notes):
+            note(sentence)
         self._report.begin()
         async with anyio.create_task_group() as group:
             group.start_soon(self._report.beat)
@@ -72,7 +72,7 @@ class AttendedTask:
                     self._interrupts,
                     watching,
                     self._verdict,
-                    self._news,
+                    self._next_event,
                 ),
                 respond=respond,
                 after=run.after,
@@ -82,7 +82,7 @@ class AttendedTask:
             group.cancel_scope.cancel()
         return self._verdict.judged(end) if run.once or not run.person else end
 
-    async def stopped(self, host: Host) -> bool:
+    async def on_interrupt(self, host: Host) -> bool:
         if self._keyboard:
             self._keyboard.forget()
         if not self._run.person or self._interrupts.second():
@@ -93,11 +93,11 @@ class AttendedTask:
             return False
         return True
 
-    def ended(self, end: RunEnd) -> None:
+    def report_end(self, end: RunEnd) -> None:
         self._report.end(end)
 
     async def _responder(self, host: Host, group: TaskGroup) -> tuple[Responder, Display]:
-        """Who answers questions, and what must see the task for that."""
+        """Return who answers questions, and the display it needs to follow the task."""
         run, report = self._run, self._report
         if not run.person:
             unattended = Unattended(
@@ -115,50 +115,49 @@ class AttendedTask:
         known = await _vocabulary(run, host)
         slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
 
-        async def for_the_client(line: str) -> LineUse:
-            if (heard := slash.hear(line)) is None:
+        async def run_slash(line: str) -> LineUse:
+            if (outcome := slash.handle(line)) is None:
                 return LineUse.NOT_OURS
-            if heard.words:
-                report.screen.sentence(harmless(heard.words))
-            shown = self._news.coming
+            if outcome.words:
+                report.screen.sentence(harmless(outcome.words))
+            shown = self._next_event.coming
             try:
-                for command in heard.commands:
+                for command in outcome.commands:
                     await host.send(command)
             except CommandRejected as refusal:
                 report.screen.line(harmless(str(refusal)))
                 return LineUse.DONE
-            if heard.goes_back:
+            if outcome.goes_back:
                 return LineUse.OVERTAKEN
-            if heard.commands:
-                # or the question would be put before it and once more behind it
-                with anyio.move_on_after(SECONDS_UNTIL_SHOWN):
+            if outcome.commands:
+                # or the question would be shown before the command's effect and again after it
+                with anyio.move_on_after(EFFECT_TIMEOUT):
                     await shown.wait()
             return LineUse.DONE
 
-        async def said_unasked(line: str) -> None:
+        async def send_line(line: str) -> None:
             report.screen.enter()
-            if await for_the_client(line) is not LineUse.NOT_OURS:
+            if await run_slash(line) is not LineUse.NOT_OURS:
                 return
-            words = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
-            # refused means that the task has just ended, which the person is about to see
-            with suppress(CommandRejected):
-                await host.send(words)
+            message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
+            with suppress(CommandRejected):  # the task has just ended
+                await host.send(message)
 
-        self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), said_unasked)
+        self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), send_line)
         group.start_soon(keyboard.run)
         prompter = Prompter(
             keyboard,
             report.screen,
             opening=run.opening,
-            heard=for_the_client,
+            handle_line=run_slash,
             patience=lambda: run.patience if slash.automatic else None,
             keeps_mode=bool(run.consent.mode),
         )
         return prompter, slash
 
 
-class _News:
-    """A display that shows nothing, but tells whoever waits that something was shown."""
+class _NextEvent:
+    """A display that shows nothing but signals that an event was shown."""
 
     def __init__(self) -> None:
         self.coming = anyio.Event()

@@ -1,7 +1,7 @@
-"""`rookery upgrade`: how to get a newer version, by whatever installed this one.
+"""`rookery upgrade`: print how to get a newer version, depending on how this one was installed.
 
-Nothing is looked up and nothing is downloaded: a program that replaces itself is trusted with
-more than it needs. No package index is named either: a package of this name there is not ours.
+Nothing is looked up or downloaded: a program that replaces itself needs more trust than it should.
+No package index is named, because a package of this name there is not ours.
 """
 
 import json
@@ -17,34 +17,34 @@ import click
 
 from rookery import NAME, VERSION
 
-A_COPY = "/path/to/clone-or-wheel"
+SOURCE = "/path/to/clone-or-wheel"
 
 
 @click.command()
 def command() -> int:
     """Print how to upgrade. Nothing is downloaded."""
     print(f"{NAME} {VERSION}, in {sys.prefix}")
-    print(f"To upgrade: {way_to_upgrade(Path(sys.prefix), Path(sys.executable))}")
+    print(f"To upgrade: {upgrade_command(Path(sys.prefix), Path(sys.executable))}")
     return 0
 
 
-def way_to_upgrade(prefix: Path, python: Path) -> str:
-    """The command for a shell."""
+def upgrade_command(prefix: Path, python: Path) -> str:
+    """Return the shell command."""
     installed = _installed()
-    install = _installing(prefix, python, installed)
+    install = _install_command(prefix, python, installed)
     origin = _origin(installed) if installed else {}
     url = str(origin.get("url", ""))
     if vcs := _dictionary(origin, "vcs_info").get("vcs"):
         return f"{install} {shlex.quote(f'{vcs}+{url}')}"
     clone = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
     if clone is None or not (clone / ".git").exists():
-        return f"{install} {A_COPY}  (a newer clone or wheel file that you have)"
+        return f"{install} {SOURCE}  (a newer clone or wheel file that you have)"
     editable = "--editable " if _dictionary(origin, "dir_info").get("editable") else ""
     return f"git -C {shlex.quote(str(clone))} pull && {install} {editable}{shlex.quote(str(clone))}"
 
 
-def _installing(prefix: Path, python: Path, installed: Distribution | None) -> str:
-    """What installs a folder or a file over what is there."""
+def _install_command(prefix: Path, python: Path, installed: Distribution | None) -> str:
+    """Return the command that installs a folder or a file over this version."""
     parts = prefix.parts
     if "pipx" in parts:
         return "pipx install --force"
@@ -63,12 +63,12 @@ def _installed() -> Distribution | None:
 
 
 def _origin(installed: Distribution) -> dict[str, Any]:
-    """Where it was installed from, as the installer wrote it down."""
+    """Read where this version was installed from, as recorded by the installer."""
     try:
-        said = json.loads(installed.read_text("direct_url.json") or "{}")
+        data = json.loads(installed.read_text("direct_url.json") or "{}")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _dictionary(origin: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""Search of code by words and meaning.
+"""Code search by words and by embeddings.
 
-`CodeIndex` answers queries, `Outliner` lists what a file defines, `SyntaxReader` parses in a
-process of its own. The index may be deleted at any time; it is never the only place of
-anything.
+`CodeIndex` answers queries, `Outliner` lists the definitions of a file, `SyntaxReader` parses in a
+separate process. The index can always be rebuilt from the files, so it may be deleted at any time.
 """

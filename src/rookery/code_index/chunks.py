@@ -1,9 +1,9 @@
-"""A text in pieces small enough to be found and shown one by one, and the words to find them by.
+"""Splits a text into chunks to index, and builds the words to find them by.
 
-The pieces follow each other without gap or overlap. A text is divided where its definitions
-begin and end; a piece that is still too large where its statements do; then between its
-paragraphs, its lines, and in the end within a line. SQLite's tokenizer parts words at every sign
-that is no letter or digit; `searchable` adds the parts that begin with a capital letter.
+Chunks follow each other without gap or overlap. A text is split where its definitions begin and
+end; a chunk that is still too large at its statements, then between paragraphs, between lines, and
+last within a line. SQLite's tokenizer splits at every character that is not a letter or a digit;
+`searchable` adds the parts of camel-case names.
 """
 
 import re
@@ -21,7 +21,7 @@ MOST = 1000
 TOLERATED = 1150
 
 _STATEMENT, _PARAGRAPH, _ROW = 100, 101, 102
-"""How strong a division is; those of definitions are their depths. Less is stronger."""
+"""Strength of a split; a definition's is its depth. Smaller is stronger."""
 _BELONGS_TO_NEXT = re.compile(r"\s*(?:#|//|/\*|\*|@|--|\[|\"\"\"|template\b)")
 
 
@@ -30,18 +30,19 @@ _TOKEN = re.compile(r"[A-Za-z0-9]{3,100}")
 _SEAM = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WORD = re.compile(r"\w+")
-_LITTLE_LISTED = """
+_STOP_WORD_LIST = """
     a an and any are as at be but by can code do does each file files find for from function get
     gets has have how i if in into is it its make made of on or our out show so some than that the
     their them then there these this to up was we were what when where which who why will with
     would you
 """
-_LITTLE = frozenset(_LITTLE_LISTED.split())
+_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 MOST_TERMS = 24
 
 
 class Chunk(Struct, frozen=True, kw_only=True):
-    """Lines count from 1; characters from 0, and the last one is not included."""
+    """A range of a text. `start` and `end` are lines, counted from 1; `begin` and `finish` are
+    characters, counted from 0 and without the last."""
 
     start: int
     end: int
@@ -50,8 +51,8 @@ class Chunk(Struct, frozen=True, kw_only=True):
 
 
 class _Units(NamedTuple):
-    """The lines with their ends, and the parts of those that are too long. `edges` is where each
-    begins, and where the last one ends; `rows` is which line each is of."""
+    """The lines with their line ends, with long lines split. `edges` is where each unit begins,
+    plus the end of the last; `rows` is the line each belongs to."""
 
     edges: list[int]
     rows: list[int]
@@ -63,8 +64,8 @@ class _Units(NamedTuple):
 def chunks(
     text: str, definitions: Sequence[Definition] = (), statements: Sequence[int] = ()
 ) -> list[Chunk]:
-    """Each of LEAST to TOLERATED characters, but for a text that is smaller. Definitions are in
-    the order in which they begin; `statements` are lines at which one begins."""
+    """Split a text into chunks of LEAST to TOLERATED characters, or one if the text is smaller.
+    `definitions` are in order of their start; `statements` are the lines at which one begins."""
     rows = rows_of(text)
     units = _units(text, rows)
     if not units.rows:
@@ -77,12 +78,12 @@ def chunks(
             begin=units.edges[first],
             finish=units.edges[last],
         )
-        for first, last in _joined(_divided(units, levels), units, text)
+        for first, last in _merge_small(_split(units, levels), units, text)
     ]
 
 
 def names_of(found: Sequence[Chunk], definitions: Sequence[Definition]) -> list[list[str]]:
-    """For each chunk, the names of what it defines or is part of."""
+    """For each chunk, the names of the definitions that overlap it."""
     names: list[list[str]] = [[] for _ in found]
     starts, ends = [chunk.start for chunk in found], [chunk.end for chunk in found]
     for definition in definitions:
@@ -93,23 +94,23 @@ def names_of(found: Sequence[Chunk], definitions: Sequence[Definition]) -> list[
 
 
 def parts_of(token: str) -> list[str]:
-    """The words that are written together in a name; nothing if it is one word."""
+    """Split a camel-case name into words; empty if it is one word."""
     return _PART.findall(token) if _SEAM.search(token) else []
 
 
 def searchable(text: str) -> str:
-    """The text, and after it the words its names are made of."""
+    """Return the text followed by the words of its camel-case names."""
     joined = sorted({token for token in _TOKEN.findall(text) if _SEAM.search(token)})
     return "\n".join([text, *(" ".join(parts_of(token)) for token in joined)])
 
 
-def expression_of(query: str) -> str:
-    """What the full text is asked for: any of the words, the little ones only if there are no
-    others. Empty if there are none at all."""
+def fts_query(query: str) -> str:
+    """Build the FTS query: any of the words, without stop words unless there are no others.
+    Empty if the query has no words."""
     words = _WORD.findall(query)
-    telling = [word for word in words if word.lower() not in _LITTLE] or words
+    useful = [word for word in words if word.lower() not in _STOP_WORDS] or words
     terms = dict.fromkeys(
-        term for word in telling for term in (word, *parts_of(word)) if term.strip("_")
+        term for word in useful for term in (word, *parts_of(word)) if term.strip("_")
     )
     return " OR ".join(f'"{term}"' for term in list(terms)[:MOST_TERMS])
 
@@ -132,7 +133,7 @@ def _levels(
     definitions: Sequence[Definition],
     statements: Sequence[int],
 ) -> list[int]:
-    """How strong the division before each unit is."""
+    """Strength of the split before each unit."""
     of_rows = [_ROW] * (len(rows) + 1)
     for row in range(1, len(rows)):
         if rows[row].strip() and not rows[row - 1].strip():
@@ -155,14 +156,14 @@ def _levels(
 
 
 def _first_row(rows: Sequence[str], row: int, *, above: int) -> int:
-    """Where a definition begins, with the comments that stand directly on it."""
+    """First row of a definition, including the comments directly above it."""
     while row - 1 > above and _BELONGS_TO_NEXT.match(rows[row - 1]):
         row -= 1
     return row
 
 
-def _divided(units: _Units, levels: Sequence[int]) -> list[_Range]:
-    """Ranges of units, none of them too large. No recursion: texts can be as deep as they like."""
+def _split(units: _Units, levels: Sequence[int]) -> list[_Range]:
+    """Split into ranges of at most MOST characters. Iterative, because texts can nest deeply."""
     done: list[_Range] = []
     waiting: list[_Range] = [(0, len(units.rows))]
     while waiting:
@@ -173,13 +174,13 @@ def _divided(units: _Units, levels: Sequence[int]) -> list[_Range]:
         strongest = min(levels[first + 1 : last])
         cuts = [place for place in range(first + 1, last) if levels[place] == strongest]
         if strongest >= _STATEMENT:
-            cuts = list(_sparse(first, cuts, last, units.edges))
+            cuts = list(_choose_cuts(first, cuts, last, units.edges))
         waiting.extend(reversed(list(zip([first, *cuts], [*cuts, last], strict=True))))
     return done
 
 
-def _sparse(first: int, cuts: Sequence[int], last: int, edges: Sequence[int]) -> Iterator[int]:
-    """As few of the cuts as will do, at about the same distance."""
+def _choose_cuts(first: int, cuts: Sequence[int], last: int, edges: Sequence[int]) -> Iterator[int]:
+    """Choose as few cuts as possible, at about equal distances."""
     whole = edges[last] - edges[first]
     target = whole / -(-whole // MOST)
     begin, before = edges[first], first
@@ -190,21 +191,21 @@ def _sparse(first: int, cuts: Sequence[int], last: int, edges: Sequence[int]) ->
         before = cut
 
 
-def _joined(ranges: Sequence[_Range], units: _Units, text: str) -> list[_Range]:
-    """No range too small: what closes a block goes with what is before it, the rest with what
-    comes after it."""
+def _merge_small(ranges: Sequence[_Range], units: _Units, text: str) -> list[_Range]:
+    """Merge ranges that are too small: closing brackets with the one before, others with the
+    next."""
     joined: list[_Range] = []
     held: int | None = None
     for first, last in ranges:
-        begun = first if held is None else held
-        if units.size(begun, last) >= LEAST:
-            joined.append((begun, last))
+        start = first if held is None else held
+        if units.size(start, last) >= LEAST:
+            joined.append((start, last))
             held = None
-        elif joined and _closes(joined[-1], begun, last, units, text):
+        elif joined and _closes(joined[-1], start, last, units, text):
             joined[-1] = (joined[-1][0], last)
             held = None
         else:
-            held = begun
+            held = start
     if held is not None:
         start = joined.pop()[0] if joined else held
         joined.append((start, len(units.rows)))

@@ -1,11 +1,11 @@
-"""The index of a workspace: asked with words, answered with pieces of its files.
+"""The index of a workspace: finds chunks of its files by words and embeddings.
 
-It is brought up to date by whoever asks, in a thread that outlives the question if there is
-much to do. The answer waits for it only so long. What it shows is read anew: a piece of a file
-that has changed since is left out.
+A search starts an update in a thread, which outlives the search if there is much to do; the search
+waits for it only `patience` seconds. Texts of hits are read from the files again, and chunks of
+files that have changed are left out.
 
-Its file may be deleted at any time. One that is damaged or of another version is set aside and
-made anew. Several processes use it at once: all may ask, one at a time updates it.
+The database may be deleted at any time. A damaged one, or one of another version, is renamed and
+rebuilt. Several processes can search at once; a lock lets only one of them update.
 """
 
 import os
@@ -19,7 +19,7 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from rookery.code_index.chunks import expression_of
+from rookery.code_index.chunks import fts_query
 from rookery.code_index.store import IndexedChunk, Store, UnfitStore
 from rookery.code_index.syntax import Embedder, Sources, SyntaxReader
 from rookery.code_index.update import LARGEST, IndexUpdate, Progress
@@ -38,7 +38,7 @@ _NO_FULL_TEXT = "no such module"
 
 T = TypeVar("T")
 
-_PASSING_TROUBLE = {
+_TEMPORARY_ERRORS = {
     sqlite3.SQLITE_BUSY: "it is in use",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened",
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -52,11 +52,11 @@ MOST_HITS = 12
 MOST_PER_FILE = 3
 PATIENCE = 2.0
 _CANDIDATES = 100
-_FAREWELL = 5.0
+_CLOSE_SECONDS = 5.0
 
 
-class Unusable(ToolError):
-    """There is no index now, and nothing was lost by that."""
+class IndexUnavailable(ToolError):
+    """The index cannot be used now. No data is lost, since it can be rebuilt."""
 
     def __init__(self, folder: Path, why: str) -> None:
         super().__init__(
@@ -69,38 +69,38 @@ class Database:
         self._folder = folder
         self._path = folder / NAME
         self.damages = 0
-        """How many were found damaged so far."""
+        """Number of times the database was found damaged."""
 
-    def ask(self, question: Callable[[Store], T]) -> T:
-        """Raises `Unusable`. A question that stumbles over damage is asked again of a new index."""
+    def ask(self, query: Callable[[Store], T]) -> T:
+        """Run a query, again on a new database if it is damaged. Raises `IndexUnavailable`."""
         for _ in range(2):
             found: os.stat_result | None = None
             try:
-                found = self._find_or_make()
-                with closing(self._connected()) as connection:
-                    return question(Store(connection))
+                found = self._ensure_file()
+                with closing(self._connect()) as connection:
+                    return query(Store(connection))
             except (UnfitStore, UnicodeDecodeError):
-                # values that were never written: SQLite passes on what a damaged page seems to hold
-                self._set_aside(found)
+                # SQLite can return garbage from a damaged page
+                self._rename_damaged(found)
             except sqlite3.Error as error:
-                self._judge(error)
-                self._set_aside(found)
+                self._check_error(error)
+                self._rename_damaged(found)
             except OSError as error:
-                raise Unusable(self._folder, error.strerror or str(error)) from error
-        raise Unusable(self._folder, "it was damaged twice in a row")
+                raise IndexUnavailable(self._folder, error.strerror or str(error)) from error
+        raise IndexUnavailable(self._folder, "it was damaged twice in a row")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Waits until no other process brings the index up to date."""
+    def update_lock(self) -> Iterator[None]:
+        """Hold the update lock, waiting for other processes."""
         with ExitStack() as held:
             try:
                 self._make_folder()
                 held.enter_context(file_lock(self._folder / "update.lock", wait=None))
             except OSError as error:
-                raise Unusable(self._folder, error.strerror or str(error)) from error
+                raise IndexUnavailable(self._folder, error.strerror or str(error)) from error
             yield
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, BUSY_SECONDS, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -111,26 +111,26 @@ class Database:
             raise
         return connection
 
-    def _judge(self, error: sqlite3.Error) -> None:
-        """Only damage is a reason to begin anew."""
-        why = _PASSING_TROUBLE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+    def _check_error(self, error: sqlite3.Error) -> None:
+        """Raise `IndexUnavailable` for temporary errors; only damage is a reason to rebuild."""
+        why = _TEMPORARY_ERRORS.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
         if why is None and _NO_FULL_TEXT in str(error):
             why = "the SQLite of this Python has no full-text search"
         if why is not None:
-            raise Unusable(self._folder, why) from error
+            raise IndexUnavailable(self._folder, why) from error
 
     def _make_folder(self) -> None:
         self._folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
 
-    def _find_or_make(self) -> os.stat_result:
-        """The file as it is before SQLite opens it, which would make it readable to others."""
+    def _ensure_file(self) -> os.stat_result:
+        """Create the file if it is missing, because SQLite would make it readable to others."""
         self._make_folder()
         with suppress(FileExistsError):
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE))
         return self._path.stat()
 
-    def _set_aside(self, found: os.stat_result | None) -> None:
-        """Rename what was found unfit, unless another process has already replaced it."""
+    def _rename_damaged(self, found: os.stat_result | None) -> None:
+        """Rename the damaged file, unless another process has already replaced it."""
         self.damages += 1
         with file_lock(self._folder / "rename.lock", wait=None):
             if found and self._path.exists() and os.path.samestat(self._path.stat(), found):
@@ -140,7 +140,7 @@ class Database:
 
 
 class CodeIndex:
-    """Keeps its database in `folder`, which is for this workspace alone."""
+    """Index of one workspace, with its database in `folder`."""
 
     def __init__(
         self,
@@ -163,15 +163,14 @@ class CodeIndex:
         self._thread: Thread | None = None
         self._closed = False
         self._progress = Progress()
-        self._told = 0
+        self._reported = 0
         self._trouble: Exception | None = None
-        """Of the last pass that ended."""
+        """Error of the last finished update."""
 
     async def search(
         self, query: str, path: str, permit: Permit, may_show: Callable[[str], bool]
     ) -> CodeHits:
-        """What fits the words best, in the folder or file `path`, and of that only what may be
-        shown now. Raises `ToolError`."""
+        """Find the best chunks in `path` that `may_show` allows. Raises `ToolError`."""
         if path not in permit.reads:
             raise Denied(f"Reading {path} was not permitted.")
         below = "" if path == "." else path
@@ -180,17 +179,17 @@ class CodeIndex:
         )
 
     def close(self) -> None:
-        """What is under way is given up at the next file; it is taken up by the next search."""
+        """Stop the update at the next file; the next search continues it."""
         with self._changed:
             self._closed = True
             thread = self._thread
         if thread is not None:
-            thread.join(_FAREWELL)
+            thread.join(_CLOSE_SECONDS)
 
     # ── answering ───────────────────────────────────────────────────────────────────────
 
     def _search(self, query: str, below: str, may_show: Callable[[str], bool]) -> CodeHits:
-        expression = expression_of(query)
+        expression = fts_query(query)
         if not expression:
             raise ToolError("The query has no words to search for.")
         if not is_utf8(below):
@@ -207,10 +206,10 @@ class CodeIndex:
 
         damages = self._database.damages
         ranked = self._database.ask(answer)
-        if self._database.damages > damages:  # it was asked of an empty one
+        if self._database.damages > damages:  # it ran on an empty database
             up_to_date = self._catch_up()
             ranked = self._database.ask(answer)
-        hits, changed = self._shown(ranked, may_show)
+        hits, changed = self._current_hits(ranked, may_show)
         notes = self._notes(failure or self._trouble, up_to_date=up_to_date, changed=changed)
         return CodeHits(hits=tuple(hits), notes=tuple(notes))
 
@@ -234,10 +233,10 @@ class CodeIndex:
         except ProviderError as error:
             return (), error
 
-    def _shown(
+    def _current_hits(
         self, ranked: Iterable[tuple[IndexedChunk, float]], may_show: Callable[[str], bool]
     ) -> tuple[list[CodeHit], int]:
-        """The best hits of which the files still are what was indexed, and how many are not."""
+        """The best hits whose files are unchanged, and the number of changed files."""
         hits: list[CodeHit] = []
         texts: dict[str, str | None] = {}
         changed: set[str] = set()
@@ -261,11 +260,11 @@ class CodeIndex:
         return source.text if source is not None and source.digest == spot.digest else None
 
     def _notes(self, trouble: Exception | None, *, up_to_date: bool, changed: int) -> Iterator[str]:
-        if self._database.damages > self._told:
-            self._told = self._database.damages
+        if self._database.damages > self._reported:
+            self._reported = self._database.damages
             yield f"({REBUILT})"
         if not up_to_date:
-            yield _still_to_do(self._progress)
+            yield _pending_note(self._progress)
         if changed:
             yield f"(Left out, because they just changed: {changed} files.)"
         match trouble:
@@ -278,7 +277,7 @@ class CodeIndex:
     # ── keeping up to date ──────────────────────────────────────────────────────────────
 
     def _catch_up(self) -> bool:
-        """Whether the index knows all that was there when this was called."""
+        """Update the index. Return whether it was up to date within `patience`."""
         deadline = monotonic() + self._patience
         with self._changed:
             if self._closed:
@@ -303,22 +302,22 @@ class CodeIndex:
                     return
                 goal = self._wanted
             try:
-                self._pass(goal)
+                self._run_pass(goal)
                 trouble = None
-            except Exception as error:  # whoever searches raises it
+            except Exception as error:  # raised by the search
                 trouble = error
             self._finish(goal, trouble)
 
-    def _pass(self, goal: int) -> None:
-        self._hear(Progress())
+    def _run_pass(self, goal: int) -> None:
+        self._set_progress(Progress())
         update = IndexUpdate(
             self._sources,
             self._syntax,
             stopped=lambda: self._closed,
-            report=self._hear,
+            report=self._set_progress,
             now=self._now,
         )
-        with self._database.alone():
+        with self._database.update_lock():
             self._database.ask(update.words)
             embedder = self._embedder
             if embedder is not None and not self._closed:
@@ -326,7 +325,7 @@ class CodeIndex:
                     lambda store: update.vectors(store, embedder, lambda: self._wanted > goal)
                 )
 
-    def _hear(self, progress: Progress) -> None:
+    def _set_progress(self, progress: Progress) -> None:
         self._progress = progress
 
     def _finish(self, goal: int, trouble: Exception | None) -> None:
@@ -336,7 +335,7 @@ class CodeIndex:
             self._changed.notify_all()
 
 
-def _still_to_do(progress: Progress) -> str:
+def _pending_note(progress: Progress) -> str:
     if not progress.listed:
         return "(Not up to date yet: files are still being indexed. Search again.)"
     if progress.waiting:

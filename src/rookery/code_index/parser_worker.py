@@ -1,13 +1,12 @@
 """The process that parses code for the index and for outlines.
 
-Grammars are programs made for friendly text, and the text is anybody's: what makes one of them
-crash, loop or swell costs this process, and one file. It says which languages it knows in a
-line of JSON, and then answers each request, a line of JSON and the text, with another. It can
-open neither files nor connections, and ends when nobody sends any more. It is run by its path,
-and imported only for its table of languages.
+Grammars are native code and the text is untrusted, so a crash, a loop or excessive memory may cost
+only this process and one file. It prints the languages it knows as a line of JSON, then answers
+each request, a line of JSON followed by the text, with a line of JSON. It can open neither files
+nor connections, and exits at the end of its input. It is run by its path, and imported only for its
+table of languages.
 
-A grammar is a package of its own that need not be there. A pattern that a version of the grammar
-does not know is passed over.
+Each grammar is an optional package. Patterns that its version does not know are skipped.
 """
 
 import json
@@ -31,7 +30,7 @@ MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
 
 
 class Grammar(Struct, frozen=True):
-    """`function` is what makes the grammar, `patterns` what its definitions look like."""
+    """A grammar: `function` of `module` returns it, `patterns` match its definitions."""
 
     module: str
     patterns: tuple[str, ...]
@@ -134,7 +133,7 @@ _LANGUAGES = {
 
 
 def language_of(path: str) -> str:
-    """By its name; empty if it is of none that is known here."""
+    """Language of a file by its suffix; empty if unknown."""
     return _LANGUAGES.get(PurePosixPath(path).suffix.lower(), "")
 
 
@@ -143,7 +142,7 @@ def is_markdown(path: str) -> bool:
 
 
 DEEPEST = 8
-"""What is defined deeper than this counts as a part of what it is in."""
+"""Definitions nested deeper than this count as part of the enclosing one."""
 MOST_DEFINITIONS = 20_000
 LONGEST_NAME = 200
 _LARGE = 1000
@@ -167,20 +166,20 @@ def main(bounds: Mapping[str, Any]) -> None:
     _limit(resource.RLIMIT_CORE, 0)
     with suppress(ValueError):  # not every system limits the address space
         _limit(resource.RLIMIT_AS, int(bounds["memory_bytes"]))
-    known = _known()
+    known = _load_grammars()
     _limit(resource.RLIMIT_NOFILE, 3)
-    _say({"languages": sorted(known)})
+    _send({"languages": sorted(known)})
     for line in sys.stdin.buffer:
         request = json.loads(line)
         data = sys.stdin.buffer.read(request["size"])
-        # nothing interrupts a parser but a signal that kills; it counts the time it works
+        # only a killing signal interrupts a parser; this one counts CPU time
         signal.setitimer(signal.ITIMER_PROF, bounds["seconds"])
-        answer = _parsed(known, request["language"], data)
+        answer = _parse(known, request["language"], data)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _say(answer)
+        _send(answer)
 
 
-def _say(answer: Mapping[str, Any]) -> None:
+def _send(answer: Mapping[str, Any]) -> None:
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
     sys.stdout.buffer.flush()
 
@@ -191,8 +190,8 @@ def _limit(what: int, most: int) -> None:
     resource.setrlimit(what, (most, most))
 
 
-def _known() -> "dict[str, tuple[Parser, list[Query]]]":
-    """All grammars that are installed: later no file can be opened."""
+def _load_grammars() -> "dict[str, tuple[Parser, list[Query]]]":
+    """Load all installed grammars now, because later no file can be opened."""
     try:
         from tree_sitter import Language, Parser
     except ImportError:
@@ -202,13 +201,13 @@ def _known() -> "dict[str, tuple[Parser, list[Query]]]":
         try:
             language = Language(getattr(import_module(grammar.module), grammar.function)())
         except (ImportError, AttributeError, ValueError):
-            continue  # not installed, or made for another version of the parser
+            continue  # not installed, or built for another tree-sitter
         known[name] = Parser(language), queries(language, grammar.patterns)
     return known
 
 
 def queries(language: Any, patterns: tuple[str, ...]) -> "list[Query]":
-    """One for all patterns, or those of them that this version of the grammar understands."""
+    """One query for all patterns, or one for each that this grammar version knows."""
     from tree_sitter import Query, QueryError
 
     try:
@@ -224,8 +223,8 @@ def queries(language: Any, patterns: tuple[str, ...]) -> "list[Query]":
 
 
 class Lines:
-    """Which line a byte is in. Nodes know that too, but tree-sitter 0.26.0 frees the numbers it
-    gives away for it, and then crashes."""
+    """Line numbers of byte offsets. Nodes have them too, but tree-sitter 0.26.0 frees those
+    values too early and crashes."""
 
     def __init__(self, data: bytes) -> None:
         self._ends = [found.start() for found in re.finditer(b"\n", data)]
@@ -234,18 +233,18 @@ class Lines:
         return bisect_left(self._ends, byte) + 1
 
 
-def _parsed(
+def _parse(
     known: "Mapping[str, tuple[Parser, list[Query]]]", language: str, data: bytes
 ) -> dict[str, Any]:
     parser, patterns = known[language]
     root, lines = parser.parse(data).root_node, Lines(data)
     return {
-        "definitions": list(_definitions(_found(root, patterns), data, lines)),
+        "definitions": list(_definitions(_definition_nodes(root, patterns), data, lines)),
         "statements": sorted(_statements(root, lines)),
     }
 
 
-def _found(root: "Node", patterns: "list[Query]") -> "list[Node]":
+def _definition_nodes(root: "Node", patterns: "list[Query]") -> "list[Node]":
     from tree_sitter import QueryCursor
 
     nodes = [node for query in patterns for node in QueryCursor(query).captures(root).get("d", [])]
@@ -255,7 +254,7 @@ def _found(root: "Node", patterns: "list[Query]") -> "list[Node]":
 def _definitions(
     nodes: "list[Node]", data: bytes, lines: Lines
 ) -> Iterator[tuple[str, str, int, int, int]]:
-    """Name, kind, first and last line, and depth of each."""
+    """Name, kind, first line, last line and depth of each definition."""
     around: list[int] = []
     for node in nodes:
         while around and around[-1] <= node.start_byte:
@@ -263,11 +262,11 @@ def _definitions(
         depth = len(around)
         around.append(node.end_byte)
         if depth < DEEPEST:
-            first, last = lines.at(_wrapped(node).start_byte), lines.at(node.end_byte - 1)
+            first, last = lines.at(_outermost(node).start_byte), lines.at(node.end_byte - 1)
             yield _name(node, data), _kind(node), first, last, depth
 
 
-def _wrapped(node: "Node") -> "Node":
+def _outermost(node: "Node") -> "Node":
     while node.parent is not None and node.parent.type in _WRAPPERS:
         node = node.parent
     return node
@@ -279,10 +278,10 @@ def _kind(node: "Node") -> str:
 
 
 def _name(node: "Node", data: bytes) -> str:
-    """What the grammar says is the name, at the end of whatever is declared around it."""
+    """Name of a definition: the innermost node the grammar marks as a name or declarator."""
     for _ in range(DEEPEST):
         inner = next(filter(None, map(node.child_by_field_name, _NAMED_BY)), None)
-        inner = inner or _declared(node)
+        inner = inner or _declarator(node)
         if inner is None:
             break
         node = inner
@@ -290,13 +289,13 @@ def _name(node: "Node", data: bytes) -> str:
     return name.partition("\n")[0].strip()
 
 
-def _declared(node: "Node") -> "Node | None":
+def _declarator(node: "Node") -> "Node | None":
     parts = (part for part in node.named_children if part.type.endswith(("declarator", "_spec")))
     return next(parts, None)
 
 
 def _statements(root: "Node", lines: Lines) -> set[int]:
-    """The lines at which the parts of large nodes begin."""
+    """Lines at which the children of large nodes begin."""
     found: set[int] = set()
     waiting, seen = [root], 0
     while waiting and seen < _MOST_NODES:

@@ -1,8 +1,8 @@
-"""The tables of the index: files, their chunks, the words in these, and vectors if there are any.
+"""Tables of the index: files, their chunks, a full-text index of words, and optional vectors.
 
-Of a file's text only its words are here. What is shown is read from the file itself, if it still
-is the file that was indexed. Vectors need no library: half-precision numbers are kept for
-comparing, and one bit of each to find the few that are worth comparing.
+Only the words of a file are stored; texts of hits are read from the file, if it is unchanged.
+Vectors are stored as half-precision numbers for comparing, plus one bit per number to preselect the
+few worth comparing, so no vector library is needed.
 """
 
 import math
@@ -37,22 +37,22 @@ _SCHEMA = (
         path, names, body, tokenize = 'porter unicode61 remove_diacritics 2')""",
 )
 _WEIGHTS = "3.0, 4.0, 1.0"
-"""How much a word counts in a path, in the name of a definition, and elsewhere."""
+"""Weights of a word in a path, in a definition's name, and elsewhere."""
 _PLACES = """
     SELECT chunks.id, files.path, files.digest, first, last, begin, finish
     FROM chunks JOIN files ON files.id = chunks.file"""
 _PROMISING = 10
-"""For each chunk that a file may have, so many are compared in full: signatures are coarse."""
+"""Candidates compared in full for each chunk a file may contribute, since signatures are coarse."""
 _BELOW = "(?2 = '' OR files.path = ?2 OR substr(files.path, 1, length(?2) + 1) = ?2 || '/')"
 WORTHWHILE = 400
 
 
 class UnfitStore(Exception):
-    """It is of another version, or holds what was never written to it."""
+    """The database has another version, or holds values that were never written."""
 
 
 class IndexedFile(Struct, frozen=True, kw_only=True):
-    """A file as it was indexed; `model` is which one its vectors are of."""
+    """A file as it was indexed. `model` is the embedding model of its vectors."""
 
     mark: Mark
     digest: bytes
@@ -60,7 +60,7 @@ class IndexedFile(Struct, frozen=True, kw_only=True):
 
 
 class NewChunk(Struct, frozen=True, kw_only=True):
-    """A chunk to be indexed, with the names of what it defines or is part of."""
+    """A chunk to index, with the names of the definitions that overlap it."""
 
     chunk: Chunk
     names: str
@@ -68,7 +68,7 @@ class NewChunk(Struct, frozen=True, kw_only=True):
 
 
 class IndexedChunk(Struct, frozen=True):
-    """A chunk that is indexed, and the digest of the file it was in."""
+    """A chunk in the index, with the digest of its file when it was indexed."""
 
     id: int
     path: str
@@ -80,25 +80,25 @@ class Store:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         if self._number("PRAGMA user_version") == 0:
-            self._lay_out()
+            self._create_tables()
         if self._number("PRAGMA user_version") != VERSION:
             raise UnfitStore
 
     def files(self) -> dict[str, IndexedFile]:
         rows = self._db.execute("SELECT path, mark, digest, model FROM files")
         return {
-            path: IndexedFile(mark=_mark(mark), digest=digest, model=model)
+            path: IndexedFile(mark=_parse_mark(mark), digest=digest, model=model)
             for path, mark, digest, model in rows
         }
 
     def put(
         self, path: str, known: IndexedFile, pieces: Iterable[NewChunk], path_words: str
     ) -> None:
-        """Replace all that is known of a file. Belongs into `writing`, like all that changes."""
+        """Replace all entries of a file. Call this, like all changes, within `writing`."""
         self.forget(path)
         file = self._db.execute(
             "INSERT INTO files VALUES (NULL, ?, ?, ?, ?)",
-            (path, _written(known.mark), known.digest, known.model),
+            (path, _mark_text(known.mark), known.digest, known.model),
         ).lastrowid
         for piece in pieces:
             chunk = piece.chunk
@@ -110,7 +110,7 @@ class Store:
             )
 
     def touch(self, path: str, mark: Mark) -> None:
-        self._db.execute("UPDATE files SET mark = ? WHERE path = ?", (_written(mark), path))
+        self._db.execute("UPDATE files SET mark = ? WHERE path = ?", (_mark_text(mark), path))
 
     def forget(self, path: str) -> None:
         of_file = "(SELECT chunks.id FROM chunks JOIN files ON files.id = file WHERE path = ?)"
@@ -132,8 +132,8 @@ class Store:
         self._db.execute("UPDATE files SET model = ? WHERE path = ?", (model, path))
 
     def by_words(self, expression: str, below: str, most: int, per_file: int) -> list[IndexedChunk]:
-        """Best first; only what lies in the folder or file `below`, if it is not empty. Of one
-        file only `per_file`, lest it crowd out all others."""
+        """Chunks matching the words, best first, in the folder or file `below` if not empty. At
+        most `per_file` of each file, so that no file crowds out the others."""
         found = self._db.execute(
             f"""
             WITH found AS MATERIALIZED (
@@ -146,12 +146,12 @@ class Store:
             SELECT id FROM placed WHERE place <= ?4 ORDER BY score, id LIMIT ?3""",
             (expression, below, most, per_file),
         )
-        return self._in_order([int(id) for (id,) in found])
+        return self._chunks_by_id([int(id) for (id,) in found])
 
     def by_vector(
         self, vector: Sequence[float], model: str, below: str, most: int, per_file: int
     ) -> list[IndexedChunk]:
-        """As `by_words`, by likeness to a vector."""
+        """Like `by_words`, ordered by cosine similarity to a vector."""
         rows = self._db.execute(
             f"SELECT chunks.file, chunk, bits FROM signatures JOIN chunks ON chunks.id = chunk "
             f"JOIN files ON files.id = chunks.file WHERE files.model = ?1 AND {_BELOW} "
@@ -170,7 +170,7 @@ class Store:
         near = nearest_signatures(bits, promising)
         likeness = {id: cosine(wanted, numbers) for id, numbers in self._vectors(near)}
         best = sorted(likeness, key=lambda id: (-likeness[id], id))
-        return self._in_order(_few_of_each(best, file_of, per_file)[:most])
+        return self._chunks_by_id(_few_of_each(best, file_of, per_file)[:most])
 
     def _vectors(self, ids: Sequence[int]) -> Iterator[tuple[int, tuple[float, ...]]]:
         for id in ids:
@@ -178,7 +178,7 @@ class Store:
             if row is not None:
                 yield id, unpacked(row[0])
 
-    def _in_order(self, ids: Sequence[int]) -> list[IndexedChunk]:
+    def _chunks_by_id(self, ids: Sequence[int]) -> list[IndexedChunk]:
         found = (self._spots(f"{_PLACES} WHERE chunks.id = ?", (id,)) for id in ids)
         return [spot for spots in found for spot in spots]
 
@@ -198,7 +198,7 @@ class Store:
             raise
         self._db.execute("COMMIT")
 
-    def _lay_out(self) -> None:
+    def _create_tables(self) -> None:
         with self.writing():
             if self._number("PRAGMA user_version"):
                 return  # another process was faster
@@ -211,7 +211,7 @@ class Store:
 
 
 def packed(vector: Sequence[float]) -> bytes:
-    """Of length one, so that a product of two is their cosine."""
+    """Pack a vector, scaled to length 1 so that a dot product is the cosine."""
     length = math.sqrt(math.fsum(map(mul, vector, vector))) or 1.0
     return struct.pack(f"<{len(vector)}e", *(number / length for number in vector))
 
@@ -221,13 +221,13 @@ def unpacked(data: bytes) -> tuple[float, ...]:
 
 
 def signature(vector: Sequence[float]) -> bytes:
-    """Which of the numbers are positive."""
+    """One bit per number: whether it is positive."""
     bits = sum(1 << place for place, number in enumerate(vector) if number > 0)
     return bits.to_bytes(-(-len(vector) // 8), "little")
 
 
 def nearest_signatures(wanted: bytes, known: Iterable[tuple[int, bytes]]) -> list[int]:
-    """The ids whose signatures differ least from the wanted one."""
+    """The ids whose signatures differ least from `wanted`."""
     bits = int.from_bytes(wanted, "little")
     nearest = nsmallest(
         WORTHWHILE,
@@ -250,11 +250,11 @@ def _few_of_each(ids: Iterable[int], file_of: Mapping[int, int], per_file: int) 
     return few
 
 
-def _written(mark: Mark) -> str:
+def _mark_text(mark: Mark) -> str:
     return " ".join(map(str, mark))
 
 
-def _mark(written: str) -> Mark:
+def _parse_mark(written: str) -> Mark:
     try:
         size, content, file, inode = map(int, written.split())
     except (ValueError, AttributeError) as error:

@@ -1,6 +1,6 @@
-"""What a language's grammar knows of a text, and the outlines of files that follow from it.
+"""Definitions and statements of source texts, and outlines of files.
 
-The grammar is asked of a process that may die of it. `Sources` is where the texts come from.
+Parsing runs in a worker process, because a grammar may crash. `Sources` provides the texts.
 """
 
 import json
@@ -33,50 +33,52 @@ MOST_FILES = 200
 
 
 class Sources(Protocol):
-    """Without what is kept from the agent, or holds credentials."""
+    """The files of the workspace, without those the agent may not read or that hold credentials."""
 
     def list(self, most: int, largest: int) -> SourceListing:
-        """At most so many files, none of them larger than that in bytes."""
+        """List at most `most` files of at most `largest` bytes each."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder, whatever is indexed of it."""
+        """Whether the file or folder exists, indexed or not."""
         ...
 
     def in_folder(self, folder: str) -> Sequence[str] | None:
-        """The files in a folder, but not in folders in it; None if it is no folder."""
+        """The files directly in a folder; None if it is not a folder."""
         ...
 
     def read(self, path: str, largest: int) -> Source | None:
-        """None if there is no such file any more, or none that can be read."""
+        """Read a file; None if it is missing or cannot be read."""
         ...
 
 
 class Embedder(Protocol):
-    """Makes vectors of texts. Vectors of different names cannot be compared."""
+    """Computes vectors of texts. Vectors of embedders with different names cannot be compared."""
 
     name: str
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each, all of the same length. Raises `ProviderError`."""
+        """Return one vector per text, all of the same length. Raises `ProviderError`."""
         ...
 
 
-class _Died(Exception):
-    """The process ended, or is as good as dead."""
+class _WorkerDied(Exception):
+    """The worker exited or stopped answering."""
 
 
 class Syntax(Struct, frozen=True, kw_only=True):
-    """What a text defines, and the lines at which the parts of large definitions begin."""
+    """Definitions of a text, and the lines at which the parts of large definitions begin."""
 
     definitions: tuple[Definition, ...] = ()
     statements: tuple[int, ...] = ()
 
 
 class SyntaxReader:
-    """Reads texts, one at a time, from any thread. A text that is too large, of no known
-    language, or the death of its parser simply has no syntax. The process is started by the
-    first text that needs it, and ended by `close`, after which another text starts another.
+    """Parses texts one at a time, from any thread.
+
+    The result is empty for a text that is too large, in an unknown language, or that crashes its
+    parser. The worker starts with the first text that needs it; `close` ends it, and the next text
+    starts another.
     """
 
     def __init__(self, bounds: Mapping[str, Any] = _BOUNDS) -> None:
@@ -93,7 +95,7 @@ class SyntaxReader:
         language = language_of(path)
         if not language or len(text) > LARGEST:
             return Syntax()
-        # the rows of a grammar end with a line feed only
+        # grammars know only line feeds as line ends
         joined = text if "\n" in text else "\n".join(rows)
         return _syntax(self._ask(language, joined.encode("utf-8", "replace")), rows)
 
@@ -112,7 +114,7 @@ class SyntaxReader:
                 if language in self._worker.languages:
                     return self._worker.ask(language, data)
                 self._missing.add(language)
-            except (_Died, OSError):
+            except (_WorkerDied, OSError):
                 self.crashes += 1
                 if self._worker is not None:
                     self._worker.kill()
@@ -126,10 +128,10 @@ class _Worker:
         self._process = Popen(
             command, bufsize=0, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, cwd="/", env={}
         )
-        self._heard = b""
+        self._buffer = b""
         try:
-            self.languages = frozenset(self._answer()["languages"])
-        except _Died:
+            self.languages = frozenset(self._read_answer()["languages"])
+        except _WorkerDied:
             self.kill()
             raise
 
@@ -139,23 +141,23 @@ class _Worker:
         left = memoryview(header + data)
         while left:
             left = left[os.write(self._process.stdin.fileno(), left) :]
-        return self._answer()
+        return self._read_answer()
 
-    def _answer(self) -> dict[str, Any]:
-        """The next line. A worker that works too long ends itself; waiting has an end anyway."""
+    def _read_answer(self) -> dict[str, Any]:
+        """Read the next line. A worker also limits its own time, so this timeout is a safeguard."""
         assert self._process.stdout is not None
         out, deadline = self._process.stdout.fileno(), monotonic() + _PATIENCE
         with selectors.DefaultSelector() as selector:
             selector.register(out, selectors.EVENT_READ)
-            pieces = [self._heard]
+            pieces = [self._buffer]
             while b"\n" not in pieces[-1]:
                 if not selector.select(max(0.0, deadline - monotonic())):
-                    raise _Died
+                    raise _WorkerDied
                 piece = os.read(out, _CHUNK)
                 if not piece:
-                    raise _Died
+                    raise _WorkerDied
                 pieces.append(piece)
-        line, _, self._heard = b"".join(pieces).partition(b"\n")
+        line, _, self._buffer = b"".join(pieces).partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -171,7 +173,7 @@ class Outliner:
         self._syntax = syntax
 
     async def outline(self, path: str, text: str) -> Sequence[Definition]:
-        """In the order of the file; nothing if its language is not known here."""
+        """Definitions in file order; empty if the language is not supported."""
         syntax = await anyio.to_thread.run_sync(
             self._syntax.read, path, text, abandon_on_cancel=True
         )
@@ -180,7 +182,7 @@ class Outliner:
     async def outlines_in(
         self, folder: str, permit: Permit, may_show: Callable[[str], bool]
     ) -> Sequence[Outline] | None:
-        """Of the files in a folder, but not in folders in it; None if it is no folder."""
+        """Outlines of the files directly in a folder; None if it is not a folder."""
         if folder not in permit.reads:
             raise Denied(f"Reading {folder} was not permitted.")
         return await anyio.to_thread.run_sync(
@@ -218,6 +220,6 @@ def _syntax(answer: Mapping[str, Any], rows: list[str]) -> Syntax:
 
 
 def _first_line(rows: list[str], start: int, end: int, name: str) -> str:
-    """The line that says the name, which decorators may stand above; else the first."""
+    """The line with the name, which can be below decorators; otherwise the first line."""
     near = rows[start - 1 : min(end, start + 9)]
     return next((row for row in near if name and name in row), near[0]).strip()

@@ -1,7 +1,7 @@
-"""Bringing the index up to date: nothing is read again that has not changed.
+"""Updates the index, reading only files that have changed.
 
-Files made by programs or made to hold secrets are left out. A search for exact text may look into
-the latter; an index would keep their words, and vectors of them may be made elsewhere.
+Generated files and files likely to hold secrets are left out: the index would store their words,
+and an embedding provider could receive them. A search for exact text may still read the latter.
 """
 
 import re
@@ -23,21 +23,20 @@ from rookery.core.text.characters import is_utf8
 
 LARGEST = MIB
 MOST_FILES = 50_000
-TOGETHER = 60
-"""Texts that are made vectors of in one request."""
-_FORGOTTEN_AT_ONCE = 200
+EMBEDDING_BATCH = 60
+"""Texts per embedding request."""
+_DELETE_BATCH = 200
 _SECONDS_AT_ONCE = 0.5
 _UNSETTLED = 2_000_000_000
-"""A file may be changed again within the same tick of its clock; after so many nanoseconds a
-change is seen by its time."""
+"""Nanoseconds after which a file's time stamp is trusted: a second change within the same clock
+tick would not alter it."""
 _NO_MARK: Mark = (-1, 0, 0, 0)
 _NOISE = "*.lock *-lock.json *-lock.yaml *.sum *.map *.min.js *.min.css *.svg"
-_UNFIT = re.compile("|".join(map(translate, _NOISE.split())))
+_EXCLUDED = re.compile("|".join(map(translate, _NOISE.split())))
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far an update has come: whether it is known which files there are, how many of them
-    are still to be read, and what is to be said about them."""
+    """Progress of an update: whether the files are listed, how many are left to read, and notes."""
 
     listed: bool = False
     waiting: int = 0
@@ -45,7 +44,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class IndexUpdate:
-    """One pass over all files. `stopped` tells when to give up, `report` hears how it goes."""
+    """One pass over all files, until `stopped` returns true. Calls `report` with its progress."""
 
     def __init__(
         self,
@@ -63,28 +62,27 @@ class IndexUpdate:
         self._now = now
 
     def words(self, store: Store) -> None:
-        """The full text of all files."""
+        """Update the full-text index of all files."""
         listing = self._sources.list(MOST_FILES, LARGEST)
         named = [found for found in listing.files if is_utf8(found.path)]
         if nameless := len(listing.files) - len(named):
             left_out = f"(Left out, because their names are not UTF-8: {nameless} files.)"
             listing = replace(listing, notes=(*listing.notes, left_out))
-        files = [found for found in named if not is_unfit(found.path)]
+        files = [found for found in named if not is_excluded(found.path)]
         known = store.files()
         if listing.complete:
             self._forget(store, known.keys() - {found.path for found in files})
         changed = [found for found in files if not _is_known(found, known)]
-        changed.sort(key=lambda found: -found.mark[1])  # what was worked on last is wanted first
+        changed.sort(key=lambda found: -found.mark[1])  # newest first
         self._read(store, changed, known, listing)
 
     def vectors(
-        self, store: Store, embedder: Embedder, give_way: Callable[[], bool] = lambda: False
+        self, store: Store, embedder: Embedder, should_yield: Callable[[], bool] = lambda: False
     ) -> None:
-        """The vectors of all chunks that have none of this model, until somebody wants the words
-        of what has changed since. Raises `ProviderError`."""
+        """Compute missing vectors until `should_yield` returns true. Raises `ProviderError`."""
         missing = [path for path, file in store.files().items() if file.model != embedder.name]
         for path in missing:
-            if self._stopped() or give_way():
+            if self._stopped() or should_yield():
                 return
             source = self._sources.read(path, LARGEST)
             spots = store.spots_of(path)
@@ -115,7 +113,7 @@ class IndexUpdate:
     def _next_changes(
         self, waiting: deque[Found], known: dict[str, IndexedFile]
     ) -> list[Callable[[Store], None]]:
-        """What to write of the next files, as many as can be read in a short time."""
+        """Read the next files for `_SECONDS_AT_ONCE` and return their database changes."""
         until = time.monotonic() + _SECONDS_AT_ONCE
         changes: list[Callable[[Store], None]] = []
         while waiting and not self._stopped():
@@ -132,7 +130,7 @@ class IndexUpdate:
         mark = self._settled(source.mark)
         if known is not None and known.digest == source.digest:
             return lambda store: store.touch(path, mark)
-        pieces = self._pieces(path, source.text)
+        pieces = self._new_chunks(path, source.text)
         words = searchable(path)
         entry = IndexedFile(mark=mark, digest=source.digest, model="")
         return lambda store: store.put(path, entry, pieces, words)
@@ -140,7 +138,7 @@ class IndexUpdate:
     def _settled(self, mark: Mark) -> Mark:
         return mark if self._now() - max(mark[1], mark[2]) > _UNSETTLED else _NO_MARK
 
-    def _pieces(self, path: str, text: str) -> list[NewChunk]:
+    def _new_chunks(self, path: str, text: str) -> list[NewChunk]:
         syntax = self._syntax.read(path, text)
         found = chunks(text, syntax.definitions, syntax.statements)
         names = names_of(found, syntax.definitions)
@@ -148,20 +146,20 @@ class IndexUpdate:
         for chunk, own in zip(found, names, strict=True):
             words = text[chunk.begin : chunk.finish]
             if any(map(str.isalnum, words)):
-                said = searchable(" ".join(dict.fromkeys(own)))
-                pieces.append(NewChunk(chunk=chunk, names=said, words=searchable(words)))
+                name_words = searchable(" ".join(dict.fromkeys(own)))
+                pieces.append(NewChunk(chunk=chunk, names=name_words, words=searchable(words)))
         return pieces
 
     def _forget(self, store: Store, paths: Iterable[str]) -> None:
         gone = list(paths)
-        for at in range(0, len(gone), _FORGOTTEN_AT_ONCE):
+        for at in range(0, len(gone), _DELETE_BATCH):
             with store.writing():
-                for path in gone[at : at + _FORGOTTEN_AT_ONCE]:
+                for path in gone[at : at + _DELETE_BATCH]:
                     store.forget(path)
 
 
-def is_unfit(path: str) -> bool:
-    return holds_secrets(path) or _UNFIT.match(path.rpartition("/")[2].lower()) is not None
+def is_excluded(path: str) -> bool:
+    return holds_secrets(path) or _EXCLUDED.match(path.rpartition("/")[2].lower()) is not None
 
 
 def _is_known(found: Found, known: dict[str, IndexedFile]) -> bool:
@@ -170,9 +168,9 @@ def _is_known(found: Found, known: dict[str, IndexedFile]) -> bool:
 
 
 def _texts(spots: Sequence[IndexedChunk], source: Source) -> Iterable[list[str]]:
-    """What is made vectors of, a request's worth at a time."""
-    for at in range(0, len(spots), TOGETHER):
+    """Texts to embed, one list per request."""
+    for at in range(0, len(spots), EMBEDDING_BATCH):
         yield [
             f"{spot.path}\n{source.text[spot.chunk.begin : spot.chunk.finish]}"
-            for spot in spots[at : at + TOGETHER]
+            for spot in spots[at : at + EMBEDDING_BATCH]
         ]

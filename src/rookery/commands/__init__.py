@@ -1,6 +1,6 @@
-"""What a shell command would do, found out before it runs.
+"""Static analysis of shell commands before they run.
 
-`read` in `grammar.py` is the one reader of shell text, `tables/*.toml` hold what is known of
-programs. `CommandJudge` puts both together in a `Judgement`; `CommandRules` applies the user's
-lists. The package reads the disk but runs nothing, and says "unknown" where it is not sure.
+`read` in `grammar.py` is the only parser of shell text; `tables/*.toml` describe known programs.
+`CommandJudge` combines both into a `Judgement`, and `CommandRules` applies the user's allow and
+deny lists. The package reads the disk but runs nothing, and reports a doubt where it is not sure.
 """

@@ -1,7 +1,7 @@
-"""What known programs change: which of their words are written to, and which are removed.
+"""Files that known programs write or delete.
 
-Not every option is known here, and none needs to be: a command that changes things is asked
-about anyway. This says what the question must show, and what is dangerous.
+The option lists are incomplete on purpose: commands that change files need approval anyway. The
+result is what the approval question shows, and which operands are dangerous.
 """
 
 import re
@@ -12,7 +12,7 @@ from rookery.commands.program_tables import effects, network_programs
 from rookery.commands.programs import CommandEffect, Operand
 from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
-from rookery.core.command_lines import Deed, program_name
+from rookery.engine.ports.actions import Deed, program_name
 
 _HERE = Word(".")
 _RECURSIVE = {"-r", "-R"}
@@ -31,53 +31,53 @@ def _names(sources: Sequence[Word]) -> tuple[str, ...]:
     return tuple(word.text.rstrip("/").rpartition("/")[2] for word in sources)
 
 
-def _is_deep(said: Split) -> bool:
-    return bool(said.flags & _RECURSIVE) or said.has("--recursive")
+def _is_deep(args: Split) -> bool:
+    return bool(args.flags & _RECURSIVE) or args.has("--recursive")
 
 
 def _rm(words: Sequence[Word]) -> CommandEffect:
-    said = split(words)
-    return CommandEffect(operands=_operands(Deed.DELETE, said.operands, deep=_is_deep(said)))
+    args = split(words)
+    return CommandEffect(operands=_operands(Deed.DELETE, args.operands, deep=_is_deep(args)))
 
 
-def _deleting(words: Sequence[Word]) -> CommandEffect:
+def _delete(words: Sequence[Word]) -> CommandEffect:
     return CommandEffect(operands=_operands(Deed.DELETE, split(words, "-n -s --size").operands))
 
 
 def _shred(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-n -s --iterations --size --random-source")
+    args = split(words, "-n -s --iterations --size --random-source")
     return CommandEffect(
-        operands=_operands(Deed.DELETE, said.operands),
+        operands=_operands(Deed.DELETE, args.operands),
         dangers=("shred overwrites files so that they cannot be restored",),
     )
 
 
-def _writing(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-t -d -r -s -m -o -g --date --reference --size --mode --suffix --owner")
-    return CommandEffect(operands=_operands(Deed.WRITE, said.operands))
+def _write(words: Sequence[Word]) -> CommandEffect:
+    args = split(words, "-t -d -r -s -m -o -g --date --reference --size --mode --suffix --owner")
+    return CommandEffect(operands=_operands(Deed.WRITE, args.operands))
 
 
 def _mode(words: Sequence[Word]) -> CommandEffect:
-    """chmod, chown, chgrp: the first operand is no path, unless a reference is given."""
-    said = split(words, "--reference --from")
-    paths = said.operands if "--reference" in said.values else said.operands[1:]
-    if words and not said.operands[:1]:
+    """chmod, chown, chgrp: the first operand is not a path unless --reference is given."""
+    args = split(words, "--reference --from")
+    paths = args.operands if "--reference" in args.values else args.operands[1:]
+    if words and not args.operands[:1]:
         paths = ()
-    deep = _is_deep(said)
-    rights = deep or not re.match(r"[ugoa]*\+", said.operands[0].text if said.operands else "")
+    deep = _is_deep(args)
+    rights = deep or not re.match(r"[ugoa]*\+", args.operands[0].text if args.operands else "")
     return CommandEffect(
         operands=tuple(Operand(Deed.WRITE, one, deep=deep, rights=rights) for one in paths)
     )
 
 
-def _copying(source: Deed) -> Callable[[Sequence[Word]], CommandEffect]:
+def _copier(source: Deed) -> Callable[[Sequence[Word]], CommandEffect]:
     def copy(words: Sequence[Word]) -> CommandEffect:
-        said = split(words, "-t -S -m -o -g --target-directory --suffix --mode --owner --group")
-        sources, to = list(said.operands), said.value("-t", "--target-directory")
+        args = split(words, "-t -S -m -o -g --target-directory --suffix --mode --owner --group")
+        sources, to = list(args.operands), args.value("-t", "--target-directory")
         if to is None and len(sources) > 1:
             to = sources.pop()
-        copies_all = "-a" in said.flags or said.has("--archive")
-        deep = _is_deep(said) or copies_all or source is Deed.DELETE
+        copies_all = "-a" in args.flags or args.has("--archive")
+        deep = _is_deep(args) or copies_all or source is Deed.DELETE
         written = [Operand(Deed.WRITE, to, names=_names(sources))] if to else []
         return CommandEffect(operands=(*_operands(source, sources, deep=deep), *written))
 
@@ -85,23 +85,23 @@ def _copying(source: Deed) -> Callable[[Sequence[Word]], CommandEffect]:
 
 
 def _ln(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-t -S --target-directory --suffix")
-    to = said.value("-t", "--target-directory")
+    args = split(words, "-t -S --target-directory --suffix")
+    to = args.value("-t", "--target-directory")
     if to is None:
-        to = said.operands[-1] if len(said.operands) > 1 else _HERE
-    return CommandEffect(operands=(Operand(Deed.WRITE, to, names=_names(said.operands[:1])),))
+        to = args.operands[-1] if len(args.operands) > 1 else _HERE
+    return CommandEffect(operands=(Operand(Deed.WRITE, to, names=_names(args.operands[:1])),))
 
 
 def _rsync(words: Sequence[Word]) -> CommandEffect:
-    said = split(
+    args = split(
         words, "-e -f --rsh --exclude --include --filter --files-from --rsync-path --bwlimit"
     )
-    *sources, to = said.operands or (_HERE,)
-    remote = any(re.match(r"[^/]*:", word.text) for word in said.operands)
+    *sources, to = args.operands or (_HERE,)
+    remote = any(re.match(r"[^/]*:", word.text) for word in args.operands)
     local = [word for word in sources if not re.match(r"[^/]*:", word.text)]
-    deletes = said.has("--delete") or any(flag.startswith("--del") for flag in said.flags)
-    moves = any(flag.startswith("--remove") for flag in said.flags)
-    moves = moves or said.has("--remove-source-files")
+    deletes = args.has("--delete") or any(flag.startswith("--del") for flag in args.flags)
+    moves = any(flag.startswith("--remove") for flag in args.flags)
+    moves = moves or args.has("--remove-source-files")
     written = (
         ()
         if re.match(r"[^/]*:", to.text)
@@ -125,9 +125,9 @@ def _dd(words: Sequence[Word]) -> CommandEffect:
 
 
 def _sed(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-e -f -l --expression --file --line-length")
-    edits = said.letter("i") or any(flag.startswith("--in-place") for flag in said.flags)
-    paths = said.operands if {"-e", "-f", "--expression"} & set(said.values) else said.operands[1:]
+    args = split(words, "-e -f -l --expression --file --line-length")
+    edits = args.letter("i") or any(flag.startswith("--in-place") for flag in args.flags)
+    paths = args.operands if {"-e", "-f", "--expression"} & set(args.values) else args.operands[1:]
     scripts = "what the sed script does is not known"
     return CommandEffect(
         operands=_operands(Deed.WRITE if edits else Deed.READ, paths), why_not=scripts
@@ -135,86 +135,86 @@ def _sed(words: Sequence[Word]) -> CommandEffect:
 
 
 def _perl(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-e -E -M -I")
-    edits = said.letter("i") and said.letter("e")
+    args = split(words, "-e -E -M -I")
+    edits = args.letter("i") and args.letter("e")
     why_not = "perl runs code that cannot be checked"
     return CommandEffect(
-        operands=_operands(Deed.WRITE, said.operands if edits else ()), why_not=why_not
+        operands=_operands(Deed.WRITE, args.operands if edits else ()), why_not=why_not
     )
 
 
 def _tar(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-f -C --file --directory -T -X --exclude --files-from")
-    mode = said.operands[0].text if said.operands and "-f" not in said.values else ""
-    letters = "".join(flag[1:] for flag in said.flags if not flag.startswith("--")) + mode
-    folder = said.value("-C", "--directory") or _HERE
-    archive = said.value("-f", "--file")
-    if archive is None and len(said.operands) > 1:
-        archive = said.operands[1]
+    args = split(words, "-f -C --file --directory -T -X --exclude --files-from")
+    mode = args.operands[0].text if args.operands and "-f" not in args.values else ""
+    letters = "".join(flag[1:] for flag in args.flags if not flag.startswith("--")) + mode
+    folder = args.value("-C", "--directory") or _HERE
+    archive = args.value("-f", "--file")
+    if archive is None and len(args.operands) > 1:
+        archive = args.operands[1]
     operands: list[Operand] = []
-    if "x" in letters or said.has("--extract", "--get"):
+    if "x" in letters or args.has("--extract", "--get"):
         operands += _operands(Deed.WRITE, [folder], deep=True)
         operands += _operands(Deed.READ, [archive] if archive else [])
     elif "t" not in letters:
         operands += _operands(Deed.WRITE, [archive] if archive else [])
-        packed = said.operands[2:] if mode else said.operands
+        packed = args.operands[2:] if mode else args.operands
         operands += _operands(Deed.READ, packed, deep=True)
-    if said.has("--remove-files"):
-        operands += _operands(Deed.DELETE, said.operands, deep=True)
+    if args.has("--remove-files"):
+        operands += _operands(Deed.DELETE, args.operands, deep=True)
     return CommandEffect(
         operands=tuple(operands), why_not="the content of the archive is not known"
     )
 
 
 def _zip(words: Sequence[Word]) -> CommandEffect:
-    """The first operand is the archive. With -m, what is packed is removed."""
-    said = split(words, "-b -n -x -i -t -tt -P --exclude --include --temp-path --password")
-    moves = said.letter("m") or said.has("--move")
-    packed = _operands(Deed.DELETE if moves else Deed.READ, said.operands[1:], deep=_is_deep(said))
+    """The first operand is the archive. With -m, the packed files are deleted."""
+    args = split(words, "-b -n -x -i -t -tt -P --exclude --include --temp-path --password")
+    moves = args.letter("m") or args.has("--move")
+    packed = _operands(Deed.DELETE if moves else Deed.READ, args.operands[1:], deep=_is_deep(args))
     return CommandEffect(
-        operands=(*_operands(Deed.WRITE, said.operands[:1]), *packed),
+        operands=(*_operands(Deed.WRITE, args.operands[:1]), *packed),
         why_not="zip has unknown options",
     )
 
 
 def _compress(words: Sequence[Word]) -> CommandEffect:
-    """gzip and its kin put another file in the place of each that they are given."""
-    said = split(words, "-S -T -D --suffix --threads --output-dir")
-    deep = said.letter("r") or said.has("--recursive")
+    """gzip and similar: each file is replaced by its (un)compressed version."""
+    args = split(words, "-S -T -D --suffix --threads --output-dir")
+    deep = args.letter("r") or args.has("--recursive")
     return CommandEffect(
-        operands=_operands(Deed.DELETE if deep else Deed.WRITE, said.operands, deep=deep),
+        operands=_operands(Deed.DELETE if deep else Deed.WRITE, args.operands, deep=deep),
         why_not="it has unknown options",
     )
 
 
 def _unzip(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-d -x")
-    folder = said.value("-d") or _HERE
-    lists = {"-l", "-t", "-p", "-v"} & said.flags
+    args = split(words, "-d -x")
+    folder = args.value("-d") or _HERE
+    lists = {"-l", "-t", "-p", "-v"} & args.flags
     written = () if lists else _operands(Deed.WRITE, [folder], deep=True)
     return CommandEffect(
-        operands=(*_operands(Deed.READ, said.operands[:1]), *written),
+        operands=(*_operands(Deed.READ, args.operands[:1]), *written),
         why_not="the content of the archive is not known",
     )
 
 
 def _curl(words: Sequence[Word]) -> CommandEffect:
-    said = split(
+    args = split(
         words,
         "-o --output -H --header -d --data --data-binary --data-raw -X --request -u --user -A -e -b"
         " -c --cookie-jar -F --form -T --upload-file -x -m --max-time -D --dump-header -K --config"
         " --output-dir --retry -w --write-out -C --cacert --cert --key",
     )
-    files = [said.value("-o", "--output"), said.value("-D", "--dump-header")]
-    files += [said.value("-c", "--cookie-jar")]
-    if {"-O", "--remote-name"} & said.flags:
-        files.append(said.value("--output-dir") or _HERE)
+    files = [args.value("-o", "--output"), args.value("-D", "--dump-header")]
+    files += [args.value("-c", "--cookie-jar")]
+    if {"-O", "--remote-name"} & args.flags:
+        files.append(args.value("--output-dir") or _HERE)
     sent = [
         Word(word.text.rpartition("@")[2], known=word.known)
         for flag in ("-d", "--data", "--data-binary", "-F", "--form")
-        if (word := said.value(flag)) and "@" in word.text
+        if (word := args.value(flag)) and "@" in word.text
     ]
-    sent += [word for word in [said.value("-T", "--upload-file")] if word]
+    sent += [word for word in [args.value("-T", "--upload-file")] if word]
     return CommandEffect(
         operands=(
             *_operands(Deed.WRITE, [file for file in files if file]),
@@ -225,16 +225,16 @@ def _curl(words: Sequence[Word]) -> CommandEffect:
 
 
 def _wget(words: Sequence[Word]) -> CommandEffect:
-    said = split(
+    args = split(
         words, "-O -P -o -U -t -T --output-document --directory-prefix --header --post-data"
     )
-    to = said.value("-O", "--output-document") or said.value("-P", "--directory-prefix") or _HERE
+    to = args.value("-O", "--output-document") or args.value("-P", "--directory-prefix") or _HERE
     written = () if to.text == "-" else _operands(Deed.WRITE, [to])
     return CommandEffect(operands=written, network=True)
 
 
 def _find(words: Sequence[Word]) -> CommandEffect:
-    """Starting points, tests, actions. Without a test everything below is meant."""
+    """Starting points, tests, actions. Without a test, everything below the start is affected."""
     starts: list[Word] = []
     rest = list(words)
     while rest and rest[0].text in {"-L", "-H", "-P"}:
@@ -257,11 +257,11 @@ def _find(words: Sequence[Word]) -> CommandEffect:
     return CommandEffect(operands=operands, why_not="find has unknown options")
 
 
-def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], CommandEffect]:
+def _reader_of_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], CommandEffect]:
     def read(words: Sequence[Word]) -> CommandEffect:
-        said: Split = split(words, valued)
+        args: Split = split(words, valued)
         return CommandEffect(
-            operands=_operands(Deed.READ, said.operands[skip:]),
+            operands=_operands(Deed.READ, args.operands[skip:]),
             why_not="it has unknown options",
         )
 
@@ -270,22 +270,22 @@ def _reading_files(valued: str, skip: int = 0) -> Callable[[Sequence[Word]], Com
 
 FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
     "rm": _rm,
-    "rmdir": _deleting,
-    "unlink": _deleting,
+    "rmdir": _delete,
+    "unlink": _delete,
     "shred": _shred,
     "srm": _rm,
     "trash": _rm,
-    "mv": _copying(Deed.DELETE),
-    "cp": _copying(Deed.READ),
-    "install": _copying(Deed.READ),
+    "mv": _copier(Deed.DELETE),
+    "cp": _copier(Deed.READ),
+    "install": _copier(Deed.READ),
     "scp": _rsync,
     "ln": _ln,
-    "mkdir": _writing,
-    "touch": _writing,
-    "truncate": _writing,
-    "tee": _writing,
-    "mknod": _writing,
-    "mkfifo": _writing,
+    "mkdir": _write,
+    "touch": _write,
+    "truncate": _write,
+    "tee": _write,
+    "mknod": _write,
+    "mkfifo": _write,
     "chmod": _mode,
     "chown": _mode,
     "chgrp": _mode,
@@ -302,27 +302,27 @@ FILE_CHANGERS: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
     "wget": _wget,
     "find": _find,
     "gfind": _find,
-    "awk": _reading_files("-F -v -f", 1),
-    "gawk": _reading_files("-F -v -f", 1),
-    "less": _reading_files(""),
-    "more": _reading_files(""),
-    "bat": _reading_files("-l -r"),
-    "base64": _reading_files("-w"),
-    "xxd": _reading_files("-l -s -c"),
+    "awk": _reader_of_files("-F -v -f", 1),
+    "gawk": _reader_of_files("-F -v -f", 1),
+    "less": _reader_of_files(""),
+    "more": _reader_of_files(""),
+    "bat": _reader_of_files("-l -r"),
+    "base64": _reader_of_files("-w"),
+    "xxd": _reader_of_files("-l -s -c"),
     "zip": _zip,
     **dict.fromkeys(_COMPRESSORS.split(), _compress),
-    "nano": _writing,
-    "vim": _writing,
-    "vi": _writing,
-    "ed": _writing,
-    "ex": _writing,
-    "source": _reading_files(""),
-    ".": _reading_files(""),
+    "nano": _write,
+    "vim": _write,
+    "vi": _write,
+    "ed": _write,
+    "ex": _write,
+    "source": _reader_of_files(""),
+    ".": _reader_of_files(""),
 }
 
 
 def changing(words: Sequence[Word]) -> CommandEffect | None:
-    """What a command changes, if its program is known for changing things."""
+    """Return what a command changes; None if its program is not known to change anything."""
     texts = [word.text for word in words]
     name = program_name(texts[0])
     dangers = tuple(_dangers(name, texts))
@@ -334,7 +334,7 @@ def changing(words: Sequence[Word]) -> CommandEffect | None:
         return CommandEffect(
             operands=done.operands,
             network=network or done.network,
-            why_not=done.why_not or _unlisted(name, words),
+            why_not=done.why_not or _unknown_option(name, words),
             dangers=(*dangers, *done.dangers),
         )
     if dangers or network:
@@ -344,8 +344,8 @@ def changing(words: Sequence[Word]) -> CommandEffect | None:
     return None
 
 
-def _unlisted(name: str, words: Sequence[Word]) -> str:
-    """Why a program's options are not all understood; empty if they are."""
+def _unknown_option(name: str, words: Sequence[Word]) -> str:
+    """Why an option is not understood; empty if all are."""
     listed = effects().options.get(name, "").split()
     for word in words[1:]:
         if word.text == "--":
@@ -362,11 +362,11 @@ def _dangers(name: str, texts: Sequence[str]) -> Iterator[str]:
     dangerous = effects().dangerous
     if reason := dangerous.get(name.partition(".")[0]):
         yield f"{name} {reason}"
-    said = tuple(text for text in (name, *texts[1:]) if not text.startswith("-"))
-    for prefix in (" ".join(said[:2]), " ".join(said[:3])):
+    args = tuple(text for text in (name, *texts[1:]) if not text.startswith("-"))
+    for prefix in (" ".join(args[:2]), " ".join(args[:3])):
         if " " in prefix and prefix in dangerous:
             yield f"{prefix} {dangerous[prefix]}"
-    if said[:3] == ("aws", "s3", "rm") and "--recursive" in texts:
+    if args[:3] == ("aws", "s3", "rm") and "--recursive" in texts:
         yield "aws s3 rm --recursive deletes everything below a key"
     if name == "crontab" and "-r" in texts:
         yield "crontab -r removes every scheduled job"

@@ -1,7 +1,7 @@
-"""What git would change, which of it cannot be undone, where it writes and what it runs besides.
+"""What git commands change, what cannot be undone, where they write and what else they run.
 
-`git_changes` is about a command's usual work, `git_outputs` about files that options name,
-`git_commands` and `git_scripts` about what runs beside git itself.
+`git_changes` covers the usual work of a command, `git_outputs` the files that options name, and
+`git_commands` and `git_scripts` the other programs that git runs.
 """
 
 import re
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rookery.commands.program_tables import git_table
 from rookery.commands.programs import CommandEffect, Operand, reading
 from rookery.commands.words import Script, Split, Word, abbreviates, split
-from rookery.core.command_lines import Deed
+from rookery.engine.ports.actions import Deed
 
 _RUNS = ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager")
 _TAKE_A_VALUE = {
@@ -46,16 +46,16 @@ _CONFIG_LOOKS = {
 def git_changes(words: Sequence[Word]) -> CommandEffect:
     texts = [word.text for word in words]
     if any(text.startswith("-") for text in texts[1:2]):
-        # the same command without these options is judged by itself
+        # `git_commands` yields the command without these options, which is judged too
         why_not = f"git has {texts[1]} before its command"
         return CommandEffect(why_not=why_not, dangers=tuple(_dangers_of_settings(texts)))
     command = texts[1] if len(texts) > 1 else ""
-    said = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
+    args = split(words[2:], "-m -F -b -B -C -c -s -S --message --source --exec -x -o --onto")
     runs = "git runs hooks and filters that are not known"
     return CommandEffect(
-        operands=tuple(_operands(command, said)),
+        operands=tuple(_operands(command, args)),
         network=command in git_table().network.split(),
-        dangers=tuple(_dangers(command, said, texts[2:])),
+        dangers=tuple(_dangers(command, args, texts[2:])),
         why_not=runs if is_known(command) else f"git {command} is not a known command",
     )
 
@@ -64,54 +64,54 @@ def is_known(command: str) -> bool:
     return command in f"{git_table().local} {git_table().network}".split()
 
 
-def _operands(command: str, said: Split) -> Iterator[Operand]:
+def _operands(command: str, args: Split) -> Iterator[Operand]:
     match command:
-        case "rm" if "--cached" not in said.flags:
-            for word in said.operands:
-                yield Operand(Deed.DELETE, word, deep="-r" in said.flags)
+        case "rm" if "--cached" not in args.flags:
+            for word in args.operands:
+                yield Operand(Deed.DELETE, word, deep="-r" in args.flags)
         case "mv":
-            for word in said.operands[:-1]:
+            for word in args.operands[:-1]:
                 yield Operand(Deed.DELETE, word, deep=True)
-            for word in said.operands[-1:]:
+            for word in args.operands[-1:]:
                 yield Operand(Deed.WRITE, word)
-        case "clone" if len(said.operands) > 1:
-            yield Operand(Deed.WRITE, said.operands[1])
-        case "worktree" if [word.text for word in said.operands[:1]] == ["add"]:
-            for word in said.operands[1:2]:
+        case "clone" if len(args.operands) > 1:
+            yield Operand(Deed.WRITE, args.operands[1])
+        case "worktree" if [word.text for word in args.operands[:1]] == ["add"]:
+            for word in args.operands[1:2]:
                 yield Operand(Deed.WRITE, word)
-        case "diff" if "--no-index" in said.flags:
-            for word in said.operands:
+        case "diff" if "--no-index" in args.flags:
+            for word in args.operands:
                 yield Operand(Deed.READ, word, deep=True)
-        case "checkout" | "restore" if _touches_files(command, said):
-            for word in said.operands:
+        case "checkout" | "restore" if _changes_worktree(command, args):
+            for word in args.operands:
                 yield Operand(Deed.WRITE, replace(word, below="*"), maybe=True)
 
 
-def _touches_files(command: str, said: Split) -> bool:
-    """Whether more than what is to be committed next is put back."""
-    staged = "-S" in said.flags or said.has("--staged")
-    return command != "restore" or not staged or "-W" in said.flags or said.has("--worktree")
+def _changes_worktree(command: str, args: Split) -> bool:
+    """Whether files in the worktree are restored, not only the index."""
+    staged = "-S" in args.flags or args.has("--staged")
+    return command != "restore" or not staged or "-W" in args.flags or args.has("--worktree")
 
 
 def _dangers_of_settings(texts: Sequence[str]) -> Iterator[str]:
-    """What settings that are given with the command make of it."""
+    """Dangers of settings given with `-c` or `--config-env`."""
     cleaning = {"gc", "repack", "maintenance", "prune"} & set(texts)
     if cleaning and any(re.match(r"(-c|--config-env=)?gc\.", text.lower()) for text in texts):
         yield "git gc removes commits that nothing refers to"
 
 
-def _dangers(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
-    flags = said.flags
-    operands = [word.text for word in said.operands]
+def _dangers(command: str, args: Split, texts: Sequence[str]) -> Iterator[str]:
+    flags = args.flags
+    operands = [word.text for word in args.operands]
     everything = any(_EVERYTHING.fullmatch(text) for text in operands)
-    forced = "-f" in flags or said.has("--force")
+    forced = "-f" in flags or args.has("--force")
     match command:
         case "clean" if not ({"-n", "--dry-run"} & flags):
             yield "git clean deletes files that git does not know"
-        case "reset" if said.has("--hard") or said.has("--merge"):
+        case "reset" if args.has("--hard") or args.has("--merge"):
             yield "git reset --hard throws away every change that is not committed"
         case "push":
-            yield from _dangers_of_push(said, operands)
+            yield from _dangers_of_push(args, operands)
         case "fetch" | "pull" if any(_OVERWRITING.match(ref) for ref in operands[1:]) or (
             forced and any(_LOCAL_REF.match(ref) for ref in operands[1:])
         ):
@@ -120,17 +120,17 @@ def _dangers(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
             yield "git checkout -B moves a branch away from commits that may be nowhere else"
         case "checkout" if forced or everything:
             yield "git checkout throws away changes that are not committed"
-        case "switch" if "-C" in flags or said.has("--force-create"):
+        case "switch" if "-C" in flags or args.has("--force-create"):
             yield "git switch -C moves a branch away from commits that may be nowhere else"
-        case "switch" if forced or said.has("--discard-changes"):
+        case "switch" if forced or args.has("--discard-changes"):
             yield "git switch throws away changes that are not committed"
-        case "restore" if everything and _touches_files(command, said):
+        case "restore" if everything and _changes_worktree(command, args):
             yield "git restore throws away every change that is not committed"
-        case "branch" if "-D" in flags or (forced and ("-d" in flags or said.has("--delete"))):
+        case "branch" if "-D" in flags or (forced and ("-d" in flags or args.has("--delete"))):
             yield "git branch -D deletes a branch whose commits may be nowhere else"
         case "branch" if forced or {"-M", "-C"} & flags:
             yield "git branch -f, -M or -C overwrites a branch whose commits may be nowhere else"
-        case "symbolic-ref" if "-d" in flags or said.has("--delete"):
+        case "symbolic-ref" if "-d" in flags or args.has("--delete"):
             yield "git symbolic-ref -d deletes a reference"
         case "reflog" if operands[:1] in (["expire"], ["delete"]):
             yield "git reflog expire removes the last way back to lost commits"
@@ -156,13 +156,13 @@ def _dangers(command: str, said: Split, texts: Sequence[str]) -> Iterator[str]:
             yield "git rm -f deletes changes that are not committed"
         case "checkout-index" if forced:
             yield "git checkout-index -f overwrites changes that are not committed"
-        case "read-tree" if said.has("--reset"):
+        case "read-tree" if args.has("--reset"):
             yield "git read-tree --reset throws away changes that are not committed"
 
 
-def _dangers_of_push(said: Split, operands: Sequence[str]) -> Iterator[str]:
-    forcing = said.has("--force-with-lease", "--mirror", "--delete", "--prune")
-    if forcing or {"-f", "-d"} & said.flags:
+def _dangers_of_push(args: Split, operands: Sequence[str]) -> Iterator[str]:
+    forcing = args.has("--force-with-lease", "--mirror", "--delete", "--prune")
+    if forcing or {"-f", "-d"} & args.flags:
         yield "git push --force, --mirror or --delete removes what others may rely on"
     if any(ref.startswith((":", "+")) for ref in operands[1:]):
         yield "git push deletes or overwrites a reference"
@@ -173,22 +173,22 @@ def git_outputs(words: Sequence[Word]) -> CommandEffect:
     if len(rest) < 2:
         return CommandEffect()
     command = rest[1].text
-    said = split(rest[2:], _VALUED)
-    written = [*_written(command, said), *_elsewhere(words, rest)]
+    args = split(rest[2:], _VALUED)
+    written = [*_written(command, args), *_other_folders(words, rest)]
     return CommandEffect(
         operands=tuple(Operand(Deed.WRITE, word) for word in written if word.text != "-"),
-        dangers=tuple(_dangers_of_outputs(command, said)),
+        dangers=tuple(_dangers_of_outputs(command, args)),
     )
 
 
-def _written(command: str, said: Split) -> Iterator[Word]:
+def _written(command: str, args: Split) -> Iterator[Word]:
     for option in ("--output", "--output-directory", "--export-marks", "--separate-git-dir"):
-        if word := said.value(option):
+        if word := args.value(option):
             yield word
-    operands = list(said.operands)
+    operands = list(args.operands)
     first = operands[0].text if operands else ""
     match command:
-        case _ if command in _WITH_O and (word := said.value("-o")):
+        case _ if command in _WITH_O and (word := args.value("-o")):
             yield word
         case "bundle" if first == "create":
             yield from operands[1:2]
@@ -196,16 +196,16 @@ def _written(command: str, said: Split) -> Iterator[Word]:
             yield from operands[:1]
         case "submodule" if first == "add":
             yield from operands[2:3]
-        case "checkout-index" if word := said.value("--prefix"):
+        case "checkout-index" if word := args.value("--prefix"):
             yield word
-        case "config" if _changes_config(said) and (word := said.value("-f", "--file")):
+        case "config" if _changes_config(args) and (word := args.value("-f", "--file")):
             yield word
-        case "apply" if said.has("--unsafe-paths"):
+        case "apply" if args.has("--unsafe-paths"):
             yield Word("..")
 
 
-def _elsewhere(words: Sequence[Word], rest: Sequence[Word]) -> Iterator[Word]:
-    """Another folder that git is told to work in, unless it only looks there."""
+def _other_folders(words: Sequence[Word], rest: Sequence[Word]) -> Iterator[Word]:
+    """Other folders that git is told to work in, unless the command only reads."""
     if reading(rest).reads_only:
         return
     before = words[1 : len(words) - len(rest) + 1]
@@ -215,26 +215,26 @@ def _elsewhere(words: Sequence[Word], rest: Sequence[Word]) -> Iterator[Word]:
             yield from [Word(value, known=word.known)] if equals else before[place + 1 : place + 2]
 
 
-def _dangers_of_outputs(command: str, said: Split) -> Iterator[str]:
-    if command == "config" and _changes_config(said):
+def _dangers_of_outputs(command: str, args: Split) -> Iterator[str]:
+    if command == "config" and _changes_config(args):
         for option, whose in _FOR_ALL.items():
-            if said.has(option):
+            if args.has(option):
                 yield f"git config {option} changes git for {whose}"
-    if command == "grep" and ("-O" in said.flags or said.has("--open-files-in-pager")):
+    if command == "grep" and ("-O" in args.flags or args.has("--open-files-in-pager")):
         yield "git grep -O runs another program"
 
 
-def _changes_config(said: Split) -> bool:
-    texts = [word.text for word in said.operands]
-    words = {*said.flags, *texts[:1]}
+def _changes_config(args: Split) -> bool:
+    texts = [word.text for word in args.operands]
+    words = {*args.flags, *texts[:1]}
     if words & _CONFIG_CHANGES:
         return True
     return len(texts) > 1 and not words & _CONFIG_LOOKS
 
 
 def git_commands(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
-    """The same command without what stands between `git` and the sub-command, and what
-    `rebase --exec` and `bisect run` run."""
+    """The command without the options before the sub-command, and the commands that `bisect run`
+    and `submodule foreach` run."""
     rest = without_settings(words)[1:]
     found = []
     if len(rest) < len(words) - 1 and rest:
@@ -242,13 +242,13 @@ def git_commands(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
     texts = [word.text for word in rest]
     if texts[:2] == ["bisect", "run"]:
         found.append(tuple(rest[2:]))
-    if said := _in_submodules(words):
-        found.append(tuple(said))
+    if args := _foreach_command(words):
+        found.append(tuple(args))
     return tuple(found)
 
 
 def without_settings(words: Sequence[Word]) -> list[Word]:
-    """The command without the options between `git` and the sub-command."""
+    """Remove the options between `git` and the sub-command."""
     rest = list(words[1:])
     while rest and rest[0].text.startswith("-"):
         del rest[: 2 if rest[0].text in _TAKE_A_VALUE else 1]
@@ -256,39 +256,42 @@ def without_settings(words: Sequence[Word]) -> list[Word]:
 
 
 def git_folder(words: Sequence[Word]) -> Word | None:
-    """The folder that git is told to work in, if it is told once."""
+    """The folder given with `-C`, if there is exactly one."""
     before = words[1 : len(words) - len(without_settings(words)) + 1]
     folders = [word for flag, word in pairwise(before) if flag.text == "-C"]
     return folders[0] if len(folders) == 1 else None
 
 
 def git_scripts(words: Sequence[Word]) -> Iterator[Script]:
-    """Settings given with `-c` may name programs, and aliases are commands. What is to run in
-    each submodule is a text for a shell if it is one word."""
-    if said := _in_submodules(words):
-        yield said[0].script
+    """Shell texts in the command's options.
+
+    Settings given with `-c` may name programs, and aliases are commands. The command of `submodule
+    foreach` is shell text if it is a single word.
+    """
+    if args := _foreach_command(words):
+        yield args[0].script
     for flag, word in pairwise(words):
         script = word.script
         if flag.text == "-c" and (set_to := re.match("[^=]*=!?", script.text)):
-            yield script.behind(set_to.end())
+            yield script.skip(set_to.end())
         elif flag.text == "-x" or _runs_its_value(flag.text):
             yield script
     for script in (word.script for word in words[1:]):
         name, equals, _ = script.text.partition("=")
         if equals and _runs_its_value(name):
-            yield script.behind(len(name) + 1)
+            yield script.skip(len(name) + 1)
         elif script.text[:2] in {"-x", "-O", "-u"} and " " in script.text:
-            yield script.behind(2)
+            yield script.skip(2)
 
 
-def _in_submodules(words: Sequence[Word]) -> list[Word]:
+def _foreach_command(words: Sequence[Word]) -> list[Word]:
     texts = [word.text for word in words]
     if "submodule" not in texts or "foreach" not in texts:
         return []
-    said = list(words[texts.index("foreach") + 1 :])
-    while said and said[0].text.startswith("-"):
-        said.pop(0)
-    return said
+    args = list(words[texts.index("foreach") + 1 :])
+    while args and args[0].text.startswith("-"):
+        args.pop(0)
+    return args
 
 
 def _runs_its_value(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""Whether a line runs git, whether it runs anything else that changes files, and what git prints.
+"""How a command line uses git: what git changes, and which file contents it prints.
 
-A rule about reading must hold for what git shows. So a command counts as silent only if all of
-its options are known to print no contents; any other may show every file that git has.
+Read rules also apply to what git prints. A command counts as silent only if all of its options are
+known to print no contents; any other may print every file in the repository.
 """
 
 import posixpath
@@ -15,7 +15,7 @@ from rookery.commands.git_changes import is_known, without_settings
 from rookery.commands.program_tables import git_table
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import Word, words
-from rookery.core.command_lines import Deed, GitShown, GitUse, Judgement, program_name
+from rookery.engine.ports.actions import Deed, GitShown, GitUse, Judgement, program_name
 
 _PRINTING = frozenset(
     {"show", "diff", "cat-file", "diff-tree", "diff-index", "diff-files", "grep", "whatchanged"}
@@ -28,16 +28,16 @@ _SUMMARY = re.compile(
     r"-s|--(stat|shortstat|numstat|name-only|name-status|no-patch|quiet|summary|dirstat|raw)\b"
 )
 _MAGIC = re.compile(r":|.*[*?\[\\$`]", re.S)
-"""Paths by which git or the shell means others."""
+"""Paths that git or the shell expands to other paths."""
 _WIDER = frozenset({"--follow"})
-"""Options that show other files than the paths name."""
+"""Options that show more files than the given paths."""
 _FILE_OF_COMMIT = re.compile(r"[\w.@/~^-]*:[\w.][^:]*")
 _OF_OBJECTS = re.compile(r".*%\((raw|\*raw)", re.S)
 _LOCAL_SOURCE = re.compile(r"(?!(https?|ssh|git)://|[\w.-]+@[\w.-]+:)")
 _MESSAGE = re.compile(r"-[a-z]*m|--message")
 _ATTACHED = frozenset("mpXSub")
-"""Letters of options that may have a value attached."""
-_SHOWING_PARTS = {
+"""Short options that may have a value attached."""
+_PRINTING_SUBCOMMANDS = {
     ("stash", "show"),
     ("worktree", "add"),
     ("submodule", "foreach"),
@@ -46,31 +46,31 @@ _SHOWING_PARTS = {
     ("bisect", "visualize"),
     ("bisect", "view"),
 }
-"""Parts of such commands that print or copy contents all the same."""
+"""Sub-commands of silent commands that print or copy contents."""
 _SYSTEM = ("/usr/bin", "/bin", "/usr/local/bin", "/opt/homebrew/bin")
 _GIT = frozenset({"git", *(f"{folder}/git" for folder in _SYSTEM)})
 _HARMLESS = frozenset({":", "cd", "echo", "true", "false", "printf", "exit", "test", "["})
 _MOVERS = frozenset(
     {"mv", "cp", "rm", "rmdir", "mkdir", "touch", "ln", "install", "rsync", "tar", "unzip", "cpio"}
 )
-_KEEPING = frozenset({"add", "commit", "restore", "rm", "mv", "apply", "update-index"})
-"""Sub-commands that never take a reference away."""
-_LEADS_ELSEWHERE = re.compile(r"--(?:exec-path|config|config-env|template)(?:=|$)")
-"""Words by which git runs other programs than its own, or obeys other settings."""
+_KEEP_REFS = frozenset({"add", "commit", "restore", "rm", "mv", "apply", "update-index"})
+"""Sub-commands that never delete or move a reference."""
+_RUNS_OTHER_PROGRAMS = re.compile(r"--(?:exec-path|config|config-env|template)(?:=|$)")
+"""Options that make git run other programs or use other settings."""
 _Command: TypeAlias = tuple[Sequence[str], bool]
-"""Its words, and whether it only reads."""
+"""The words of a command, and whether it only reads."""
 
 
 def with_git_use(judged: Judgement) -> Judgement:
-    """The judgement, with what its commands have to do with git's own folder."""
+    """Add to the judgement how its commands use git."""
     if not judged.commands:
         return judged
-    commands = [(said, _only_reads(said)) for said in judged.commands]
+    commands = [(argv, _only_reads(argv)) for argv in judged.commands]
     return replace(
         judged,
         git=_git_use(judged, commands),
         keeps_references=all(
-            reads or _KEEPING.issuperset(said[1:2]) for said, reads in commands if _is_git(said)
+            reads or _KEEP_REFS.issuperset(argv[1:2]) for argv, reads in commands if _is_git(argv)
         ),
         only_moves_files=_only_moves_files(judged, commands),
         meant_to_read=not judged.too_deep
@@ -80,11 +80,11 @@ def with_git_use(judged: Judgement) -> Judgement:
 
 
 def _git_use(judged: Judgement, commands: Sequence[_Command]) -> GitUse:
-    if not any(_is_git(said) and not reads for said, reads in commands):
+    if not any(_is_git(argv) and not reads for argv, reads in commands):
         return GitUse.NONE
     certain = not (judged.too_deep or judged.redefines or judged.redirects)
     alone = certain and all(
-        reads or _is_git_itself(said) or _name(said) in _HARMLESS for said, reads in commands
+        reads or _is_git_itself(argv) or _program(argv) in _HARMLESS for argv, reads in commands
     )
     return GitUse.ONLY if alone else GitUse.PART
 
@@ -92,57 +92,58 @@ def _git_use(judged: Judgement, commands: Sequence[_Command]) -> GitUse:
 def _only_moves_files(judged: Judgement, commands: Sequence[_Command]) -> bool:
     return (
         not (judged.too_deep or judged.redefines)
-        and not any("--exec-path" in word for said, _ in commands for word in said)
+        and not any("--exec-path" in word for argv, _ in commands for word in argv)
         and all(
-            reads or _is_git(said) or _name(said) in _HARMLESS | _MOVERS for said, reads in commands
+            reads or _is_git(argv) or _program(argv) in _HARMLESS | _MOVERS
+            for argv, reads in commands
         )
     )
 
 
-def _is_git(said: Sequence[str]) -> bool:
-    """A program of that name in any other folder need not be git."""
-    return bool(said) and said[0] in _GIT
+def _is_git(argv: Sequence[str]) -> bool:
+    """Whether the program is git. A program called git in an unusual folder may be anything."""
+    return bool(argv) and argv[0] in _GIT
 
 
-def _is_git_itself(said: Sequence[str]) -> bool:
-    """Whether git does it alone, hooks and filters aside: an unknown sub-command may be an alias,
-    or any program of the folder."""
-    if any(map(_LEADS_ELSEWHERE.match, said)):
+def _is_git_itself(argv: Sequence[str]) -> bool:
+    """Whether git does the work without other programs, apart from hooks and filters. An unknown
+    sub-command may be an alias or any program called git-NAME."""
+    if any(map(_RUNS_OTHER_PROGRAMS.match, argv)):
         return False
-    return _is_git(said) and (said[1:2] == () or said[1].startswith("-") or is_known(said[1]))
+    return _is_git(argv) and (argv[1:2] == () or argv[1].startswith("-") or is_known(argv[1]))
 
 
-def _name(said: Sequence[str]) -> str:
-    """Empty for a program that is named by another path than the system's."""
-    folder = posixpath.dirname(said[0]) if said else ""
-    return program_name(said[0]) if said and folder in ("", *_SYSTEM) else ""
+def _program(argv: Sequence[str]) -> str:
+    """The program's name; empty if it is given by a path outside the system folders."""
+    folder = posixpath.dirname(argv[0]) if argv else ""
+    return program_name(argv[0]) if argv and folder in ("", *_SYSTEM) else ""
 
 
-def _only_reads(said: Sequence[str]) -> bool:
-    return known_reader(said) and reading(words(said)).reads_only
+def _only_reads(argv: Sequence[str]) -> bool:
+    return known_reader(argv) and reading(words(argv)).reads_only
 
 
 def shown_by_git(command: Sequence[str]) -> GitShown:
     if not command or program_name(command[0]) != "git":
         return GitShown.NOTHING
-    _, *said = (word.text for word in without_settings([Word(text) for text in command]))
-    if not said or _is_silent(said[0], said[1:]):
+    _, *argv = (word.text for word in without_settings([Word(text) for text in command]))
+    if not argv or _is_silent(argv[0], argv[1:]):
         return GitShown.NOTHING
-    if said[0] == "mv":
-        return GitShown.NAMED  # under its new name no rule would hold for the file
-    if not reading(words(["git", *said])).reads_only:
+    if argv[0] == "mv":
+        return GitShown.NAMED  # read rules do not know the new name
+    if not reading(words(["git", *argv])).reads_only:
         return GitShown.ANYTHING
-    return _shown_by_reader(said[0], said[1:])
+    return _printed_by_reader(argv[0], argv[1:])
 
 
-def _shown_by_reader(name: str, options: Sequence[str]) -> GitShown:
-    """Of a command that only reads, with options that are all known."""
+def _printed_by_reader(name: str, options: Sequence[str]) -> GitShown:
+    """What a command prints that only reads and has only known options."""
     if any(map(_OF_OBJECTS.match, options)):
         return GitShown.ANYTHING
     if name == "stash" and options[:1] == ["show"]:
         return GitShown.NOTHING if _is_summary(options) else GitShown.ANYTHING
     if name == "status":
-        return GitShown.NOTHING  # with -v it would show changes, which is not a known option
+        return GitShown.NOTHING  # -v, which shows changes, is not a known option
     patch = any(map(_PATCH.match, _before_paths(options)))
     if not patch and (name not in _PRINTING or _is_summary(options)):
         return GitShown.NOTHING
@@ -154,7 +155,7 @@ def _shown_by_reader(name: str, options: Sequence[str]) -> GitShown:
 
 
 def _is_silent(name: str, options: Sequence[str]) -> bool:
-    if name not in git_table().silent or (name, *options[:1]) in _SHOWING_PARTS:
+    if name not in git_table().silent or (name, *options[:1]) in _PRINTING_SUBCOMMANDS:
         return False
     if name == "clone" and any(map(_LOCAL_SOURCE.match, _operands(options)[:1])):
         return False
@@ -163,7 +164,7 @@ def _is_silent(name: str, options: Sequence[str]) -> bool:
     for word in _before_paths(options):
         if re.search(r"[$`]", word) and not _MESSAGE.match(before) and not _is_message(word):
             return False
-        # `-F -` reads a message from the standard input
+        # `-F -` reads a message from stdin
         stdin = word == "-" or word == "--file=-" or (word in {"-F", "--file"} and "-" in options)
         if word.startswith("-") and not stdin and not _is_known(word, known):
             return False
@@ -191,13 +192,13 @@ def _is_summary(options: Sequence[str]) -> bool:
 
 
 def _is_limited(options: Sequence[str]) -> bool:
-    """Whether only paths are shown that the words name after `--`."""
+    """Whether the output is limited to paths that are given after `--`."""
     paths = options[list(options).index("--") + 1 :] if "--" in options else ()
     return bool(paths) and not any(map(_MAGIC.match, paths)) and not _WIDER.intersection(options)
 
 
 def _names_files(options: Sequence[str]) -> bool:
-    """`git show HEAD:file`: the words name each file."""
+    """Whether every operand is of the form `COMMIT:FILE`, as in `git show HEAD:file`."""
     objects = _operands(options)
     return bool(objects) and all(map(_FILE_OF_COMMIT.fullmatch, objects))
 

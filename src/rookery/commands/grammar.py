@@ -1,8 +1,8 @@
-"""The one reader of shell text: a line as the commands in it, at any depth.
+"""The parser of shell text: finds the simple commands of a line.
 
-A plain line is read by a small grammar of our own, any other by a real grammar of bash.
-Nothing here decides anything. What the grammar does not make out is a doubt, and the text is
-then also searched crudely, so that a rule against a command still finds it.
+A plain line is parsed by `plain_line`, any other with tree-sitter's bash grammar. Nothing is
+decided here. Syntax that is not understood becomes a doubt, and the text is then also searched by
+patterns, so that a deny rule still finds the command.
 """
 
 import re
@@ -15,28 +15,28 @@ from msgspec.structs import replace
 from rookery.commands.grammar_nodes import (
     crude_commands,
     crude_redirections,
-    for_the_parser,
+    encode_for_parser,
+    expand_escapes,
     herestring,
     last_command,
-    late_words,
     redirections_of,
     text_of,
-    unread_line,
-    without_escapes,
+    unparsed_line,
+    words_after_redirect,
     words_of,
 )
 from rookery.commands.here_documents import Document, split_documents
 from rookery.commands.plain_line import plain
 from rookery.commands.resolved_line import line_of
 from rookery.commands.words import ParsedLine, Script, SimpleCommand, Word
-from rookery.core.command_lines import program_name
 from rookery.core.limits import KIB
+from rookery.engine.ports.actions import program_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST = 8 * KIB
-"""The parser takes a time that grows with the square of a hostile text's length."""
+"""The parser's run time can grow with the square of the text's length."""
 
 TOO_LONG = "it is too long"
 NOT_ALL = "it passes text to a shell that is known only when it runs"
@@ -56,7 +56,7 @@ _DOUBTFUL = {
     "arithmetic_expansion": COMPUTES,
     "subscript": COMPUTES,
 }
-"""Comments and here-documents are gone by then: where the grammar finds more, it is lost."""
+"""Comments and here-documents are removed before parsing, so finding one is a parser error."""
 _UNDERSTOOD_LISTED = """
     program list pipeline command command_name word string string_content raw_string
     ansi_c_string translated_string concatenation number redirected_statement file_redirect
@@ -69,17 +69,17 @@ _UNDERSTOOD_LISTED = """
 """
 _UNDERSTOOD = frozenset(_UNDERSTOOD_LISTED.split())
 _OWN_SHELL = {"subshell", "command_substitution", "process_substitution"}
-_LOST = {"it is not proper shell text", COMPUTES}
+_NOT_PARSED = {"it is not proper shell text", COMPUTES}
 _REWRITES = "it rewrites a variable"
-_GRAMMAR_LISTED = "if then elif else fi for while until do done case esac select function { } [[ ]]"
-_GRAMMAR_WORDS = frozenset(_GRAMMAR_LISTED.split())
-"""What the parser takes for programs where it has lost its way."""
+_KEYWORD_LIST = "if then elif else fi for while until do done case esac select function { } [[ ]]"
+_KEYWORDS = frozenset(_KEYWORD_LIST.split())
+"""Keywords; the parser reports them as programs after a syntax error."""
 _GAP = re.compile(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
 _SETTING = re.compile(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
-_NAMES_ITS_HOME = re.compile(r"(?<![$\w{])(?:HOME|PWD)\b")
-"""As something that is set, and not only looked up: then nobody knows what it is."""
-_PUT_IN = re.compile(r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|`[^`]*`", re.S)
-"""What a shell makes something else of in a document, as far as a pattern can tell."""
+_SETS_HOME = re.compile(r"(?<![$\w{])(?:HOME|PWD)\b")
+"""The text may set HOME or PWD, so their values are unknown."""
+_EXPANSION = re.compile(r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|`[^`]*`", re.S)
+"""Expansions and escapes in a here-document, as far as a pattern can find them."""
 _NUMBERED = re.compile(r"(?<![^\s;&|(])(?:[0-9]+|\{\w+\})<<<")
 _BLANK = re.compile(r"(?<!\\)\s")
 
@@ -98,84 +98,85 @@ NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 NAME_TESTS = frozenset({"-v", "-R"})
 _NUMBER = re.compile(r"""(["']?)(?:[+-]?[0-9]+|\$[?#!$]|\$\{#\w+\})\1""")
 _NAME = re.compile(r"""(["']?)\w+\1""")
-_OF_NAMES_LISTED = """
+_NAME_BUILTINS_LISTED = """
     declare typeset local export readonly unset read mapfile readarray getopts integer float
 """
-_OF_NAMES = frozenset(_OF_NAMES_LISTED.split())
+_NAME_BUILTINS = frozenset(_NAME_BUILTINS_LISTED.split())
 _INDEX = re.compile(r"\w\[[^\[\]\n]*(?:\$\(|`|[<>]\()")
 MOST_BEFORE = 8
 
 
 def read(script: Script, *, home: str) -> ParsedLine:
-    """Every simple command of the text. `home` is what `~` and `$HOME` stand for."""
+    """Parse the text into simple commands. `home` replaces `~` and `$HOME`."""
     parsed = plain(script.text)
-    return line_of(parsed) if parsed else _by_grammar(script, home)
+    return line_of(parsed) if parsed else _parse_bash(script, home)
 
 
-def _by_grammar(script: Script, home: str) -> ParsedLine:
+def _parse_bash(script: Script, home: str) -> ParsedLine:
     text = script.text
     if "\0" in text:
-        return unread_line(text, "it has NUL characters", home)
+        return unparsed_line(text, "it has NUL characters", home)
     split = split_documents(text)
     uncertain = split.doubt or ("" if script.known else NOT_ALL)
-    bodies = tuple(map(_given, split.documents))
+    bodies = tuple(map(_document_script, split.documents))
     if len(split.rest) > LONGEST:
-        unread = unread_line(split.rest if not uncertain else text, TOO_LONG, home)
+        unread = unparsed_line(split.rest if not uncertain else text, TOO_LONG, home)
         return replace(unread, runs=split.runs, documents=bodies)
-    line = _in_all_readings(split.rest, home)
+    line = _parse_variants(split.rest, home)
     commands, doubts, dangers = line.commands, list(line.doubts), line.dangers
     redefines = line.redefines or bool(uncertain)
     if uncertain:
-        other = _parsed(text, home) if len(text) <= LONGEST else unread_line(text, TOO_LONG, home)
-        crude = unread_line(text, "", home).commands
+        other = _parse(text, home) if len(text) <= LONGEST else unparsed_line(text, TOO_LONG, home)
+        crude = unparsed_line(text, "", home).commands
         commands, doubts = (*commands, *other.commands, *crude), [uncertain, *doubts]
         dangers = (*dangers, *other.dangers)
     if split.runs:
         doubts.append("it runs commands inside strings")
     if COMPUTES in doubts:
-        commands = (*commands, *_in_documents(bodies, home))
+        commands = (*commands, *_commands_in_documents(bodies, home))
     documents = (*bodies, *line.documents)
     return ParsedLine(commands, tuple(doubts), split.runs, documents, dangers, redefines)
 
 
-def _given(document: Document) -> Script:
-    """What a command gets to read; a shell puts values into a document that is not quoted."""
+def _document_script(document: Document) -> Script:
+    """The text a command receives; the shell expands an unquoted here-document."""
     if document.quoted:
         return Script(document.body)
-    without = _PUT_IN.sub(lambda found: found["escaped"] or "", document.body)
-    said = _PUT_IN.sub(lambda found: found["escaped"] or found[0].strip("\\\n"), document.body)
-    bare = _PUT_IN.sub("", document.body)
-    return Script(said, said == without and "$" not in bare and "`" not in bare, without)
+    without = _EXPANSION.sub(lambda found: found["escaped"] or "", document.body)
+    text = _EXPANSION.sub(lambda found: found["escaped"] or found[0].strip("\\\n"), document.body)
+    bare = _EXPANSION.sub("", document.body)
+    return Script(text, text == without and "$" not in bare and "`" not in bare, without)
 
 
-def _in_all_readings(text: str, home: str) -> ParsedLine:
-    """As it is written, and as it is once the shell has put in what it knows."""
-    line = _parsed(text, home)
+def _parse_variants(text: str, home: str) -> ParsedLine:
+    """Parse the text as written, and again with continued lines joined and known variables
+    expanded."""
+    line = _parse(text, home)
     doubts, other = line.doubts, text
     if "\\\n" in text:
         doubts = ("it has lines continued with a backslash", *doubts)
         other = other.replace("\\\n", "")
     if _DOUBTFUL["ERROR"] in doubts:
-        # the grammar does not know that a file can be opened for both, or a text by a number
+        # the grammar does not know `<>` nor a file descriptor before `<<<`
         other = _NUMBERED.sub("<<<", other.replace("<>", "> "))
-    other = _with_values(other)
+    other = _expand_variables(other)
     if other == text or len(other) > LONGEST:
         return replace(line, doubts=doubts)
-    more = _parsed(other, home)
+    more = _parse(other, home)
     commands, documents = (*line.commands, *more.commands), (*line.documents, *more.documents)
     return replace(line, commands=commands, doubts=doubts, documents=documents)
 
 
-def _in_documents(bodies: Sequence[Script], home: str) -> Iterator[SimpleCommand]:
-    """What would run if a variable were read from a document, and computed with."""
+def _commands_in_documents(bodies: Sequence[Script], home: str) -> Iterator[SimpleCommand]:
+    """Commands that would run if a variable were read from a here-document and evaluated."""
     for body in bodies:
         if "$(" in body.text or "`" in body.text:
             yield from crude_commands(body.text, home)
 
 
-def _with_values(text: str) -> str:
-    """The text with the variables that it sets itself put in, so that a program or a target
-    behind one of them is found. It is not what the shell would run, only a hint."""
+def _expand_variables(text: str) -> str:
+    """Expand the variables that the text sets itself, to find a program or target behind them.
+    The result is a hint, not what the shell would run."""
     text = _GAP.sub(" ", text)
     for name, value in _SETTING.findall(text)[:MOST_VARIABLES]:
         bare = value.strip("'\"").replace("\\", r"\\")
@@ -185,13 +186,13 @@ def _with_values(text: str) -> str:
     return text
 
 
-def _parsed(text: str, home: str) -> ParsedLine:
+def _parse(text: str, home: str) -> ParsedLine:
     commands: list[SimpleCommand] = []
     doubts: dict[str, None] = {}
     documents: list[Script] = []
     if re.search(r"[^\n\t -~]", text):
         doubts["it has control or non-ASCII characters"] = None
-    own_home = "" if _NAMES_ITS_HOME.search(text) else home
+    own_home = "" if _SETS_HOME.search(text) else home
     late: dict[int, tuple[Word, ...]] = {}
     redefined = False
     for node, scope in _nodes(text):
@@ -200,24 +201,24 @@ def _parsed(text: str, home: str) -> ParsedLine:
         redefined = redefined or _redefines(node)
         match node.type:
             case "command" | "declaration_command" | "unset_command":
-                said = (*words_of(node, own_home), *late.get(node.id, ()))
-                commands.append(SimpleCommand(said, redirections_of(node, own_home), scope))
-                doubts |= dict.fromkeys(_word_doubts(said))
+                words = (*words_of(node, own_home), *late.get(node.id, ()))
+                commands.append(SimpleCommand(words, redirections_of(node, own_home), scope))
+                doubts |= dict.fromkeys(_word_doubts(words))
             case "redirected_statement":
                 opened = redirections_of(node, own_home)
-                late[last_command(node)] = late_words(node, own_home)
+                late[last_command(node)] = words_after_redirect(node, own_home)
                 commands.append(SimpleCommand((), opened, scope))
                 doubts |= dict.fromkeys(_word_doubts(tuple(one.word for one in opened)))
             case "command_substitution" | "process_substitution" | "function_definition":
-                # a file that is opened for no command, or for one that comes later
+                # a redirection without a command, or of one that comes later
                 commands.append(SimpleCommand((), redirections_of(node, own_home), scope))
             case "herestring_redirect":
                 documents.append(herestring(node, own_home))
-    if any(evaluates(one.words) for one in commands) or _holds_an_index(text):
+    if any(evaluates(one.words) for one in commands) or _has_command_in_any_index(text):
         doubts[COMPUTES] = None
-    if _LOST & doubts.keys() or any(doubt.startswith(_REWRITES) for doubt in doubts):
+    if _NOT_PARSED & doubts.keys() or any(doubt.startswith(_REWRITES) for doubt in doubts):
         commands += crude_commands(text, own_home)
-        commands += crude_commands(without_escapes(text), own_home) if "$'" in text else ()
+        commands += crude_commands(expand_escapes(text), own_home) if "$'" in text else ()
         commands += crude_redirections(text, own_home)
     return ParsedLine(
         tuple(commands), tuple(doubts), documents=tuple(documents), redefines=redefined
@@ -236,14 +237,14 @@ def _redefines(node: "Node") -> bool:
     return False
 
 
-def _holds_an_index(text: str) -> bool:
-    ways = (text, re.sub(r"['\"\\]", "", text), without_escapes(text))
-    return any(map(holds_an_index_that_runs, ways))
+def _has_command_in_any_index(text: str) -> bool:
+    ways = (text, re.sub(r"['\"\\]", "", text), expand_escapes(text))
+    return any(map(has_command_in_index, ways))
 
 
 def _nodes(text: str) -> Iterator[tuple["Node", tuple[int, ...]]]:
-    """All nodes of the tree in the order of the text, each with the subshells it is in."""
-    tree = _parser().parse(for_the_parser(text))
+    """All nodes of the syntax tree in text order, each with the subshells it is in."""
+    tree = _parser().parse(encode_for_parser(text))
     waiting: list[tuple[Node, tuple[int, ...]]] = [(tree.root_node, ())]
     while waiting:
         node, scope = waiting.pop()
@@ -273,7 +274,7 @@ def _doubt(node: "Node") -> str:
         return COMPUTES if node.type == "((" else ""
     if node.type == "word" and _BLANK.search(text_of(node)):
         return _DOUBTFUL["ERROR"]
-    if node.type == "command_name" and text_of(node) in _GRAMMAR_WORDS:
+    if node.type == "command_name" and text_of(node) in _KEYWORDS:
         return _DOUBTFUL["ERROR"]
     if node.type == "expansion" and not re.fullmatch(r"\$\{\w+\}", text_of(node)):
         return f"{_REWRITES}: {text_of(node)[:40]}"
@@ -285,7 +286,8 @@ def _doubt(node: "Node") -> str:
 
 
 def _evaluates(node: "Node") -> bool:
-    """Whether a test computes with what need not be a number or a plain name."""
+    """Whether a test evaluates something that is not a number or a plain name. Bash evaluates
+    such operands, which can run commands."""
     sign = next((text_of(one) for one in node.children if one.type == "test_operator"), "")
     fits = is_number if sign in NUMBER_TESTS else is_name
     return sign in NUMBER_TESTS | NAME_TESTS and not all(
@@ -293,8 +295,8 @@ def _evaluates(node: "Node") -> bool:
     )
 
 
-def _word_doubts(said: tuple[Word, ...]) -> Iterator[str]:
-    for place, word in enumerate(said):
+def _word_doubts(words: tuple[Word, ...]) -> Iterator[str]:
+    for place, word in enumerate(words):
         if not word.known and place == 0:
             yield f"which program it runs is known only when it runs: {word.text[:40]}"
         elif not word.known and not word.pattern:
@@ -308,26 +310,26 @@ def redefines_programs(assignment: str) -> bool:
     return powerful and not _HARMLESS.fullmatch(assignment)
 
 
-def is_number(said: str) -> bool:
-    """A number, or a variable that cannot be anything else."""
-    return bool(_NUMBER.fullmatch(said))
+def is_number(text: str) -> bool:
+    """Whether the text is a number, or a variable that always is one."""
+    return bool(_NUMBER.fullmatch(text))
 
 
-def is_name(said: str) -> bool:
-    return bool(_NAME.fullmatch(said))
+def is_name(text: str) -> bool:
+    return bool(_NAME.fullmatch(text))
 
 
-def holds_an_index_that_runs(text: str) -> bool:
-    """Whether a command is written where the index of a variable would be."""
+def has_command_in_index(text: str) -> bool:
+    """Whether a command substitution stands inside an array index."""
     return bool(_INDEX.search(text))
 
 
 def evaluates(words: Sequence[Word]) -> bool:
-    """Whether a shell's own command, behind others or not, evaluates what it is given."""
-    return any(_evaluates_its_words(words[place:]) for place in range(min(len(words), MOST_BEFORE)))
+    """Whether a shell builtin, possibly behind wrappers, evaluates its arguments."""
+    return any(_builtin_evaluates(words[place:]) for place in range(min(len(words), MOST_BEFORE)))
 
 
-def _evaluates_its_words(words: Sequence[Word]) -> bool:
+def _builtin_evaluates(words: Sequence[Word]) -> bool:
     name, texts = program_name(words[0].text), [word.text for word in words[1:]]
     odd = any("[" in word.text or not word.known for word in words[1:])
     match name:
@@ -344,4 +346,4 @@ def _evaluates_its_words(words: Sequence[Word]) -> bool:
             )
         case "declare" | "typeset" | "local" | "export" | "readonly":
             return odd or any(re.match(r"[-+]\w*i", text) for text in texts)
-    return name in _OF_NAMES and odd
+    return name in _NAME_BUILTINS and odd

@@ -1,7 +1,7 @@
-"""The words and files of a command, from the nodes of the grammar's tree.
+"""Extracts words and redirections from nodes of the syntax tree.
 
-For a text that no grammar makes sense of there are the crude functions. They find too much rather
-than too little: what they find is only ever asked about or denied.
+The `crude_` functions search text that cannot be parsed. They find too much rather than too little,
+since their results are only used to ask or to deny.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rookery.commands.words import ParsedLine, Redirection, Script, SimpleCommand, Word, words
 from rookery.commands.wrappers import SHELLS
-from rookery.core.command_lines import program_name
+from rookery.engine.ports.actions import program_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -41,15 +41,14 @@ _UNKNOWN_PIECES = {
 _HERE = {"$PWD", "${PWD}"}
 _FROM_HERE = re.compile(r'"?\$(?:PWD|\{PWD\})"?(?:/.*)?"?', re.S)
 _MARK = "\x1f"
-_FOREIGN = re.compile(r"[^\x00-\x1e\x20-\x7f]")
-"""The parser's C code looks characters up in a table that ends long before these do, and has
-crashed on them: it is given their numbers instead."""
-_SPELLED_OUT = re.compile(f"{_MARK}([0-9a-f]+){_MARK}")
+_NOT_ASCII = re.compile(r"[^\x00-\x1e\x20-\x7f]")
+"""Characters that have crashed the parser's C code, which looks them up in a table that is too
+short. They are passed as their code points instead."""
+_ENCODED = re.compile(f"{_MARK}([0-9a-f]+){_MARK}")
 
 
 def words_of(command: "Node", home: str) -> Iterator[Word]:
-    """The words of a command. Pieces without a gap between them are one word to the shell,
-    whatever the grammar takes them for."""
+    """The words of a command. Adjacent nodes form one word, as they do for the shell."""
     parts: list[Node] = []
     for child in command.children:
         if child.type in {"variable_assignment", "file_redirect", "herestring_redirect"} and (
@@ -84,9 +83,8 @@ def _file_redirects(node: "Node") -> Iterator["Node"]:
             yield from _file_redirects(child)
 
 
-def late_words(node: "Node", home: str) -> tuple[Word, ...]:
-    """The words of a command that stand behind the file it writes to, which the grammar takes
-    for more files."""
+def words_after_redirect(node: "Node", home: str) -> tuple[Word, ...]:
+    """Words after a redirection, which the grammar reports as further files of the redirection."""
     return tuple(
         _word([late], home)
         for redirect in _file_redirects(node)
@@ -95,7 +93,7 @@ def late_words(node: "Node", home: str) -> tuple[Word, ...]:
 
 
 def herestring(node: "Node", home: str) -> Script:
-    """The word that a command gets to read."""
+    """The text of `<<<`."""
     parts = [child for child in node.children if child.type not in {"<<<", "file_descriptor"}]
     return _word(parts, home).script
 
@@ -118,11 +116,11 @@ def _word(parts: list["Node"], home: str) -> Word:
         if node.type in {"concatenation", "command_name"}:
             waiting.extend(reversed(node.children))
         elif node.type in _UNKNOWN_PIECES:
-            said = text_of(node)
-            stands_for = home if said in {"$HOME", "${HOME}"} else ""
-            stands_for = "." if here and not text and said in _HERE else stands_for
-            text += stands_for or said
-            pattern += stands_for or said
+            source = text_of(node)
+            stands_for = home if source in {"$HOME", "${HOME}"} else ""
+            stands_for = "." if here and not text and source in _HERE else stands_for
+            text += stands_for or source
+            pattern += stands_for or source
             literal += stands_for
             known = known and bool(stands_for)
         elif node.type == "translated_string":
@@ -140,7 +138,7 @@ def _word(parts: list["Node"], home: str) -> Word:
             pattern += _as_literal(quoted)
             literal += quoted
         elif node.type == "ansi_c_string":
-            quoted = without_escapes(text_of(node)[2:-1])
+            quoted = expand_escapes(text_of(node)[2:-1])
             text += quoted
             pattern += _as_literal(quoted)
             literal += quoted
@@ -151,45 +149,45 @@ def _word(parts: list["Node"], home: str) -> Word:
                 literal += piece
                 globs = globs or (bare and piece in "*?[{")
     if text.startswith("~") and parts[0].type in {"word", "concatenation"}:
-        text, pattern, known = _at_home(text, pattern, home, known)
+        text, pattern, known = _expand_home(text, pattern, home, known)
     if not known:
-        written = "".join(text_of(part) for part in parts)
-        return Word(written, known=False, unquoted=text, literal=literal)
+        source = "".join(text_of(part) for part in parts)
+        return Word(source, known=False, unquoted=text, literal=literal)
     return Word(text, known=not globs, pattern=pattern) if globs else Word(text)
 
 
 def _starts_here(parts: list["Node"]) -> bool:
-    """Whether the folder it is in is the whole beginning of a path."""
+    """Whether the word is `$PWD`, or a path that starts with it."""
     first = text_of(parts[0])
     return "PWD" in first and bool(_FROM_HERE.fullmatch("".join(map(text_of, parts))))
 
 
 def _inside_quotes(node: "Node", home: str, here: bool) -> Iterator[tuple[str, bool]]:
-    """The literal parts of a double-quoted string, and those that are found out only later."""
+    """The parts of a double-quoted string, each with whether its value is known."""
     raw, start = node.text or b"", node.start_byte
     position = start + 1
     for child in node.children:
         if child.type in _UNKNOWN_PIECES:
-            yield _unquoted(raw[position - start : child.start_byte - start]), True
-            said = text_of(child)
-            if home and said in {"$HOME", "${HOME}"}:
+            yield _unquote(raw[position - start : child.start_byte - start]), True
+            written = text_of(child)
+            if home and written in {"$HOME", "${HOME}"}:
                 yield home, True
-            elif here and child.start_byte == start + 1 and said in _HERE:
+            elif here and child.start_byte == start + 1 and written in _HERE:
                 yield ".", True
             else:
-                yield said, False
+                yield written, False
             position = child.end_byte
-    yield _unquoted(raw[position - start : -1]), True
+    yield _unquote(raw[position - start : -1]), True
 
 
-def _unquoted(raw: bytes) -> str:
-    return re.sub(r"\\([$`\"\\\n])", r"\1", _decoded(raw))
+def _unquote(raw: bytes) -> str:
+    return re.sub(r"\\([$`\"\\\n])", r"\1", _decode(raw))
 
 
-def _bare(said: str) -> Iterator[tuple[str, bool]]:
-    """Characters outside quotes; those after a backslash are meant as they are."""
+def _bare(text: str) -> Iterator[tuple[str, bool]]:
+    """The characters of unquoted text, each with whether it is not escaped."""
     escaped = False
-    for character in said:
+    for character in text:
         if character == "\\" and not escaped:
             escaped = True
             continue
@@ -201,32 +199,32 @@ def _as_literal(text: str) -> str:
     return re.sub(r"([*?\[{])", r"[\1]", text)
 
 
-def _at_home(text: str, pattern: str, home: str, known: bool) -> tuple[str, str, bool]:
+def _expand_home(text: str, pattern: str, home: str, known: bool) -> tuple[str, str, bool]:
     if home and (text == "~" or text.startswith("~/")):
         return home + text[1:], home + pattern[1:], known
     return text, pattern, False
 
 
 def text_of(node: "Node") -> str:
-    return _decoded(node.text or b"")
+    return _decode(node.text or b"")
 
 
-def for_the_parser(text: str) -> bytes:
-    """What the parser is given instead of a text; `text_of` turns it back."""
-    return _FOREIGN.sub(_spelled_out, text).encode()
+def encode_for_parser(text: str) -> bytes:
+    """Encode a text for the parser; `text_of` decodes it."""
+    return _NOT_ASCII.sub(_encode_character, text).encode()
 
 
-def _spelled_out(foreign: re.Match[str]) -> str:
+def _encode_character(foreign: re.Match[str]) -> str:
     return f"{_MARK}{ord(foreign[0]):x}{_MARK}"
 
 
-def _decoded(raw: bytes) -> str:
-    return _SPELLED_OUT.sub(lambda found: chr(int(found[1], 16)), raw.decode())
+def _decode(raw: bytes) -> str:
+    return _ENCODED.sub(lambda found: chr(int(found[1], 16)), raw.decode())
 
 
-def unread_line(text: str, doubt: str, home: str) -> ParsedLine:
-    """A text that is not read by any grammar. What in it may destroy something is a danger, for
-    nothing is known of what it would be done to."""
+def unparsed_line(text: str, doubt: str, home: str) -> ParsedLine:
+    """The result for a text that is not parsed. A destructive program in it is a danger, since
+    its targets are unknown."""
     commands = (*crude_commands(text, home), *crude_redirections(text, home))
     named = {program_name(word.text) for one in commands for word in one.words}
     dangers = sorted(f"{doubt}, and names {name}" for name in named & (_DESTROYERS | SHELLS))
@@ -236,22 +234,22 @@ def unread_line(text: str, doubt: str, home: str) -> ParsedLine:
 
 
 def crude_commands(text: str, home: str) -> Iterator[SimpleCommand]:
-    """Whatever stands between the signs of the shell, also behind a shell."""
+    """Everything between shell operators, and what follows the name of a shell."""
     for segment in _SEGMENTS.split(_QUOTES.sub("", text)):
-        said = re.findall(r"[^\s<>]+", segment)
-        if not said:
+        texts = re.findall(r"[^\s<>]+", segment)
+        if not texts:
             continue
-        yield SimpleCommand(tuple(_crude_word(one, home) for one in said))
-        if "$" in said[0]:
+        yield SimpleCommand(tuple(_crude_word(one, home) for one in texts))
+        if "$" in texts[0]:
             yield SimpleCommand(words(re.findall(r"[^\s$<>]+", segment)))
-        if "," in said[0]:
-            # the braces around it have been taken for the end of a command
-            parts = said[0].split(",")[:MOST_CRUDE]
-            for place in range(len(parts)):
-                yield SimpleCommand(words([*parts[place:], *said[1:]]))
-        for place, word in enumerate(said[:MOST_CRUDE]):
+        if "," in texts[0]:
+            # a brace expansion: the segments were split at its braces
+            choices = texts[0].split(",")[:MOST_CRUDE]
+            for place in range(len(choices)):
+                yield SimpleCommand(words([*choices[place:], *texts[1:]]))
+        for place, word in enumerate(texts[:MOST_CRUDE]):
             if program_name(word) in _RUNS_TEXT:
-                rest = said[place + 1 : place + 1 + MOST_CRUDE]
+                rest = texts[place + 1 : place + 1 + MOST_CRUDE]
                 options = (at for at, one in enumerate(rest) if not one.startswith("-"))
                 inner = rest[next(options, len(rest)) :]
                 yield SimpleCommand(tuple(_crude_word(one, home) for one in inner))
@@ -263,12 +261,12 @@ def crude_redirections(text: str, home: str) -> Iterator[SimpleCommand]:
             yield SimpleCommand((), (Redirection(_crude_word(path, home), writes=True),))
 
 
-def without_escapes(text: str) -> str:
-    """With what `$'...'` stands for put in, as if it were everywhere."""
-    return _ESCAPE.sub(_unescaped, text)
+def expand_escapes(text: str) -> str:
+    """Replace the escapes of `$'...'` everywhere in the text."""
+    return _ESCAPE.sub(_unescape, text)
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     if digits := escape[1] or escape[2] or escape[3]:
         return chr(min(int(digits, 16), 0x10FFFF))
     if escape[4]:
@@ -278,11 +276,11 @@ def _unescaped(escape: re.Match[str]) -> str:
     return _NAMED_ESCAPES.get(escape[6], escape[6])
 
 
-def _crude_word(said: str, home: str) -> Word:
-    if home and (said == "~" or said.startswith("~/")):
-        said = home + said[1:]
-    if "$" in said or said.startswith("~"):
-        return Word(said, known=False)
-    if "*" in said or "?" in said or ("[" in said and "]" in said):
-        return Word(said, known=False, pattern=said)
-    return Word(said)
+def _crude_word(text: str, home: str) -> Word:
+    if home and (text == "~" or text.startswith("~/")):
+        text = home + text[1:]
+    if "$" in text or text.startswith("~"):
+        return Word(text, known=False)
+    if "*" in text or "?" in text or ("[" in text and "]" in text):
+        return Word(text, known=False, pattern=text)
+    return Word(text)

@@ -1,7 +1,7 @@
-"""A shell text without its here-documents and comments, and what a shell runs inside quotes.
+"""Removes here-documents and comments from shell text, and finds commands inside quotes.
 
-The text is gone through once, character by character, with what is open at each place. Where
-shells differ, or where it cannot be told what is a document and what is not, that is said.
+The text is scanned once with a stack of open constructs. Where shells differ, or where a
+here-document cannot be told from other text, the result carries a doubt.
 """
 
 import re
@@ -36,17 +36,18 @@ _CLOSED_BY = {"(": ")", "{": "}", '"': '"'}
 
 
 class Document(Struct, frozen=True):
-    """The lines given to a command. In one that is not quoted the shell runs substitutions."""
+    """A here-document. If it is not quoted, the shell expands it."""
 
     body: str
     quoted: bool
 
 
 class SplitText(Struct, frozen=True):
-    """`rest` is the text without its documents and comments; `doubt` why that is not certain.
+    """A shell text, split into its parts.
 
-    `runs` are the texts that the shell reads by themselves: what is in backticks, and, in
-    documents and if the text is one, every substitution.
+    `rest` is the text without here-documents and comments; `doubt` says why the split is not
+    certain. `runs` are texts that the shell runs: the content of backticks, and the substitutions
+    in unquoted here-documents.
     """
 
     rest: str
@@ -56,12 +57,11 @@ class SplitText(Struct, frozen=True):
 
 
 def split_documents(text: str) -> SplitText:
-    """The text and its here-documents."""
     return _read(text, "commands")
 
 
 def substitutions(body: str) -> SplitText:
-    """What a shell runs in a text that it only puts values into."""
+    """Find the commands that the shell runs when it expands a here-document."""
     return _read(body, "document")
 
 
@@ -71,7 +71,7 @@ def _read(text: str, outermost: str) -> SplitText:
     if outermost == "document" and "$" not in text and "`" not in text:
         return SplitText(text)
     scanner = _Scanner(text, outermost)
-    scanner.go_through()
+    scanner.scan()
     runs = list(scanner.runs)
     for document in scanner.documents:
         if not document.quoted:
@@ -102,10 +102,10 @@ class _Scanner:
         self.runs: list[str] = []
         self.doubtful = False
 
-    def go_through(self) -> None:
+    def scan(self) -> None:
         while special := _SPECIAL[self._open[-1]].search(self._text, self._at):
             self._at = special.start()
-            self._meet(special[0])
+            self._handle(special[0])
         if len(self._open) > 1:
             self.doubtful = True
             if self._open[0] == "document":
@@ -114,11 +114,11 @@ class _Scanner:
     def rest(self) -> str:
         rest = "".join((*self._kept, self._text[self._copied :]))
         if self.documents and self._nested and re.search(r"\bcase\b", rest):
-            # the parentheses of its patterns have no partners
+            # its patterns have unbalanced parentheses
             self.doubtful = True
         return rest
 
-    def _meet(self, sign: str) -> None:
+    def _handle(self, sign: str) -> None:
         inside, text, at = self._open[-1], self._text, self._at
         if sign == "\\":
             self._at += 2
@@ -161,9 +161,9 @@ class _Scanner:
         if closed in {"(", "`"} and self._waiting:
             self.doubtful = True
         self._at += length
-        said = self._text[since : self._at] if self._open == ["document"] else ""
-        if said and closed != "`" and not _PLAIN_VALUE.fullmatch(said):
-            self.runs.append(f": {said}")
+        text = self._text[since : self._at] if self._open == ["document"] else ""
+        if text and closed != "`" and not _PLAIN_VALUE.fullmatch(text):
+            self.runs.append(f": {text}")
 
     def _backtick(self) -> None:
         if "`" not in self._open:
@@ -210,7 +210,8 @@ class _Scanner:
         self._at = end
 
     def _arithmetic(self, sign: str) -> None:
-        """It may as well be a subshell in a subshell; then what looks like a shift is none."""
+        """Handle a sign inside `((`. It may also be a nested subshell, where `<<` is not a
+        shift."""
         if sign == "<":
             self.doubtful = self.doubtful or self._text.startswith("<<", self._at)
             self._at += 1
@@ -224,19 +225,19 @@ class _Scanner:
             self._close(2 if whole else 1)
 
     def _bracket(self, sign: str) -> None:
-        """In the index of a variable, what looks like a document is a shift."""
+        """Track array indexes, in which `<<` is a shift."""
         named = bool(re.match(r"\w", self._text[self._at - 1 : self._at]))
         self._in_index = sign == "[" and (named or self._in_index)
         self._at += 1
 
     def _hash(self) -> None:
-        """At the beginning of a word it begins a comment."""
+        """Skip a comment, if the sign is at the start of a word."""
         before = self._text[self._at - 1] if self._at else "\n"
         if before not in " \t\n;&|()`<>" or (self._escaped == self._at and before != "\n"):
             self._at += 1
             return
         if before in ")`<>" or self._escaped == self._at:
-            # it may be in the middle of a word
+            # may be in the middle of a word
             self.doubtful = True
         ended = (_END_IN_BACKTICKS if "`" in self._open else _LINE_END).search(self._text, self._at)
         self._kept.append(self._text[self._copied : self._at])
@@ -281,19 +282,19 @@ class _Scanner:
         start = self._at
         nested = len(self._open) > 1
         for begin, end, line in self._lines(quoted):
-            said = line.lstrip("\t") if tabs else line
-            if said == name:
+            text = line.lstrip("\t") if tabs else line
+            if text == name:
                 self._at = end
                 return self._text[start:begin]
-            if nested and said.startswith(name) and re.match(r"\s*[)`]", said[len(name) :]):
+            if nested and text.startswith(name) and re.match(r"\s*[)`]", text[len(name) :]):
                 self.doubtful = True
         self.doubtful = True
         self._at = len(self._text)
         return self._text[start:]
 
     def _lines(self, quoted: bool) -> Iterator[tuple[int, int, str]]:
-        """Where each line begins and ends, and what it says. If the text is not quoted, a
-        backslash at the end joins the next one to it."""
+        """The start, end and text of each line. If the document is not quoted, a backslash at
+        the end joins the next line."""
         begin = at = self._at
         parts: list[str] = []
         while at < len(self._text):

@@ -1,7 +1,7 @@
-"""What a command line would do, before it does it.
+"""Judges a command line before it runs.
 
-A line is judged by every command in it, at any depth, and by what their operands lead to.
-What is not understood is said to be so; nothing is guessed to be harmless.
+Every command in the line is judged, at any depth, together with the files its operands refer to.
+What is not understood is reported as a doubt, never assumed to be harmless.
 """
 
 import os
@@ -13,9 +13,9 @@ from rookery.commands.changers import changing
 from rookery.commands.git_use import shown_by_git, with_git_use
 from rookery.commands.lookups import (
     ProgramPath,
-    made_to_run,
-    starts_others,
+    starts_programs,
     temporary_folders,
+    why_runs_project,
 )
 from rookery.commands.nested_commands import (
     ELSEWHERE,
@@ -26,7 +26,7 @@ from rookery.commands.nested_commands import (
 )
 from rookery.commands.outputs import outputs, together
 from rookery.commands.programs import CommandEffect, Operand, known_reader, reading
-from rookery.commands.resolved_line import Spelling, any_patterns, line_of
+from rookery.commands.resolved_line import LineResolver, any_patterns, line_of
 from rookery.commands.rules import begins_with, named_hosts
 from rookery.commands.targets import TargetFinding, Targets
 from rookery.commands.words import (
@@ -34,8 +34,8 @@ from rookery.commands.words import (
     Word,
 )
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
-from rookery.core.command_lines import Deed, Judgement, Plain, Target, program_name
 from rookery.core.limits import KIB
+from rookery.engine.ports.actions import Deed, Judgement, Plain, Target, program_name
 from rookery.engine.ports.workspace import EntryFilter, Files
 
 LONGEST = 256 * KIB
@@ -48,9 +48,10 @@ _FORK_BOMB = re.compile(
 
 
 class CommandJudge:
-    """Knows the workspace and the programs. `hiding` tells what a walk through a folder must
-    leave out; without it, only small folders are looked through. `temporary` are the folders
-    where anything goes.
+    """Judges command lines for one workspace.
+
+    `hiding` returns the filter of files the agent must not read; without it, only small folders are
+    searched. Writing to `temporary` folders is not dangerous.
     """
 
     def __init__(
@@ -67,9 +68,9 @@ class CommandJudge:
         git_programs: Callable[[str, Sequence[str]], Sequence[str]] = lambda folder, words: (),
     ) -> None:
         """`leave` are the first words of commands that need the user's keys. `own_repository`
-        tells whether git would look into this folder's own. `writable` are the folders that
-        commands in the sandbox can put programs into. `git_programs` tells what a git command
-        runs in a folder besides itself."""
+        tells whether git would use the workspace's own repository. `writable` are folders that
+        commands in the sandbox can write programs to. `git_programs` returns the other programs
+        that a git command runs in a folder."""
         self._git_programs = git_programs
         self._own_repository = own_repository
         self._writable = tuple(writable)
@@ -82,8 +83,8 @@ class CommandJudge:
 
     def __call__(self, command: str, cwd: str) -> Judgement:
         if len(command) > LONGEST:
-            said = "it is too long to be checked"
-            return Judgement(line=(command, cwd), why_not=said, dangers=(said,), too_deep=True)
+            reason = "it is too long to be checked"
+            return Judgement(line=(command, cwd), why_not=reason, dangers=(reason,), too_deep=True)
         start = str(self._root / cwd)
         whole = whole_line(command, self._home)
         line, commands = whole.line, whole.commands
@@ -95,8 +96,8 @@ class CommandJudge:
             found.dangers.append(
                 "starts itself over and over until the machine fails (a fork bomb)"
             )
-        self._look_at(commands, start, found)
-        spelled = self._spelled(line.plain, start, found) if line.plain else None
+        self._judge(commands, start, found)
+        spelled = self._resolve(line.plain, start, found) if line.plain else None
         if spelled and _runs_git(commands) and (found.elsewhere or not self._own_repository()):
             spelled = None
             found.doubts.append("git would use a repository that is not this folder's own")
@@ -116,7 +117,7 @@ class CommandJudge:
             notes=tuple(dict.fromkeys(found.notes))[:MOST_REASONS],
             too_deep=whole.too_deep,
             needs_keys=bool(texts)
-            and all(any(begins_with(entry, said) for entry in self._leave) for said in texts),
+            and all(any(begins_with(entry, reason) for entry in self._leave) for reason in texts),
             redefines=whole.redefines
             or (_runs_git(commands) and self._program_path().shadows("git")),
             redirects=any(map(_writes, commands)),
@@ -124,7 +125,7 @@ class CommandJudge:
         )
         return with_git_use(judged)
 
-    def _look_at(self, commands: Sequence[SimpleCommand], start: str, found: "_Findings") -> None:
+    def _judge(self, commands: Sequence[SimpleCommand], start: str, found: "_Findings") -> None:
         folders = Folders(start, self._home)
         targets = Targets(
             self._files,
@@ -137,48 +138,49 @@ class CommandJudge:
             where = folders.of(command)
             effect = _effect_of(command)
             found.add_effect(effect)
-            found.doubts += made_to_run(effect, where, str(self._root))
-            found.notes += self._run_by_git(command, effect, where)
+            found.doubts += why_runs_project(effect, where, str(self._root))
+            found.notes += self._programs_run_by_git(command, effect, where)
             found.elsewhere = found.elsewhere or self._in_another_repository(command, where)
             if command.scope[:1] == (ELSEWHERE,):
-                found.dangers += _dangers_elsewhere(effect)
+                found.dangers += _remote_dangers(effect)
                 continue
-            for operand in (*_redirected(command), *effect.operands):
+            for operand in (*_redirect_operands(command), *effect.operands):
                 for finding in targets.find(operand, where, effect.search):
                     found.add(finding)
         if len(commands) > MOST_COMMANDS:
             found.dangers.append("has too many commands to be checked")
 
-    def _run_by_git(
+    def _programs_run_by_git(
         self, command: SimpleCommand, effect: CommandEffect, where: Sequence[str]
     ) -> Iterator[str]:
-        """The hooks and programs that a git command which changes something would run."""
+        """The hooks and programs that a git command would run, if it changes something."""
         texts = command.texts
         if effect.reads_only or not texts or program_name(texts[0]) != "git" or len(texts) < 2:
             return
         if texts[1].startswith("-"):
-            return  # the same command without these options is looked at by itself
+            return  # the command without these options is judged separately
         for folder in where[:MOST_BEFORE]:
             yield from self._git_programs(folder or str(self._root), texts)
 
     def _in_another_repository(self, command: SimpleCommand, where: Sequence[str]) -> bool:
-        """Whether git would find, or make, a repository other than the workspace's own."""
+        """Whether git would use or create a repository other than the workspace's own."""
         texts = command.texts
         if not texts or program_name(texts[0]) != "git":
             return False
         makes_one = texts[1:2] in (("init",), ("clone",))
-        return makes_one or any(_has_its_own(folder, str(self._root)) for folder in where)
+        return makes_one or any(_in_nested_repository(folder, str(self._root)) for folder in where)
 
-    def _spelled(self, parsed: Plain, start: str, found: "_Findings") -> Plain | None:
-        """The line as it would be run without a shell: absolute programs, and files for patterns.
-        What these say is judged as well. None if that is not to be had safely."""
-        spelling = Spelling(self._files, self._root, start, self._find_program)
-        spelled = spelling.spelled(parsed)
-        found.doubts += spelling.doubts
+    def _resolve(self, parsed: Plain, start: str, found: "_Findings") -> Plain | None:
+        """The line as it would run without a shell: programs as absolute paths, patterns
+        replaced by file names. The expanded line is judged too. None if this cannot be done
+        safely."""
+        resolver = LineResolver(self._files, self._root, start, self._find_program)
+        spelled = resolver.resolve(parsed)
+        found.doubts += resolver.doubts
         if any_patterns(parsed):
             again = _Findings(())
-            expanded = spelling.with_files(parsed)
-            self._look_at(list(line_of(expanded).commands) if expanded else [], start, again)
+            expanded = resolver.expand_patterns(parsed)
+            self._judge(list(line_of(expanded).commands) if expanded else [], start, again)
             found.add_all(again)
         return spelled
 
@@ -188,10 +190,10 @@ class CommandJudge:
         path = self._program_path()
         program = path.find(name)
         if program is None and or_missing:
-            return path.place_of_missing(name)
+            return path.path_for_missing(name)
         if program is None or not unshadowed:
             return program
-        led = starts_others(program) and not path.is_safe
+        led = starts_programs(program) and not path.is_safe
         return None if path.shadows(name) or led else program
 
     def _program_path(self) -> ProgramPath:
@@ -200,8 +202,6 @@ class CommandJudge:
 
 
 class _Findings:
-    """What has been found out so far."""
-
     def __init__(self, doubts: Sequence[str]) -> None:
         self.doubts = list(doubts)
         self.dangers: list[str] = []
@@ -210,7 +210,7 @@ class _Findings:
         self.network = False
         self.only_reads = True
         self.elsewhere = False
-        """Git works in a repository inside the workspace, or makes one."""
+        """Whether git uses or creates a repository inside the workspace."""
 
     def add_effect(self, effect: CommandEffect) -> None:
         self.only_reads = self.only_reads and effect.reads_only
@@ -222,7 +222,7 @@ class _Findings:
             self.notes.append("uses the network")
 
     def add_all(self, other: "_Findings") -> None:
-        """What is against the same line, read in another way."""
+        """Add the objections to the same line in its expanded form."""
         self.doubts += other.doubts
         self.dangers += other.dangers
         self.only_reads = self.only_reads and other.only_reads
@@ -245,9 +245,9 @@ def _writes(command: SimpleCommand) -> bool:
     return any(one.writes and one.word.text != os.devnull for one in command.redirections)
 
 
-def _has_its_own(folder: str, root: str) -> bool:
-    """Whether a folder inside the workspace belongs to a repository inside it. One that only
-    shows when the line runs may."""
+def _in_nested_repository(folder: str, root: str) -> bool:
+    """Whether a folder belongs to a repository nested in the workspace. True for a folder that
+    is known only at run time."""
     while folder.startswith(f"{root}/"):
         if os.path.lexists(os.path.join(folder, ".git")):
             return True
@@ -256,52 +256,52 @@ def _has_its_own(folder: str, root: str) -> bool:
 
 
 def _effect_of(command: SimpleCommand) -> CommandEffect:
-    said = command.words
-    if not said:
+    words = command.words
+    if not words:
         return CommandEffect()
-    if not said[0].known:
+    if not words[0].known:
         return CommandEffect(
-            why_not=f"which program it runs is known only when it runs: {said[0].text[:40]}"
+            why_not=f"which program it runs is known only when it runs: {words[0].text[:40]}"
         )
-    name = program_name(said[0].text)
-    if name == "cd" and len(said) == 2 and said[1].known:
+    name = program_name(words[0].text)
+    if name == "cd" and len(words) == 2 and words[1].known:
         return CommandEffect(reads_only=True)
-    if name in _SHELL_OWN and not (name == "printf" and reading(said).reads_only):
+    if name in _SHELL_OWN and not (name == "printf" and reading(words).reads_only):
         return CommandEffect()
-    read = reading(said)
+    read = reading(words)
     if read.reads_only:
-        return read if "/" not in said[0].text else _by_path(read)
-    if assignment(said[0]):
+        return read if "/" not in words[0].text else _by_path(read)
+    if assignment(words[0]):
         return CommandEffect(why_not="it sets variables")
-    return together(changing(said) or _unknown(said, name, read), outputs(said))
+    return together(changing(words) or _unknown(words, name, read), outputs(words))
 
 
-def _unknown(said: Sequence[Word], name: str, read: CommandEffect) -> CommandEffect:
-    looked_through = wrapped(said) is not None and name not in SHELLS
-    guesses = () if looked_through else tuple(_guesses(said))
-    return CommandEffect(why_not=_not_known(said, name, read), operands=guesses)
+def _unknown(words: Sequence[Word], name: str, read: CommandEffect) -> CommandEffect:
+    looked_through = wrapped(words) is not None and name not in SHELLS
+    guesses = () if looked_through else tuple(_guesses(words))
+    return CommandEffect(why_not=_why_unknown(words, name, read), operands=guesses)
 
 
 def _by_path(read: CommandEffect) -> CommandEffect:
     return CommandEffect(operands=read.operands, why_not="a program is named by its path")
 
 
-def _not_known(said: Sequence[Word], name: str, read: CommandEffect) -> str:
-    if known_reader([word.text for word in said]):
+def _why_unknown(words: Sequence[Word], name: str, read: CommandEffect) -> str:
+    if known_reader([word.text for word in words]):
         return read.why_not
-    if wrapped(said) is not None:
+    if wrapped(words) is not None:
         return f"{name} runs other commands"
     return f"what {name} does is not known"
 
 
-def _guesses(said: Sequence[Word]) -> Iterator[Operand]:
+def _guesses(words: Sequence[Word]) -> Iterator[Operand]:
     """Words of an unknown program that may be files it reads."""
-    for word in said[1:]:
+    for word in words[1:]:
         if word.known and not word.text.startswith("-") and len(word.text) < 256:
             yield Operand(Deed.READ, word, maybe=True)
 
 
-def _dangers_elsewhere(effect: CommandEffect) -> list[str]:
+def _remote_dangers(effect: CommandEffect) -> list[str]:
     return [
         f"deletes on another machine: {operand.word.text}"
         for operand in effect.operands
@@ -309,6 +309,6 @@ def _dangers_elsewhere(effect: CommandEffect) -> list[str]:
     ]
 
 
-def _redirected(command: SimpleCommand) -> Iterator[Operand]:
+def _redirect_operands(command: SimpleCommand) -> Iterator[Operand]:
     for redirection in command.redirections:
         yield Operand(Deed.WRITE if redirection.writes else Deed.READ, redirection.word)

@@ -1,7 +1,7 @@
-"""What the disk says about the names in a command.
+"""Looks up the names in a command on disk.
 
-Which program a name means, one that nobody could have put there for us to run; which files a
-pattern matches; and whether files of the project make a tool run the project's code.
+Finds the program a name refers to, skipping folders that the agent can write to; the files a
+pattern matches; and project files that would make a tool run the project's code.
 """
 
 import os
@@ -19,8 +19,8 @@ _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/run/user")
 
 MOST_ENTRIES = 5_000
 MOST_OF_A_LINE = 60_000
-PRICE_OF_A_FOLDER = 4
-"""Opening one takes as long as reading so many entries."""
+FOLDER_COST = 4
+"""Opening a folder costs as much time as reading this many entries."""
 MOST_PARTS = 32
 LONGEST = 1024
 _MAGIC = re.compile(r"[*?\[]")
@@ -30,12 +30,13 @@ SHIMS = """
     .tool-versions mise.toml .mise.toml mise.local.toml .mise.local.toml .mise .config/mise
     .python-version .ruby-version .node-version
 """
-"""By these, programs that only stand for others choose which; it may be one in the project."""
+"""Files by which version managers choose the program behind a shim; it may be one of the
+project's."""
 MOST_FOLDERS = 32
 
 
 def temporary_folders() -> tuple[str, ...]:
-    """Where anybody may write, and where nothing is expected to last."""
+    """World-writable folders for temporary files."""
     import tempfile
 
     named = dict.fromkeys((tempfile.gettempdir(), *_TEMPORARY))
@@ -43,8 +44,8 @@ def temporary_folders() -> tuple[str, ...]:
 
 
 class ProgramPath:
-    """Where programs are looked for by their names. Unsafe are the folders that are relative, in
-    the workspace, for temporary files, or `writable` for commands in the sandbox."""
+    """The folders in which programs are looked up. Unsafe folders are relative, in the
+    workspace, temporary, or `writable` for commands in the sandbox."""
 
     def __init__(
         self, path: str, root: Path, *, temporary: Sequence[str], writable: Sequence[str] = ()
@@ -55,7 +56,7 @@ class ProgramPath:
         self._safe = _safe_folders(path, self._unsafe)
 
     def find(self, name: str) -> str | None:
-        """The absolute program of this name, if nobody could have put it there."""
+        """Return the program's absolute path, if it is in a safe folder."""
         if not name or "/" in name:
             return None
         found = next((at for at in self._safe if _runs(os.path.join(at, name))), None)
@@ -64,14 +65,14 @@ class ProgramPath:
         return program if program and not led_away else None
 
     def shadows(self, name: str) -> bool:
-        """Whether a shell would rather find another program of the name, in an unsafe folder."""
+        """Whether a shell would find another program of this name first, in an unsafe folder."""
         for folder in self._folders:
             if _runs(os.path.join(self._root, folder, name)):
                 return folder not in self._safe
         return False
 
-    def place_of_missing(self, name: str) -> str | None:
-        """Where a program would be that is in no folder of the path: in a safe one of them."""
+    def path_for_missing(self, name: str) -> str | None:
+        """A path in a safe folder for a program that is not installed."""
         there = (os.path.lexists(os.path.join(self._root, at, name)) for at in self._folders)
         if not self._safe or "/" in name or any(there):
             return None
@@ -79,7 +80,7 @@ class ProgramPath:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nobody could have put a program where one is looked for by its name."""
+        """Whether all folders of the path are safe."""
         return len(self._safe) == len(self._folders)
 
 
@@ -87,8 +88,8 @@ def _runs(program: str) -> bool:
     return os.path.isfile(program) and os.access(program, os.X_OK)
 
 
-def starts_others(program: str) -> bool:
-    """Whether it starts programs by their names: a script does, and tar to unpack."""
+def starts_programs(program: str) -> bool:
+    """Whether the program starts others by name: scripts do, and tar does to decompress."""
     if os.path.basename(program) == "tar":
         return True
     try:
@@ -107,9 +108,9 @@ def _safe_folders(path_variable: str, unsafe: tuple[str, ...]) -> tuple[str, ...
     )
 
 
-def leads_through_a_process(path: str) -> bool:
-    """Whether an absolute path goes through /proc on its way: there `self`, and the folders and
-    files that it has open, are others for each process."""
+def leads_through_proc(path: str) -> bool:
+    """Whether an absolute path leads through /proc, where `self` and open files differ per
+    process."""
     waiting = [part for part in reversed(path.split("/")) if part not in {"", "."}]
     at, links = "/", 0
     while waiting:
@@ -123,7 +124,7 @@ def leads_through_a_process(path: str) -> bool:
         try:
             target = os.readlink(at)
         except (OSError, ValueError):
-            continue  # it is no link
+            continue  # not a link
         links += 1
         if links > MOST_LINKS:
             return True
@@ -133,7 +134,7 @@ def leads_through_a_process(path: str) -> bool:
 
 
 def resolved(path: str | Path) -> str:
-    """Where a path really leads. What cannot be found out may lead anywhere."""
+    """The real path; `/`, which is never harmless, if it cannot be determined."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
@@ -144,23 +145,23 @@ def within(path: str, *folders: str) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
-class Looks:
-    """How many entries of folders may still be looked at for one line."""
+class LookupBudget:
+    """How many folder entries may still be read while one line is judged."""
 
     def __init__(self, most: int = MOST_OF_A_LINE) -> None:
         self.left = most
 
     def take(self, count: int = 1) -> bool:
-        """False once there are none left."""
+        """Spend some of the budget; False once it is used up."""
         self.left -= count
         return self.left >= 0
 
 
-def expanded(pattern: str, looks: Looks) -> list[str] | None:
-    """The matches of an absolute pattern, or what it stands for itself if it has none and
-    holds no pattern; None if there is too much to look through."""
+def expand_glob(pattern: str, budget: LookupBudget) -> list[str] | None:
+    """The files that an absolute pattern matches, or the path itself if it is no pattern; None
+    if there are too many entries to search."""
     parts = pattern.split("/")
-    if looks.left < 0 or len(parts) > MOST_PARTS or len(pattern) > LONGEST:
+    if budget.left < 0 or len(parts) > MOST_PARTS or len(pattern) > LONGEST:
         return None
     found, looked_at = ["/"], 0
     for part in filter(None, parts):
@@ -173,7 +174,7 @@ def expanded(pattern: str, looks: Looks) -> list[str] | None:
         for folder in found:
             names = _names(folder)
             looked_at += len(names)
-            if not looks.take(len(names) + PRICE_OF_A_FOLDER) or looked_at > MOST_ENTRIES:
+            if not budget.take(len(names) + FOLDER_COST) or looked_at > MOST_ENTRIES:
                 return None
             hidden = part.startswith(".")
             below += [
@@ -200,8 +201,8 @@ def _names(folder: str) -> list[str]:
     return names
 
 
-def made_to_run(effect: CommandEffect, folders: Sequence[str], root: str) -> Iterator[str]:
-    """Why a tool would do more than it is asked, by files in the folder and those above it."""
+def why_runs_project(effect: CommandEffect, folders: Sequence[str], root: str) -> Iterator[str]:
+    """Why a tool would run project code, by files in the folder and its parents."""
     if not effect.unless:
         return
     for folder in folders:
@@ -214,7 +215,7 @@ def made_to_run(effect: CommandEffect, folders: Sequence[str], root: str) -> Ite
 def _is_there(pattern: str) -> bool:
     if "*" not in pattern:
         return os.path.lexists(pattern)
-    found = expanded(pattern, Looks())
+    found = expand_glob(pattern, LookupBudget())
     return found is None or bool(found)
 
 

@@ -1,9 +1,8 @@
-"""The commands inside the commands of a line, and the folder each of them would run in.
+"""Finds commands nested in the commands of a line, and the folder each of them runs in.
 
-Wrappers and shells run what they are given; it is read to a fixed depth and a fixed amount of
-text, and what is beyond that is told as `too_deep`. `cd` holds for what comes after it in the
-same shell, and a subshell starts where its parent is. If a `cd` may fail, what follows may run
-in either folder; both are considered.
+The arguments of wrappers and shells are parsed to a fixed depth and a fixed amount of text;
+anything beyond is reported as `too_deep`. `cd` applies to what follows in the same shell, and a
+subshell starts in its parent's folder. If a `cd` may fail, both folders are considered.
 """
 
 import os
@@ -13,39 +12,38 @@ from functools import lru_cache
 from msgspec import Struct
 
 from rookery.commands.grammar import read
-from rookery.commands.grammar_nodes import unread_line, without_escapes
+from rookery.commands.grammar_nodes import expand_escapes, unparsed_line
 from rookery.commands.outputs import with_scripts
 from rookery.commands.words import (
     ParsedLine,
     Script,
     SimpleCommand,
     Word,
-    joined,
-    spelled_out,
+    expand_braces,
+    join_words,
 )
 from rookery.commands.wrappers import SHELLS, Wrapped, wrapped
-from rookery.core.command_lines import program_name
 from rookery.core.limits import KIB
+from rookery.engine.ports.actions import program_name
 
 Scope = tuple[int, ...]
 MOST = 8
 UNKNOWN = ""
-"""A folder that only shows when the line runs."""
+"""A folder that is known only when the line runs."""
 _LONGEST = 1024
 DEEPEST = 6
 LINES_KEPT = 8
 MOST_COMMANDS = 500
 MOST_BEFORE = 8
 MOST_TEXT = 64 * KIB
-PRICE_OF_A_TEXT = 64
-"""Of all texts that are handed from command to command, so many characters are read; each of
-them takes some time however short it is."""
+TEXT_COST = 64
+"""Counted for each nested text against `MOST_TEXT`, since even a short one takes time to parse."""
 ELSEWHERE = -1
-"""The scope of what runs on another machine: its paths are not ours."""
+"""The scope of commands that run on another machine, whose paths are not ours."""
 
 
 class WholeLine(Struct, frozen=True):
-    """What follows from the text alone: the line, and the commands in it at any depth."""
+    """The parsed line, and the commands in it at any depth."""
 
     line: ParsedLine
     commands: tuple[SimpleCommand, ...]
@@ -56,7 +54,8 @@ class WholeLine(Struct, frozen=True):
 
 @lru_cache(maxsize=LINES_KEPT)
 def whole_line(text: str, home: str) -> WholeLine:
-    """A line is judged when it is proposed and again before it runs; it is read once."""
+    """Parse a line. Cached, because a line is judged when it is proposed and again before it
+    runs."""
     line = read(Script(text), home=home)
     nested = _NestedCommands(home)
     commands = tuple(nested.all_of(line))
@@ -64,7 +63,7 @@ def whole_line(text: str, home: str) -> WholeLine:
 
 
 class _NestedCommands:
-    """Looks through wrappers, to a fixed depth and a fixed amount of text."""
+    """Expands wrappers, to a fixed depth and a fixed amount of text."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -76,10 +75,11 @@ class _NestedCommands:
 
     def all_of(self, line: ParsedLine) -> list[SimpleCommand]:
         found: list[SimpleCommand] = []
-        waiting = list(self._opened(line, (), 0))[::-1]
+        waiting = list(self._commands_of(line, (), 0))[::-1]
         while waiting:
-            said, depth = waiting.pop()
-            command = SimpleCommand(spelled_out(said.words), said.redirections, said.scope)
+            written, depth = waiting.pop()
+            words = expand_braces(written.words)
+            command = SimpleCommand(words, written.redirections, written.scope)
             found.append(command)
             inner = with_scripts(wrapped(command.words), command.words)
             if inner is None:
@@ -96,20 +96,20 @@ class _NestedCommands:
         scope = (ELSEWHERE,) if inner.elsewhere else self._own_scope(command.scope)
         if inner.folder:
             yield SimpleCommand((Word("cd"), inner.folder), (), scope), depth
-        for said in inner.commands:
-            yield SimpleCommand(said, (), scope), depth
-        for script in _readings(inner.scripts):
-            yield from self._opened(self._read(script), scope, depth)
+        for words in inner.commands:
+            yield SimpleCommand(words, (), scope), depth
+        for script in _script_variants(inner.scripts):
+            yield from self._commands_of(self._read(script), scope, depth)
 
-    def _opened(
+    def _commands_of(
         self, line: ParsedLine, scope: Scope, depth: int
     ) -> Iterator[tuple[SimpleCommand, int]]:
-        """The commands of a line, and of the texts in it that a shell reads as well."""
+        """The commands of a line, and of the texts in it that a shell would run."""
         self.dangers += line.dangers
         self.redefines = self.redefines or line.redefines
         for one in line.commands:
             yield SimpleCommand(one.words, one.redirections, (*scope, *one.scope)), depth
-        scripts = [*map(Script, line.runs), *_readings(_handed_to_shells(line))][::-1]
+        scripts = [*map(Script, line.runs), *_script_variants(_scripts_for_shells(line))][::-1]
         while scripts:
             if depth >= DEEPEST:
                 self.too_deep = True
@@ -117,42 +117,42 @@ class _NestedCommands:
             if self._unread < 0:
                 scripts = [Script("\n".join(one.text for one in reversed(scripts)))]
             inner = self._read(scripts.pop())
-            yield from self._opened(inner, self._own_scope(scope), depth + 1)
+            yield from self._commands_of(inner, self._own_scope(scope), depth + 1)
 
     def _own_scope(self, scope: Scope) -> Scope:
         self._scopes -= 1
         return (*scope, self._scopes * 2)
 
     def _read(self, script: Script) -> ParsedLine:
-        self._unread -= len(script.text) + PRICE_OF_A_TEXT
+        self._unread -= len(script.text) + TEXT_COST
         if self._unread < 0:
-            return unread_line(script.text, "it has too much text to be checked", self._home)
+            return unparsed_line(script.text, "it has too much text to be checked", self._home)
         return read(script, home=self._home)
 
 
-def _readings(scripts: Iterable[Script]) -> Iterator[Script]:
-    """Each of them, and what it is if nothing is put in where something may be."""
+def _script_variants(scripts: Iterable[Script]) -> Iterator[Script]:
+    """Each script, and the script with its unknown parts left out."""
     for script in scripts:
         yield script
         if not script.known and script.without.strip():
             yield Script(script.without)
 
 
-def _handed_to_shells(line: ParsedLine) -> Iterator[Script]:
-    """What is written into the line for a shell in it to read."""
+def _scripts_for_shells(line: ParsedLine) -> Iterator[Script]:
+    """Texts in the line that are passed to a shell in it."""
     names = {program_name(word.text) for one in line.commands for word in one.words[:MOST_BEFORE]}
     if not names & {*SHELLS, "source", "."}:
         return
     for one in line.commands:
         if one.words and one.words[0].text in {"echo", "printf"}:
-            scripts = [*(word.script for word in one.words[1:]), joined(one.words[1:])]
+            scripts = [*(word.script for word in one.words[1:]), join_words(one.words[1:])]
             yield from scripts
             yield from (_printed(script) for script in scripts if "\\" in script.text)
     yield from line.documents
 
 
 def _printed(script: Script) -> Script:
-    return Script(without_escapes(script.text), script.known, without_escapes(script.without))
+    return Script(expand_escapes(script.text), script.known, expand_escapes(script.without))
 
 
 class Folders:
@@ -162,7 +162,7 @@ class Folders:
         self._home = home
 
     def of(self, command: SimpleCommand) -> tuple[str, ...]:
-        """The folders it may run in; then it is gone by, if it is a `cd`."""
+        """The folders the command may run in. If it is a `cd`, it is applied to what follows."""
         scope = command.scope
         while scope not in self._at:
             scope = scope[:-1]
@@ -174,36 +174,35 @@ class Folders:
             "popd",
             "chdir",
         }:
-            after = self._after(folders, command.words)
+            after = self._folders_after(folders, command.words)
             self._seen |= dict.fromkeys(after)
             self._at[command.scope] = after
         return folders
 
-    def _after(self, folders: tuple[str, ...], words: tuple[Word, ...]) -> tuple[str, ...]:
+    def _folders_after(self, folders: tuple[str, ...], words: tuple[Word, ...]) -> tuple[str, ...]:
         operands = [word for word in words[1:] if word.text in {"-", "~-"} or word.text[:1] != "-"]
         if words[0].text == "popd" or [word.text for word in operands[:1]] == ["-"]:
             return tuple(self._seen)
         if not operands:
             return (self._home,)
-        return entered(folders, operands[0])
+        return folders_after_cd(folders, operands[0])
 
 
-def entered(folders: tuple[str, ...], word: Word) -> tuple[str, ...]:
-    """Where one is after entering a folder, as far as that can be known."""
+def folders_after_cd(folders: tuple[str, ...], word: Word) -> tuple[str, ...]:
+    """The folders that `cd WORD` may lead to."""
     if not word.known:
         return tuple(dict.fromkeys((*folders, UNKNOWN)))
     if len(folders) > MOST or any(len(folder) > _LONGEST for folder in folders):
         return (*folders[:MOST], UNKNOWN)
-    found = [way for folder in folders for way in _ways(folder, word.text)]
+    found = [way for folder in folders for way in _cd_targets(folder, word.text)]
     if all(folder and os.path.isdir(folder) for folder in found):
         return tuple(dict.fromkeys(found))
     return tuple(dict.fromkeys((*found, *folders)))
 
 
-def _ways(folder: str, said: str) -> tuple[str, ...]:
-    """A shell takes `..` for what stands before it in the path, the system for where a link
-    has led to."""
-    if not folder and not os.path.isabs(said):
+def _cd_targets(folder: str, path: str) -> tuple[str, ...]:
+    """A shell resolves `..` by the path's text, the kernel after following links."""
+    if not folder and not os.path.isabs(path):
         return (UNKNOWN,)
-    joined = os.path.join(folder, said)
-    return (joined, os.path.normpath(joined)) if ".." in said.split("/") else (joined,)
+    target = os.path.join(folder, path)
+    return (target, os.path.normpath(target)) if ".." in path.split("/") else (target,)

@@ -1,7 +1,6 @@
-"""Options and operands by which programs write files or run others, though that is not what the
-programs are for.
+"""Options and operands that make programs write files or run other programs.
 
-All of it is added to what is known of a command: nothing here makes a command harmless.
+The results are added to what is known of a command; nothing here makes a command harmless.
 """
 
 import re
@@ -15,7 +14,7 @@ from rookery.commands.programs import CommandEffect, Operand, known_reader
 from rookery.commands.sed_awk import awk_program, sed_script
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped
-from rookery.core.command_lines import Deed, program_name
+from rookery.engine.ports.actions import Deed, program_name
 
 _MAYBE_WRITES = re.compile(r"(?:^|[;{}\s0-9$/!,I|#])[wW][ \t]+(\S+)", re.M)
 _MAYBE_RUNS = re.compile(r"(?:^|[;{}\s0-9$/!,])e(?:[ \t]|$)", re.M)
@@ -36,26 +35,26 @@ _ANY_OUTPUT = re.compile(
     r"|prefix|save|dump|write|export|report|results?|\w*profile|backup)(?:[-_.]\w+)*",
     re.I,
 )
-"""Options by which any program may be told where to write."""
+"""Options that name an output in most programs."""
 _ELSEWHERE = re.compile(r"[/~]|(?:.*/)?\.\.(?:/|$)")
-_USUAL = re.compile(
+_HARMLESS_PROGRAM = re.compile(
     r"(?:ssh|gzip|gunzip|pigz|bzip2|pbzip2|xz|pixz|zstd|zstdmt|lz4|lzip|lzop|lzma|brotli|dot|echo"
     r"|bell|less|cat|more|never)(?: +-[A-Za-z0-9]+| +[0-9]+)*|\.[0-9]+|sleep=[0-9]+"
 )
-"""What is usually run, and does no harm."""
+"""Programs that are commonly given to such options and are harmless."""
 
 
-def _written(paths: Sequence[str]) -> tuple[Operand, ...]:
+def _write_operands(paths: Sequence[str]) -> tuple[Operand, ...]:
     return tuple(Operand(Deed.WRITE, Word(path)) for path in paths if path)
 
 
 def _awk(words: Sequence[Word]) -> CommandEffect:
-    said = split(words, "-F -v -f -e -i")
-    given = [word.text for flag, word in said.values.items() if flag == "-v"]
-    program = next(iter(said.operands), Word(""))
+    args = split(words, "-F -v -f -e -i")
+    given = [word.text for flag, word in args.values.items() if flag == "-v"]
+    program = next(iter(args.operands), Word(""))
     pairs = [one.partition("=") for one in given]
     done = awk_program(program.text, {name: text for name, _, text in pairs})
-    return CommandEffect(operands=_written(done.writes))
+    return CommandEffect(operands=_write_operands(done.writes))
 
 
 def _sed(words: Sequence[Word]) -> CommandEffect:
@@ -69,14 +68,14 @@ def _sed(words: Sequence[Word]) -> CommandEffect:
             paths += read.writes
             runs = runs or bool(read.runs) or read.runs_lines
     return CommandEffect(
-        operands=_written(paths), dangers=("the sed script runs commands",) if runs else ()
+        operands=_write_operands(paths), dangers=("the sed script runs commands",) if runs else ()
     )
 
 
 def sed_scripts(words: Sequence[Word]) -> list[str]:
-    said = split(words, "-e -f -l --expression --file --line-length")
+    args = split(words, "-e -f -l --expression --file --line-length")
     given = [word.text for flag, word in _all_values(words, ("-e", "--expression")) if flag]
-    return given or [word.text for word in said.operands[:1] if not said.value("-f", "--file")]
+    return given or [word.text for word in args.operands[:1] if not args.value("-f", "--file")]
 
 
 def _all_values(words: Sequence[Word], options: Sequence[str]) -> Iterator[tuple[str, Word]]:
@@ -95,7 +94,7 @@ def _sqlite(words: Sequence[Word]) -> CommandEffect:
     database = [word for word in words if not word.text.startswith(("-", "."))][:1]
     stored = [word for word in database if not word.text.startswith(":") and " " not in word.text]
     return CommandEffect(
-        operands=(*_written(paths), *(Operand(Deed.WRITE, word) for word in stored)),
+        operands=(*_write_operands(paths), *(Operand(Deed.WRITE, word) for word in stored)),
         dangers=("sqlite3 runs another program",) if runs else (),
     )
 
@@ -105,7 +104,7 @@ def _psql(words: Sequence[Word]) -> CommandEffect:
     paths = [one for pair in _PSQL_WRITES.findall(text) for one in pair]
     runs = _PSQL_RUNS.search(text)
     return CommandEffect(
-        operands=_written(paths), dangers=("psql runs another program",) if runs else ()
+        operands=_write_operands(paths), dangers=("psql runs another program",) if runs else ()
     )
 
 
@@ -119,8 +118,8 @@ def _ssh(words: Sequence[Word]) -> CommandEffect:
 
 
 def _vim(words: Sequence[Word]) -> CommandEffect:
-    told = [word.text for word in words if word.text.startswith("+")]
-    runs = any(not _EX_HARMLESS.fullmatch(text) for text in told)
+    commands = [word.text for word in words if word.text.startswith("+")]
+    runs = any(not _EX_HARMLESS.fullmatch(text) for text in commands)
     return CommandEffect(dangers=("the editor runs commands",) if runs else ())
 
 
@@ -135,13 +134,13 @@ SCRIPTED: dict[str, Callable[[Sequence[Word]], CommandEffect]] = {
 
 
 def scripts_in_awk(words: Sequence[Word]) -> tuple[str, ...]:
-    """What an awk program gives to a shell."""
-    said = split(words, "-F -v -f -e -i")
-    return awk_program(next(iter(said.operands), Word("")).text, {}).runs
+    """Commands that an awk program runs in a shell."""
+    args = split(words, "-F -v -f -e -i")
+    return awk_program(next(iter(args.operands), Word("")).text, {}).runs
 
 
 def outputs(words: Sequence[Word]) -> CommandEffect:
-    """What the command's options and operands write, and which other programs they run."""
+    """Return what the command's options and operands write, and the programs they run."""
     name = _name(words)
     if name == "git":
         return git_outputs(words)
@@ -149,31 +148,31 @@ def outputs(words: Sequence[Word]) -> CommandEffect:
     scripted = SCRIPTED[name](words[1:]) if name in SCRIPTED else CommandEffect()
     written = [
         *_values(words[1:], table.writes.split()),
-        *_chosen(table, words[1:]),
-        *_copied_to(words),
-        *_made_in(name, words),
-        *(() if known_reader([word.text for word in words]) else _anywhere(words[1:])),
+        *_written_operands(table, words[1:]),
+        *_copy_target(words),
+        *_created_paths(name, words),
+        *(() if known_reader([word.text for word in words]) else _outside_values(words[1:])),
     ]
-    runs = [word for word in _values(words[1:], table.runs.split()) if not _is_usual(word)]
+    runs = [word for word in _values(words[1:], table.runs.split()) if not _is_harmless(word)]
     return CommandEffect(
         operands=(*_operands(written), *scripted.operands),
         dangers=(
             *(f"{name} runs another program: {word.text[:60]}" for word in runs),
             *scripted.dangers,
-            *_reaches_out(name, words),
+            *_outside_dangers(name, words),
         ),
     )
 
 
 def together(known: CommandEffect, more: CommandEffect) -> CommandEffect:
-    """What is known of a command, and what its options do besides."""
+    """Merge the effects of a command with those of its options."""
     return replace(
         known, operands=(*known.operands, *more.operands), dangers=(*known.dangers, *more.dangers)
     )
 
 
 def with_scripts(inner: Wrapped | None, words: Sequence[Word]) -> Wrapped | None:
-    """What a command runs, and what its options give to a shell to read."""
+    """Add the shell texts in the command's options to what it runs."""
     scripts = tuple(_scripts(words)) if words else ()
     if not scripts:
         return inner
@@ -199,8 +198,8 @@ def _options(name: str) -> OutputOptions:
     return effects().outputs.get(name, OutputOptions())
 
 
-def _is_usual(word: Word) -> bool:
-    return word.known and bool(_USUAL.fullmatch(word.text))
+def _is_harmless(word: Word) -> bool:
+    return word.known and bool(_HARMLESS_PROGRAM.fullmatch(word.text))
 
 
 def _operands(written: Sequence[Word]) -> Iterator[Operand]:
@@ -210,7 +209,7 @@ def _operands(written: Sequence[Word]) -> Iterator[Operand]:
 
 
 def _values(words: Sequence[Word], options: Sequence[str]) -> Iterator[Word]:
-    """The values of options, however they are attached. It rather finds one too many."""
+    """The values of the options, separate or attached. May yield a word that is not a value."""
     for place, word in enumerate(words):
         if word.text == "--":
             return
@@ -225,37 +224,37 @@ def _value(word: Word, option: str, following: Word | None) -> Word | None:
     name, equals, value = word.text.partition("=")
     long = option.startswith("--")
     if name == option or (long and abbreviates(name, option)):
-        return _attached(word, value) if equals else following
+        return _value_word(word, value) if equals else following
     if long or len(option) > 2 or word.text.startswith("--") or word.text[:1] != "-":
         return None
     if word.text.startswith(option):
-        return _attached(word, word.text[2:])
+        return _value_word(word, word.text[2:])
     letters, found, rest = word.text[1:].partition(option[1])
     if not found or not letters.isalpha():
         return None
     if not rest:
         return following
-    return _attached(word, rest) if _ELSEWHERE.match(rest) else None
+    return _value_word(word, rest) if _ELSEWHERE.match(rest) else None
 
 
-def _attached(word: Word, text: str) -> Word:
+def _value_word(word: Word, text: str) -> Word:
     return Word(text, known=word.known)
 
 
-def _anywhere(words: Sequence[Word]) -> Iterator[Word]:
-    """Values of options that name an output, of any program, if they lead elsewhere."""
+def _outside_values(words: Sequence[Word]) -> Iterator[Word]:
+    """Values of output options that lead outside the current folder, for any program."""
     for place, word in enumerate(words):
         name, equals, value = word.text.partition("=")
         if word.text[:2] == "-o" and _ELSEWHERE.match(word.text[2:]):
-            yield _attached(word, word.text[2:])
+            yield _value_word(word, word.text[2:])
         elif _ANY_OUTPUT.fullmatch(name) and not re.match("-[A-Z]", name):
             following = words[place + 1] if place + 1 < len(words) else None
-            found = _attached(word, value) if equals else following
+            found = _value_word(word, value) if equals else following
             if found is not None and _ELSEWHERE.match(found.text.partition(":")[0]):
                 yield found
 
 
-def _chosen(table: OutputOptions, words: Sequence[Word]) -> Sequence[Word]:
+def _written_operands(table: OutputOptions, words: Sequence[Word]) -> Sequence[Word]:
     if not table.operands:
         return ()
     plain = split(words, f"{table.writes} {table.runs}").operands
@@ -269,16 +268,16 @@ def _chosen(table: OutputOptions, words: Sequence[Word]) -> Sequence[Word]:
     return plain
 
 
-def _copied_to(words: Sequence[Word]) -> Sequence[Word]:
-    """Where the clients of machines elsewhere put what they copy; a colon is of those."""
+def _copy_target(words: Sequence[Word]) -> Sequence[Word]:
+    """The local target of a remote copy (`docker cp` and similar); remote paths contain a colon."""
     plain = [word for word in words if not word.text.startswith("-")]
-    said = tuple(word.text for word in plain[:3])
-    if not {" ".join(said[:2]), " ".join(said)}.intersection(effects().copiers):
+    args = tuple(word.text for word in plain[:3])
+    if not {" ".join(args[:2]), " ".join(args)}.intersection(effects().copiers):
         return ()
     return [word for word in plain[-1:] if ":" not in word.text]
 
 
-def _made_in(name: str, words: Sequence[Word]) -> Sequence[Word]:
+def _created_paths(name: str, words: Sequence[Word]) -> Sequence[Word]:
     texts = [word.text for word in words]
     if name == "python" and texts[1:3] == ["-m", "venv"]:
         return [word for word in words[3:] if not word.text.startswith("-")]
@@ -293,7 +292,7 @@ def _made_in(name: str, words: Sequence[Word]) -> Sequence[Word]:
     return ()
 
 
-def _reaches_out(name: str, words: Sequence[Word]) -> Iterator[str]:
+def _outside_dangers(name: str, words: Sequence[Word]) -> Iterator[str]:
     texts = [word.text for word in words[1:]]
     changes = {"install", "i", "add", "link", "uninstall", "remove", "rm", "update", "up", "un"}
     everywhere = {"-g", "--global", "--location=global"} & set(texts) or texts[:1] == ["global"]
@@ -306,7 +305,7 @@ def _reaches_out(name: str, words: Sequence[Word]) -> Iterator[str]:
 
 
 def _keeps_absolute_names(texts: Sequence[str]) -> bool:
-    said = split([Word(text) for text in texts], "-f -C -T -X --file --directory")
+    args = split([Word(text) for text in texts], "-f -C -T -X --file --directory")
     letters = texts[0] if texts and texts[0].isalpha() else ""
-    extracts = "x" in letters or said.letter("x") or said.has("--extract", "--get")
-    return extracts and ("P" in letters or said.letter("P") or said.has("--absolute-names"))
+    extracts = "x" in letters or args.letter("x") or args.has("--extract", "--get")
+    return extracts and ("P" in letters or args.letter("P") or args.has("--absolute-names"))

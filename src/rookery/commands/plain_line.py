@@ -1,10 +1,10 @@
-"""Command lines that are so plain that no shell is needed to read them, or to run them.
+"""Command lines that are plain enough to parse and run without a shell.
 
-The grammar is positive: simple commands joined by `&&`, `||`, `;` and `|`, made of words from a
-fixed set of characters. Whatever is not in it is not plain, and is left to the grammar of bash.
+The grammar is an allowlist: simple commands joined by `&&`, `||`, `;` and `|`, with words of a
+fixed set of characters. Any other line is left to the bash grammar.
 
-`cd folder &&` is no command here, but where the commands behind it run, and `[ -f x ]` is the
-program `test`. Patterns of file names are kept, and replaced by whoever looks at the folder.
+`cd folder &&` sets the folder of the commands that follow, and `[ -f x ]` becomes the program
+`test`. File name patterns are kept; `resolved_line` expands them.
 """
 
 import posixpath
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from rookery.core.command_lines import Errors, Output, Pipeline, Plain, PlainCommand, When
+from rookery.engine.ports.actions import Errors, Output, Pipeline, Plain, PlainCommand, When
 
 MOST_COMMANDS = 32
 LONGEST = 4096
@@ -29,23 +29,23 @@ _SHELL_WORDS_LISTED = """
     where zcompile zle zmodload zparseopts zstyle
 """
 SHELL_WORDS = frozenset(_SHELL_WORDS_LISTED.split())
-"""Names that a shell takes for its own, or for grammar, instead of looking for a program."""
+"""Builtins and keywords: names for which a shell does not look up a program."""
 
 _UNARY_TESTS = {"-e", "-f", "-d", "-s", "-L", "-h", "-r", "-w", "-x", "-n", "-z"}
 _NUMBER_TESTS = {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"}
 
 _SINGLE = r"'[ -&(-~]*'"
 _DOUBLE = r"\"(?:[ #%-\[\]-_a-~]|\\(?=[A-Za-z0-9.,:()\[\]{}|*+?/<>^=_ -])|\$(?=\"))*\""
-"""Where a backslash or a dollar sign means nothing, shells leave it as it is."""
+"""Backslashes and dollar signs only where shells leave them unchanged."""
 _LITERAL = rf"{_SINGLE}|{_DOUBLE}"
 _GLOB = r"[*?]|\[[!^]?[A-Za-z0-9_.-]+\]"
 _BARE = rf"[A-Za-z0-9_./:,@%+-]|(?<=[A-Za-z0-9])[~^]|(?<=[A-Za-z0-9_])=|{_GLOB}"
 _WORD = re.compile(rf"(?:{_LITERAL}|{_BARE})+")
 _OPTION = re.compile(rf"-(?:{_LITERAL}|{_BARE}|=)*")
 _ESCAPED = re.compile(r"\\[()!;](?= |$)")
-"""Signs of `find`, which shells would take for their own."""
+"""Operators of `find` that must be escaped in a shell."""
 _FOUND = re.compile(r"\{\}(?= |$)")
-"""Where `find -exec` puts a name. Shells leave it as it is."""
+"""Where `find -exec` inserts a name; shells leave it unchanged."""
 _JOINT = re.compile(r" (&&|\|\||\||;) |(;) ")
 _PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,@%+-]*")
 _PIECE = re.compile(rf"{_LITERAL}|[^'\"]+")
@@ -62,7 +62,7 @@ MOST_PATTERNS = 16
 
 
 def plain(text: str) -> Plain | None:
-    """What the text runs, if it is plain. Nothing is trimmed or mended first."""
+    """Parse a plain line; None if it is not plain. The text is not trimmed or repaired first."""
     if len(text) > LONGEST:
         return None
     pipelines: list[Pipeline] = []
@@ -81,7 +81,7 @@ def plain(text: str) -> Plain | None:
             return None
         sign = (joint[1] or joint[2]) if joint else ""
         if command.words[0] == "cd":
-            if commands or when != "always" or sign not in {"&&", ";"} or not _enters(command):
+            if commands or when != "always" or sign not in {"&&", ";"} or not _is_plain_cd(command):
                 return None
             folder = posixpath.join(folder, command.words[1])
         else:
@@ -95,8 +95,8 @@ def plain(text: str) -> Plain | None:
         position = joint.end()
 
 
-def _enters(command: PlainCommand) -> bool:
-    """Whether it is a `cd` that leads to the same folder for every shell."""
+def _is_plain_cd(command: PlainCommand) -> bool:
+    """Whether this is a `cd` that leads to the same folder in every shell."""
     words = command.words
     return (
         len(words) == 2
@@ -111,7 +111,7 @@ def _in_folder(command: PlainCommand, folder: str) -> PlainCommand:
 
 
 def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
-    """The simple command that begins here, and where it ends."""
+    """The simple command that starts here, and where it ends."""
     closing = next((end for start, end in _TESTS.items() if text.startswith(start, position)), "")
     words = ["test"] if closing else []
     if closing:
@@ -126,7 +126,7 @@ def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
         end = _word_end(text, position)
         if end is None:
             return None
-        word, pattern = _unquoted(text[position:end])
+        word, pattern = _unquote(text[position:end])
         patterns += [(len(words), pattern)] if pattern else []
         words.append(word)
         position = end
@@ -138,21 +138,21 @@ def _command(text: str, position: int) -> tuple[PlainCommand, int] | None:
         if text[position : position + 1] != " " or _JOINT.match(text, position):
             break
         position += 1
-    words = _asked_of_which(words)
+    words = _use_which(words)
     named = closing or words[0] == "which" or (first is not None and words[0] == first[0])
-    if not named or not _means_a_program(words) or len(patterns) > MOST_PATTERNS:
+    if not named or not _runs_program(words) or len(patterns) > MOST_PATTERNS:
         return None
     if closing and (patterns or not text.startswith(closing, position - len(closing))):
         return None
-    errors, output, source, position = _redirected(text, position)
+    errors, output, source, position = _redirections(text, position)
     if source is None:
         return None
     command = PlainCommand(tuple(words), errors, output, patterns=tuple(patterns), source=source)
     return command, position
 
 
-def _asked_of_which(words: list[str]) -> list[str]:
-    """The question that a shell answers itself, put to the program that answers it too."""
+def _use_which(words: list[str]) -> list[str]:
+    """Replace `command -v` and `type`, which are builtins, by `which`."""
     match words:
         case ["command", "-v", name] | ["type", name] if name not in SHELL_WORDS:
             return ["which", name]
@@ -169,16 +169,16 @@ def _word_end(text: str, position: int) -> int | None:
     return found.end() if found and found.end() > position else None
 
 
-def _redirected(text: str, position: int) -> tuple[Errors, Output, str | None, int]:
-    """What becomes of both outputs, sign by sign as a shell reads them, and the file that is
-    read; None if that is not one file by its name."""
+def _redirections(text: str, position: int) -> tuple[Errors, Output, str | None, int]:
+    """Where stderr and stdout go, the input file (None if it is not a single plain name), and
+    the position after the redirections."""
     found = _SIGNS.match(text, position)
     errors: Errors = "kept"
     output: Output = "kept"
     source: str | None = ""
     for sign in re.findall(_SIGN, found[0]) if found else ():
         if sign.startswith(" <"):
-            named, pattern = _unquoted(sign[2:].removeprefix(" "))
+            named, pattern = _unquote(sign[2:].removeprefix(" "))
             source = named if named and not pattern and source == "" else None
         elif sign == " 2>&1":
             errors = "dropped" if output == "dropped" else "with output"
@@ -191,29 +191,29 @@ def _redirected(text: str, position: int) -> tuple[Errors, Output, str | None, i
     return errors, output, source, found.end() if found else position
 
 
-def _unquoted(word: str) -> tuple[str, str]:
-    """The word, and the pattern that it is for file names, if it is one."""
+def _unquote(word: str) -> tuple[str, str]:
+    """The word without its quotes, and its file name pattern if it is one."""
     if _ESCAPED.fullmatch(word):
         return word[1:], ""
     text = pattern = ""
     is_pattern = False
     for piece in _PIECE.findall(word):
-        said = piece[1:-1] if piece[0] in "'\"" else piece
-        text += said
-        pattern += re.sub(r"([*?\[{])", r"[\1]", said) if said is not piece else said
-        is_pattern = is_pattern or (said is piece and bool(_PATTERN.search(piece)))
+        bare = piece[1:-1] if piece[0] in "'\"" else piece
+        text += bare
+        pattern += re.sub(r"([*?\[{])", r"[\1]", bare) if bare is not piece else bare
+        is_pattern = is_pattern or (bare is piece and bool(_PATTERN.search(piece)))
     return text, pattern if is_pattern else ""
 
 
-def _means_a_program(words: Sequence[str]) -> bool:
-    """Whether every shell runs a program of this name, or does exactly what it would do."""
+def _runs_program(words: Sequence[str]) -> bool:
+    """Whether every shell runs a program of this name, or a builtin that does exactly the same."""
     match words:
         case ["cd", *_]:
             return True
-        case ["echo", *said]:
-            return not said or not said[0].startswith("-") or said[0].startswith("---")
-        case ["printf", said, *_]:
-            return not said.startswith("-")
+        case ["echo", *rest]:
+            return not rest or not rest[0].startswith("-") or rest[0].startswith("---")
+        case ["printf", first, *_]:
+            return not first.startswith("-")
         case ["pwd" | "true" | "false"]:
             return True
         case ["pwd" | "true" | "false", *_]:

@@ -1,7 +1,7 @@
-"""What is known of programs, from `tables/*.toml`: read once, when the first command is judged.
+"""What is known about programs, loaded from `tables/*.toml` when the first command is judged.
 
 To add a program that only reads, add a row to `tables/readers.toml` and lines for it to
-`tests/vectors/commands.yaml`. An unknown field or a faulty file is an error, never a row less.
+`tests/vectors/commands.yaml`. An unknown field or an invalid file is an error.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,30 +16,28 @@ _FOLDER = Path(__file__).with_name("tables")
 
 
 class _Row(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`also` are further names of the same row."""
+    """`also` are further names for the same row."""
 
     also: tuple[str, ...] = ()
 
 
 class Reader(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a program is described that only reads: which options, and what its operands are.
+    """A program that only reads: its options, and the kinds of its operands.
 
-    The kinds of values: NUM, COUNT that is no large number, LIST of numbers, TEXT, GLOB, PATH
-    that is read, REV that git knows or a path, FORMAT of git, DATE format, KEY of git's settings,
-    SED script and AWK program that only print, SET for a variable and its value, NAME of a
-    package, JQ filter that comes to an end, FILE that is read and begins with no plus sign,
-    ARCHIVE that is read here and not on another machine, COLUMNS and LETTERS of ps, GO variable.
+    Kinds of values: NUM; COUNT, a number up to a million; LIST of numbers; TEXT; GLOB; PATH that is
+    read; REV, a git revision or a path; FORMAT of git; DATE format; KEY of git's settings; SED
+    script and AWK program that only print; SET, a variable and its value; NAME of a package; JQ
+    filter that terminates; FILE, a path that does not start with a plus sign; ARCHIVE, a path
+    without a host; COLUMNS and LETTERS of ps; GO variable.
 
-    `operands` are their kinds in order, the last with a star for all that follow. `here`: it
-    reads the current folder if it is given no path. `deep`: the options with which it reads all
-    that is below a folder. `follows`: it follows links on the way.
-    `argument_files`: it takes further words from a file that is named after an @.
-    `whole_flags`: its options are words with one dash. `all_operands`: a dash means nothing to it.
-    `signs` are words that are neither. `unless`: files of the project, as patterns, that would make
-    it run something. `unshadowed`: it must be the program that a shell would find, so not if the
-    workspace has another of the name. `instead`: the program that does the same with the operands
-    alone, and is run in its place. `lead`: an option that is put before all others. `groups` are
-    options that it shares with other rows of its file.
+    `operands` are their kinds in order; a star marks the kind of all that follow. `here`: reads the
+    current folder if no path is given. `deep`: the options with which it reads folders recursively.
+    `follows`: follows symbolic links. `argument_files`: reads further arguments from @FILE.
+    `whole_flags`: options are whole words with one dash. `all_operands`: has no options. `signs`
+    are words that are neither options nor operands. `unless`: patterns of project files that would
+    make it run something. `unshadowed`: only if a shell would find the same program, and not
+    another one in the workspace. `instead`: the program to run in its place, with the operands
+    only. `lead`: an option to add in front. `groups`: option groups of the file that it shares.
     """
 
     flags: str = ""
@@ -59,8 +57,8 @@ class Reader(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OutputOptions(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`writes` are options with files or folders that are written, `runs` those with a program.
-    `operands` tells which of the others are written: first, second, last, or all."""
+    """`writes` are options that name output files or folders, `runs` options that name a
+    program. `operands` says which operands are written: first, second, last or all."""
 
     writes: str = ""
     runs: str = ""
@@ -68,7 +66,8 @@ class OutputOptions(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Wrapper(_Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`valued` options take the next word. `skipped` operands come before the command."""
+    """`valued` options take the next word. `skipped` is the number of operands before the
+    command."""
 
     valued: str = ""
     plain: str = ""
@@ -83,7 +82,8 @@ class _Readers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GitTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`silent`: commands that change things, with the options with which they print nothing."""
+    """`silent` maps commands that change things to the options with which they print no
+    contents."""
 
     local: str
     network: str
@@ -110,7 +110,8 @@ class _Versions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ToolTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`runners` run what files in the current folder say, `interpreters` the file they name."""
+    """`runners` run what files in the current folder say, `interpreters` run the file they are
+    given."""
 
     runners: str
     interpreters: str
@@ -119,7 +120,7 @@ class ToolTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Effects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What programs do besides reading; the file says what each part is."""
+    """What programs do besides reading. The comments in the file describe each field."""
 
     network: str
     reaches_anywhere: str
@@ -136,7 +137,7 @@ Row = TypeVar("Row", bound=_Row)
 
 @cache
 def readers() -> Mapping[str, Reader]:
-    """The programs that only read, by the words that a command begins with."""
+    """The programs that only read, by the first words of a command."""
     known, git = toml.decode(_file("readers"), type=_Readers), git_table()
     rows = {
         **_named(known.programs),

@@ -1,8 +1,7 @@
-"""What known programs do with the words they are given.
+"""What known programs do with their arguments.
 
-For a reader there is a list of the options it may be given and the kind of each operand.
-Anything not on the list is not understood: many programs that only show things can write
-files or start programs if asked to.
+Each reader has a list of allowed options and the kinds of its operands. Anything else is not
+understood, because many programs that only print can be told to write files or run programs.
 """
 
 import re
@@ -15,14 +14,15 @@ from msgspec.structs import replace
 from rookery.commands.program_tables import Reader, readers
 from rookery.commands.sed_awk import only_prints, sed_script
 from rookery.commands.words import Word
-from rookery.core.command_lines import Deed, program_name
+from rookery.engine.ports.actions import Deed, program_name
 
 
 class Operand(Struct, frozen=True):
-    """A path a program is given. `deep` means with all that is below, and `some` not all of it;
-    `maybe` that it may be something else than a path. If it is a folder, what is written are
-    the `names` in it. Of some, `only` is the pattern of the names that are meant, if it is known.
-    `rights`: what is written is who may use it.
+    """A path that a program is given.
+
+    `deep`: with everything below it; `some`: not all of that, and `only` is the pattern of the
+    affected names, if known. `maybe`: it may not be a path at all. `names`: if it is a folder, the
+    files written in it. `rights`: its permissions or owner are changed.
     """
 
     deed: Deed
@@ -36,14 +36,14 @@ class Operand(Struct, frozen=True):
 
 
 class Search(Struct, frozen=True):
-    """How a program goes through a folder."""
+    """How a program searches a folder."""
 
     follows_links: bool = False
 
 
 class CommandEffect(Struct, frozen=True, kw_only=True):
-    """What a command does. `reads_only` means that it may run unasked, as far as its program
-    and its options go; `why_not` is why it is not understood."""
+    """What a command does. `reads_only`: its program and options need no approval. `why_not`:
+    why it is not understood."""
 
     operands: tuple[Operand, ...] = ()
     reads_only: bool = False
@@ -52,11 +52,11 @@ class CommandEffect(Struct, frozen=True, kw_only=True):
     why_not: str = ""
     dangers: tuple[str, ...] = ()
     unless: str = ""
-    """Files of the project that would make it run something, if they are there."""
+    """Patterns of project files that would make it run something."""
 
 
 _PATHS = frozenset({"PATH", "FILE", "ARCHIVE"})
-_GIVEN = {"-e", "--regexp", "--expression"}
+_SCRIPT_OPTIONS = {"-e", "--regexp", "--expression"}
 _FLAG = re.compile(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
 _KINDS = {
     "NUM": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
@@ -72,7 +72,7 @@ _KINDS = {
         r"(?!core\.(fsmonitor|hookspath|pager|editor|sshcommand|attributesfile|untrackedcache)$)"
         r"(user|core|init|branch|pull|push|merge|commit)\.[A-Za-z0-9._/-]+",
         re.I,
-    ),  # not those that are set otherwise when git is run here
+    ),  # without the settings that we override when we run git
     "SED": re.compile(r".+", re.S),
     "AWK": re.compile(r".+", re.S),
     "SET": re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S),
@@ -95,10 +95,10 @@ _SCRIPTS: dict[str, Callable[[str], bool]] = {
     "SED": lambda text: (script := sed_script(text)) is not None and script.only_prints,
     "AWK": only_prints,
 }
-"""Programs in small languages, of which more must hold than a pattern can tell."""
+"""Kinds that need a parser, not only a pattern."""
 
 
-def _fits(kind: str, text: str) -> bool:
+def _matches_kind(kind: str, text: str) -> bool:
     return bool(_KINDS[kind].fullmatch(text)) and (kind not in _SCRIPTS or _SCRIPTS[kind](text))
 
 
@@ -107,7 +107,7 @@ def known_reader(texts: Sequence[str]) -> bool:
 
 
 def reading(words: Sequence[Word]) -> CommandEffect:
-    """What a reader would do, by its row in the table."""
+    """Return what a reader does with these words, according to its row in the table."""
     texts = [word.text for word in words]
     texts[0] = program_name(texts[0]) if "/" in texts[0] else texts[0]
     if texts[:2] == ["git", "-C"]:
@@ -116,7 +116,7 @@ def reading(words: Sequence[Word]) -> CommandEffect:
     if not name:
         return CommandEffect(why_not=f"{texts[0]} is not a known program")
     reader = readers()[name]
-    read = _SortedWords(_flags(reader.flags), reader)
+    read = _ArgumentParser(_flags(reader.flags), reader)
     doubt = read.take(without_readers(words) if name == "find" else words[used:])
     if not doubt:
         doubt = read.sort(reader.operands)
@@ -124,7 +124,7 @@ def reading(words: Sequence[Word]) -> CommandEffect:
         return CommandEffect(why_not=f"{name}: {doubt}", operands=tuple(read.paths))
     deep = reader.deep == "always" or any(flag in reader.deep.split() for flag in read.flags)
     paths = tuple(
-        replace(one, deep=deep or bool(one.word.below), only=_only(one.word, reader, deep))
+        replace(one, deep=deep or bool(one.word.below), only=_only_names(one.word, reader, deep))
         for one in read.paths
     )
     if (reader.here or deep) and all(one.maybe for one in paths):
@@ -133,14 +133,14 @@ def reading(words: Sequence[Word]) -> CommandEffect:
     return CommandEffect(operands=paths, reads_only=True, search=search, unless=reader.unless)
 
 
-def _only(word: Word, reader: Reader, deep: bool) -> str:
-    """The pattern of the names that are meant, unless it reads folders of such names as well."""
+def _only_names(word: Word, reader: Reader, deep: bool) -> str:
+    """The pattern that the names match, unless folders of such names are read too."""
     simple = re.fullmatch(r"[\w.*?-]+", word.below)
     return word.below if simple and not deep and not reader.here else ""
 
 
 def _in_folder(words: Sequence[Word]) -> CommandEffect:
-    """`git -C folder`: what it does there is looked at as a command by itself."""
+    """`git -C FOLDER`: the command is judged separately, as run in that folder."""
     if len(words) < 4 or words[3].text.startswith("-"):
         return CommandEffect(why_not="git has -C before its command")
     inner = reading((words[0], *words[3:]))
@@ -148,7 +148,7 @@ def _in_folder(words: Sequence[Word]) -> CommandEffect:
 
 
 def without_readers(words: Sequence[Word]) -> list[Word]:
-    """The words behind `find`, without each `-exec` that gives what is found to a reader."""
+    """The words after `find`, with each `-exec` of a reader replaced by `-true`."""
     rest, kept = list(words[1:]), list[Word]()
     while rest:
         texts = [word.text for word in rest]
@@ -159,9 +159,9 @@ def without_readers(words: Sequence[Word]) -> list[Word]:
     return kept
 
 
-def _is_reader(said: Sequence[Word], end: str) -> bool:
-    """Whether it is a reader that is given each name once, as a file to read."""
-    texts = [word.text for word in said]
+def _is_reader(words: Sequence[Word], end: str) -> bool:
+    """Whether the command is a reader that gets each found name once, as a file to read."""
+    texts = [word.text for word in words]
     row, _ = reader_row(texts)
     if not row or row == "find" or row.startswith("git") or "/" in texts[0]:
         return False
@@ -172,20 +172,20 @@ def _is_reader(said: Sequence[Word], end: str) -> bool:
     if "".join(texts).count("{}") != 1 or "{}" not in texts or (end == "+" and not many):
         return False
     given = Word("{}", known=False, pattern="{}")
-    return reading([given if word.text == "{}" else word for word in said]).reads_only
+    return reading([given if word.text == "{}" else word for word in words]).reads_only
 
 
 def reader_row(texts: Sequence[str]) -> tuple[str, int]:
-    """The longest row of the table that the words begin with, and how many words that is."""
-    said = list(texts[:4])
+    """The longest row that the words start with, and how many words that are."""
+    first_words = list(texts[:4])
     dropped = 0
-    if not said:
+    if not first_words:
         return "", 0
-    if said[0] == "git" and said[1:2] in (["--no-pager"], ["-P"]):
-        said.pop(1)
+    if first_words[0] == "git" and first_words[1:2] in (["--no-pager"], ["-P"]):
+        first_words.pop(1)
         dropped = 1
-    for length in range(min(3, len(said)), 0, -1):
-        name = " ".join(said[:length])
+    for length in range(min(3, len(first_words)), 0, -1):
+        name = " ".join(first_words[:length])
         if name in readers():
             return name, length + dropped
     return "", 0
@@ -193,7 +193,8 @@ def reader_row(texts: Sequence[str]) -> tuple[str, int]:
 
 @cache
 def _flags(spec: str) -> dict[str, tuple[str, bool, bool]]:
-    """Each option with the kind of its value, whether it may be left out, and be attached."""
+    """Each option with the kind of its value, whether the value is optional and whether it may
+    be attached."""
     flags: dict[str, tuple[str, bool, bool]] = {}
     for entry in spec.split():
         name, sign, kind = _FLAG.findall(entry)[0]
@@ -201,8 +202,8 @@ def _flags(spec: str) -> dict[str, tuple[str, bool, bool]]:
     return flags
 
 
-class _SortedWords:
-    """One command's words, sorted into options, values and operands."""
+class _ArgumentParser:
+    """Sorts the words of a command into options, values and operands."""
 
     def __init__(self, known: dict[str, tuple[str, bool, bool]], reader: Reader) -> None:
         self._known = known
@@ -215,7 +216,7 @@ class _SortedWords:
         self.paths: list[Operand] = []
 
     def take(self, words: Sequence[Word]) -> str:
-        """Why the words are not understood; empty if they are."""
+        """Process the words; returns why they are not understood, or an empty string."""
         waiting = list(reversed(words))
         ended = self._all_operands
         while waiting:
@@ -272,7 +273,7 @@ class _SortedWords:
 
     def _value(self, name: str, value: str) -> str:
         kind = self._known[name][0]
-        if not _fits(kind, value):
+        if not _matches_kind(kind, value):
             return f"{value[:40]} for {name}"
         self.flags.append(name)
         if kind == "PATH":
@@ -280,9 +281,9 @@ class _SortedWords:
         return ""
 
     def sort(self, kinds: str) -> str:
-        """Give each operand its kind: one each, then the one with a star for the rest."""
+        """Check each operand against its kind; the kind with a star applies to the rest."""
         wanted = kinds.split()
-        if wanted[:1] in (["TEXT"], ["SED"]) and _GIVEN & set(self.flags):
+        if wanted[:1] in (["TEXT"], ["SED"]) and _SCRIPT_OPTIONS & set(self.flags):
             wanted.pop(0)
         for word, after_dashes in self._operands:
             if self._argument_files and word.text.startswith("@"):
@@ -293,10 +294,10 @@ class _SortedWords:
             kind = kind.rstrip("*?")
             if kind == "REV" and after_dashes:
                 kind = "PATH"
-            printed = self._all_operands and word.pattern  # it reads no file of that name
+            printed = self._all_operands and word.pattern  # the matching names are only printed
             if kind not in {*_PATHS, "REV"} and not word.known and not printed:
                 return f"{word.text[:40]} is known only when it runs"
-            if not _fits(kind, word.text):
+            if not _matches_kind(kind, word.text):
                 return f"{word.text[:40]} is not a known operand"
             if kind in _PATHS and word.text != "-":
                 self.paths.append(Operand(Deed.READ, word))

@@ -1,4 +1,4 @@
-"""A plain line as it is run: with absolute programs, and files in the place of patterns."""
+"""Resolves a plain line to what is run: absolute programs, and file names instead of patterns."""
 
 import os
 import re
@@ -9,17 +9,17 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from rookery.commands.lookups import SHIMS, Looks, expanded, made_to_run, within
+from rookery.commands.lookups import SHIMS, LookupBudget, expand_glob, why_runs_project, within
 from rookery.commands.program_tables import Reader, readers
 from rookery.commands.programs import CommandEffect, reader_row
 from rookery.commands.words import ParsedLine, Redirection, SimpleCommand, Word
-from rookery.commands.xargs_lines import Fed, as_run, fed
-from rookery.core.command_lines import Pipeline, Plain, PlainCommand
+from rookery.commands.xargs_lines import XargsInput, parse_xargs, with_null_names
+from rookery.engine.ports.actions import Pipeline, Plain, PlainCommand
 from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
 
 MOST_FILES = 400
-"""Files that patterns of one line may stand for."""
+"""How many files the patterns of one line may match."""
 NOWHERE = "/dev/null"
 _SYSTEM = ("/usr", "/bin")
 _ODD = frozenset(" \t\n\r\v\f\"'\\")
@@ -36,8 +36,8 @@ def any_patterns(plain: Plain) -> bool:
 
 
 def line_of(plain: Plain) -> ParsedLine:
-    """The commands of a plain line. A folder that it goes to is entered before them; what xargs
-    runs stands in its place, with where its files come from."""
+    """Convert a plain line to commands. A `cd` is added before commands that run in another
+    folder; for xargs, the command it runs is listed, with the folders its files come from."""
     commands: list[SimpleCommand] = []
     scopes: dict[str, tuple[int, ...]] = {"": ()}
     for pipeline in plain:
@@ -46,8 +46,8 @@ def line_of(plain: Plain) -> ParsedLine:
                 scopes[command.folder] = (2 * len(scopes) + 1,)
                 entering = (Word("cd"), Word(command.folder))
                 commands.append(SimpleCommand(entering, (), scopes[command.folder]))
-            said = _words(command, fed(pipeline, place))
-            commands.append(SimpleCommand(said, _source(command), scopes[command.folder]))
+            words = _words(command, parse_xargs(pipeline, place))
+            commands.append(SimpleCommand(words, _source(command), scopes[command.folder]))
     return ParsedLine(tuple(commands), plain=plain)
 
 
@@ -57,7 +57,7 @@ def _source(command: PlainCommand) -> tuple[Redirection, ...]:
     return (Redirection(Word(command.source), writes=False),)
 
 
-def _words(command: PlainCommand, given: Fed | None) -> tuple[Word, ...]:
+def _words(command: PlainCommand, given: XargsInput | None) -> tuple[Word, ...]:
     if given:
         return (*map(Word, given.inner), *given.starts)
     patterns = dict(command.patterns)
@@ -71,61 +71,61 @@ _SIMPLE = re.compile(r"[\w.*?-]+")
 _WILD = re.compile(r"[*?\[{\\]")
 
 
-class Spelling:
-    """For one line that begins in the folder `start`. `doubts` are reasons why it is not run."""
+class LineResolver:
+    """Resolves one line that starts in the folder `start`. `doubts` are reasons not to run it."""
 
     def __init__(self, files: Files, root: Path, start: str, find: FindProgram) -> None:
         self._files = files
         self._root = str(root)
         self._start = start
         self._find = find
-        self._looks = Looks()
+        self._budget = LookupBudget()
         self._left = MOST_FILES
         self.doubts: list[str] = []
 
-    def spelled(self, plain: Plain) -> Plain | None:
+    def resolve(self, plain: Plain) -> Plain | None:
         pipelines = []
-        with_files = self.with_files(plain)
-        for pipeline in map(as_run, with_files or ()):
+        expand_patterns = self.expand_patterns(plain)
+        for pipeline in map(with_null_names, expand_patterns or ()):
             commands = [
                 self._with_program(pipeline, place) for place in range(len(pipeline.commands))
             ]
             pipelines.append(Pipeline(tuple(filter(None, commands)), pipeline.when))
             if len(pipelines[-1].commands) < len(commands):
                 return None
-        return tuple(pipelines) if with_files is not None and not self.doubts else None
+        return tuple(pipelines) if expand_patterns is not None and not self.doubts else None
 
-    def with_files(self, plain: Plain) -> Plain | None:
-        """With the files that patterns stand for; None if that are too many."""
+    def expand_patterns(self, plain: Plain) -> Plain | None:
+        """Replace patterns by the files they match; None if there are too many."""
         self._left = MOST_FILES
         pipelines = []
         for pipeline in plain:
-            commands = [self._with_files(command) for command in pipeline.commands]
+            commands = [self._expand_command(command) for command in pipeline.commands]
             if None in commands:
                 return None
             pipelines.append(Pipeline(tuple(filter(None, commands)), pipeline.when))
         return tuple(pipelines)
 
-    def _with_files(self, command: PlainCommand) -> PlainCommand | None:
+    def _expand_command(self, command: PlainCommand) -> PlainCommand | None:
         patterns = dict(command.patterns)
-        said: list[str] = []
+        words: list[str] = []
         for place, text in enumerate(command.words):
-            found = self._matching(patterns[place], command.folder) if place in patterns else [text]
+            found = self._matches(patterns[place], command.folder) if place in patterns else [text]
             if found is None:
                 return None
-            said += found or [text]
-        return replace(command, words=tuple(said), patterns=())
+            words += found or [text]
+        return replace(command, words=tuple(words), patterns=())
 
-    def _matching(self, pattern: str, folder: str) -> list[str] | None:
-        """The names as a shell would put them in; none if nothing matches."""
+    def _matches(self, pattern: str, folder: str) -> list[str] | None:
+        """The matching names as a shell would insert them; empty if nothing matches."""
         top = os.path.normpath(os.path.join(self._start, folder))
-        found = expanded(os.path.join(top, pattern), self._looks)
+        found = expand_glob(os.path.join(top, pattern), self._budget)
         self._left -= len(found or ())
         if found is None or self._left < 0:
             self.doubts.append(f"{pattern} matches too many files to check")
             return None
         looked_in = os.path.dirname(os.path.join(top, _WILD.split(pattern)[0]))
-        if any(map(self._is_kept_back, (looked_in, *found))):
+        if any(map(self._is_hidden, (looked_in, *found))):
             self.doubts.append(f"{pattern} lists names in a folder that needs approval to read")
         names = sorted(found if os.path.isabs(pattern) else map(_below(top), found))
         if any(name.startswith("-") for name in names) or not all(map(_is_text, names)):
@@ -137,28 +137,29 @@ class Spelling:
         command = pipeline.commands[place]
         if command.folder and not self._may_enter(command.folder):
             return None
-        given = fed(pipeline, place)
-        said = _run_instead(command.words)
-        program = self._program(command.words, said[0])
-        if program is None or self._stands_for_another(program, command):
+        given = parse_xargs(pipeline, place)
+        words = _replaced_words(command.words)
+        program = self._program(command.words, words[0])
+        if program is None or self._is_shim(program, command):
             return None
         if given is None:
-            rest = self._run_by_find(said)
+            rest = self._resolve_find(words)
             return replace(command, words=(program, *rest)) if rest is not None else None
         inner = self._program(given.inner, given.inner[0])
-        if inner is None or (not given.nulls and not all(self._is_plain(given, command.folder))):
+        if inner is None or (not given.nulls and not all(self._is_unsplit(given, command.folder))):
             return None
         return replace(command, words=(program, *given.own[1:], inner, *given.inner[1:]))
 
-    def _program(self, said: tuple[str, ...], name: str) -> str | None:
-        """A known reader that is not there is run all the same: that only says that it is not."""
-        known = bool(reader_row(said)[0])
-        return self._find(name, unshadowed=_is_unshadowed(said), or_missing=known)
+    def _program(self, words: tuple[str, ...], name: str) -> str | None:
+        """The program's path. For a known reader that is not installed, a path that does not
+        exist, so that running it reports just that."""
+        known = bool(reader_row(words)[0])
+        return self._find(name, unshadowed=_is_unshadowed(words), or_missing=known)
 
-    def _run_by_find(self, said: tuple[str, ...]) -> list[str] | None:
-        """The words behind the program, with the programs that `find` runs by their paths."""
-        words = list(said[1:])
-        if said[0] != "find":
+    def _resolve_find(self, argv: tuple[str, ...]) -> list[str] | None:
+        """The words after the program, with the programs of `find -exec` as absolute paths."""
+        words = list(argv[1:])
+        if argv[0] != "find":
             return words
         for place in [at for at, word in enumerate(words[:-1]) if word == "-exec"]:
             program = self._program(tuple(words[place + 1 :]), words[place + 1])
@@ -167,30 +168,30 @@ class Spelling:
             words[place + 1] = program
         return words
 
-    def _stands_for_another(self, program: str, command: PlainCommand) -> bool:
-        """Whether it may be a shim, which the project tells what to run."""
+    def _is_shim(self, program: str, command: PlainCommand) -> bool:
+        """Whether the program may be a shim, so that files of the project choose what it runs."""
         if not _is_unshadowed(command.words) or within(program, *_SYSTEM):
             return False
         folder = os.path.join(self._start, command.folder)
-        why = list(made_to_run(CommandEffect(unless=SHIMS), [folder], self._root))
+        why = list(why_runs_project(CommandEffect(unless=SHIMS), [folder], self._root))
         self.doubts += why
         return bool(why)
 
     def _may_enter(self, folder: str) -> bool:
         path = os.path.join(self._start, folder)
-        if self._is_kept_back(path) or not os.path.isdir(path):
+        if self._is_hidden(path) or not os.path.isdir(path):
             self.doubts.append(f"it changes to {folder}, which is not a folder in the workspace")
         return not self.doubts
 
-    def _is_kept_back(self, path: str) -> bool:
+    def _is_hidden(self, path: str) -> bool:
         try:
             place = self._files.place(path)
         except (ToolError, OSError):
             return True
         return bool(place.outside or place.ignored or place.credential)
 
-    def _is_plain(self, given: Fed, folder: str) -> Iterator[bool]:
-        """Whether xargs takes each name below the folders for one word."""
+    def _is_unsplit(self, given: XargsInput, folder: str) -> Iterator[bool]:
+        """Whether xargs would pass each name below the folders as one argument."""
         for start in given.starts:
             odd = self._odd_name(os.path.join(self._start, folder, start.text), start.below)
             if odd:
@@ -207,12 +208,12 @@ class Spelling:
                 with os.scandir(waiting.pop()) as entries:
                     for entry in entries:
                         below = entry.path[len(top) :]
-                        if not self._looks.take() or (matches(entry.name) and _ODD & set(below)):
+                        if not self._budget.take() or (matches(entry.name) and _ODD & set(below)):
                             return below
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
             except OSError:
-                continue  # what cannot be listed is not found either
+                continue  # find cannot list it either
         return ""
 
 
@@ -229,8 +230,8 @@ def _is_unshadowed(words: tuple[str, ...]) -> bool:
     return bool(row) and readers()[row].unshadowed
 
 
-def _run_instead(words: tuple[str, ...]) -> tuple[str, ...]:
-    """What is run for it: another program that does the same, or it with one more option."""
+def _replaced_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words to run: another program that does the same, or the same with one more option."""
     row, _ = reader_row(words)
     reader = readers()[row] if row else Reader()
     if reader.instead:

@@ -1,9 +1,8 @@
-"""What may run without a question: the user's lists of commands, and the hosts that a line names.
+"""Which commands may run without asking: the user's lists, and the hosts that a line names.
 
-A list of denied commands is a convenience and no protection: there are more ways to say a
-thing than can be listed. What protects is the sandbox. So with hosts, where a proxy decides about
-every connection. Where there is none, words are all there is: so there every program counts that
-reaches whatever host it is told.
+A deny list is a convenience, not a protection, since there are too many ways to write a command;
+the sandbox protects. The same goes for hosts: a proxy decides about every connection. Only where
+there is no proxy, each program that can reach any host counts as reaching an unknown one.
 """
 
 import re
@@ -18,9 +17,15 @@ from rookery.commands.words import Word, words
 from rookery.commands.wrappers import wrapped
 from rookery.core.asks import Decision, Ruling, allow, ask, deny
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement, Pipeline, PlainCommand, program_name
 from rookery.core.hosts import HostPort, covered, entries, host, web_address
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import (
+    Action,
+    Judgement,
+    Outcome,
+    Pipeline,
+    PlainCommand,
+    program_name,
+)
 from rookery.engine.ports.hooks import RuleBook
 
 MOST_NAMED = 5
@@ -40,8 +45,8 @@ EVERYTHING = "*"
 
 
 class CommandRules:
-    """Denies what the user has denied, asks about what is dangerous, and allows what is understood
-    to do no harm or is on the user's list. About the rest it has no opinion."""
+    """Denies what the user's list denies, asks about what is dangerous, and allows what is known
+    to be harmless or on the user's list. Has no opinion about the rest."""
 
     def __init__(
         self,
@@ -51,8 +56,8 @@ class CommandRules:
         trusted: bool,
         confines: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`confines` tells whether commands run in a sandbox: without one every command asks,
-        unless the user's own lists or settings allow it."""
+        """`confines` tells whether commands run in a sandbox. Without one, a command is allowed
+        only by the user's own list."""
         self._confines = confines
         self._allow = [argv for entry in allow if (argv := _argv(entry))]
         self._allow_all = EVERYTHING in allow
@@ -80,7 +85,7 @@ class CommandRules:
         if not self._deny:
             return ""
         for entry in self._deny:
-            if any(begins_with(entry, said) for said in judged.commands):
+            if any(begins_with(entry, argv) for argv in judged.commands):
                 return (
                     f"The user's settings deny commands like '{' '.join(entry)}'. "
                     "Do it another way, or ask the user to run it."
@@ -97,12 +102,12 @@ class CommandRules:
             return True
         if judged.written is None or judged.spelled is None:
             return False
-        said = [one.words for pipeline in judged.written for one in pipeline.commands]
-        return all(_covers(self._allow, one) for one in said)
+        argv = [one.words for pipeline in judged.written for one in pipeline.commands]
+        return all(_covers(self._allow, one) for one in argv)
 
 
 def faulty_entries(entries: Sequence[str]) -> list[str]:
-    """A sentence for each entry of the list of allowed commands that has no effect."""
+    """A sentence for each entry of the allow list that has no effect."""
     return [
         f"'{entry}' in the list of allowed commands has no effect: {reason}"
         for entry in entries
@@ -129,22 +134,23 @@ def _argv(entry: str) -> tuple[str, ...] | None:
     return parsed[0].commands[0].words if parsed else None
 
 
-def _covers(entries: Sequence[Sequence[str]], said: Sequence[str]) -> bool:
-    return any(_covered_by(entry, entries, said) for entry in entries)
+def _covers(entries: Sequence[Sequence[str]], argv: Sequence[str]) -> bool:
+    return any(_covered_by(entry, entries, argv) for entry in entries)
 
 
 def _covered_by(
-    entry: Sequence[str], entries: Sequence[Sequence[str]], said: Sequence[str]
+    entry: Sequence[str], entries: Sequence[Sequence[str]], argv: Sequence[str]
 ) -> bool:
-    """An entry covers the command that begins with its words. If its program is known to only
-    read, the options must be so too; if it runs other commands, they must be covered as well."""
-    if tuple(entry) == tuple(said):
+    """Whether an entry covers the command: the command starts with its words. If the program
+    only reads, its options must be known too; if it runs other commands, they must be covered as
+    well."""
+    if tuple(entry) == tuple(argv):
         return True
-    if tuple(said[: len(entry)]) != tuple(entry):
+    if tuple(argv[: len(entry)]) != tuple(entry):
         return False
-    if known_reader(said):
-        return reading(words(said)).reads_only
-    inner = wrapped(words(said))
+    if known_reader(argv):
+        return reading(words(argv)).reads_only
+    inner = wrapped(words(argv))
     if inner is None:
         return True
     own = wrapped(words(entry))
@@ -153,29 +159,29 @@ def _covered_by(
     return plainly and all(_covers(allowed, _known(one)) for one in inner.commands)
 
 
-def _known(said: Sequence[Word]) -> tuple[str, ...]:
-    return tuple(word.text for word in said if word.known)
+def _known(argv: Sequence[Word]) -> tuple[str, ...]:
+    return tuple(word.text for word in argv if word.known)
 
 
-def begins_with(entry: Sequence[str], said: Sequence[str]) -> bool:
-    """Word by word from the start. Letters of options count in any order and grouping."""
+def begins_with(entry: Sequence[str], argv: Sequence[str]) -> bool:
+    """Compare word by word from the start. Short options match in any order and grouping."""
     if list(entry) == [EVERYTHING]:
         return True
-    if not said or program_name(entry[0]) != program_name(said[0]):
+    if not argv or program_name(entry[0]) != program_name(argv[0]):
         return False
-    if [word.lower() for word in entry[1:]] == [word.lower() for word in said[1 : len(entry)]]:
+    if [word.lower() for word in entry[1:]] == [word.lower() for word in argv[1 : len(entry)]]:
         return True
-    wanted, given = _plain_words(entry[1:]), _plain_words(said[1:])
-    return _options(entry[1:]) <= _options(said[1:]) and given[: len(wanted)] == wanted
+    wanted, given = _plain_words(entry[1:]), _plain_words(argv[1:])
+    return _options(entry[1:]) <= _options(argv[1:]) and given[: len(wanted)] == wanted
 
 
-def _plain_words(said: Sequence[str]) -> list[str]:
-    return [word.lower() for word in said if not word.startswith("-")]
+def _plain_words(argv: Sequence[str]) -> list[str]:
+    return [word.lower() for word in argv if not word.startswith("-")]
 
 
-def _options(said: Sequence[str]) -> set[str]:
+def _options(argv: Sequence[str]) -> set[str]:
     options = set[str]()
-    for word in said:
+    for word in argv:
         if re.fullmatch(r"-[A-Za-z0-9]+", word):
             options |= {f"-{letter}" for letter in word[1:]}
         elif word.startswith("-"):
@@ -184,10 +190,12 @@ def _options(said: Sequence[str]) -> set[str]:
 
 
 class NetworkGate:
-    """A hook. A command that names an unknown host is asked about, whatever else allows it. Where
-    nothing can block hosts (`open_to_all`), so is one whose program reaches any. So is a web page
-    of an unknown host, unless pages from there were `browsed` in this task: an address can carry
-    data out as well."""
+    """Asks about commands that name an unknown host, whatever else allows them.
+
+    Where hosts cannot be blocked (`open_to_all`), it also asks about programs that reach any host.
+    It asks about web pages of unknown hosts, unless a page from there was `browsed` in this task,
+    because a URL can carry data out as well.
+    """
 
     def __init__(
         self,
@@ -207,25 +215,26 @@ class NetworkGate:
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         kind, _, origin = action.external.partition(" ")
         if kind == "browser":
-            return self._on_page(origin, action)
+            return self._rule_on_page(origin, action)
         question = await self._question(action)
-        # most commands name no host, and whether a rule allows one takes looks at files
+        # checked last: most commands name no host, and the rules have to read files
         return ask(question) if question and not self._rules.allows(action) else Ruling()
 
     async def _question(self, action: Action) -> str:
-        """What to ask if no rule allows the command; empty if there is nothing to ask."""
+        """The question to ask if no rule allows the command; empty if there is none."""
         judged = action.judgement or Judgement()
         if not action.command or judged.plain:
+            return ""
+        unnamed = reaches_unnamed(judged.commands, self._remotes)
+        if not (unnamed or named_hosts(judged.commands, by_any_program=True)):
             return ""
         anywhere = await anyio.to_thread.run_sync(self._open_to_all)
         named = named_hosts(judged.commands, by_any_program=anywhere)
         if unknown := self._unknown(named):
             return UNKNOWN.format(", ".join(map(str, unknown[:MOST_NAMED])))
-        if anywhere and (program := reaches_unnamed(judged.commands, self._remotes)):
-            return ANYWHERE.format(program)
-        return ""
+        return ANYWHERE.format(unnamed) if anywhere and unnamed else ""
 
-    def _on_page(self, origin: str, action: Action) -> Ruling:
+    def _rule_on_page(self, origin: str, action: Action) -> Ruling:
         address = web_address(origin)
         known = address.is_loopback or origin in self._browsed() or self._rules.allows(action)
         if known or not self._unknown([HostPort(address.host, address.port)]):
@@ -243,8 +252,7 @@ class NetworkGate:
 def named_hosts(
     commands: Iterable[Sequence[str]], *, by_any_program: bool = False
 ) -> tuple[HostPort, ...]:
-    """Hosts in URLs that are given to programs which use the network, or to any program at all.
-    This machine is none."""
+    """Hosts in URLs that are given to network programs, or to any program; loopback is excluded."""
     found = (
         named
         for words in commands
@@ -255,15 +263,15 @@ def named_hosts(
 
 
 def reaches_unnamed(commands: Iterable[Sequence[str]], remotes: Iterable[str]) -> str:
-    """A program in the line that reaches a host which no URL names; empty if there is none.
-    `remotes` are the names of a repository's own."""
+    """A program in the line that reaches a host no URL names; empty if there is none. `remotes`
+    are the remotes of the repository."""
     known = {*remotes}
-    for said in commands:
-        name = program_name(said[0]) if said else ""
-        if name in programs_that_reach_anywhere() and not any(_in_urls(said)):
+    for argv in commands:
+        name = program_name(argv[0]) if argv else ""
+        if name in programs_that_reach_anywhere() and not any(_in_urls(argv)):
             return name
-        if name == "git" and _leaves(said[1:], known):
-            return f"git {_subcommand(said[1:])}"
+        if name == "git" and _reaches_unknown_remote(argv[1:], known):
+            return f"git {_subcommand(argv[1:])}"
     return ""
 
 
@@ -289,8 +297,8 @@ def _subcommand(words: Sequence[str]) -> str:
     return next((word for word in words if word in _GIT_NETWORK), "")
 
 
-def _leaves(words: Sequence[str], remotes: set[str]) -> bool:
-    """Whether git would reach something that is neither named by a URL nor a remote."""
+def _reaches_unknown_remote(words: Sequence[str], remotes: set[str]) -> bool:
+    """Whether git would reach something that is neither a URL nor a known remote."""
     command = _subcommand(words)
     if not command or any(_in_urls(words)):
         return False

@@ -1,7 +1,7 @@
-"""What a sed script or an awk program does besides printing: files it writes, commands it runs.
+"""What sed scripts and awk programs do besides printing: files they write, commands they run.
 
-Where a slash begins an expression of awk and where it divides cannot always be told without the
-whole grammar. So an awk program counts as only printing if it does so under either reading.
+Whether a slash in awk starts a regular expression or divides cannot be told without the whole
+grammar, so an awk program counts as only printing if it does so either way.
 """
 
 import re
@@ -45,35 +45,36 @@ _WRITES, _READS, _RUNS = "wW", "rR", "e"
 
 
 class AwkProgram(Struct, frozen=True):
-    """`writes` are files and `runs` texts for a shell, as far as they are written into it."""
+    """`writes` are files and `runs` are shell texts, as far as the program contains them
+    literally."""
 
     writes: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
 
 
 def awk_program(text: str, variables: dict[str, str]) -> AwkProgram:
-    """`variables` are those that the command line sets."""
-    known = variables | {name: _unquoted(said) for name, said in _SET.findall(text[:LONGEST_AWK])}
+    """Find the files and commands of an awk program. `variables` are set on the command line."""
+    known = variables | {name: _unquote(value) for name, value in _SET.findall(text[:LONGEST_AWK])}
     named = _TO_FILE.findall(text[:LONGEST_AWK])
-    writes = [_unquoted(one) if one[0] == '"' else known.get(one, "") for one in named]
+    writes = [_unquote(one) if one[0] == '"' else known.get(one, "") for one in named]
     commands = [one for pair in _FROM_COMMAND.findall(text[:LONGEST_AWK]) for one in pair]
     commands += _TO_COMMAND.findall(text[:LONGEST_AWK])
-    return AwkProgram(tuple(filter(None, writes)), tuple(_unquoted(one) for one in commands if one))
+    return AwkProgram(tuple(filter(None, writes)), tuple(_unquote(one) for one in commands if one))
 
 
 def only_prints(text: str) -> bool:
-    """Whether it comes to an end, and does nothing but print what it is given to read."""
+    """Whether the program terminates and does nothing but print."""
     if len(text) > LONGEST_AWK or "@" in text or "\\\n" in text or "#" in text:
         return False
     if _FORBIDDEN & set(_WORDS.findall(text)) or _LOOP.search(text):
         return False
     if ">" not in text and "|" not in text.replace("||", ""):
         return "|||" not in text
-    return _prints_to_nowhere_else(text)
+    return _prints_only_to_stdout(text)
 
 
-def _prints_to_nowhere_else(text: str) -> bool:
-    """Read token by token. A slash that may divide makes it uncertain, so it is left."""
+def _prints_only_to_stdout(text: str) -> bool:
+    """Read the program token by token; False if a slash might be a division."""
     at, before, printing = 0, "", False
     while at < len(text):
         if text[at] == "/":
@@ -86,26 +87,26 @@ def _prints_to_nowhere_else(text: str) -> bool:
         if token is None:
             return False
         at = token.end()
-        kind, said = token.lastgroup, token[0]
+        kind, piece = token.lastgroup, token[0]
         if kind == "gap":
             continue
-        if said in {"print", "printf"}:
+        if piece in {"print", "printf"}:
             printing = True
-        elif said in {";", "}"}:
+        elif piece in {";", "}"}:
             printing = False
-        elif kind == "append" or said in {"|", '"'} or (said in {">", ">="} and printing):
+        elif kind == "append" or piece in {"|", '"'} or (piece in {">", ">="} and printing):
             return False
-        before = said if kind == "sign" else kind or ""
+        before = piece if kind == "sign" else kind or ""
     return True
 
 
-def _unquoted(said: str) -> str:
-    return re.sub(r"\\(.)", r"\1", said[1:-1])
+def _unquote(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1])
 
 
 class SedScript(Struct, frozen=True, kw_only=True):
-    """`writes` and `reads` are files, `runs` texts for a shell. It `loops` if it has labels, and
-    `runs_lines` if it runs what it finds."""
+    """`writes` and `reads` are files, `runs` are shell texts. `loops`: it has labels.
+    `runs_lines`: it runs the text it processes (`s///e`)."""
 
     writes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
@@ -120,14 +121,14 @@ class SedScript(Struct, frozen=True, kw_only=True):
 
 
 def sed_script(text: str) -> SedScript | None:
-    """None if the script is not understood."""
+    """Parse a sed script; None if it is not understood."""
     try:
         return _Script(text).read() if len(text) <= LONGEST else None
-    except _Unread:
+    except _NotUnderstood:
         return None
 
 
-class _Unread(Exception):
+class _NotUnderstood(Exception):
     pass
 
 
@@ -145,14 +146,14 @@ class _Script:
             self._take(_ADDRESS)
             self._command(self._take(re.compile(".")))
         return SedScript(
-            writes=self._all_named(_WRITES),
-            reads=self._all_named(_READS),
-            runs=self._all_named(_RUNS),
+            writes=self._named_by(_WRITES),
+            reads=self._named_by(_READS),
+            runs=self._named_by(_RUNS),
             runs_lines=self._runs_lines,
             loops=self._loops,
         )
 
-    def _all_named(self, letters: str) -> tuple[str, ...]:
+    def _named_by(self, letters: str) -> tuple[str, ...]:
         return tuple(name for letter in letters for name in self._named.get(letter, ()))
 
     def _take(self, pattern: re.Pattern[str]) -> str:
@@ -180,17 +181,17 @@ class _Script:
                 self._parts()
                 self._end()
             case _:
-                raise _Unread
+                raise _NotUnderstood
 
     def _end(self) -> None:
         if not _BEHIND.match(self._text, self._at):
-            raise _Unread
+            raise _NotUnderstood
 
     def _rest_of_line(self) -> str:
-        said = self._take(_LINE)
-        if "\\" in said:
-            raise _Unread  # where it ends is another question for each sed
-        return said.strip()
+        line = self._take(_LINE)
+        if "\\" in line:
+            raise _NotUnderstood  # implementations differ in where the text ends
+        return line.strip()
 
     def _substitution(self) -> None:
         self._parts()
@@ -204,10 +205,10 @@ class _Script:
     def _parts(self) -> None:
         mark = self._take(re.compile("."))
         if not mark or mark in "\\[]" or mark.isalnum() or mark.isspace():
-            raise _Unread
+            raise _NotUnderstood
         part = re.compile(rf"((?:\\.|[^\\\n{re.escape(mark)}])*){re.escape(mark)}", re.S)
         for place in range(2):
             found = part.match(self._text, self._at)
             if found is None or (place == 0 and "[" in _REGEX_TOKEN.findall(found[1])):
-                raise _Unread
+                raise _NotUnderstood
             self._at = found.end()

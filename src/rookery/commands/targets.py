@@ -1,4 +1,5 @@
-"""What a command's operands lead to in the real folder: how much, and how dangerous that is."""
+"""Resolves the operands of a command on disk: how many files they affect, and how dangerous it
+is."""
 
 import os
 import re
@@ -11,16 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.commands.lookups import (
-    PRICE_OF_A_FOLDER,
-    Looks,
-    expanded,
-    leads_through_a_process,
+    FOLDER_COST,
+    LookupBudget,
+    expand_glob,
+    leads_through_proc,
     resolved,
     within,
 )
 from rookery.commands.programs import Operand, Search
 from rookery.commands.words import Word, has_braces, spellings
-from rookery.core.command_lines import Deed, Target
+from rookery.engine.ports.actions import Deed, Target
 from rookery.engine.ports.workspace import EntryFilter, Files, Place
 from rookery.errors import ToolError
 
@@ -31,16 +32,16 @@ MOST_OF_GIT = 50_000
 
 _HARMLESS_DEVICE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
 _TOO_MANY_TO_READ = "reads too many files to be checked"
-_OF_A_PROCESS = "leads through files of a running process"
+_THROUGH_PROC = "leads through files of a running process"
 _WHOLE_FOLDER = frozenset("*?.[]!^-")
-_RULES_THEMSELVES = {".rookeryignore", ".rooignore"}
+_IGNORE_FILES = {".rookeryignore", ".rooignore"}
 _ANY = Word("")
 _FEW_NAMES = re.compile(r"\*?[\w.-]*\w[\w.-]*\*?")
 _DOES = {Deed.DELETE: "deletes", Deed.WRITE: "writes", Deed.READ: "reads"}
 
 
 class TargetFinding(Struct, frozen=True, kw_only=True):
-    """What is known of one operand. `unfit` says why it may not be read unasked."""
+    """What is known of one operand. `unfit` is why reading it needs approval."""
 
     targets: tuple[Target, ...] = ()
     dangers: tuple[str, ...] = ()
@@ -64,14 +65,14 @@ class Targets:
         self._root = resolved(workspace)
         self._home = resolved(home)
         self._found: dict[tuple[Operand, str], TargetFinding] = {}
-        self._looks = Looks()
+        self._budget = LookupBudget()
         self._temporary = tuple(resolved(folder) for folder in temporary)
 
     def find(
         self, operand: Operand, folders: Sequence[str], search: Search
     ) -> Iterator[TargetFinding]:
         word = operand.word
-        if (not word.known and not word.pattern) or not _is_a_name(word.text):
+        if (not word.known and not word.pattern) or not _can_be_file_name(word.text):
             yield _unknown(operand, word.text)
             return
         for folder in folders:
@@ -80,48 +81,48 @@ class Targets:
                 continue
             if word.pattern:
                 yield from self._matches(operand, folder, search)
-            elif path := _path_meant(operand, folder, self._root):
-                yield self._one(operand, path, search)
+            elif path := _operand_path(operand, folder, self._root):
+                yield self._find_one(operand, path, search)
 
     def _matches(self, operand: Operand, folder: str, search: Search) -> Iterator[TargetFinding]:
         for pattern in spellings(operand.word.pattern):
             if has_braces(pattern):
                 yield _unknown(operand, pattern[:40])
                 continue
-            if leads_through_a_process(os.path.join(folder, pattern)):
-                yield _not_found_out(operand, pattern, _OF_A_PROCESS)
+            if leads_through_proc(os.path.join(folder, pattern)):
+                yield _undetermined(operand, pattern, _THROUGH_PROC)
                 continue
             last = pattern.rpartition("/")[2]
             where = resolved(os.path.dirname(os.path.join(folder, pattern)))
             if operand.deed is Deed.DELETE and last and set(last) <= _WHOLE_FOLDER and "*" in last:
-                yield self._whole_folder(operand, where)
-            found = expanded(os.path.join(folder, pattern), self._looks)
+                yield self._everything_in(operand, where)
+            found = expand_glob(os.path.join(folder, pattern), self._budget)
             if found is None:
                 yield _too_many(operand)
                 continue
             if any(os.path.basename(path).startswith("-") for path in found):
                 yield TargetFinding(doubt=f"{pattern} matches a name that looks like an option")
             for path in found:
-                yield self._one(operand, path, search)
+                yield self._find_one(operand, path, search)
 
-    def _whole_folder(self, operand: Operand, where: str) -> TargetFinding:
+    def _everything_in(self, operand: Operand, where: str) -> TargetFinding:
         if not self._is_root(where):
             return TargetFinding()
-        said = f"{_DOES[operand.deed]} everything in {self._shown(where)}"
-        return TargetFinding(dangers=(said,))
+        danger = f"{_DOES[operand.deed]} everything in {self._display(where)}"
+        return TargetFinding(dangers=(danger,))
 
-    def _one(self, operand: Operand, path: str, search: Search) -> TargetFinding:
+    def _find_one(self, operand: Operand, path: str, search: Search) -> TargetFinding:
         if operand.names and os.path.isdir(path):
-            inside = [self._single(operand, os.path.join(path, name)) for name in operand.names]
-            return _together(inside or [self._single(operand, path)])
-        found = self._single(operand, path)
+            inside = [self._check(operand, os.path.join(path, name)) for name in operand.names]
+            return _merge(inside or [self._check(operand, path)])
+        found = self._check(operand, path)
         if operand.deed is Deed.READ and operand.deep and not found.unfit:
-            return _together([found, self._below(path, search, operand.only)])
+            return _merge([found, self._below(path, search, operand.only)])
         return found
 
-    def _single(self, operand: Operand, path: str) -> TargetFinding:
-        """Each path is looked at once, and no more than a number of them in one line."""
-        operand = _as_below(operand)
+    def _check(self, operand: Operand, path: str) -> TargetFinding:
+        """Check a path once, and only so many paths per line."""
+        operand = _mark_partial(operand)
         asked = (
             replace(operand, word=replace(_ANY, below=operand.word.below), maybe=False, names=()),
             path,
@@ -129,29 +130,29 @@ class Targets:
         if asked not in self._found:
             if len(self._found) >= MOST_LOOKED_AT:
                 return _too_many(operand)
-            self._found[asked] = self._looked_at(operand, path)
+            self._found[asked] = self._examine(operand, path)
         return self._found[asked]
 
-    def _looked_at(self, operand: Operand, path: str) -> TargetFinding:
+    def _examine(self, operand: Operand, path: str) -> TargetFinding:
         if _HARMLESS_DEVICE.fullmatch(path):
             return TargetFinding(unfit=f"{path} is a device")
         if path.startswith("/dev/") and operand.deed is not Deed.READ:
             return TargetFinding(dangers=(f"{_DOES[operand.deed]} the device {path}",))
-        if leads_through_a_process(path):
-            return _not_found_out(operand, path, _OF_A_PROCESS)
+        if leads_through_proc(path):
+            return _undetermined(operand, path, _THROUGH_PROC)
         try:
             place = self._place(operand.deed, path)
         except ToolError as error:
-            return self._refused(operand, path, str(error))
+            return self._unresolved(operand, path, str(error))
         except OSError as error:
-            return _not_found_out(operand, path, f"cannot be checked: {error.strerror}")
+            return _undetermined(operand, path, f"cannot be checked: {error.strerror}")
         real = self._real(operand.deed, path)
-        shown = self._shown(real)
+        shown = self._display(real)
         reach = self._reach(operand, real)
         deep = operand.deed is Deed.READ and operand.deep and os.path.isdir(real)
         target = Target(operand.deed, place.path, outside=place.outside, reach=reach, deep=deep)
         if operand.deed is Deed.READ:
-            return self._read(place, target, shown)
+            return self._read_finding(place, target, shown)
         return TargetFinding(
             targets=(target,),
             dangers=tuple(self._dangers(operand, place, real, shown)),
@@ -159,7 +160,7 @@ class Targets:
         )
 
     def _place(self, deed: Deed, path: str) -> Place:
-        """A link that is removed is itself what is meant, not what it leads to."""
+        """Where the path leads. Deleting a link deletes the link, not its target."""
         if deed is Deed.DELETE and os.path.islink(path):
             parent = self._files.place(os.path.dirname(path))
             name = os.path.basename(path)
@@ -171,49 +172,49 @@ class Targets:
             return os.path.join(resolved(os.path.dirname(path)), os.path.basename(path))
         return resolved(path)
 
-    def _refused(self, operand: Operand, path: str, why: str) -> TargetFinding:
-        """What the workspace cannot place is judged by where it lies."""
+    def _unresolved(self, operand: Operand, path: str, why: str) -> TargetFinding:
+        """The finding for a path that the workspace cannot resolve, by its real location."""
         real = self._real(operand.deed, path)
         target = Target(operand.deed, real, outside=not within(real, self._root))
         if operand.deed is Deed.READ or self._temporary_only(real):
             return TargetFinding(targets=(target,), doubt=why, unfit=why)
         place = Place(real, outside=target.outside)
-        dangers = tuple(self._dangers(operand, place, real, self._shown(real)))
+        dangers = tuple(self._dangers(operand, place, real, self._display(real)))
         return TargetFinding(targets=(target,), dangers=dangers, doubt=why)
 
-    def _read(self, place: Place, target: Target, shown: str) -> TargetFinding:
+    def _read_finding(self, place: Place, target: Target, shown: str) -> TargetFinding:
         if place.credential:
-            said = f"reads {shown}, where keys and passwords are kept"
-            return TargetFinding(targets=(target,), dangers=(said,), unfit=said)
+            why = f"reads {shown}, where keys and passwords are kept"
+            return TargetFinding(targets=(target,), dangers=(why,), unfit=why)
         if place.outside:
-            said = f"reads outside the workspace: {shown}"
-            return TargetFinding(targets=(target,), notes=(said,), unfit=said)
+            why = f"reads outside the workspace: {shown}"
+            return TargetFinding(targets=(target,), notes=(why,), unfit=why)
         if place.ignored:
-            said = f"reads {shown}, which is hidden from the agent"
-            return TargetFinding(targets=(target,), notes=(said,), unfit=said)
+            why = f"reads {shown}, which is hidden from the agent"
+            return TargetFinding(targets=(target,), notes=(why,), unfit=why)
         return TargetFinding(targets=(target,))
 
     def _below(self, folder: str, search: Search, only: str) -> TargetFinding:
-        """Whether a search through a folder would come upon what must not be read unasked. With
-        a pattern, `only` files whose names match it are read."""
+        """Whether searching a folder would read hidden files. If `only` is given, just the files
+        whose names match it are read."""
         if not os.path.isdir(folder):
             return TargetFinding()
         most, hides = MOST_COUNTED, self._hides(resolved(folder))
         for count, entry in enumerate(self._entries(folder)):
-            if count >= (most if self._hiding else MOST_PLACED) or not self._looks.take():
+            if count >= (most if self._hiding else MOST_PLACED) or not self._budget.take():
                 return TargetFinding(unfit=_TOO_MANY_TO_READ)
-            if entry.name in _RULES_THEMSELVES or (only and not fnmatchcase(entry.name, only)):
+            if entry.name in _IGNORE_FILES or (only and not fnmatchcase(entry.name, only)):
                 continue
             leaves = search.follows_links and not within(resolved(entry.path), self._root)
             if leaves or hides(entry):
-                said = f"would read {self._shown(entry.path)}, which is hidden from the agent"
-                return TargetFinding(notes=(said,), unfit=said)
-        return TargetFinding(unfit="" if self._looks.left >= 0 else _TOO_MANY_TO_READ)
+                note = f"would read {self._display(entry.path)}, which is hidden from the agent"
+                return TargetFinding(notes=(note,), unfit=note)
+        return TargetFinding(unfit="" if self._budget.left >= 0 else _TOO_MANY_TO_READ)
 
     def _entries(self, folder: str) -> Iterator["os.DirEntry[str]"]:
-        """The files below a folder, as long as there are looks left; links are not followed."""
+        """The files below a folder, while the budget lasts; links are not followed."""
         waiting = [folder]
-        while waiting and self._looks.take(PRICE_OF_A_FOLDER):
+        while waiting and self._budget.take(FOLDER_COST):
             try:
                 with os.scandir(waiting.pop()) as entries:
                     for entry in entries:
@@ -222,7 +223,7 @@ class Targets:
                         elif entry.name != ".git":
                             waiting.append(entry.path)
             except (OSError, ValueError):
-                continue  # what cannot be listed cannot be read by the command either
+                continue  # the command cannot list it either
 
     def _hides(self, top: str) -> Callable[["os.DirEntry[str]"], bool]:
         if self._hiding is None:
@@ -270,14 +271,15 @@ class Targets:
             yield f"{does} {shown}, which holds a git repository"
 
     def _rewrites_all(self, operand: Operand, real: str) -> bool:
-        """Whether the files that are written, each by its name, may be any below a folder."""
+        """Whether the command may write any file below a folder that contains a repository."""
         if operand.deed is not Deed.WRITE or not operand.word.below:
             return False
         holds = self._is_root(real) or os.path.lexists(os.path.join(real, ".git"))
         return holds and not self._spares_git(operand, real)
 
     def _is_root(self, real: str) -> bool:
-        """The workspace, the home folder, a temporary one, or a folder that one of them is in."""
+        """Whether this is the workspace, the home folder, a temporary folder, or a parent of
+        one."""
         return any(within(one, real) for one in (self._root, self._home, *self._temporary))
 
     def _temporary_only(self, real: str) -> bool:
@@ -296,60 +298,60 @@ class Targets:
             return ""
         if os.path.islink(real):
             return ""
-        most = max(0, min(MOST_COUNTED, self._looks.left))
+        most = max(0, min(MOST_COUNTED, self._budget.left))
         count = sum(1 for _ in islice(self._entries(real), most + 1))
-        self._looks.take(count)
+        self._budget.take(count)
         least = min(count, most)
-        said = f"more than {least:,}" if count > most or self._looks.left < 0 else f"{count:,}"
-        where = real if len(real) == 1 else f"{self._shown(real)}/"
+        number = f"more than {least:,}" if count > most or self._budget.left < 0 else f"{count:,}"
+        where = real if len(real) == 1 else f"{self._display(real)}/"
         below = "in the workspace" if real == self._root else f"below {where}"
-        return f"{said} file{'' if count == 1 else 's'} {below}"
+        return f"{number} file{'' if count == 1 else 's'} {below}"
 
     def _spares_git(self, operand: Operand, real: str) -> bool:
-        """Only some names are meant, and none that git has for its own files."""
+        """Whether the name pattern matches none of git's own files."""
         if not operand.some or not _FEW_NAMES.fullmatch(operand.only):
             return False
-        most = min(MOST_OF_GIT, self._looks.left)
+        most = min(MOST_OF_GIT, self._budget.left)
         if most <= 0:
             return False
         below = self._entries(os.path.join(real, ".git"))
         own = [".git", *(entry.name for entry in islice(below, most))]
-        self._looks.take(len(own))
-        counted = len(own) <= most and self._looks.left >= 0
+        self._budget.take(len(own))
+        counted = len(own) <= most and self._budget.left >= 0
         return counted and not any(fnmatch(name, operand.only) for name in own)
 
-    def _shown(self, real: str) -> str:
+    def _display(self, real: str) -> str:
         if real == self._root:
             return "the workspace"
         return os.path.relpath(real, self._root) if within(real, self._root) else real
 
 
-def _as_below(operand: Operand) -> Operand:
-    """A word that stands for files below a folder means some of them."""
+def _mark_partial(operand: Operand) -> Operand:
+    """Mark an operand that refers to files below a folder as affecting some of them."""
     if not operand.word.below or operand.some:
         return operand
     return replace(operand, some=True, only=operand.only or operand.word.below)
 
 
-def _unknown(operand: Operand, said: str) -> TargetFinding:
+def _unknown(operand: Operand, target: str) -> TargetFinding:
     if operand.deed is Deed.DELETE and (operand.deep or operand.word.below):
         return TargetFinding(
-            dangers=(f"deletes folders that are known only when it runs: {said}",),
-            doubt=f"its targets are known only when it runs: {said}",
+            dangers=(f"deletes folders that are known only when it runs: {target}",),
+            doubt=f"its targets are known only when it runs: {target}",
         )
-    return TargetFinding(doubt=f"its targets are known only when it runs: {said}")
+    return TargetFinding(doubt=f"its targets are known only when it runs: {target}")
 
 
-def _not_found_out(operand: Operand, path: str, why: str) -> TargetFinding:
-    """Nobody knows what it would lead the command to."""
-    said = f"{path[:40]} {why}"
+def _undetermined(operand: Operand, path: str, why: str) -> TargetFinding:
+    """The finding for a path whose target cannot be determined."""
+    problem = f"{path[:40]} {why}"
     target = Target(operand.deed, path, outside=True)
-    dangers = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {said}",)
-    return TargetFinding(targets=(target,), dangers=dangers, doubt=said, unfit=said)
+    dangers = () if operand.deed is Deed.READ else (f"{_DOES[operand.deed]} what {problem}",)
+    return TargetFinding(targets=(target,), dangers=dangers, doubt=problem, unfit=problem)
 
 
-def _is_a_name(text: str) -> bool:
-    """Whether the system takes it for the name of a file at all."""
+def _can_be_file_name(text: str) -> bool:
+    """Whether the text can be a file name at all."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
@@ -357,14 +359,14 @@ def _is_a_name(text: str) -> bool:
 
 
 def _too_many(operand: Operand) -> TargetFinding:
-    said = "names too many files to be checked"
+    problem = "names too many files to be checked"
     return TargetFinding(
-        dangers=() if operand.deed is Deed.READ else (said,), doubt=said, unfit=said
+        dangers=() if operand.deed is Deed.READ else (problem,), doubt=problem, unfit=problem
     )
 
 
-def _path_meant(operand: Operand, folder: str, root: str) -> str:
-    """The operand as a path; empty if it is something else that only might have been one."""
+def _operand_path(operand: Operand, folder: str, root: str) -> str:
+    """The operand as a path; empty if it only might have been one and is not."""
     text = operand.word.text
     path = os.path.join(folder, text)
     if not operand.maybe or text.startswith(("/", ".", "~")) or os.path.lexists(path):
@@ -373,7 +375,7 @@ def _path_meant(operand: Operand, folder: str, root: str) -> str:
     return os.path.join(root, inside) if colon and inside else ""
 
 
-def _together(findings: Sequence[TargetFinding]) -> TargetFinding:
+def _merge(findings: Sequence[TargetFinding]) -> TargetFinding:
     def all_of(part: Callable[[TargetFinding], tuple[str, ...]]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one for finding in findings for one in part(finding)))
 

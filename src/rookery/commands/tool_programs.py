@@ -1,8 +1,7 @@
-"""What the program line of a project's tool loads without naming it as a file.
+"""Which project files the command line of a project's tool loads without naming them.
 
-An approval covers the files that the line names. `python3 -m pkg` loads a folder of the project,
-which is covered too. What `make` or a script after `cd` loads is not known here, so no approval
-can cover it.
+An approval covers the files that the line names, and the folder that `python3 -m pkg` loads. What
+`make` or a script after `cd` loads is not known, so no approval can cover it.
 """
 
 import os
@@ -16,7 +15,7 @@ from msgspec import Struct
 from rookery.commands.program_tables import tool_table
 from rookery.commands.words import Script, Word
 from rookery.commands.wrappers import SHELLS, assignment, wrapped
-from rookery.core.command_lines import program_name
+from rookery.engine.ports.actions import program_name
 
 MOST_FILES = 2_000
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
@@ -26,15 +25,15 @@ _SHELL_WORDS = "cd pushd popd source . eval alias for case select function in"
 
 
 class Loaded(Struct, frozen=True):
-    """`paths` are files and folders of the workspace. `unknown` is the program that loads more,
-    if one does."""
+    """`paths` are files and folders of the workspace. `unknown` is the program that may load
+    more."""
 
     paths: tuple[str, ...] = ()
     unknown: str = ""
 
 
 def loaded_by(words: Sequence[str], root: str) -> Loaded:
-    """What a command of these words loads when it runs in the workspace."""
+    """Return what the command loads when it runs in the workspace."""
     name = program_name(words[0])
     runs_more = name in tool_table().runners.split() or name in _SHELL_WORDS.split()
     if runs_more or "$" in words[0] or assignment(Word(words[0])):
@@ -46,13 +45,13 @@ def loaded_by(words: Sequence[str], root: str) -> Loaded:
     if name in tool_table().interpreters.split():
         return _by_file(words, words[1:], root)
     if (inner := wrapped(tuple(map(Word, words)))) is None:
-        return Loaded(paths=tuple(_found_on_path(words[0], root)))
+        return Loaded(paths=tuple(_program_in_workspace(words[0], root)))
     guessed = inner.elsewhere or len(inner.commands) > 1
     if guessed or inner.folder or any(assignment(Word(word)) for word in words):
         return Loaded(unknown=name)
     commands = [[word.text for word in command] for command in inner.commands]
     scripts = [_by_text(script.text, root) for script in inner.scripts]
-    return _together([*(loaded_by(each, root) for each in commands if each), *scripts])
+    return _merge([*(loaded_by(each, root) for each in commands if each), *scripts])
 
 
 def files_in(path: str, root: str) -> list[str] | None:
@@ -91,51 +90,52 @@ def _by_python(words: Sequence[str], root: str) -> Loaded:
 
 
 def _by_module(words: Sequence[str], module: str, root: str) -> Loaded:
-    """A module of the workspace. One that is installed imports from the workspace first."""
+    """A module of the workspace. Unknown for an installed one, as it imports from the workspace
+    first."""
     there = [name for name in (module, f"{module}.py") if os.path.exists(os.path.join(root, name))]
     usable = bool(module) and "/" not in module and there
-    return _covered(words, there, root) if usable else Loaded(unknown=words[0])
+    return _loaded_paths(words, there, root) if usable else Loaded(unknown=words[0])
 
 
 def _by_file(words: Sequence[str], rest: Sequence[str], root: str) -> Loaded:
-    """The first of the words that are left must be the program, or the folder it is in."""
+    """The first remaining word must be the program, or the folder that contains it."""
     there = bool(rest) and os.path.exists(os.path.join(root, rest[0]))
     if not there or rest[0].startswith("-"):
         return Loaded(unknown=words[0])
     inside = os.path.relpath(os.path.join(root, rest[0]), root)
-    return Loaded() if inside.startswith("..") else _covered(words, [inside], root)
+    return Loaded() if inside.startswith("..") else _loaded_paths(words, [inside], root)
 
 
-def _covered(words: Sequence[str], paths: Sequence[str], root: str) -> Loaded:
+def _loaded_paths(words: Sequence[str], paths: Sequence[str], root: str) -> Loaded:
     if any(path == "." or files_in(path, root) is None for path in paths):
         return Loaded(unknown=words[0])
     return Loaded(paths=tuple(paths))
 
 
 def _by_text(text: str, root: str) -> Loaded:
-    """What a script on the line runs, if all of it is known before it runs."""
+    """What a script in the line loads, if all of it is known before it runs."""
     from rookery.commands.grammar import read
 
     line = read(Script(text), home="")
-    said = [command.words for command in line.commands if command.words]
+    commands = [command.words for command in line.commands if command.words]
     unsure = line.doubts or line.runs or line.documents or line.redefines
-    if unsure or not all(map(_is_known, said)):
+    if unsure or not all(map(_is_known, commands)):
         return Loaded(unknown=text)
-    return _together(loaded_by([word.text for word in words], root) for words in said)
+    return _merge(loaded_by([word.text for word in words], root) for words in commands)
 
 
 def _is_known(words: Sequence[Word]) -> bool:
     return words[0].known and all(word.known or word.pattern for word in words)
 
 
-def _together(found: Iterable[Loaded]) -> Loaded:
+def _merge(found: Iterable[Loaded]) -> Loaded:
     each = list(found)
     unknown = next((one.unknown for one in each if one.unknown), "")
     return Loaded(tuple(path for one in each for path in one.paths), unknown)
 
 
-def _found_on_path(word: str, root: str) -> Iterator[str]:
-    """The program itself, if it is found by its name in the workspace."""
+def _program_in_workspace(word: str, root: str) -> Iterator[str]:
+    """The program itself, if its name is found in a folder of the workspace."""
     found = shutil.which(word) if "/" not in word else None
     if found and os.path.realpath(found).startswith(f"{root.rstrip('/')}/"):
         yield os.path.relpath(os.path.realpath(found), root)

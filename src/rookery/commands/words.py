@@ -1,7 +1,7 @@
-"""What is known of a shell line's words before it runs.
+"""Words of a shell line, as far as they are known before it runs.
 
-A word may hold what only the shell finds out: a variable, another command's output, the
-files that a pattern matches. Then it is not known, and `text` is what was written.
+A word may contain a variable, a command substitution or a file name pattern, which only the shell
+resolves. Such a word is not `known`, and `text` is what was written.
 """
 
 import re
@@ -9,22 +9,21 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from rookery.core.command_lines import Plain
+from rookery.engine.ports.actions import Plain
 
 MOST_SPELLINGS = 64
 _BRACE = r"(?!(?<=\[)\{\])\{"
-"""A brace that is meant as such; one in quotes is written [{] in a pattern."""
+"""An opening brace that the shell expands; a quoted one is written [{] in a pattern."""
 _CHOICES = re.compile(_BRACE + r"(?:([^{},]*(?:,[^{},]*)+)|(\w|-?[0-9]+)\.\.(\w|-?[0-9]+))\}")
 _BRACES = re.compile(_BRACE + r"[^{}]*(?:,|\.\.)")
 
 
 class Word(Struct, frozen=True):
-    """`text` is the word as the program gets it, if `known`; otherwise as it was written.
+    """A word of a command. `text` is what the program gets if `known`, otherwise what was written.
 
-    `pattern` is set if the shell replaces the word by the files that match it. `below` is set
-    if the word stands for files below what it names: those whose names match this. `unquoted`
-    is what was written without its quotes, if the word is not known, and `literal` what of it
-    is known.
+    `pattern` is set if the shell replaces the word by matching files. `below` is set if the word
+    refers to files below the path it names, and is the pattern of their names. For an unknown word,
+    `unquoted` is the text without quotes and `literal` the part of it that is known.
     """
 
     text: str
@@ -36,35 +35,34 @@ class Word(Struct, frozen=True):
 
     @property
     def script(self) -> "Script":
-        """What a shell gets to read that is given the word."""
+        """The word as shell text, for a shell that is given it."""
         if self.known or not self.unquoted:
             return Script(self.text, self.known, self.text)
         return Script(self.unquoted, False, self.literal)
 
 
 class Script(Struct, frozen=True):
-    """A text for a shell to read. If it is not `known`, more is put in where its variables and
-    substitutions stand, and so what is around them may not be what it looks like. It is
-    `without` them if what is put in is nothing."""
+    """A text for a shell to run. If it is not `known`, variables and substitutions in it will be
+    expanded, which can change the meaning of the text around them. `without` is the text with
+    these left out."""
 
     text: str
     known: bool = True
     without: str = ""
 
-    def behind(self, before: int) -> "Script":
-        """Without so many of its first characters."""
+    def skip(self, before: int) -> "Script":
+        """Drop the first `before` characters."""
         return Script(self.text[before:], self.known, self.without[before:])
 
 
 class Redirection(Struct, frozen=True):
-    """A file that the shell opens for a command."""
-
     word: Word
     writes: bool
 
 
 class SimpleCommand(Struct, frozen=True):
-    """One program with its words. `scope` numbers the subshells it is in, outermost first."""
+    """One program with its words. `scope` are the ids of the subshells it is in, outermost
+    first."""
 
     words: tuple[Word, ...] = ()
     redirections: tuple[Redirection, ...] = ()
@@ -76,12 +74,11 @@ class SimpleCommand(Struct, frozen=True):
 
 
 class ParsedLine(Struct, frozen=True):
-    """Every simple command of a line, in the order they are written; why that may not be all.
+    """The simple commands of a line in text order, and the doubts about their completeness.
 
-    `runs` are texts in it that the shell reads by themselves, and `documents` those that it
-    gives to commands. `dangers` are reasons for asking that lie in the line as a whole.
-    `redefines`: a variable or function in it may give program names another meaning. `plain` is
-    the whole line if it needs no shell.
+    `runs` are texts in the line that the shell runs too, and `documents` texts that it passes to
+    commands. `dangers` concern the line as a whole. `redefines`: a variable or function may change
+    what program names mean. `plain` is the whole line if it needs no shell.
     """
 
     commands: tuple[SimpleCommand, ...]
@@ -93,9 +90,9 @@ class ParsedLine(Struct, frozen=True):
     plain: Plain | None = None
 
 
-def joined(said: Sequence[Word]) -> Script:
-    """What a shell gets to read that is given the words with gaps between them."""
-    scripts = [word.script for word in said]
+def join_words(words: Sequence[Word]) -> Script:
+    """The words joined by spaces, as shell text."""
+    scripts = [word.script for word in words]
     return Script(
         " ".join(script.text for script in scripts),
         all(script.known for script in scripts),
@@ -108,30 +105,30 @@ def words(texts: Sequence[str]) -> tuple[Word, ...]:
 
 
 def spellings(pattern: str) -> list[str]:
-    """The words that braces stand for: `a{b,c}` is `ab` and `ac`, and so is `a{b..c}`.
+    """Expand braces: `a{b,c}` and `a{b..c}` are `ab` and `ac`.
 
-    Too many spellings, and ranges of other than letters or numbers, are left as they are.
+    Too many results, and ranges of anything but letters or numbers, are left unexpanded.
     """
     waiting, done = [pattern], list[str]()
     while waiting:
-        said = waiting.pop()
-        braces = _CHOICES.search(said)
+        text = waiting.pop()
+        braces = _CHOICES.search(text)
         choices = _choices(braces) if braces else []
         if braces is None or not choices:
-            done.append(said)
+            done.append(text)
             continue
         waiting += [
-            said[: braces.start()] + choice + said[braces.end() :] for choice in reversed(choices)
+            text[: braces.start()] + choice + text[braces.end() :] for choice in reversed(choices)
         ]
         if len(waiting) + len(done) > MOST_SPELLINGS:
             return [pattern]
     return done
 
 
-def spelled_out(said: Sequence[Word]) -> tuple[Word, ...]:
-    """The words as they are after the shell has replaced braces."""
+def expand_braces(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Expand the braces in the words, as the shell does."""
     found = list[Word]()
-    for word in said:
+    for word in words:
         each = spellings(word.pattern)
         if len(each) < 2:
             found.append(word)
@@ -144,7 +141,7 @@ def spelled_out(said: Sequence[Word]) -> tuple[Word, ...]:
 
 
 def has_braces(spelling: str) -> bool:
-    """Whether the shell would still make something else of it."""
+    """Whether braces are left that the shell would expand."""
     return bool(_BRACES.search(spelling))
 
 
@@ -161,15 +158,15 @@ def _choices(braces: re.Match[str]) -> list[str]:
 
 
 def _between(first: int, last: int) -> list[int]:
-    """Both ends included; nothing if that is more than is spelled out."""
+    """The range including both ends; empty if it is too long."""
     if abs(last - first) >= MOST_SPELLINGS:
         return []
     return list(range(first, last + 1) if first <= last else range(first, last - 1, -1))
 
 
 class Split(Struct, frozen=True):
-    """`flags` holds every option, clusters of letters also one by one: what may be a value that
-    is attached may as well be more options."""
+    """The options and operands of a command. `flags` has every option, and each letter of a
+    cluster, since an attached value may also be more options."""
 
     flags: frozenset[str]
     values: Mapping[str, Word]
@@ -179,11 +176,11 @@ class Split(Struct, frozen=True):
         return next((self.values[name] for name in names if name in self.values), None)
 
     def letter(self, letter: str) -> bool:
-        """Whether a cluster of letters holds this one."""
+        """Whether a short option is given, alone or in a cluster."""
         return f"-{letter}" in self.flags
 
     def has(self, *longs: str) -> bool:
-        """Whether one of these long options is given, in full or cut short."""
+        """Whether one of these long options is given, in full or abbreviated."""
         return any(abbreviates(flag, long) for flag in self.flags for long in longs)
 
 

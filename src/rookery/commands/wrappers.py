@@ -1,8 +1,7 @@
 """Programs that run other programs, and what they run.
 
-Looked through so that a rule against a command finds it wherever it stands. What a wrapper
-is told in a way not known here could hide a command anywhere in its words, so then every
-rest of its words is taken for a command.
+Wrappers are expanded so that a deny rule finds a command behind them. If a wrapper has unknown
+options, the command may start at any word, so every suffix of the words is taken for a command.
 """
 
 import re
@@ -14,17 +13,17 @@ from msgspec.structs import replace
 
 from rookery.commands.git_changes import git_commands, git_folder, git_scripts
 from rookery.commands.program_tables import Wrapper, effects
-from rookery.commands.words import Script, Word, joined
-from rookery.core.command_lines import program_name
+from rookery.commands.words import Script, Word, join_words
+from rookery.engine.ports.actions import program_name
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash"})
-MOST_RESTS = 32
+MOST_SUFFIXES = 32
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
 
 class Wrapped(Struct, frozen=True, kw_only=True):
-    """What a wrapper runs: commands by their words, or shell texts; in which folder, if it says
-    so. `elsewhere` is on another machine."""
+    """What a wrapper runs: commands, or shell texts; and in which folder, if it says so.
+    `elsewhere`: on another machine."""
 
     commands: tuple[tuple[Word, ...], ...] = ()
     scripts: tuple[Script, ...] = ()
@@ -34,19 +33,19 @@ class Wrapped(Struct, frozen=True, kw_only=True):
 
 _ACTIONS = {"-delete", "-exec", "-execdir", "-ok", "-okdir", "-print", "-print0", "-printf", "-ls"}
 _ACTIONS |= {"-fprint", "-fprint0", "-fprintf", "-fls"}
-"""What `find` does as soon as it comes to it, whatever is asked behind it."""
+"""Actions that `find` performs at once, before it evaluates the tests that follow."""
 _DESTROYERS = {"rm", "rmdir", "shred", "git", "find", "dd", "chmod", "chown", "mv", "truncate"}
 
 
 def wrapped(words: Sequence[Word]) -> Wrapped | None:
-    """What the command runs beside itself; None if it is no wrapper."""
+    """Return what the command runs besides itself; None if it is not a wrapper."""
     if not words:
         return None
     if not words[0].known:
         return Wrapped(commands=tuple(_from_unknown(words)), scripts=_from_shell(words[1:]).scripts)
     name = program_name(words[0].text)
     if name in effects().loose_wrappers.split():
-        return Wrapped(commands=_every_rest(words))
+        return Wrapped(commands=_all_suffixes(words))
     if name in SHELLS:
         return _from_shell(words[1:])
     match name:
@@ -55,23 +54,23 @@ def wrapped(words: Sequence[Word]) -> Wrapped | None:
         case "fd" | "fdfind":
             return Wrapped(commands=tuple(_from_fd(words)))
         case "su" | "runuser" | "script":
-            return Wrapped(scripts=tuple(_told_to_run(words)))
-        case "flock" if scripts := tuple(_told_to_run(words)):
+            return Wrapped(scripts=tuple(_scripts_after_c(words)))
+        case "flock" if scripts := tuple(_scripts_after_c(words)):
             inner = _from_wrapper(effects().wrappers[name], words)
             return Wrapped(commands=inner.commands, scripts=scripts)
         case "ssh":
             return Wrapped(scripts=tuple(_from_ssh(words[1:])), elsewhere=True)
         case "trap":
-            said = [word.script for word in words[1:] if not word.text.startswith("-")]
-            return Wrapped(scripts=tuple(said[:1]))
+            texts = [word.script for word in words[1:] if not word.text.startswith("-")]
+            return Wrapped(scripts=tuple(texts[:1]))
         case "mapfile" | "readarray" | "compgen" | "complete":
-            return Wrapped(scripts=tuple(_called_back(words)))
+            return Wrapped(scripts=tuple(_callback_scripts(words)))
         case "git":
             scripts = tuple(git_scripts(words))
             commands = git_commands(words)
             return Wrapped(commands=commands, scripts=scripts, folder=git_folder(words))
         case "env" if any(word.text.startswith(("-S", "--split-string")) for word in words):
-            return Wrapped(scripts=tuple(_split_string(words)), commands=_every_rest(words))
+            return Wrapped(scripts=tuple(_split_string(words)), commands=_all_suffixes(words))
     wrapper = effects().wrappers.get(name)
     return _from_wrapper(wrapper, words) if wrapper else None
 
@@ -97,10 +96,10 @@ def _from_wrapper(wrapper: Wrapper, words: Sequence[Word]) -> Wrapped:
             elif equals and name in valued:
                 folder = Word(text.partition("=")[2]) if name == "--chdir" else folder
                 rest.pop(0)
-            elif _stands_alone(text, plain, valued):
+            elif _takes_no_value(text, plain, valued):
                 rest.pop(0)
             else:
-                return Wrapped(commands=_every_rest(words), folder=folder)
+                return Wrapped(commands=_all_suffixes(words), folder=folder)
         elif assignment(rest[0]) and program_name(words[0].text) in {"env", "sudo", "doas"}:
             rest.pop(0)
         elif skipped:
@@ -108,14 +107,14 @@ def _from_wrapper(wrapper: Wrapper, words: Sequence[Word]) -> Wrapped:
             rest.pop(0)
         else:
             break
-    return _running(wrapper, rest, folder)
+    return _run_by_wrapper(wrapper, rest, folder)
 
 
-def _running(wrapper: Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
+def _run_by_wrapper(wrapper: Wrapper, rest: list[Word], folder: Word | None) -> Wrapped:
     if not rest:
         return Wrapped(folder=folder)
     if wrapper.joins:
-        return Wrapped(scripts=(joined(rest),), folder=folder)
+        return Wrapped(scripts=(join_words(rest),), folder=folder)
     if len(rest) == 1 and " " in rest[0].text:
         return Wrapped(commands=(tuple(rest),), scripts=(rest[0].script,), folder=folder)
     given = Word("(its arguments)", known=False, below="*")
@@ -123,8 +122,8 @@ def _running(wrapper: Wrapper, rest: list[Word], folder: Word | None) -> Wrapped
     return Wrapped(commands=((*rest, *more),), folder=folder)
 
 
-def _stands_alone(text: str, plain: Sequence[str], valued: Sequence[str]) -> bool:
-    """An option that takes nothing from the next word."""
+def _takes_no_value(text: str, plain: Sequence[str], valued: Sequence[str]) -> bool:
+    """Whether the option does not take the next word."""
     if text in plain or re.fullmatch(r"-[0-9]+", text):
         return True
     attached = any(text.startswith(flag) for flag in valued if len(flag) == 2)
@@ -132,27 +131,27 @@ def _stands_alone(text: str, plain: Sequence[str], valued: Sequence[str]) -> boo
     return attached or letters
 
 
-def _every_rest(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
-    most = min(len(words), MOST_RESTS)
-    return tuple(tuple(words[place : place + MOST_RESTS]) for place in range(1, most))
+def _all_suffixes(words: Sequence[Word]) -> tuple[tuple[Word, ...], ...]:
+    most = min(len(words), MOST_SUFFIXES)
+    return tuple(tuple(words[place : place + MOST_SUFFIXES]) for place in range(1, most))
 
 
 def _from_shell(arguments: Sequence[Word]) -> Wrapped:
-    """`sh -c text`, with the c anywhere in a cluster of letters; a script file is opaque."""
+    """`sh -c TEXT`, with the c anywhere in a cluster of letters. Script files are not read."""
     for place, word in enumerate(arguments):
         if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word.text):
             rest = [one for one in arguments[place + 1 :] if not one.text.startswith(("-", "+"))]
-            # what follows the text is put in for $0, $1 and so on
-            more = (one for one in rest[1:MOST_RESTS] if " " in one.text)
+            # the words after the text are inserted for $0, $1 and so on
+            more = (one for one in rest[1:MOST_SUFFIXES] if " " in one.text)
             return Wrapped(scripts=tuple(one.script for one in (*rest[:1], *more)))
         if not word.known:
-            # it may be that option, and a script file as well
-            return Wrapped(scripts=tuple(one.script for one in arguments[place:][:MOST_RESTS]))
+            # may be -c or a script file
+            return Wrapped(scripts=tuple(one.script for one in arguments[place:][:MOST_SUFFIXES]))
     return Wrapped()
 
 
 def _starts(words: Sequence[Word]) -> list[Word]:
-    """Where `find` begins: what it hands on lies there or below."""
+    """The starting points of `find`; the files it passes on are there or below."""
     rest = [word for word in words if word.text not in {"-L", "-H", "-P"}]
     options = (place for place, word in enumerate(rest) if word.text[:1] in "-(!")
     below = only_name([word.text for word in rest]) or "*"
@@ -161,7 +160,7 @@ def _starts(words: Sequence[Word]) -> list[Word]:
 
 
 def only_name(texts: Sequence[str]) -> str:
-    """The one pattern that all names must match; empty if it is not as simple as that."""
+    """The pattern that all names must match; empty if there is no single one."""
     if {"-o", "-or", "-not", "!", ",", "("} & set(texts) or texts.count("-name") != 1:
         return ""
     if _ACTIONS & set(texts[: texts.index("-name")]):
@@ -170,10 +169,10 @@ def only_name(texts: Sequence[str]) -> str:
 
 
 def _from_fd(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
-    """It gives what it finds to commands that do not say where they want it, too."""
+    """fd appends the found name if the command has no `{}`."""
     found = Word("{}", known=False, below="*")
-    for said in _from_find(words, [found]):
-        yield said if found in said else (*said, found)
+    for command in _from_find(words, [found]):
+        yield command if found in command else (*command, found)
 
 
 def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
@@ -184,9 +183,9 @@ def _from_find(words: Sequence[Word], found: Sequence[Word]) -> Iterator[tuple[W
             end = place + 1
             while end < len(words) and words[end].text not in {";", "+"}:
                 end += 1
-            said = words[place + 1 : end]
+            command = words[place + 1 : end]
             for one in found:
-                yield tuple(one if "{}" in word.text else word for word in said)
+                yield tuple(one if "{}" in word.text else word for word in command)
             place = end
         place += 1
 
@@ -195,28 +194,28 @@ def _abbreviates_exec(text: str) -> bool:
     return len(text) > 3 and "--exec-batch".startswith(text)
 
 
-def _told_to_run(words: Sequence[Word]) -> Iterator[Script]:
-    """What follows `-c`, which may be the last of more letters or have the text attached."""
+def _scripts_after_c(words: Sequence[Word]) -> Iterator[Script]:
+    """The text after `-c`, which may end a cluster of letters or have the text attached."""
     for flag, word in pairwise(words):
         if re.fullmatch(r"-[A-Za-z]*c|--command", flag.text):
             yield word.script
     for script in (word.script for word in words):
         if attached := re.match(r"--command=|-[abd-zA-Z]*c(?=.*\s)", script.text):
-            yield script.behind(attached.end())
+            yield script.skip(attached.end())
 
 
-def _called_back(words: Sequence[Word]) -> Iterator[Script]:
-    """What follows `-C`, or is attached to it."""
+def _callback_scripts(words: Sequence[Word]) -> Iterator[Script]:
+    """The text after `-C`, or attached to it."""
     for place, word in enumerate(words):
         if attached := re.match(r"-\w*?C", word.script.text):
-            yield word.script.behind(attached.end())
+            yield word.script.skip(attached.end())
             yield from (one.script for one in words[place + 1 : place + 2])
 
 
 def _from_unknown(words: Sequence[Word]) -> Iterator[tuple[Word, ...]]:
-    """What a program that only the shell finds out may be: a wrapper of a command that
-    destroys, or, with such options, `rm`."""
-    rest = words[1 : MOST_RESTS + 1]
+    """Commands that an unknown program may run: it may be a wrapper of a destructive command,
+    or, by its options, `rm`."""
+    rest = words[1 : MOST_SUFFIXES + 1]
     for place, word in enumerate(rest):
         if word.known and program_name(word.text) in _DESTROYERS:
             yield tuple(rest[place:])
@@ -230,12 +229,12 @@ def _from_ssh(arguments: Sequence[Word]) -> Iterator[Script]:
         takes_value = rest[0].text in {"-p", "-i", "-l", "-o", "-F", "-J", "-L", "-R", "-D"}
         del rest[: 2 if takes_value else 1]
     if len(rest) > 1:
-        yield joined(rest[1:])
+        yield join_words(rest[1:])
 
 
 def _split_string(words: Sequence[Word]) -> Iterator[Script]:
     for place, word in enumerate(words):
         if word.text in {"-S", "--split-string"} and place + 1 < len(words):
-            yield joined(words[place + 1 :])
+            yield join_words(words[place + 1 :])
         elif attached := re.match("-S|--split-string=", word.script.text):
-            yield word.script.behind(attached.end())
+            yield word.script.skip(attached.end())

@@ -1,10 +1,9 @@
-"""`find … | xargs reader`: which files the reader is given, if that can be told.
+"""`find ... | xargs reader`: which files the reader gets, if that is certain.
 
-What `find` prints begins with where it was told to begin, so no name of a file can pass for an
-option. But xargs makes several words of a name with blanks or quotes in it, unless it is told
-that names end with a zero byte. Other programs that list files are therefore told to end names
-that way, all filters behind them too, and the reader gets the names after `--`.
-The index of a repository may hold any name, so those that lead elsewhere are left out.
+Names printed by `find` start with its starting point, so a file name cannot look like an option.
+But xargs splits names with blanks or quotes, unless they end with a zero byte. Other listers, and
+the filters after them, are therefore given the option for that, and the reader gets the names after
+`--`. A git index may contain any name, so names that lead elsewhere are filtered out.
 """
 
 import re
@@ -17,7 +16,7 @@ from rookery.commands.program_tables import readers
 from rookery.commands.programs import reader_row, reading
 from rookery.commands.words import Word, words
 from rookery.commands.wrappers import only_name
-from rookery.core.command_lines import Pipeline, PlainCommand
+from rookery.engine.ports.actions import Pipeline, PlainCommand
 
 _ALONE = {"-0", "--null", "-r", "--no-run-if-empty", "-t"}
 _COUNTED = {"-n", "-P", "-L", "--max-args", "--max-procs", "--max-lines"}
@@ -30,14 +29,17 @@ _FILTERS = {
     "uniq": r"-z",
     "grep": r"-[viEFwz]+|[^-].*",
 }
-"""What hands on whole lines, with the words it may be given."""
+"""Filters that pass whole lines, with the pattern of their allowed arguments."""
 _ELSEWHERE = PlainCommand(("grep", "-z", "-v", "-E", r"^/|(^|/)(\.\.|\.git)(/|$)"))
 
 
 class _Lister(Struct, frozen=True):
-    """A program that prints names of files and nothing else: the option by which each of them
-    ends with a zero byte, the options it may have, and those of which it needs one. `most`: so
-    many other words. `indexed`: the names are those of git's index."""
+    """A program that prints only file names.
+
+    `zero` is the option to end names with a zero byte, `options` the pattern of its allowed options
+    and `needed` of one that must be present. `most` is the number of other words it may have.
+    `indexed`: the names come from git's index.
+    """
 
     zero: str
     options: str
@@ -59,10 +61,10 @@ _PATHSPEC = re.compile(r"(?![:/])(?!.*\.\.).+", re.S)
 _READS_FILES = {"PATH*", "TEXT PATH*"}
 
 
-class Fed(Struct, frozen=True):
-    """`own` are the words of xargs itself, `inner` those of the reader, and `before` the commands
-    that list the files, as they are run. `starts` are the folders from which it is given files;
-    with `nulls` each name is one word whatever is in it."""
+class XargsInput(Struct, frozen=True):
+    """An xargs command: `own` are its own words, `inner` those of the reader, `before` the
+    commands that list the files, as they are run. `starts` are the folders of the files.
+    `nulls`: names end with a zero byte, so each is one argument."""
 
     own: tuple[str, ...]
     inner: tuple[str, ...]
@@ -71,68 +73,68 @@ class Fed(Struct, frozen=True):
     nulls: bool
 
 
-def fed(pipeline: Pipeline, place: int) -> Fed | None:
-    """What the command at this place is given, if it is xargs with a reader behind a lister."""
+def parse_xargs(pipeline: Pipeline, place: int) -> XargsInput | None:
+    """Parse the command at this position, if it is xargs with a reader after a lister."""
     command, before = pipeline.commands[place], pipeline.commands[:place]
     if command.words[0] != "xargs" or not before or command.patterns or command.source:
         return None
     if any(one.source or one.errors == "with output" for one in before):
-        return None  # then it is given other lines as well
+        return None  # xargs would get other lines too
     own, inner = _split(command.words)
     nulls = bool(_NULLS & set(own))
     if not all(_filters(one) and ("-z" in one.words) == nulls for one in before[1:]):
         return None
     if before[0].words[0] == "find":
         starts = _starts(before[0])
-        given = Fed(own, inner, before, starts, nulls)
+        given = XargsInput(own, inner, before, starts, nulls)
         printed = "-print0" in before[0].words
         return given if starts and printed == nulls and _takes_paths(inner, starts) else None
-    return _fed_by_lister(own, inner, before)
+    return _parse_lister(own, inner, before)
 
 
-def as_run(pipeline: Pipeline) -> Pipeline:
-    """With names that end with a zero byte, if they are for xargs and not from `find`."""
+def with_null_names(pipeline: Pipeline) -> Pipeline:
+    """Make names end with a zero byte, if they go to xargs and do not come from `find`."""
     for place, command in enumerate(pipeline.commands):
-        if given := fed(pipeline, place):
+        if given := parse_xargs(pipeline, place):
             xargs = replace(command, words=(*given.own, *given.inner))
             rest = pipeline.commands[place + 1 :]
             return replace(pipeline, commands=(*given.before, xargs, *rest))
     return pipeline
 
 
-def _fed_by_lister(
+def _parse_lister(
     own: tuple[str, ...], inner: tuple[str, ...], before: tuple[PlainCommand, ...]
-) -> Fed | None:
+) -> XargsInput | None:
     first, filters = before[0], before[1:]
     row, used = reader_row(first.words)
     lister = _LISTERS.get(row)
-    starts = _listed(lister, first, used) if lister else ()
+    starts = _listed_folders(lister, first, used) if lister else ()
     if lister is None or not starts or not _takes_paths(inner, starts):
         return None
     zero = re.compile(rf"-\w*{lister.zero[1]}\w*")
-    said = any(map(zero.fullmatch, first.words))
-    if said != bool(_NULLS & set(own)) or not _takes_dashes(inner):
+    has_option = any(map(zero.fullmatch, first.words))
+    if has_option != bool(_NULLS & set(own)) or not _takes_files_after_dashes(inner):
         return None
     checked = filters[:1] == (_ELSEWHERE,) or not lister.indexed
     words_first = (*first.words[:used], lister.zero, *first.words[used:])
-    return Fed(
-        own if said else (own[0], "-0", *own[1:]),
+    return XargsInput(
+        own if has_option else (own[0], "-0", *own[1:]),
         inner if "--" in inner else (*inner, "--"),
         (
-            first if said else replace(first, words=words_first),
+            first if has_option else replace(first, words=words_first),
             *(() if checked else (_ELSEWHERE,)),
-            *map(_zero_ended, filters),
+            *map(_with_null_option, filters),
         ),
         starts,
         True,
     )
 
 
-def _listed(lister: _Lister, command: PlainCommand, used: int) -> tuple[Word, ...]:
-    """Where what it prints lies; empty if it may print anything else."""
-    said = command.words[used:]
-    options = [word for word in said if word.startswith("-")]
-    others = [word for word in said if not word.startswith("-")]
+def _listed_folders(lister: _Lister, command: PlainCommand, used: int) -> tuple[Word, ...]:
+    """The folders of the printed files; empty if it may print anything else."""
+    arguments = command.words[used:]
+    options = [word for word in arguments if word.startswith("-")]
+    others = [word for word in arguments if not word.startswith("-")]
     effect = reading(words(command.words))
     if command.patterns or not effect.reads_only or len(others) > lister.most:
         return ()
@@ -145,7 +147,7 @@ def _listed(lister: _Lister, command: PlainCommand, used: int) -> tuple[Word, ..
     return (Word(".", below="*"),) if all(map(_PATHSPEC.fullmatch, others)) else ()
 
 
-def _zero_ended(command: PlainCommand) -> PlainCommand:
+def _with_null_option(command: PlainCommand) -> PlainCommand:
     name, *rest = command.words
     if "-z" in rest:
         return command
@@ -160,35 +162,35 @@ def _takes_paths(inner: Sequence[str], starts: Sequence[Word]) -> bool:
     return reading([*words(inner), *starts]).reads_only
 
 
-def _takes_dashes(inner: Sequence[str]) -> bool:
-    """Whether it takes all that follows `--` for files."""
+def _takes_files_after_dashes(inner: Sequence[str]) -> bool:
+    """Whether everything after `--` is a file for it."""
     reader = readers()[reader_row(inner)[0]]
     return reader.operands in _READS_FILES and not (reader.whole_flags or reader.all_operands)
 
 
-def _split(said: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The options of xargs, and the command behind them; no command if one is not known."""
+def _split(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The options of xargs, and the command after them; no command if an option is unknown."""
     at = 1
-    while at < len(said) and said[at].startswith("-"):
-        if said[at] in _ALONE or re.fullmatch(r"-[nPL][0-9]+", said[at]):
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] in _ALONE or re.fullmatch(r"-[nPL][0-9]+", words[at]):
             at += 1
-        elif said[at] in _COUNTED and at + 1 < len(said) and said[at + 1].isdigit():
+        elif words[at] in _COUNTED and at + 1 < len(words) and words[at + 1].isdigit():
             at += 2
         else:
-            return tuple(said), ()
-    return tuple(said[:at]), tuple(said[at:])
+            return tuple(words), ()
+    return tuple(words[:at]), tuple(words[at:])
 
 
 def _starts(command: PlainCommand) -> tuple[Word, ...]:
-    """Where `find` begins, and the pattern of all the names that it prints."""
-    said = command.words
-    if said[0] != "find" or command.patterns or _OTHER_OUTPUT & set(said):
+    """The starting points of `find`, with the pattern of all names it prints."""
+    argv = command.words
+    if argv[0] != "find" or command.patterns or _OTHER_OUTPUT & set(argv):
         return ()
-    if not reading(words(said)).reads_only:
+    if not reading(words(argv)).reads_only:
         return ()
-    options = (place for place, word in enumerate(said) if place and word[:1] in "-(!")
-    below = only_name(said) or "*"
-    starts = said[1 : next(options, len(said))] or (".",)
+    options = (place for place, word in enumerate(argv) if place and word[:1] in "-(!")
+    below = only_name(argv) or "*"
+    starts = argv[1 : next(options, len(argv))] or (".",)
     return tuple(Word(start, below=below) for start in starts)
 
 

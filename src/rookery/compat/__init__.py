@@ -1,5 +1,5 @@
-"""Formats that other programs already speak, translated from our facts and to our commands.
+"""Formats of other programs, translated from our facts and to our commands.
 
-One subpackage for each format, and what they share: `driver` reads lines and writes events.
-Names of other products are spelled here and nowhere else.
+One subpackage for each format; `driver` holds what they share. Names of other products appear here
+and nowhere else.
 """

@@ -1,8 +1,7 @@
-"""What clients have in common that a program drives with lines.
+"""Shared parts of the clients that another program drives with lines of JSON.
 
-How lines are read, what of a start's `configuration` has a meaning here, how tasks are followed,
-how the driver is told what happens, and how all of it ends. The words are each client's own, and
-so is what it does with them.
+Reading lines, the `configuration` of a start, following tasks, writing events, and ending the run.
+The message formats are each client's own.
 """
 
 import errno
@@ -29,20 +28,20 @@ from rookery.protocol.outcomes import SETTLED_BY_THE_ENGINE
 
 MIB = 1024 * 1024
 LONGEST = 64 * MIB
-"""Bytes of a line. Of a longer one only the beginning is kept."""
+"""Bytes of a line. Longer lines are cut."""
 _AT_ONCE = 65536
 _LINES_PER_TURN = 50
 
 PIECE = 4096
-"""Bytes. A pipe that takes any takes as many at once, so writing them never waits."""
+"""Bytes to write at once. A writable pipe has room for this many, so writing never blocks."""
 
 
 class InputLost(SettingsError):
-    """There is an input, but it cannot be read."""
+    """The input cannot be read."""
 
 
 async def input_lines(descriptor: int, longest: int = LONGEST) -> AsyncIterator[bytes]:
-    """Each line without its end, which is LF or CRLF; what follows the last end is one too."""
+    """Yield lines without LF or CRLF, including a last one without a line end."""
     line = bytearray()
     while data := await _read(descriptor):
         *ended, rest = data.split(b"\n")
@@ -50,7 +49,7 @@ async def input_lines(descriptor: int, longest: int = LONGEST) -> AsyncIterator[
             _add(line, piece, longest)
             yield bytes(line).removesuffix(b"\r")
             line.clear()
-            if number % _LINES_PER_TURN == 0:  # so that whoever sends many holds up nothing else
+            if number % _LINES_PER_TURN == 0:  # many lines must not block the loop
                 await anyio.lowlevel.checkpoint()
         _add(line, rest, longest)
     if line:
@@ -67,7 +66,7 @@ async def _read(descriptor: int) -> bytes:
             await _until_readable(descriptor)
             return os.read(descriptor, _AT_ONCE)
         except BlockingIOError:
-            continue  # somebody else has read it
+            continue  # another process has read it
         except OSError as error:
             raise InputLost(
                 f"Cannot read the input ({error.strerror}). Give a readable pipe or file."
@@ -78,18 +77,18 @@ async def _until_readable(descriptor: int) -> None:
     try:
         await anyio.wait_readable(descriptor)
     except PermissionError:
-        # what epoll does not watch is a file or /dev/null, of which reading never waits
+        # epoll refuses files and /dev/null, but reading them never blocks
         await anyio.lowlevel.checkpoint()
 
 
 class OutputQueue:
-    """What is written goes out as far as the reader takes it; the rest does while `run` runs."""
+    """Writes what the reader accepts at once, and the rest while `run` runs."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._kept = bytearray()
         self._lost = False
-        """Nothing can be written any more, which was said once."""
+        """Output is no longer possible; the error was raised once."""
         self._more = anyio.Event()
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
@@ -115,7 +114,7 @@ class OutputQueue:
             await self._more.wait()
 
     def empty(self, seconds: float) -> None:
-        """Wait for the reader, but not for ever."""
+        """Write the rest, waiting at most this many seconds for the reader."""
         deadline = time.monotonic() + seconds
         while self._kept and (left := deadline - time.monotonic()) > 0:
             self._push(left)
@@ -124,15 +123,15 @@ class OutputQueue:
         while self._kept and self._poll.poll(seconds * 1000):
             try:
                 sent = os.write(self._descriptor, self._kept[:PIECE])
-            except BlockingIOError:  # whoever started us did not want us to wait
+            except BlockingIOError:  # the parent set O_NONBLOCK
                 return
             except ConnectionError:
                 raise
             except OSError as error:
-                raise self._given_up(error) from error
+                raise self._lost_error(error) from error
             del self._kept[:sent]
 
-    def _given_up(self, error: OSError) -> Exception:
+    def _lost_error(self, error: OSError) -> Exception:
         self._lost = True
         self._kept.clear()
         if error.errno == errno.EIO:
@@ -144,32 +143,32 @@ class OutputQueue:
 
 APPROVAL = "autoApprovalEnabled"
 MODELS = ("model", "apiModelId")
-"""The first that is given counts."""
+"""The first one given counts."""
 
-Wanted = TypeVar("Wanted")
+Parsed = TypeVar("Parsed")
 Bad = TypeVar("Bad", bound=Exception)
-ENDING = 3.0
-"""Seconds that a task is given to come to rest when the run ends."""
-PATIENCE = 5.0
-"""What a reader is given to take the last of what is told."""
+STOP_SECONDS = 3.0
+"""Seconds a task has to stop when the run ends."""
+READ_SECONDS = 5.0
+"""Seconds a reader has to read the last output."""
 LEFT_OPEN = (
     "The input ended while the task waits for an answer ({ask}). Continue with --session-id {id}."
 )
-MENDED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
-"""What the engine sees to by itself, however strict the driver is."""
+SELF_HANDLED = (*SETTLED_BY_THE_ENGINE, FailureKind.EMPTY)
+"""Failures that the engine handles itself, even in strict mode."""
 DONE = RunEnd(Fate.COMPLETED)
 REFUSED = "A hook refused the message:"
 
 
 class StartSettings(Struct, frozen=True, kw_only=True):
-    """Nothing, or None, leaves a thing as the run was started."""
+    """The settings of a start. Empty or None keeps the setting of the run."""
 
     mode: str = ""
     provider: str = ""
     model: str = ""
     automatic: bool | None = None
     ignored: tuple[str, ...] = ()
-    """What was given and has no meaning here, or not with such a value."""
+    """Unknown settings, and known ones with an invalid value."""
 
 
 def start_settings(given: Mapping[str, Any]) -> StartSettings:
@@ -189,8 +188,8 @@ def start_settings(given: Mapping[str, Any]) -> StartSettings:
 
 
 def approval_problem(settings: StartSettings) -> str:
-    """Why a start is refused: what it says of approval cannot be understood. Other settings that
-    have no meaning here are let through, because other programs send many."""
+    """Return why a start is rejected: its approval setting is invalid. Other unknown settings
+    are ignored, because other programs send many."""
     if APPROVAL in settings.ignored:
         return f"{APPROVAL} must be true or false. Nothing was done."
     if clause := misspelled_field(settings.ignored, [APPROVAL]):
@@ -198,27 +197,27 @@ def approval_problem(settings: StartSettings) -> str:
     return ""
 
 
-class LineReader(Generic[Wanted, Bad]):
-    """Reads what each line of the input wants, and counts the lines."""
+class LineReader(Generic[Parsed, Bad]):
+    """Parses the lines of the input and counts them."""
 
     def __init__(
         self,
-        read: Callable[[bytes, int], Wanted],
+        read: Callable[[bytes, int], Parsed],
         *,
         bad: type[Bad],
         too_long: str,
         refuse: Callable[[Bad, int], None],
     ) -> None:
-        """`read` raises `bad` for a line that it cannot read; one that is `too_long` it does not
-        get to see. `refuse` tells the driver, with the number of the line."""
+        """`read` raises `bad` for an invalid line; lines that are too long are rejected with the
+        text `too_long`. `refuse` reports the error with the line number."""
         self._read = read
         self._bad = bad
         self._too_long = too_long
         self._refuse = refuse
         self._number = 0
 
-    def wanted(self, line: bytes) -> Wanted | None:
-        """None for a blank line, and for one that was refused."""
+    def parse(self, line: bytes) -> Parsed | None:
+        """Parse a line; None if it is blank or was rejected."""
         self._number += 1
         if not line.strip():
             return None
@@ -231,64 +230,64 @@ class LineReader(Generic[Wanted, Bad]):
             return None
 
 
-class News:
-    """Has whoever waits for something look again each time that anything has happened."""
+class Wakeup:
+    """Wakes waiting tasks whenever something has happened."""
 
     def __init__(self) -> None:
         self._next = anyio.Event()
 
-    def spread(self) -> None:
+    def notify(self) -> None:
         self._next.set()
         self._next = anyio.Event()
 
-    async def until(self, holds: Callable[[], bool], seconds: float | None = None) -> None:
+    async def wait_for(self, condition: Callable[[], bool], seconds: float | None = None) -> None:
         with anyio.move_on_after(seconds):
-            while not holds():
+            while not condition():
                 await self._next.wait()
 
 
-class Telling:
-    """Tells the driver, who may read slowly, or not any more."""
+class EventSender:
+    """Writes to the driver, which may read slowly or close the pipe."""
 
-    def __init__(self, outbox: OutputQueue) -> None:
-        self._outbox = outbox
-        self._writer = JsonWriter(outbox)
+    def __init__(self, queue: OutputQueue) -> None:
+        self._queue = queue
+        self._writer = JsonWriter(queue)
 
-    def tell(self, told: Iterable[dict[str, Any]]) -> None:
-        self._writer.tell(told)
+    def send(self, events: Iterable[dict[str, Any]]) -> None:
+        self._writer.write(events)
 
-    def tell_last(self, told: Iterable[dict[str, Any]]) -> None:
-        self.tell(told)
-        self._outbox.empty(PATIENCE)
+    def send_last(self, events: Iterable[dict[str, Any]]) -> None:
+        self.send(events)
+        self._queue.empty(READ_SECONDS)
 
     async def run(self) -> None:
         try:
-            await self._outbox.run()
+            await self._queue.run()
         except ConnectionError as gone:
-            self._writer.give_up()
+            self._writer.discard()
             raise ReaderLeft from gone
 
 
 class FollowedTasks:
-    """The tasks that the driver is told of, each until it ends."""
+    """The tasks that are reported to the driver, each until it ends."""
 
     def __init__(
         self,
         host: Host,
         group: TaskGroup,
-        news: News,
+        wakeup: Wakeup,
         *,
         see: Callable[[str, Event], Awaitable[None]],
         ended: Callable[[str], None],
-        begun: Callable[[str], None] = lambda task_id: None,
+        starting: Callable[[str], None] = lambda task_id: None,
     ) -> None:
-        """`begun` is told of a task before the first of its events is asked for."""
+        """`starting` is called before the first event of a task is requested."""
         self._host = host
         self._group = group
-        self._news = news
+        self._wakeup = wakeup
         self._see = see
         self._ended = ended
-        self._begun = begun
+        self._starting = starting
         self.ids: set[str] = set()
 
     def follow(self, task_id: str, after: int = 0) -> None:
@@ -296,42 +295,42 @@ class FollowedTasks:
         self._group.start_soon(self._follow, task_id, after)
 
     async def _follow(self, task_id: str, after: int) -> None:
-        self._begun(task_id)
-        # refused means that a child ended before we came: its parent tells the rest
+        self._starting(task_id)
+        # rejected if a sub-task has already ended; its parent reports the rest
         with suppress(CommandRejected):
             async for event in self._host.follow(task_id, after):
                 await self._see(task_id, event)
-                self._news.spread()
+                self._wakeup.notify()
         self._ended(task_id)
         self.ids.discard(task_id)
-        self._news.spread()
+        self._wakeup.notify()
 
 
 class DriverConversation:
-    """With the driver, until it is over or something breaks it off."""
+    """The exchange with the driver, until it ends or is broken off."""
 
     def __init__(self) -> None:
         self._scope = anyio.CancelScope()
-        self._broken_off: RunEnd | None = None
+        self._aborted: RunEnd | None = None
 
-    async def hold(self, converse: Callable[[], Awaitable[RunEnd]]) -> RunEnd:
+    async def run(self, exchange: Callable[[], Awaitable[RunEnd]]) -> RunEnd:
         end = DONE
         with self._scope:
-            end = await converse()
-        return self._broken_off or end
+            end = await exchange()
+        return self._aborted or end
 
-    def break_off(self, end: RunEnd) -> None:
-        self._broken_off = end
+    def abort(self, end: RunEnd) -> None:
+        self._aborted = end
         self._scope.cancel()
 
 
-def left_open(ask: str, task_id: str) -> RunEnd:
-    """Nobody can say any more, so what the task asks stays unanswered."""
+def unanswered(ask: str, task_id: str) -> RunEnd:
+    """Return the end of a run whose question can no longer be answered."""
     return RunEnd(Fate.LEFT, LEFT_OPEN.format(ask=ask, id=task_id), "needs_human")
 
 
 def cause_of(errors: BaseExceptionGroup[Exception]) -> BaseException:
-    """The first of what went wrong."""
+    """Return the first exception in nested groups."""
     cause: BaseException = errors
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

@@ -1,5 +1,5 @@
-"""MCP servers as tools: configuration, agreement, connection, calls.
+"""MCP servers as tools: configuration, approval, connections, calls.
 
-`McpHub` has the servers of a workspace, `McpServer` one of them, `ServerGuard` is the hook. A
-project's server starts only after the user agreed to its definition.
+`McpHub` has the servers of a workspace, `McpServer` is one of them, `ServerGuard` is the hook. A
+project's server starts only after the user has approved its definition.
 """

@@ -1,9 +1,9 @@
-"""What a person has agreed to or allowed of servers, from one run to the next.
+"""Configuration files of MCP servers, and the user's approvals, stored across runs.
 
-A project's file may be written by anybody: a pull, a command, a model. A server runs outside the
-sandbox, so it starts only as somebody has seen it: all of its definition counts, with its variables
-filled in. The user's own servers need no agreement. `Pins` notes what was seen of any server. None
-of this is a cache: nothing is dropped, and what cannot be read counts as changed.
+Anything can write a project's file: a pull, a command, a model. A server runs outside the sandbox,
+so it starts only with a definition that the user has approved, variables included. The user's own
+servers need no approval. `Pins` records the tools and files of every server. These files are not a
+cache: no entry expires, and one that cannot be read counts as changed.
 """
 
 import hashlib
@@ -23,16 +23,16 @@ from rookery.core.limits import MIB
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ToolOffer
 from rookery.mcp.config import Parsed, ServerDefinition, ServerProblem, merged, parse
-from rookery.mcp.presence import PROJECT_FILES
 from rookery.mcp.variables import Source
 from rookery.platform.disk import put
+from rookery.platform.user_folders import PROJECT_MCP_FILES
 
 LARGEST_FILE = MIB
 
 
 class ConfigFiles:
-    """The user's file and those of the project, whose servers are only known by name until it
-    is `trusted`. `environ` is what `${env:NAME}` may name."""
+    """The user's file and the project's. Of a project that is not `trusted`, only the names of
+    its servers are used. `environ` is what `${env:NAME}` can refer to."""
 
     def __init__(
         self, user_file: Path, workspace: Path, *, environ: Mapping[str, str], trusted: bool
@@ -41,12 +41,12 @@ class ConfigFiles:
         self._trusted = trusted
         self._variables = {**environ, "workspaceFolder": str(workspace)}
         self._user_mark: tuple[int, ...] | None = None
-        files = [workspace / name for name in PROJECT_FILES]
+        files = [workspace / name for name in PROJECT_MCP_FILES]
         self._unchanged = {file: _mark(file) for file in files}
         self._projects = tuple(self._one(file, "project") for file in files)
 
     def changed(self) -> bool:
-        """Whether there is something to be read that was not read yet."""
+        """Whether the user's file has changed since it was read."""
         return self._user_mark != _mark(self._user_file)
 
     def read(self) -> Parsed:
@@ -57,14 +57,15 @@ class ConfigFiles:
         mine = {server.name for server in user.servers}
         return merged(user, [_without(mine, project) for project in self._projects])
 
-    def believes(self, server: ServerDefinition) -> bool:
-        """Whether it is the user's own, or a trusted project's just as it was first read."""
+    def trusts(self, server: ServerDefinition) -> bool:
+        """Whether it is the user's own server, or a trusted project's, unchanged since the first
+        read."""
         if server.source == "user":
             return True
         return self._trusted and any(server in project.servers for project in self._projects)
 
     def news(self) -> list[str]:
-        """Which files of the project no longer say what was read, each told once."""
+        """Project files that have changed since they were read; each is reported once."""
         if not self._trusted:
             return []
         changed = [file for file, mark in self._unchanged.items() if mark != _mark(file)]
@@ -94,7 +95,7 @@ class ConfigFiles:
 
 
 def _without(names: Collection[str], project: Parsed) -> Parsed:
-    """The project's own servers, without what it says of others or of itself."""
+    """The project's own servers, without its changes to others and its problems."""
     return Parsed(servers=tuple(each for each in project.servers if each.name not in names))
 
 
@@ -133,18 +134,18 @@ FIELDS = {
     "disabled_tools": "disabledTools",
     "always_allow": "alwaysAllow",
 }
-"""What is pinned, and what it is called in the file."""
+"""The approved fields of a definition, and their names in the file."""
 
 
 class Agreements:
-    """Of one workspace. Each field of a definition is kept as its digest: it may hold a secret."""
+    """Approvals of one workspace. Fields are stored as digests, because they may hold secrets."""
 
     def __init__(self, file: Path, workspace: Path) -> None:
         self._file = file
         self._workspace = os.path.realpath(workspace)
 
     def missing(self, server: ServerDefinition) -> str:
-        """Why somebody has to agree first, in a sentence; empty if nobody has to."""
+        """Why the user must approve the server, as a sentence; empty if it is approved."""
         if server.source == "user":
             return ""
         agreed = self._read().get(self._workspace, {}).get(server.name)
@@ -160,12 +161,11 @@ class Agreements:
         )
 
     def knows(self, server: ServerDefinition) -> bool:
-        """Whether somebody has agreed to a server of this name, however it was defined."""
+        """Whether a server of this name was approved, with any definition."""
         return server.name in self._read().get(self._workspace, {})
 
     def agree(self, *servers: ServerDefinition) -> None:
-        """A person has seen these definitions, and agrees. Raises `ToolError` if that cannot be
-        kept."""
+        """Store the user's approval. Raises `ToolError` if it cannot be written."""
         wanted = [each for each in servers if self.missing(each)]
         if not wanted:
             return
@@ -198,19 +198,19 @@ class Agreements:
 
 
 class Pinned(Struct, frozen=True, kw_only=True):
-    """One server's."""
+    """What is recorded of one server."""
 
     tools: Mapping[str, str]
-    """The digests of tools as they were when they were first seen, or last allowed."""
+    """Digests of the tools as they were when first seen, or last approved."""
     files: Mapping[str, str]
-    """Of workspaces, from which it was started, with their hashes."""
+    """Digests of the workspace files it was started from, by path."""
 
 
-_NOTHING = Pinned(tools={}, files={})
+_EMPTY = Pinned(tools={}, files={})
 
 
 class Pins:
-    """By the digest of what is started or called."""
+    """Records of all servers, by the digest of the program or URL."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -220,29 +220,29 @@ class Pins:
         return self._read()
 
     def has_seen(self, server: ServerDefinition) -> bool:
-        """Whether it is known what the server's tools were."""
+        """Whether the server's tools are recorded."""
         return bool(self._of(server).tools)
 
     def see(self, server: ServerDefinition, tools: Iterable[ToolOffer]) -> None:
-        """The first tools ever seen of a server are taken as they are."""
+        """Record the tools of a server that is seen for the first time."""
         if not self.has_seen(server):
             digests = {tool.name: tool.digest for tool in tools}
             self._keep(server, replace(self._of(server), tools=digests))
 
     def changed(self, server: ServerDefinition, tool: ToolOffer) -> bool:
-        """Whether the tool is not what it was when it was first seen or last allowed."""
+        """Whether the tool differs from when it was first seen or last approved."""
         return self.has_seen(server) and self._of(server).tools.get(tool.name) != tool.digest
 
     def allow(self, server: ServerDefinition, tool: ToolOffer) -> None:
-        """Somebody was asked about the tool as it is now, and allowed it."""
+        """Record the tool's current description as approved by the user."""
         if self.changed(server, tool):
             before = self._of(server)
             after = {**before.tools, tool.name: tool.digest}
             self._keep(server, replace(before, tools=after))
 
     def files_of(self, server: ServerDefinition) -> Mapping[str, str]:
-        """What it was last started from, in whichever workspace and by whichever process."""
-        return self._read().get(server.digest, _NOTHING).files
+        """The files it was last started from, read again because other processes write them too."""
+        return self._read().get(server.digest, _EMPTY).files
 
     def started(self, server: ServerDefinition, files: Mapping[str, str]) -> None:
         before = self.files_of(server)
@@ -251,7 +251,7 @@ class Pins:
             self._keep(server, replace(self._of(server), files=after))
 
     def _of(self, server: ServerDefinition) -> Pinned:
-        return self._known.get(server.digest, _NOTHING)
+        return self._known.get(server.digest, _EMPTY)
 
     def _read(self) -> dict[str, Pinned]:
         try:
@@ -284,8 +284,8 @@ class Pins:
 def agree_to_project(
     user_file: Path, workspace: Path, environ: Mapping[str, str], *, only_new: bool = False
 ) -> None:
-    """A person trusts the folder as it is now, and so the servers that it defines now; `only_new`
-    leaves out those that somebody has agreed to otherwise."""
+    """Approve the servers that the project defines now, because the user trusts the folder;
+    `only_new` skips those that were approved with another definition."""
     files = ConfigFiles(user_file, workspace, environ=environ, trusted=True)
     servers = [each for each in files.read().servers if each.source == "project"]
     agreements = Agreements(user_file.with_name(AGREEMENTS_FILE), workspace)
@@ -300,6 +300,6 @@ def _digests(server: ServerDefinition) -> dict[str, str]:
     return {field: _digest(getattr(server, field)) for field in FIELDS}
 
 
-def _digest(said: Any) -> str:
-    plain = sorted(said) if isinstance(said, frozenset) else said
+def _digest(value: Any) -> str:
+    plain = sorted(value) if isinstance(value, frozenset) else value
     return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()

@@ -1,7 +1,7 @@
-"""What servers offer, and what is remembered of it from one run to the next.
+"""What servers offer, cached across runs.
 
-The memory is a cache: it lets a model and a person know a server's tools without a connection. It
-may be deleted any time. What was allowed of a server is kept elsewhere, in `agreements`.
+The cache lets the model and the user see a server's tools without a connection. It may be deleted
+at any time; approvals are stored elsewhere, in `agreements`.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ LARGEST_FILE = 4 * MIB
 
 
 class ToolOffer(msgspec.Struct, frozen=True, dict=True):
-    """A tool as its server describes it, with everything hidden in the words made visible."""
+    """A tool as its server describes it, with hidden characters made visible."""
 
     name: str
     description: str = ""
@@ -50,7 +50,7 @@ class PromptOffer(Struct, frozen=True, kw_only=True):
 
 
 class ResourceOffer(Struct, frozen=True, kw_only=True):
-    """Something that can be read; of a template the `uri` has places to fill in."""
+    """A resource; the `uri` of a template has placeholders."""
 
     uri: str
     name: str = ""
@@ -63,11 +63,11 @@ class Catalogue(Struct, frozen=True, kw_only=True):
     prompts: tuple[PromptOffer, ...] = ()
     resources: tuple[ResourceOffer, ...] = ()
     notes: tuple[str, ...] = ()
-    """What of it was left out, and why."""
+    """Why parts of the lists are missing, as sentences."""
 
 
 class LastConnection(Struct, frozen=True, kw_only=True):
-    """One server at the end of its last connection, or failed connection."""
+    """The state of a server at the end of its last connection or attempt."""
 
     catalogue: Catalogue = Catalogue()
     error: str = ""
@@ -75,8 +75,8 @@ class LastConnection(Struct, frozen=True, kw_only=True):
     """Milliseconds since the epoch."""
 
 
-class CatalogueMemory:
-    """The remembered servers, by the digest of their definitions, in a file of the user's."""
+class CatalogueCache:
+    """The cache file; servers are keyed by the digests of their definitions."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -89,7 +89,6 @@ class CatalogueMemory:
         return self._known.get(server.digest)
 
     def learn(self, server: ServerDefinition, catalogue: Catalogue) -> None:
-        """What it offers now."""
         self._keep(server, LastConnection(catalogue=catalogue, ts=_now()))
 
     def failed(self, server: ServerDefinition, error: str) -> None:
@@ -103,12 +102,12 @@ class CatalogueMemory:
                     stream.read(LARGEST_FILE), type=dict[str, LastConnection]
                 )
         except (OSError, msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-            return {}  # a cache that cannot be read is none
+            return {}  # an unreadable cache is empty
 
     def _keep(self, server: ServerDefinition, news: LastConnection) -> None:
         self._known[server.digest] = news
         everything = {**self._read(), server.digest: news}
-        with suppress(OSError):  # a full disk costs only the memory
+        with suppress(OSError):  # it is only a cache
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             put(self._file, [msgspec.json.encode(_newest(everything))], durable=False)
 
@@ -118,7 +117,7 @@ def named(tools: Iterable[ToolOffer]) -> dict[str, ToolOffer]:
 
 
 def _newest(everything: Mapping[str, LastConnection]) -> dict[str, msgspec.Raw]:
-    """As many as the file may hold, those that were last heard of first."""
+    """As many as fit into the file, newest first."""
     kept: dict[str, msgspec.Raw] = {}
     room = LARGEST_FILE - KIB
     latest = sorted(everything.items(), key=lambda item: item[1].ts, reverse=True)

@@ -1,6 +1,6 @@
-"""`rookery mcp`: the MCP servers that the agent may use.
+"""`rookery mcp`: manage the MCP servers that the agent may use.
 
-`ServersFile` changes a configuration file with care: what is not touched stays as it is.
+`ServersFile` edits a configuration file and keeps everything else in it.
 """
 
 import json
@@ -26,7 +26,7 @@ from rookery.storage.cli.session_listing import GAP, age
 SERVERS = "mcpServers"
 SHOWN_OF_A_NAME = 80
 OPEN_FILE = 0o644
-"""What a file of a project is for others."""
+"""Mode of a new project file."""
 
 _HERE = click.option(
     "-w",
@@ -39,7 +39,7 @@ _PROJECT = click.option("--project", is_flag=True, help="Use the project's file,
 
 
 class ServersFile:
-    """The user's file, or one of a project if its `root` is given."""
+    """The user's file, or a project's if its `root` is given."""
 
     def __init__(self, path: Path, root: Path | None = None) -> None:
         self.path = path
@@ -49,19 +49,19 @@ class ServersFile:
         return list(self._table().get(SERVERS, {}))
 
     def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
-        """What may not be meant about it. Raises `SettingsError` if the definition is wrong or
-        the name odd or taken; then nothing is changed."""
+        """Add a server and return doubts about its definition. Raises `SettingsError`, and
+        changes nothing, if the definition or the name is not valid, or the name is taken."""
         from rookery.mcp.config import parse
         from rookery.mcp.results import visible_line
-        from rookery.mcp.tool_names import OWN_NAME, OWN_NAME_IN_WORDS
+        from rookery.mcp.tool_names import VALID_NAME, VALID_NAME_TEXT
 
         shown = visible_line(name, SHOWN_OF_A_NAME)
         as_written = json.dumps({SERVERS: {name: definition}}).encode()
         parsed = parse(as_written, "project" if self._root else "user", os.environ)
         if parsed.problems:
             raise SettingsError(f"{shown} was not added: {parsed.problems[0].text}.")
-        if not OWN_NAME.fullmatch(name):
-            raise SettingsError(f"{shown} was not added: a server's name is {OWN_NAME_IN_WORDS}.")
+        if not VALID_NAME.fullmatch(name):
+            raise SettingsError(f"{shown} was not added: a server's name is {VALID_NAME_TEXT}.")
         table = self._table()
         servers = table.setdefault(SERVERS, {})
         if name in servers:
@@ -71,7 +71,7 @@ class ServersFile:
         return parsed.doubts
 
     def remove(self, name: str) -> bool:
-        """Whether it was there."""
+        """Remove a server; False if there was none."""
         table = self._table()
         if name not in table.get(SERVERS, {}):
             return False
@@ -112,7 +112,7 @@ class ServersFile:
             raise StorageError(f"{self.path} could not be written ({reason(error)}).") from error
 
     def _place(self) -> Path:
-        """The file itself, wherever links lead; for a project only inside it."""
+        """The file with links resolved; a project's file must be inside the project."""
         place = self.path.resolve()
         if self._root and not place.is_relative_to(self._root.resolve()):
             raise SettingsError(f"{self.path} leads out of the project, so it is not changed.")
@@ -134,7 +134,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
     from rookery.mcp.overview import overview
 
-    found = overview(**_surroundings(workspace))
+    found = overview(**_hub_options(workspace))
     if as_json:
         servers = [{**_fields(each.health), "place": each.place} for each in found.servers]
         problems = [{"server": each.server, "problem": each.text} for each in found.problems]
@@ -162,7 +162,7 @@ def test_command(name: str, workspace: Path) -> int:
     import anyio
 
     try:
-        lines = anyio.run(_tested, name, workspace)
+        lines = anyio.run(_test_server, name, workspace)
     except ToolError as error:
         print(visible_line(str(error)), file=sys.stderr)
         return 1
@@ -235,10 +235,10 @@ def add_command(
 @_HERE
 def remove_command(name: str, project: bool, workspace: Path) -> int:
     """Remove a server from your file, or from the project's."""
-    from rookery.mcp.presence import PROJECT_FILES
+    from rookery.platform.user_folders import PROJECT_MCP_FILES
 
     files = [_file(workspace, project=False)]
-    theirs = [ServersFile(workspace / each, workspace) for each in PROJECT_FILES]
+    theirs = [ServersFile(workspace / each, workspace) for each in PROJECT_MCP_FILES]
     for file in theirs if project else files:
         if file.remove(name):
             print(visible_line(f"Removed {name} from {file.path}."))
@@ -248,13 +248,13 @@ def remove_command(name: str, project: bool, workspace: Path) -> int:
     raise SettingsError(f"No server {name} in that file.{hint}")
 
 
-async def _tested(name: str, workspace: Path) -> list[str]:
+async def _test_server(name: str, workspace: Path) -> list[str]:
     from rookery.mcp.hub import open_hub
 
-    async with open_hub(**_surroundings(workspace)) as hub:
+    async with open_hub(**_hub_options(workspace)) as hub:
         began = time.monotonic()
         server = hub.server(name)
-        server.files.believe()
+        server.files.accept()
         server.agree()
         catalogue = await server.catalogue()
         seconds = time.monotonic() - began
@@ -271,7 +271,7 @@ async def _tested(name: str, workspace: Path) -> list[str]:
         ]
 
 
-def _surroundings(workspace: Path) -> dict[str, Any]:
+def _hub_options(workspace: Path) -> dict[str, Any]:
     places = find_places(os.environ)
     return {
         "workspace": workspace,
@@ -283,7 +283,7 @@ def _surroundings(workspace: Path) -> dict[str, Any]:
 
 
 def _environ() -> Mapping[str, str]:
-    """Ours without the keys of models, which are no server's business."""
+    """Our environment without the API keys of models."""
     from rookery.app.model_choice import KEYS_OF_PROVIDERS
 
     keys = set(KEYS_OF_PROVIDERS.values())
@@ -299,10 +299,10 @@ def _user_file(places: Places) -> Path:
 
 
 def _file(workspace: Path, *, project: bool) -> ServersFile:
-    from rookery.mcp.presence import PROJECT_FILES
+    from rookery.platform.user_folders import PROJECT_MCP_FILES
 
     if project:
-        return ServersFile(workspace / PROJECT_FILES[0], workspace)
+        return ServersFile(workspace / PROJECT_MCP_FILES[0], workspace)
     return ServersFile(_user_file(find_places(os.environ)))
 
 
@@ -327,8 +327,8 @@ def _fields(health: Any) -> dict[str, object]:
 
 def _row(health: Any, place: str, now: datetime) -> list[str]:
     seen = f"{len(health.tools)} tools, {age(health.since, now)}" if health.since else "never used"
-    told = health.error if health.state == "failed" else place
-    return [health.name, str(health.state), health.source, seen, told]
+    detail = health.error if health.state == "failed" else place
+    return [health.name, str(health.state), health.source, seen, detail]
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,8 +1,8 @@
-"""What configuration files say of MCP servers: `{"mcpServers": {name: definition}}`.
+"""Parse the configuration of MCP servers: `{"mcpServers": {name: definition}}`.
 
-One bad definition costs only itself. A project was written by strangers: it may bring servers
-of its own and switch off servers or tools of the user's, but neither takes their names nor
-allows anything without a question.
+An invalid definition does not affect the others. A project is not trusted with the user's servers:
+it may add its own and disable servers or tools of the user, but it can neither redefine them nor
+allow anything without asking.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from rookery.core.commands import misspelled_field
 from rookery.mcp.variables import (
-    Filling,
+    Filler,
     Source,
     is_secret_name,
     masked,
@@ -32,12 +32,12 @@ EVERY_TOOL = "*"
 LONGEST_NAME = 64
 DEFAULT_TIMEOUT = 60.0
 HERE = {".", "./"}
-"""Arguments by which somebody may mean the workspace."""
+"""Arguments that may be meant to refer to the workspace."""
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 _SHOWN_OF_URL = re.compile(r"([A-Za-z][\w+.-]*://)(?:[^/?#@]*@)?([^?#]*)")
-_NO_NAME = re.compile(r"\s*\Z|.*[\x00-\x1f\x7f-\x9f\u2028\u2029]", re.DOTALL)
+_INVALID_NAME = re.compile(r"\s*\Z|.*[\x00-\x1f\x7f-\x9f\u2028\u2029]", re.DOTALL)
 
 
 class Transport(StrEnum):
@@ -50,8 +50,8 @@ _TRANSPORTS = {**{kind.value: kind for kind in Transport}, "http": Transport.HTT
 
 
 class ServerDefinition(Struct, frozen=True, kw_only=True):
-    """One server as it is configured, with every variable filled in. What may hold a secret is
-    not part of how it prints."""
+    """One configured server, with variables filled in. Fields that may hold secrets are not in
+    its repr."""
 
     name: str
     source: Source = "user"
@@ -67,9 +67,9 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
     always_allow: frozenset[str] = frozenset()
     disabled_tools: frozenset[str] = frozenset()
     place: str = ""
-    """What is started or called, in the words of the file, without secrets."""
+    """The command line or URL as written in the file, with secrets masked."""
     secrets: tuple[str, ...] = ()
-    """What it is given that nobody else should read."""
+    """Values that must not appear in output or logs."""
 
     def __repr__(self) -> str:
         shown = (self.name, self.source, self.transport.value, self.command)
@@ -77,7 +77,7 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Of what is started or called, and for whom, whatever is allowed there."""
+        """Identifies the program or URL, and its source; permissions are not included."""
         scope = (self.source, self.transport, self.command, self.args, self.cwd, self.env, self.url)
         return hashlib.sha256(msgspec.json.encode((*scope, self.headers))).hexdigest()
 
@@ -86,16 +86,16 @@ class ServerDefinition(Struct, frozen=True, kw_only=True):
 
 
 class ServerProblem(Struct, frozen=True):
-    """Why a definition does not count, in a sentence."""
+    """Why a definition is not used, as a sentence."""
 
     server: str
     text: str
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
-    """A file's servers, and what is wrong with the others. `tightened` are those it only
-    switches off, wholly or in part, without defining them. `doubts` are sentences about servers
-    that are used, but perhaps not as it was meant."""
+    """The servers of a file, and the problems of the others. `tightened` are servers that it
+    disables, wholly or in part, but does not define. `doubts` are sentences about servers that
+    are used, but perhaps not as intended."""
 
     servers: tuple[ServerDefinition, ...] = ()
     tightened: tuple[ServerDefinition, ...] = ()
@@ -104,7 +104,7 @@ class Parsed(Struct, frozen=True, kw_only=True):
 
     @property
     def unreadable(self) -> bool:
-        """Nothing is known of what the file was to say."""
+        """Whether the whole file could not be parsed."""
         return any(not problem.server for problem in self.problems)
 
 
@@ -123,7 +123,7 @@ class _Raw(msgspec.Struct, rename="camel"):
 
 
 def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
-    """What a file says. `variables` are those of `${env:NAME}`, and `workspaceFolder`."""
+    """Parse a file. `variables` are the environment and `workspaceFolder`."""
     try:
         table = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -138,13 +138,13 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
     problems: list[ServerProblem] = []
     doubts: list[str] = []
     for name, raw in servers.items():
-        filling = Filling(source, variables)
+        filler = Filler(source, variables)
         try:
-            definition = _definition(name, raw, source, filling)
+            definition = _definition(name, raw, source, filler)
         except ValueError as error:
             problems.append(ServerProblem(name[:LONGEST_NAME], str(error)))
             continue
-        doubts += _doubts(definition, filling)
+        doubts += _doubts(definition, filler)
         (good if definition.command or definition.url else tightened).append(definition)
     return Parsed(
         servers=tuple(good),
@@ -155,9 +155,9 @@ def parse(data: bytes, source: Source, variables: Mapping[str, str]) -> Parsed:
 
 
 def merged(user: Parsed, projects: Sequence[Parsed]) -> Parsed:
-    """All servers by their names. The user's stand, and the project files only switch off what
-    is theirs; among the project's own the first file wins. A name stays the user's while what
-    they say of it is wrong, and while nobody knows their names, no project has any server."""
+    """All servers by name. The user's definitions win, and project files can only disable parts
+    of them; among project files the first wins. A name stays the user's even if its definition
+    is invalid. If the user's file cannot be read, no server of the project is used."""
     servers = {server.name: server for server in user.servers}
     problems = [*user.problems, *(ServerProblem(each.name, NEITHER) for each in user.tightened)]
     if user.unreadable:
@@ -194,17 +194,17 @@ def _tightened(server: ServerDefinition, by: ServerDefinition) -> ServerDefiniti
     )
 
 
-def _definition(name: str, raw: Any, source: Source, filling: Filling) -> ServerDefinition:
-    if _NO_NAME.match(name) or len(name) > LONGEST_NAME:
+def _definition(name: str, raw: Any, source: Source, filler: Filler) -> ServerDefinition:
+    if _INVALID_NAME.match(name) or len(name) > LONGEST_NAME:
         raise ValueError(f"its name must be one line of at most {LONGEST_NAME} characters")
     fields = raw if isinstance(raw, dict) else {}
     if clause := misspelled_field(fields, _Raw.__struct_encode_fields__):
         raise ValueError(f"it {clause}")
     try:
-        given = msgspec.convert(filling(raw), _Raw)
+        given = msgspec.convert(filler(raw), _Raw)
         written = msgspec.convert(raw, _Raw)
     except msgspec.ValidationError as error:
-        raise ValueError(_in_words(error)) from error
+        raise ValueError(_error_text(error)) from error
     transport = _transport(given)
     if transport is not Transport.STDIO:
         _check_url(given.url or "")
@@ -223,7 +223,7 @@ def _definition(name: str, raw: Any, source: Source, filling: Filling) -> Server
         always_allow=frozenset(given.always_allow),
         disabled_tools=frozenset(given.disabled_tools),
         place=_place(written),
-        secrets=tuple(dict.fromkeys(filter(None, [*_secrets(given), *filling.secrets]))),
+        secrets=tuple(dict.fromkeys(filter(None, [*_secrets(given), *filler.secrets]))),
     )
 
 
@@ -240,10 +240,10 @@ def _secrets(given: _Raw) -> Iterator[str]:
     yield from secrets_within(given.url or "")
 
 
-def _doubts(server: ServerDefinition, filling: Filling) -> Iterator[str]:
-    """What may not be meant, of a server that is used all the same."""
+def _doubts(server: ServerDefinition, filler: Filler) -> Iterator[str]:
+    """Warnings about a server that is used all the same."""
     name = server.name
-    for variable in dict.fromkeys(filling.withheld):
+    for variable in dict.fromkeys(filler.withheld):
         yield (
             f"The MCP server {name} does not get {variable}, which could hold a "
             "secret. To allow it, move the definition to your own file."
@@ -288,12 +288,12 @@ def _check_url(url: str) -> None:
 
 
 def shown_url(url: str) -> str:
-    """A url without what may be secret in it."""
+    """The URL without user, password, query and fragment, which may be secret."""
     found = _SHOWN_OF_URL.match(url)
     return f"{found[1]}{found[2]}" if found else ""
 
 
-def _in_words(error: msgspec.ValidationError) -> str:
+def _error_text(error: msgspec.ValidationError) -> str:
     what, _, where = str(error).partition(" - at ")
     place = where.strip("`").removeprefix("$").removeprefix(".")
     return f"{place or 'it'}: {what[:1].lower()}{what[1:]}"

@@ -1,8 +1,8 @@
-"""One connection to a server, from the attempt to make it to its end.
+"""One connection to a server, from connecting to its end.
 
-The SDK wants a connection to be entered and left by the same task: the one that is in `run`.
-Everybody else waits until it is `settled`, and calls. Nothing is polled: what a connection dies
-of reaches its `fate`, and its owner is waiting for that.
+The SDK requires that one task enters and leaves a connection: the one in `run`. Other tasks wait
+for `settled`, then call. Nothing is polled: the reason for the end goes to `ending`, which `run`
+waits for.
 """
 
 import logging
@@ -26,7 +26,7 @@ from rookery.mcp.catalogue import (
 )
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.received import ConnectionEnd
-from rookery.mcp.results import ServerFailure, in_words, visible, visible_line
+from rookery.mcp.results import ServerFailure, error_text, visible, visible_line
 from rookery.mcp.server_process import ServerProcess
 from rookery.mcp.server_programs import LIST_SECONDS, ServerEnvironment
 from rookery.mcp.transports import last_words, to_program, to_url
@@ -51,8 +51,8 @@ class _List(Struct, frozen=True, kw_only=True):
 
 
 async def catalogue_of(client: "Client", seconds: float = LIST_SECONDS) -> Catalogue:
-    """All lists at once. One that cannot be had is empty, and a note says why. Raises
-    `MCPError` if the connection is lost."""
+    """Fetch all lists concurrently. A list that fails is empty, and a note gives the reason.
+    Raises `MCPError` if the connection is lost."""
     from mcp import MCPError
 
     found: dict[str, list[Any]] = {}
@@ -66,7 +66,7 @@ async def catalogue_of(client: "Client", seconds: float = LIST_SECONDS) -> Catal
             if note := await _collect(wanted, items, seconds):
                 notes.append(note)
         except MCPError as error:
-            lost.append(error)  # a task group would make a group of it
+            lost.append(error)  # a task group would wrap it in an exception group
 
     async with anyio.create_task_group() as group:
         for wanted in _lists(client):
@@ -112,7 +112,7 @@ def _lists(client: "Client") -> Iterable[_List]:
 
 
 async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
-    """Fill `items` page by page; what is missing is said in a sentence."""
+    """Fetch all pages into `items`; return a sentence if some are missing."""
     from mcp import MCPError
     from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
@@ -125,9 +125,9 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
                 if error.code == CONNECTION_CLOSED:
                     raise
                 missing = error.code == METHOD_NOT_FOUND
-                return "" if missing else f"Cannot list its {wanted.what}: {_said(error)}"
+                return "" if missing else f"Cannot list its {wanted.what}: {_error_line(error)}"
             except (ValueError, RuntimeError) as error:
-                return f"Its list of {wanted.what} is not valid: {_said(error)}"
+                return f"Its list of {wanted.what} is not valid: {_error_line(error)}"
             items += page
             if len(items) > MOST:
                 del items[MOST:]
@@ -141,7 +141,7 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
     )
 
 
-def _said(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return visible_line(str(error), 300)
 
 
@@ -185,30 +185,30 @@ def _template(template: Any) -> ResourceOffer:
     )
 
 
-_LOUD = ("mcp", "client", "httpx2")
+_NOISY_LOGGERS = ("mcp", "client", "httpx2")
 
 
 class Connection:
-    """`client` is there once it is settled, unless its fate is sealed by then."""
+    """`client` is set once `settled` is, unless the connection failed."""
 
     def __init__(
         self,
         server: ServerDefinition,
-        surroundings: ServerEnvironment,
+        context: ServerEnvironment,
         *,
         offered: Callable[[Catalogue], None],
         lost: Callable[[str], None],
     ) -> None:
-        """`offered` is called with what the server offers, each time that is asked for, and
-        `lost` with the reason once the connection is over."""
-        self.fate = ConnectionEnd(self._settle)
+        """`offered` is called with every new catalogue, and `lost` with the reason once the
+        connection has ended."""
+        self.ending = ConnectionEnd(self._settle)
         self.settled = anyio.Event()
         self.client: Client | None = None
         self.catalogue = Catalogue()
         self.stale = False
-        """The server has said that it offers something else by now."""
+        """Whether the server has announced changes since the last listing."""
         self._server = server
-        self._surroundings = surroundings
+        self._context = context
         self._offered = offered
         self._lost = lost
         self._process: ServerProcess | None = None
@@ -223,22 +223,22 @@ class Connection:
         return last_words(self._process) if self._process else ""
 
     async def run(self, group: TaskGroup) -> None:
-        """Own the connection. Whatever becomes of it is told by its fate."""
+        """Run the connection until it ends; the result is in `ending`."""
         try:
             await load_sdk()
             with anyio.CancelScope() as scope:
-                group.start_soon(self._hurry, scope)
-                await self._live()
+                group.start_soon(self._limit_start, scope)
+                await self._run_session()
         except Exception as error:
-            self.fate.seal(in_words(error, self._server))
+            self.ending.finish(error_text(error, self._server))
 
     async def list(self) -> None:
-        """Ask what is offered now. However often the server says that this has changed, it is
-        asked only when somebody needs to know."""
+        """Fetch the catalogue. Announced changes only set `stale`, so a server cannot cause
+        requests by announcing often."""
         assert self.client is not None
         self.stale = False
         try:
-            self.catalogue = await catalogue_of(self.client, self._surroundings.patience.listing)
+            self.catalogue = await catalogue_of(self.client, self._context.timeouts.listing)
         except BaseException:
             self.stale = True
             raise
@@ -248,70 +248,70 @@ class Connection:
         self._lost(reason)
         self.settled.set()
 
-    async def _hurry(self, scope: anyio.CancelScope) -> None:
-        seconds = self._surroundings.patience.start
+    async def _limit_start(self, scope: anyio.CancelScope) -> None:
+        seconds = self._context.timeouts.start
         with anyio.move_on_after(seconds):
             await self.settled.wait()
-            if self.fate.sealed:
-                scope.cancel()  # whoever waits for an answer would do so for ever
+            if self.ending.finished:
+                scope.cancel()  # a pending request would wait forever
             return
-        self.fate.seal(f"It did not answer within {seconds:g} s.{self.last_words}")
+        self.ending.finish(f"It did not answer within {seconds:g} s.{self.last_words}")
         scope.cancel()
 
-    async def _live(self) -> None:
+    async def _run_session(self) -> None:
         from mcp.client.client import Client
         from mcp_types import Implementation
 
-        async def hear(message: Any) -> None:
+        async def on_message(message: Any) -> None:
             if str(getattr(message, "method", "")).endswith("list_changed"):
                 self.stale = True
 
         async with Client(
-            self._way(),
-            message_handler=hear,
+            self._transport(),
+            message_handler=on_message,
             client_info=Implementation(name=NAME, version=VERSION),
             cache=None,
         ) as self.client:
             await self.list()
             self.settled.set()
             async with anyio.create_task_group() as group:
-                group.start_soon(self._heed_changes, self.client)
-                await self.fate.wait()
+                group.start_soon(self._watch_changes, self.client)
+                await self.ending.wait()
                 group.cancel_scope.cancel()
 
-    def _way(self) -> "AbstractAsyncContextManager[TransportStreams]":
+    def _transport(self) -> "AbstractAsyncContextManager[TransportStreams]":
         if self._server.transport is not Transport.STDIO:
-            return to_url(self._server, self.fate)
+            return to_url(self._server, self.ending)
 
         def start() -> ServerProcess:
-            surroundings = self._surroundings
+            context = self._context
             self._process = ServerProcess(
                 self._server,
-                workspace=surroundings.workspace,
-                empty=surroundings.empty,
-                environ=surroundings.environ,
+                workspace=context.workspace,
+                empty=context.empty,
+                environ=context.environ,
             )
             return self._process
 
-        return to_program(start, self.fate)
+        return to_program(start, self.ending)
 
-    async def _heed_changes(self, client: "Client") -> None:
-        """Newer servers tell only those of changes who ask to be told; others need no asking."""
+    async def _watch_changes(self, client: "Client") -> None:
+        """Subscribe to changes: newer servers announce them to subscribers only."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
         wanted = client.listen(
             tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
         )
-        unheard = (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError, ValueError)
-        with suppress(*unheard):
+        ignored = (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError, ValueError)
+        with suppress(*ignored):
             async with wanted as changes:
                 async for _ in changes:
                     self.stale = True
 
 
 async def load_sdk() -> None:
-    """Import it beside the loop, which meanwhile goes on."""
+    """Import the SDK in a thread, because it takes long."""
     try:
         await anyio.to_thread.run_sync(_load)
     except ImportError as error:
@@ -324,9 +324,9 @@ def _load() -> None:
     import mcp.client.client
     import mcp.client.sse  # noqa: F401
 
-    for name in _LOUD:
+    for name in _NOISY_LOGGERS:
         logger = logging.getLogger(name)
-        # what it complains about is said elsewhere; without a handler it would reach the terminal
+        # we report these errors ourselves; without a handler they would go to the terminal
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
             logger.propagate = False

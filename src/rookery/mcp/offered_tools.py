@@ -1,7 +1,7 @@
-"""What a model can call of MCP servers, whichever there are: two tools, and prompts for the user.
+"""The tools and prompts through which a model uses MCP servers.
 
-The tools are the same for all servers, so that prompts can be cached. A call by a name that a
-server's tool would have elsewhere is turned into a call of ours.
+There are two tools for all servers, so that their definitions are stable and prompts can be cached.
+Calls by other naming conventions, such as `mcp--server--tool`, are rewritten to them.
 """
 
 import json
@@ -15,20 +15,19 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.blocks import ToolCall
 from rookery.core.instructions import quoted, server_prompt
-from rookery.core.tool_traits import ToolGroup
+from rookery.core.tool_traits import ACCESS_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.hub import McpHub
-from rookery.mcp.presence import ACCESS
 from rookery.mcp.results import capped, resource_outcome, visible_line
 from rookery.mcp.server import State
-from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, insist, startable
+from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, check_permit, startable
 
 LONGEST_LINE = 2000
 QUOTED = "mcp_resources"
-_ELSEWHERE = {"server_name": "server", "tool_name": "tool"}
+_ALIASES = {"server_name": "server", "tool_name": "tool"}
 
 
 class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,7 +38,7 @@ class AccessMcpResourceArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AccessMcpResource:
-    name: ClassVar[str] = ACCESS
+    name: ClassVar[str] = ACCESS_MCP
     description: ClassVar[str] = (
         "Read a resource of one of the user's MCP servers. With server alone you get the "
         "resources it has."
@@ -57,7 +56,7 @@ class AccessMcpResource:
             return self._listing(name, ctx) if running else self._starting(name, ctx)
 
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action, self._hub, name)
+            check_permit(permit, action, self._hub, name)
             return resource_outcome(await self._hub.server(name).read(uri), ctx)
 
         action = Action(
@@ -75,7 +74,7 @@ class AccessMcpResource:
             catalogue = await self._hub.server(name).current()
             if catalogue is None:
                 raise ToolError(LOST.format(name))
-            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+            return Outcome(text=capped(_list_text(name, catalogue.resources), ctx))
 
         return Action(
             title=f"List the resources of the MCP server {name}",
@@ -85,9 +84,9 @@ class AccessMcpResource:
 
     def _starting(self, name: str, ctx: ToolContext) -> Action:
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action, self._hub, name)
+            check_permit(permit, action, self._hub, name)
             catalogue = await self._hub.server(name).catalogue()
-            return Outcome(text=capped(_listed(name, catalogue.resources), ctx))
+            return Outcome(text=capped(_list_text(name, catalogue.resources), ctx))
 
         action = Action(
             title=f"Start the MCP server {name} and list its resources",
@@ -100,36 +99,36 @@ class AccessMcpResource:
 
 
 def mcp_tools(hub: McpHub) -> dict[str, Tool[Any]]:
-    """The tools, by their names; none if there is no server to use them with."""
+    """The tools by name; none if no server is usable."""
     if not hub.offered:
         return {}
     tools: list[Tool[Any]] = [UseMcpTool(hub), AccessMcpResource(hub)]
     return {tool.name: tool for tool in tools}
 
 
-def as_it_was_meant(call: ToolCall, hub: McpHub) -> ToolCall:
-    """A call of `mcp--server--tool` as the call of `use_mcp_tool` that it stands for; any other
-    call as it is."""
+def resolve_call(call: ToolCall, hub: McpHub) -> ToolCall:
+    """Rewrite a call of `mcp--server--tool` to `use_mcp_tool`; other calls are returned
+    unchanged."""
     if call.name in (UseMcpTool.name, AccessMcpResource.name):
-        return replace(call, arguments=_in_our_words(call.arguments))
-    meant = hub.resolve(call.name)
-    if meant is None:
+        return replace(call, arguments=_rename_arguments(call.arguments))
+    resolved = hub.resolve(call.name)
+    if resolved is None:
         return call
-    server, tool = meant
+    server, tool = resolved
     arguments = {"server": server, "tool": tool, "arguments": dict(call.arguments)}
     return replace(call, name=UseMcpTool.name, arguments=arguments)
 
 
 def prompt_action(hub: McpHub, line: str) -> Action:
-    """What `/mcp:server:prompt words` asks for. Raises `ToolError` if there is no such server, or
-    it must not be started."""
+    """The action for `/mcp:server:prompt words`. Raises `ToolError` if there is no such server,
+    or it must not be started."""
     server = hub.server(server_prompt(line))
-    server.insist_on_leave()
+    server.check_allowed()
     name = server.definition.name
 
     async def perform(permit: Permit) -> Outcome:
-        insist(permit, action, hub, name)
-        await hub.tools(name)  # its prompts may not be known yet
+        check_permit(permit, action, hub, name)
+        await hub.tools(name)  # connects, since its prompts may not be cached
         return Outcome(text=await hub.prompt_of(line))
 
     action = Action(
@@ -143,7 +142,7 @@ def prompt_action(hub: McpHub, line: str) -> Action:
     return action
 
 
-def _listed(server: str, resources: tuple[ResourceOffer, ...]) -> str:
+def _list_text(server: str, resources: tuple[ResourceOffer, ...]) -> str:
     if not resources:
         return f"The MCP server {server} offers no resources."
     lines = []
@@ -154,13 +153,13 @@ def _listed(server: str, resources: tuple[ResourceOffer, ...]) -> str:
     return "\n".join([head, quoted(QUOTED, "\n".join(lines))])
 
 
-def _in_our_words(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments under the names that models were taught elsewhere, where ours are not given."""
+def _rename_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename arguments that models know from other agents, unless ours are given."""
     ours = dict(arguments)
-    for theirs, name in _ELSEWHERE.items():
+    for theirs, name in _ALIASES.items():
         if theirs in ours and name not in ours:
             ours[name] = ours.pop(theirs)
     if isinstance(text := ours.get("arguments"), str):
-        with suppress(ValueError):  # what is no JSON is refused as what it is
+        with suppress(ValueError):  # validation rejects a plain string
             ours["arguments"] = json.loads(text)
     return ours

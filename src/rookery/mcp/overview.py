@@ -1,4 +1,4 @@
-"""What is known of the configured servers without starting any."""
+"""The state of the configured servers, from configuration and cache; starts none."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from rookery.mcp.agreements import ConfigFiles
-from rookery.mcp.catalogue import Catalogue, CatalogueMemory
+from rookery.mcp.catalogue import Catalogue, CatalogueCache
 from rookery.mcp.config import ServerDefinition, ServerProblem
 from rookery.mcp.server import ServerHealth, State
 
@@ -14,7 +14,7 @@ from rookery.mcp.server import ServerHealth, State
 class KnownServer(Struct, frozen=True, kw_only=True):
     health: ServerHealth
     place: str
-    """What would be started or called."""
+    """The command line or URL."""
 
 
 class ServerOverview(Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ def overview(
     trusted: bool,
 ) -> ServerOverview:
     found = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted).read()
-    memory = CatalogueMemory(memory_file)
+    memory = CatalogueCache(memory_file)
     return ServerOverview(
         servers=tuple(
             KnownServer(health=_health(each, memory, trusted=trusted), place=each.place)
@@ -43,7 +43,7 @@ def overview(
     )
 
 
-def _health(server: ServerDefinition, memory: CatalogueMemory, *, trusted: bool) -> ServerHealth:
+def _health(server: ServerDefinition, memory: CatalogueCache, *, trusted: bool) -> ServerHealth:
     last = memory.of(server)
     catalogue = last.catalogue if last else Catalogue()
     state = State.FAILED if last and last.error else State.IDLE

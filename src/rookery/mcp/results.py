@@ -1,6 +1,6 @@
-"""What a server answered, as the model reads it, and why a connection failed.
+"""Results of servers as the model reads them, and connection errors as text.
 
-Errors of HTTP may show what is secret in a URL, so of those only the kind is told.
+Messages of HTTP errors may contain secrets of a URL, so only their type is reported.
 """
 
 import base64
@@ -30,18 +30,18 @@ _SELECTORS = (range(0xFE00, 0xFE0F), range(0xE0100, 0xE01F0))
 
 
 def visible(text: str, most: int) -> str:
-    """At most so many characters, with nothing in them that is hidden or reorders the rest."""
+    """At most `most` characters, with hidden and reordering characters spelled out."""
     text = whole(text)
     cut = text if len(text) <= most else text[: most - 1] + "…"
-    return cut if cut.isascii() and cut.isprintable() else "".join(map(_spelled, cut))
+    return cut if cut.isascii() and cut.isprintable() else "".join(map(_spell_out, cut))
 
 
 def visible_line(text: str, most: int) -> str:
-    """The same on one line, in which there is no tag: nothing in it can pose as anybody else."""
+    """The same on one line and without tags, so that it cannot imitate our own markup."""
     return visible(_TAG.sub("‹", " ".join(text.split())), most)
 
 
-def _spelled(char: str) -> str:
+def _spell_out(char: str) -> str:
     if char in _KEPT:
         return char
     code = ord(char)
@@ -54,10 +54,10 @@ CLOSED = "The connection was closed."
 
 
 class ServerFailure(Exception):
-    """A server could not be started, or its connection is over; the text says why."""
+    """Why a server could not be started, or its connection ended."""
 
 
-def in_words(error: BaseException, server: ServerDefinition) -> str:
+def error_text(error: BaseException, server: ServerDefinition) -> str:
     if isinstance(error, ServerFailure):
         return visible_line(str(error), LONGEST)
     import httpx2
@@ -66,7 +66,7 @@ def in_words(error: BaseException, server: ServerDefinition) -> str:
 
     match error:
         case BaseExceptionGroup(exceptions=(first, *_)):
-            return in_words(first, server)
+            return error_text(first, server)
         case MCPError(code=code) if code == PARSE_ERROR:
             return "Its answer is not an MCP message."
         case MCPError():
@@ -85,7 +85,7 @@ def in_words(error: BaseException, server: ServerDefinition) -> str:
 
 
 def is_closed(error: Exception) -> bool:
-    """Whether the SDK says that there is no connection any more."""
+    """Whether the error means that the connection is closed."""
     from mcp import MCPError
     from mcp_types import CONNECTION_CLOSED
 
@@ -122,17 +122,17 @@ def resource_outcome(result: "ReadResourceResult", ctx: ToolContext) -> Outcome:
 
 
 def prompt_text(result: "GetPromptResult") -> str:
-    """The words of a prompt. What is no text in it is only named."""
-    said = []
+    """The text of a prompt; other content is only named."""
+    output = []
     for message in result.messages:
         text = getattr(message.content, "text", None)
         words = whole(text) if isinstance(text, str) else f"({message.content.type}, not shown)"
-        said.append(f"[assistant] {words}" if message.role == "assistant" else words)
-    return "\n\n".join(said)
+        output.append(f"[assistant] {words}" if message.role == "assistant" else words)
+    return "\n\n".join(output)
 
 
 def capped(text: str, ctx: ToolContext) -> str:
-    """The text, or its beginning and end while the whole is kept where it can be read."""
+    """The text, or its head and tail while the whole is stored as an artifact."""
     size = len(text.encode("utf-8", "replace"))
     if size <= ctx.limits.output_for_model:
         return text
@@ -155,10 +155,10 @@ class _Parts:
         self._room = IMAGES_TOGETHER
 
     def text(self) -> str:
-        said = "\n\n".join(whole(text) for text in self.texts if text)
-        if not said:
+        output = "\n\n".join(whole(text) for text in self.texts if text)
+        if not output:
             return "" if self.images else NO_RESPONSE
-        return capped(quoted(QUOTED, said), self._ctx)
+        return capped(quoted(QUOTED, output), self._ctx)
 
     def add(self, block: Any) -> None:
         match block.type:
@@ -167,13 +167,13 @@ class _Parts:
             case "image":
                 self._add_image(block.data, block.mime_type)
             case "audio":
-                self.texts.append(f"(Sound, {_words(block.mime_type)}; not supported.)")
+                self.texts.append(f"(Sound, {_line(block.mime_type)}; not supported.)")
             case "resource_link":
-                self.texts.append(f"(Resource {_words(block.name)}: {_words(str(block.uri))})")
+                self.texts.append(f"(Resource {_line(block.name)}: {_line(str(block.uri))})")
             case "resource":
                 self.add_content(block.resource)
             case other:
-                self.texts.append(f"({_words(str(other))}, which cannot be shown.)")
+                self.texts.append(f"({_line(str(other))}, which cannot be shown.)")
 
     def add_content(self, content: Any) -> None:
         text = getattr(content, "text", None)
@@ -186,13 +186,13 @@ class _Parts:
             return
         size = len(content.blob) * 3 // 4
         self.texts.append(
-            f"({_words(str(content.uri))}: {_words(kind) or 'data'}, {size} bytes, not shown.)"
+            f"({_line(str(content.uri))}: {_line(kind) or 'data'}, {size} bytes, not shown.)"
         )
 
     def _add_image(self, data: str, kind: str) -> None:
         reason = self._why_not(data)
         if reason:
-            self.texts.append(f"(Image, {_words(kind)}; {reason}.)")
+            self.texts.append(f"(Image, {_line(kind)}; {reason}.)")
             return
         facts = image_facts(base64.b64decode(data))
         assert facts is not None
@@ -215,7 +215,7 @@ class _Parts:
         return "too many pixels to be shown" if facts.pixels > MOST_PIXELS else ""
 
 
-def _words(text: str) -> str:
+def _line(text: str) -> str:
     return visible_line(text, 200)
 
 

@@ -1,10 +1,10 @@
-"""One server: connected when it is first needed, and again, after a while, when it was lost."""
+"""One server: connected on first use, and reconnected with a delay after a failure."""
 
 import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Agreements, Pins, how_to_agree
-from rookery.mcp.catalogue import Catalogue, CatalogueMemory
+from rookery.mcp.catalogue import Catalogue, CatalogueCache
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.connection import Connection
 from rookery.mcp.results import CLOSED, is_closed, visible_line
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult, GetPromptResult, ReadResourceResult
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-"""Seconds before a server that failed is started again; each failure doubles them."""
-WORTH_WAITING = 2.0
-"""Seconds that a caller waits for a server to be started again. After that it is told."""
-LATE = 2.0
-"""Seconds after which a server that is still connecting is said to be slow."""
-NEARLY_LATE = 0.9 * LATE
-"""Whoever has waited that long began to a little before the connection did."""
+"""Seconds before a failed server is started again; each failure doubles them."""
+MAX_RETRY_WAIT = 2.0
+"""Seconds that a caller waits for a restart; a longer delay is an error."""
+SLOW_SECONDS = 2.0
+"""Seconds after which a server that is still connecting is reported as slow."""
+NEARLY_SLOW = 0.9 * SLOW_SECONDS
+"""A little less, because callers start waiting slightly before the connection is made."""
 GRACE = 1.0
-"""Seconds that the SDK may take longer than a call's own limit."""
+"""Seconds that the SDK may exceed the time limit of a call."""
 LONGEST_ERROR = 1000
 MOST_ERRORS = 100
 
@@ -51,8 +51,8 @@ class State(StrEnum):
 
 
 class ServerHealth(Struct, frozen=True):
-    """How a server is. `tools` and `resources` are those last known; `since` is in milliseconds
-    since the epoch, 0 if nothing has happened yet."""
+    """State of a server. `tools` and `resources` are the last known ones; `since` is in
+    milliseconds since the epoch, 0 if it was never used."""
 
     name: str
     source: Source
@@ -67,8 +67,8 @@ class McpServer:
     def __init__(
         self,
         definition: ServerDefinition,
-        surroundings: ServerEnvironment,
-        memory: CatalogueMemory,
+        context: ServerEnvironment,
+        memory: CatalogueCache,
         pins: Pins,
         agreements: Agreements,
         group: TaskGroup,
@@ -77,18 +77,18 @@ class McpServer:
         self._agreements = agreements
         self.definition = definition
         self.errors: deque[str] = deque(maxlen=MOST_ERRORS)
-        self._surroundings = surroundings
+        self._context = context
         self._memory = memory
         self._pins = pins
         self._group = group
         self._withheld = State.DISABLED if definition.disabled else withheld
         self._connection: Connection | None = None
         self._failures = 0
-        self._again_at = -math.inf
+        self._retry_at = -math.inf
         self._since = 0
         self._listing = anyio.Lock()
         self._retired = False
-        self.files = NamedFiles(definition, pins, surroundings)
+        self.files = NamedFiles(definition, pins, context)
         if not self.withheld:
             self.files.look()
 
@@ -103,13 +103,13 @@ class McpServer:
             return self._withheld
         if self._connection is None:
             return State.FAILED if self.errors else State.IDLE
-        if self._connection.fate.sealed:
+        if self._connection.ending.finished:
             return State.FAILED
         return State.CONNECTED if self._connection.settled.is_set() else State.CONNECTING
 
     @property
     def known(self) -> Catalogue:
-        """What it offers, as far as that is known without asking it."""
+        """The cached catalogue."""
         remembered = self._memory.of(self.definition)
         return remembered.catalogue if remembered else Catalogue()
 
@@ -119,7 +119,7 @@ class McpServer:
             name=self.definition.name,
             source=self.definition.source,
             state=state,
-            error=self._trouble(state),
+            error=self._problem(state),
             tools=tuple(
                 tool.name for tool in known.tools if tool.name not in self.definition.disabled_tools
             ),
@@ -128,11 +128,11 @@ class McpServer:
         )
 
     async def catalogue(self) -> Catalogue:
-        """What it offers now. Connects if need be; raises `ToolError`."""
+        """The current catalogue. Connects if needed; raises `ToolError`."""
         return await self._listed(await self._connected())
 
     async def current(self) -> Catalogue | None:
-        """What it offers now if it is connected. Starts nothing; raises `ToolError`."""
+        """The current catalogue; None if it is not connected. Raises `ToolError`."""
         if self._connection is None or self.state is not State.CONNECTED:
             return None
         return await self._listed(self._connection)
@@ -140,61 +140,56 @@ class McpServer:
     async def _listed(self, connection: Connection) -> Catalogue:
         async with self._listing:
             if connection.stale:
-                with self._translating(connection):
+                with self._translate_errors(connection):
                     await connection.list()
         return connection.catalogue
-
-    async def settle(self) -> None:
-        """Connect, or fail to; `health` tells which."""
-        with suppress(ToolError):
-            await self._connected()
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], show: Progress
     ) -> "CallToolResult":
-        """Cancelling this cancels the call at the server. Raises `ToolError`."""
+        """Call a tool. Cancelling this cancels the call at the server. Raises `ToolError`."""
 
-        async def tell(
+        async def report(
             progress: float, total: float | None = None, message: str | None = None
         ) -> None:
             show(progress, total, message)
 
-        async with self._speaking() as client:
+        async with self._client() as client:
             return await client.call_tool(
-                tool, dict(arguments), self.definition.timeout, progress_callback=tell
+                tool, dict(arguments), self.definition.timeout, progress_callback=report
             )
 
     async def read(self, uri: str) -> "ReadResourceResult":
-        async with self._speaking() as client:
+        async with self._client() as client:
             return await client.read_resource(uri)
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> "GetPromptResult":
-        async with self._speaking() as client:
+        async with self._client() as client:
             return await client.get_prompt(name, dict(arguments))
 
     def retire(self) -> None:
-        """It is no longer configured, or not like this: end it."""
+        """End the server: it was removed from the configuration, or changed there."""
         self._retired = True
         if self._connection:
-            self._connection.fate.seal("It was ended.")
+            self._connection.ending.finish("It was ended.")
 
     @asynccontextmanager
-    async def _speaking(self) -> "AsyncIterator[Client]":
+    async def _client(self) -> "AsyncIterator[Client]":
         connection = await self._connected()
         assert connection.client is not None
-        with self._translating(connection):
+        with self._translate_errors(connection):
             try:
                 with anyio.fail_after(self.definition.timeout + GRACE):
                     yield connection.client
             except Exception as error:
                 if is_closed(error):
                     with anyio.move_on_after(GRACE):
-                        await connection.fate.wait()  # whoever knows better says why
+                        await connection.ending.wait()  # the transport may know the reason
                 raise
         self._failures = 0
 
     @contextmanager
-    def _translating(self, connection: Connection) -> Iterator[None]:
+    def _translate_errors(self, connection: Connection) -> Iterator[None]:
         from mcp import MCPError
         from mcp_types import INVALID_PARAMS, REQUEST_TIMEOUT
 
@@ -209,18 +204,18 @@ class McpServer:
             raise ToolError(late) from error
         except MCPError as error:
             if is_closed(error):
-                raise ToolError(self._gone(connection)) from error
+                raise ToolError(self._lost_text(connection)) from error
             if error.code == REQUEST_TIMEOUT:
                 raise ToolError(late) from error
-            said = visible_line(error.message, LONGEST_ERROR)
+            text = visible_line(error.message, LONGEST_ERROR)
             kind = WrongArguments if error.code == INVALID_PARAMS else ToolError
-            raise kind(f"The MCP server {name} answered with an error: {said}") from error
+            raise kind(f"The MCP server {name} answered with an error: {text}") from error
         except (ValueError, RuntimeError) as error:
-            said = visible_line(str(error), LONGEST_ERROR)
-            raise ToolError(f"The answer of the MCP server {name} is not valid: {said}") from error
+            text = visible_line(str(error), LONGEST_ERROR)
+            raise ToolError(f"The answer of the MCP server {name} is not valid: {text}") from error
 
-    def _gone(self, connection: Connection) -> str:
-        reason = connection.fate.reason or CLOSED
+    def _lost_text(self, connection: Connection) -> str:
+        reason = connection.ending.reason or CLOSED
         return (
             f"The connection to the MCP server {self.definition.name} was lost: "
             f"{reason} The call may or may not have happened. The server starts again "
@@ -228,14 +223,14 @@ class McpServer:
         )
 
     async def _connected(self) -> Connection:
-        """The connection, made if there is none. Raises `ToolError` if there cannot be one."""
-        while self._connection is None or self._connection.fate.sealed:
-            self.insist_on_leave()
-            self._insist_on_agreement()
-            wait = self._again_at - anyio.current_time()
-            if wait > WORTH_WAITING:
+        """The connection, made if needed. Raises `ToolError` if that fails."""
+        while self._connection is None or self._connection.ending.finished:
+            self.check_allowed()
+            self._check_approved()
+            wait = self._retry_at - anyio.current_time()
+            if wait > MAX_RETRY_WAIT:
                 raise ToolError(
-                    f"{self._lately()} The next try is in {math.ceil(wait)} s at the earliest."
+                    f"{self._last_error()} The next try is in {math.ceil(wait)} s at the earliest."
                 )
             if wait > 0:
                 await anyio.sleep(wait)
@@ -245,11 +240,11 @@ class McpServer:
             self._group.start_soon(self._connection.run, self._group)
         connection = self._connection
         await connection.settled.wait()
-        if connection.client is None or connection.fate.sealed:
-            raise ToolError(self._lately())
+        if connection.client is None or connection.ending.finished:
+            raise ToolError(self._last_error())
         return connection
 
-    def insist_on_leave(self) -> None:
+    def check_allowed(self) -> None:
         """Raises `ToolError` if it must not be started."""
         name = self.definition.name
         if self._withheld is State.DISABLED:
@@ -259,31 +254,31 @@ class McpServer:
                 f"The MCP server {name} is not started, because this folder is not trusted."
             )
         if self.state not in (State.CONNECTED, State.CONNECTING):
-            self.files.insist()
+            self.files.check()
 
     @property
-    def disagreement(self) -> str:
-        """Why a person has to agree before it is started; empty if nobody has to."""
+    def missing_approval(self) -> str:
+        """Why the user must approve it before it starts; empty if it is approved."""
         return self._agreements.missing(self.definition)
 
     def agree(self) -> None:
-        """A person has seen how it is defined, and agrees."""
+        """Store the user's approval of its definition."""
         self._agreements.agree(self.definition)
 
-    def _insist_on_agreement(self) -> None:
-        if why := self.disagreement:
+    def _check_approved(self) -> None:
+        if why := self.missing_approval:
             name = self.definition.name
             raise ToolError(f"The MCP server {name} is not started. {why} {how_to_agree(name)}")
 
-    def _lately(self) -> str:
+    def _last_error(self) -> str:
         return f"The MCP server {self.definition.name} is not running: {self.errors[-1]}"
 
     def _new_connection(self) -> Connection:
         return Connection(
             self.definition,
-            self._surroundings,
+            self._context,
             offered=self._learn,
-            lost=self._note,
+            lost=self._record_failure,
         )
 
     def _learn(self, catalogue: Catalogue) -> None:
@@ -291,28 +286,28 @@ class McpServer:
         self._memory.learn(self.definition, catalogue)
         self._pins.see(self.definition, catalogue.tools)
 
-    def _note(self, reason: str) -> None:
+    def _record_failure(self, reason: str) -> None:
         if self._retired:
             return
         self._failures += 1
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** (self._failures - 1))
-        self._again_at = anyio.current_time() + wait
+        self._retry_at = anyio.current_time() + wait
         self._since = _now()
         self.errors.append(reason)
         self._memory.failed(self.definition, reason)
 
-    def _trouble(self, state: State) -> str:
+    def _problem(self, state: State) -> str:
         if state is State.FAILED:
             return self.errors[-1]
         if state is State.CONNECTING and self._connection:
             waited = self._connection.seconds
-            told = f"It has not answered for {waited:.0f} s.{self._connection.last_words}"
-            return told if waited >= NEARLY_LATE else ""
+            text = f"It has not answered for {waited:.0f} s.{self._connection.last_words}"
+            return text if waited >= NEARLY_SLOW else ""
         return ""
 
 
 class WrongArguments(ToolError):
-    """The server did not take the arguments."""
+    """The server rejected the arguments."""
 
 
 def _now() -> int:

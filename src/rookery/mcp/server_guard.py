@@ -1,8 +1,8 @@
-"""The hooks for MCP servers: what the user's configuration allows, and what is always asked.
+"""Hooks for MCP servers.
 
-`ServerGuard` has a person asked about a tool that is not what it was, and before a server starts
-that may load changed code, whatever else allows it. `AlwaysAllowed` spares the question for tools
-that the user's own file names.
+`ServerGuard` asks about tools that have changed, and before a server starts that may load changed
+code, whatever else allows it. `AlwaysAllowed` skips the question for tools that the user's own file
+allows.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ from rookery.engine.ports.actions import Action, Outcome
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.config import Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
-from rookery.mcp.presence import FILE_NAME
 from rookery.mcp.results import visible_line
 from rookery.mcp.variables import is_secret_name
+from rookery.platform.user_folders import MCP_FILE
 
 LONGEST_PLACE = 1000
 LONGEST_PATH = 200
@@ -27,9 +27,8 @@ CHANGED = "The server's description of this tool changed since it was last appro
 
 
 class ServerGuard:
-    """A hook. It has a person asked before a tool is called that is not what it was, and before a
-    server is started that may load what has changed in the workspace meanwhile. Whoever is asked
-    is told what would be started."""
+    """Asks before a changed tool is called, and before a server starts that is not approved or
+    may load files changed during this run. The question shows what would be started."""
 
     def __init__(self, hub: McpHub) -> None:
         self._hub = hub
@@ -49,7 +48,7 @@ class ServerGuard:
             return Ruling()
         definition = self._hub.server(server).definition
         what_starts = Ruling(notes=tuple(_what_starts(definition)))
-        if why := self._hub.disagreement(server):
+        if why := self._hub.missing_approval(server):
             what_starts = joined([ask(f"{why} {how_to_agree(definition.name)}"), what_starts])
         changed = await self._hub.changed_code(server)
         if changed is None:
@@ -59,9 +58,8 @@ class ServerGuard:
 
 
 class AlwaysAllowed:
-    """A hook. It allows the tools that `alwaysAllow` of the user's file names, as long as their
-    server describes them as it did when they were first seen, and to start a server all of whose
-    tools it names."""
+    """Allows the tools in `alwaysAllow` of the user's file, as long as their descriptions have
+    not changed since they were first seen, and starting a server if it allows all tools."""
 
     def __init__(self, hub: McpHub) -> None:
         self._hub = hub
@@ -81,20 +79,20 @@ class AlwaysAllowed:
 
 
 def _what_starts(server: ServerDefinition) -> Iterator[str]:
-    """What would be started or called, and who says so."""
+    """The program or URL, and who configured it."""
     does = "starts" if server.transport is Transport.STDIO else "connects to"
     whose = "your own" if server.source == "user" else "this project's"
     place = visible_line(server.place, LONGEST_PLACE)
-    yield f"{does}: {place} (outside the sandbox, as {whose} {FILE_NAME} says)"
+    yield f"{does}: {place} (outside the sandbox, as {whose} {MCP_FILE} says)"
     if server.source == "user":
         return
-    for name, said in (("cwd", server.cwd), ("env", _pairs(server.env))):
-        if said:
-            yield f"{name}: {visible_line(said, LONGEST_PLACE)}"
+    for name, value in (("cwd", server.cwd), ("env", _pairs(server.env))):
+        if value:
+            yield f"{name}: {visible_line(value, LONGEST_PLACE)}"
     if server.headers:
         yield f"headers: {', '.join(name for name, _ in server.headers)}"
 
 
 def _pairs(env: Pairs) -> str:
-    """Variables with what they are set to, which may lead to other code."""
+    """The values are shown because they may load other code; secret ones are masked."""
     return " ".join(f"{name}={'***' if is_secret_name(name) else text}" for name, text in env)

@@ -1,4 +1,4 @@
-"""A server that is a program: its pipes, and the keeper that ends it and all it started."""
+"""A server process: its pipes, and the warden that ends it with all its children."""
 
 import os
 import socket
@@ -23,20 +23,19 @@ from rookery.platform.own_programs import own_script
 from rookery.platform.wardens import WARDEN
 
 GRACE = 1.0
-"""Seconds a server has to end once its input has ended, and once more when it is asked to."""
-KEEPER_SECONDS = 3.0
-"""How much longer than the grace the keeper may take."""
+"""Seconds a server has to exit after its input is closed, and again after SIGTERM."""
+WARDEN_SECONDS = 3.0
+"""Seconds beyond the grace period that the warden may take."""
 READ_SIZE = 64 * KIB
 TAIL = 4 * KIB
-"""Bytes that are kept of what a server last wrote to its standard error."""
-BREATH = 0.01
-"""Seconds between two full reads of standard error: a server that shouts is read slowly."""
+"""Bytes of standard error that are kept."""
+READ_PAUSE = 0.01
+"""Seconds between full reads of standard error, to slow down a server that writes too much."""
 
 
 class ServerProcess:
-    """A running server. `ended` is its status once it has ended, and once the keeper is `gone`
-    nothing is left of it. Nothing is read but by whoever calls `read` and `drain`.
-    """
+    """A running server. `ended` is its exit status once it has ended; once the warden is `gone`,
+    no process is left. Output is only read by calls of `read` and `drain`."""
 
     def __init__(
         self,
@@ -46,13 +45,13 @@ class ServerProcess:
         empty: Path,
         environ: Mapping[str, str],
     ) -> None:
-        """`empty` is a folder for what starts in none of its own. Raises `Failure` if it cannot
-        be started."""
+        """`empty` is the folder for servers without a folder of their own. Raises
+        `ServerFailure` if it cannot be started."""
         self.server = server
         self.ended: int | None = None
         self.gone = False
         self.tail = b""
-        self._heard = b""
+        self._buffer = b""
         folder = starting_folder(server, workspace, empty)
         if folder == empty:
             make_empty(empty)
@@ -61,16 +60,16 @@ class ServerProcess:
             server.command, folder, programs_for(server, folder, workspace, environment)
         )
         with ExitStack() as undo:
-            self._leash, theirs = socket.socketpair()
-            undo.callback(self._leash.close)
+            self._control, theirs = socket.socketpair()
+            undo.callback(self._control.close)
             stdin, self._input = _pipe(undo)
             self._output, stdout = _pipe(undo)
             self._errors, stderr = _pipe(undo)
             with theirs:
-                self._keeper = _start_keeper(
+                self._warden = _start_warden(
                     [str(GRACE), str(theirs.fileno()), program, *server.args],
                     streams=(stdin, stdout, stderr),
-                    leash=theirs.fileno(),
+                    control=theirs.fileno(),
                     folder=folder,
                     environment=environment,
                 )
@@ -79,11 +78,11 @@ class ServerProcess:
             os.close(end)
         for ours in (self._input, self._output, self._errors):
             os.set_blocking(ours, False)
-        self._leash.setblocking(False)
+        self._control.setblocking(False)
         self._input_open = True
 
     async def write(self, data: bytes) -> None:
-        """Raises `OSError` once nobody reads any more."""
+        """Raises `OSError` once the server no longer reads."""
         view = memoryview(data)
         while view:
             try:
@@ -92,66 +91,66 @@ class ServerProcess:
                 await anyio.wait_writable(self._input)
 
     async def read(self) -> bytes:
-        """The next bytes of standard output; nothing once there are no more."""
+        """The next bytes of standard output; empty at its end."""
         return await _read(self._output)
 
     async def drain(self) -> None:
-        """Read standard error to its end, and keep the last of it."""
+        """Read standard error to its end, and keep the tail."""
         while data := await _read(self._errors):
             self.tail = (self.tail + data)[-TAIL:]
             if len(data) == READ_SIZE:
-                await anyio.sleep(BREATH)
+                await anyio.sleep(READ_PAUSE)
 
     async def watch(self) -> None:
-        """Wait until the server has ended, whoever still has its pipes open."""
+        """Wait until the server has ended, even if its children keep the pipes open."""
         while self.ended is None and not self.gone:
-            await self._listen()
+            await self._read_status()
 
     async def end(self) -> None:
-        """Close its input, and have it ended if that was not enough."""
+        """Close its input; if it does not exit, have the warden end it."""
         self._close_input()
         with anyio.move_on_after(GRACE):
             await self.watch()
-        with suppress(OSError):  # the keeper is gone already
-            self._leash.send(b"end\n")
-        with anyio.move_on_after(GRACE + KEEPER_SECONDS):
+        with suppress(OSError):  # the warden is gone already
+            self._control.send(b"end\n")
+        with anyio.move_on_after(GRACE + WARDEN_SECONDS):
             while not self.gone:
-                await self._listen()
+                await self._read_status()
 
     def close(self) -> None:
-        """Give everything back. The server dies with a keeper that does not do its work."""
+        """Release everything; kill the warden if it still runs, and with it the server."""
         self._close_input()
-        self._leash.close()
+        self._control.close()
         os.close(self._output)
         os.close(self._errors)
         if not self.gone:
-            self._keeper.kill()
-        self._keeper.wait()
+            self._warden.kill()
+        self._warden.wait()
 
     def _close_input(self) -> None:
         if self._input_open:
             self._input_open = False
             os.close(self._input)
 
-    async def _listen(self) -> None:
-        await anyio.wait_readable(self._leash)
+    async def _read_status(self) -> None:
+        await anyio.wait_readable(self._control)
         try:
-            data = self._leash.recv(KIB)
+            data = self._control.recv(KIB)
         except BlockingIOError:
             return
-        except ConnectionResetError:  # it was gone before it had heard all we said
+        except ConnectionResetError:  # the warden ended with unread data
             data = b""
         self.gone = not data
-        *lines, self._heard = (self._heard + data).split(b"\n")
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             self.ended = int(line.removeprefix(b"ended "))
 
 
-def _start_keeper(
+def _start_warden(
     argv: list[str],
     *,
     streams: tuple[int, int, int],
-    leash: int,
+    control: int,
     folder: Path,
     environment: Mapping[str, str],
 ) -> "subprocess.Popen[bytes]":
@@ -162,7 +161,7 @@ def _start_keeper(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=(leash,),
+            pass_fds=(control,),
             cwd=folder,
             env=environment,
             process_group=0,
@@ -176,7 +175,7 @@ def _start_keeper(
 
 
 def _program(command: str, folder: Path, found: Sequence[str]) -> str:
-    """The program by its whole path."""
+    """The absolute path of the program. Raises `ServerFailure` if there is none."""
     if not folder.is_dir():
         raise ServerFailure(f"No such folder to start it in: {folder}.")
     for program in found:

@@ -1,13 +1,13 @@
-"""Servers that are programs: where they start, and which files of the workspace they run.
+"""Where server programs start, and which files of the workspace they run.
 
-A workspace was written by strangers, and so were the modules and packages in it that a program
-takes before others: `python -m server` imports from the folder it is started in, and `npx` runs
-the copy in `node_modules` there. The user's own servers therefore start in an empty folder, by
-programs that are not the workspace's, unless their definitions say otherwise.
+A workspace may contain modules and packages that a program prefers to others: `python -m server`
+imports from the current folder, and `npx` runs the copy in its `node_modules`. So the user's own
+servers start in an empty folder, and with programs from outside the workspace, unless their
+definitions say otherwise.
 
-A server runs outside the sandbox, so a command inside it could rewrite the script that a definition
-names. Named files must still be what they were, and any other change since the start that may be
-code counts too, because nobody knows which modules those files load.
+A server runs outside the sandbox, but a command inside it could change the script that a definition
+names. Named files must therefore be unchanged, and other changes during this run count too if they
+may be code, because it is unknown which modules the named files load.
 """
 
 import hashlib
@@ -26,25 +26,25 @@ from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.results import ServerFailure, visible_line
 
 _FETCHERS = {"npx", "bunx", "uvx", "pipx", "docker", "podman"}
-"""Programs that run what was published, and of the folder they are started in heed only these."""
+"""Programs that run published packages; of the current folder they use only the manifests below."""
 _MANIFESTS = {"package.json", ".npmrc", "bunfig.toml", "pyproject.toml", "uv.toml"}
 _PACKAGES = "node_modules"
-_UNSEEN = {".git"}
+_SKIPPED = {".git"}
 LARGEST = 64 * MIB
-"""Of what is larger, its times must do."""
+"""Larger files are compared by size and times."""
 DATA = {".csv", ".db", ".duckdb", ".log", ".md", ".sqlite", ".sqlite3", ".tsv", ".txt", ".xlsx"}
-"""Endings of files that nobody runs, and that a server itself may change."""
+"""Suffixes of files that are not code, and that a server may change itself."""
 LIST_SECONDS = 5.0
-A_TICK = 20_000_000
+CLOCK_LAG = 20_000_000
 """Nanoseconds by which a file's time may lag behind the clock."""
 PASSED_ON = ("PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER")
 EMPTY_FOLDER = "mcp-empty"
-"""Lies beside the user's file, above which no stranger puts anything."""
+"""Next to the user's file, so that no parent folder is writable by others."""
 READ_ONLY = 0o500
 
 
 class ServerTimeouts(Struct, frozen=True, kw_only=True):
-    """How long is waited, in seconds."""
+    """In seconds."""
 
     start: float = 30.0
     listing: float = LIST_SECONDS
@@ -53,40 +53,38 @@ class ServerTimeouts(Struct, frozen=True, kw_only=True):
 class ServerEnvironment(Struct, frozen=True, kw_only=True):
     workspace: Path
     empty: Path
-    """A folder with nothing in it, nor anything of a stranger's above it."""
+    """An empty folder, with no files of others in its parent folders."""
     environ: Mapping[str, str]
-    patience: ServerTimeouts = ServerTimeouts()
+    timeouts: ServerTimeouts = ServerTimeouts()
     since: int = 0
-    """When the product began to work here, in nanoseconds since the epoch."""
+    """When the hub was opened, in nanoseconds since the epoch."""
 
 
 class ChangedFiles(ToolError):
-    """A server would be started from files that are not what they were."""
+    """A server would be started from files that have changed."""
 
 
 class NamedFiles:
-    """Those of one server. They have to be what they were when it was last started here, or else
-    what they were when they were first looked at."""
+    """The workspace files in one server's definition. They must be as at the last start in this
+    workspace, or else as when they were first looked at."""
 
-    def __init__(
-        self, server: ServerDefinition, pins: Pins, surroundings: ServerEnvironment
-    ) -> None:
+    def __init__(self, server: ServerDefinition, pins: Pins, context: ServerEnvironment) -> None:
         self._server = server
         self._pins = pins
-        self._root = os.path.realpath(surroundings.workspace)
-        self._surroundings = surroundings
+        self._root = os.path.realpath(context.workspace)
+        self._context = context
         self._first: Mapping[str, str] = {}
 
     @property
     def any_there(self) -> bool:
-        """Whether the server runs a file of the workspace by its name."""
+        """Whether the definition names a file of the workspace."""
         return any(self._now().values())
 
     def look(self) -> None:
         self._first = self._now()
 
-    def insist(self) -> None:
-        """Raises `ChangedFiles` if one is not what it was."""
+    def check(self) -> None:
+        """Raises `ChangedFiles` if one has changed."""
         now = self._now()
         before = self._known() or self._first
         changed = [each for each in sorted({*before, *now}) if before.get(each) != now.get(each)]
@@ -99,31 +97,31 @@ class NamedFiles:
             )
         self._pins.started(self._server, now)
 
-    def believe(self) -> None:
-        """As they are now, it may be started from them."""
+    def accept(self) -> None:
+        """Accept the files as they are now."""
         self._pins.started(self._server, self._now())
 
     def _known(self) -> dict[str, str]:
-        """The same definition may stand in several workspaces."""
+        """Recorded digests of this workspace: other workspaces may have the same definition."""
         files = self._pins.files_of(self._server)
         return {file: digest for file, digest in files.items() if _is_in(file, self._root)}
 
     def _now(self) -> dict[str, str]:
         if self._server.transport is not Transport.STDIO:
             return {}
-        named = dict.fromkeys(_named(self._server, self._root, self._surroundings))
+        named = dict.fromkeys(_named(self._server, self._root, self._context))
         return {file: _digest(file, self._root) for file in named}
 
 
 def starting_folder(server: ServerDefinition, workspace: Path, empty: Path) -> Path:
-    """What a relative `cwd` is relative to is the workspace."""
+    """A relative `cwd` is relative to the workspace."""
     if server.source == "project" or server.cwd:
         return workspace / os.path.expanduser(server.cwd)
     return empty
 
 
 def make_empty(folder: Path) -> None:
-    """Raises `Failure` if there cannot be such a folder, or it is not empty."""
+    """Raises `ServerFailure` if the folder cannot be created, or is not empty."""
     try:
         folder.mkdir(mode=READ_ONLY, parents=True, exist_ok=True)
         found = next(folder.iterdir(), None)
@@ -144,12 +142,12 @@ def environment_for(
     if server.source == "user":
         given["PATH"] = path_without(workspace, given.get("PATH", os.defpath))
         if "-m" in server.args and is_within(folder, workspace):
-            given["PYTHONSAFEPATH"] = "1"  # or a module of the workspace may be the one that runs
+            given["PYTHONSAFEPATH"] = "1"  # keeps modules of the workspace out
     return given | dict(server.env)
 
 
 def path_without(workspace: Path, path: str) -> str:
-    """The folders of a PATH that do not lie in the workspace."""
+    """The folders of a PATH that are not in the workspace."""
     folders = [each for each in path.split(os.pathsep) if os.path.isabs(each)]
     return os.pathsep.join(each for each in folders if not is_within(each, workspace))
 
@@ -157,8 +155,8 @@ def path_without(workspace: Path, path: str) -> str:
 def programs_for(
     server: ServerDefinition, folder: Path, workspace: Path, environment: Mapping[str, str]
 ) -> list[str]:
-    """Where the program may be, the first that is there being meant. One that a PATH leads to
-    is none of the workspace, unless the definition itself leads there."""
+    """Candidates for the program; the first that exists is used. Programs of the workspace are
+    left out of a PATH search, unless the definition sets PATH."""
     command = server.command
     if os.sep in command:
         return [os.path.join(folder, os.path.expanduser(command))]
@@ -171,39 +169,39 @@ def programs_for(
 
 
 def is_within(place: str | Path, folder: Path) -> bool:
-    """Whether it lies there, wherever links lead."""
+    """Whether the path is in the folder, with links resolved."""
     return PurePath(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
 
 
 def changed_code(
-    server: ServerDefinition, files: NamedFiles, surroundings: ServerEnvironment
+    server: ServerDefinition, files: NamedFiles, context: ServerEnvironment
 ) -> str | None:
-    """A file that has changed and that the server might load when it is started; None if there
-    is none. The whole workspace is looked at, which takes a while."""
-    root = surroundings.workspace
-    folder = starting_folder(server, root, surroundings.empty)
+    """A changed file that the server might load when it starts; None if there is none. Walks the
+    whole workspace, which takes a while."""
+    root = context.workspace
+    folder = starting_folder(server, root, context.empty)
     names_any = files.any_there
-    starts_there = folder != surroundings.empty and is_within(folder, root)
+    starts_there = folder != context.empty and is_within(folder, root)
     if server.transport is not Transport.STDIO or not (names_any or starts_there):
         return None
     fetched = PurePath(server.command).name in _FETCHERS and not names_any
-    found = _changed(root, surroundings.since)
-    return next((each for each in found if not fetched or _is_heeded(each)), None)
+    found = _changed(root, context.since)
+    return next((each for each in found if not fetched or _is_loaded(each)), None)
 
 
 def now() -> int:
-    return time.time_ns() - A_TICK
+    return time.time_ns() - CLOCK_LAG
 
 
-def _is_heeded(file: str) -> bool:
+def _is_loaded(file: str) -> bool:
     path = PurePath(file)
     return _PACKAGES in path.parts or path.name in _MANIFESTS
 
 
 def _changed(root: Path, since: int) -> Iterator[str]:
-    """Files by their paths in the workspace. No link is followed."""
+    """Paths of changed files in the workspace. Links are not followed."""
     for folder, names, files in os.walk(root):
-        names[:] = [name for name in names if name not in _UNSEEN]
+        names[:] = [name for name in names if name not in _SKIPPED]
         links = [name for name in names if os.path.islink(os.path.join(folder, name))]
         for name in (*files, *links):
             path = os.path.join(folder, name)
@@ -212,18 +210,19 @@ def _changed(root: Path, since: int) -> Iterator[str]:
 
 
 def _time_of(path: str) -> int:
-    """The change time, which no program sets as it likes."""
+    """The change time, because programs can set the modification time."""
     try:
         return os.lstat(path).st_ctime_ns
     except OSError:
-        return 0  # it is gone
+        return 0  # removed meanwhile
 
 
-def _named(server: ServerDefinition, root: str, surroundings: ServerEnvironment) -> Iterator[str]:
-    """Files in the workspace, or where some would be, by paths without links before their end."""
+def _named(server: ServerDefinition, root: str, context: ServerEnvironment) -> Iterator[str]:
+    """Workspace paths in the definition, existing or not, with links resolved except the last
+    component."""
     workspace = Path(root)
-    folder = starting_folder(server, workspace, surroundings.empty)
-    environment = environment_for(server, folder, workspace, surroundings.environ)
+    folder = starting_folder(server, workspace, context.empty)
+    environment = environment_for(server, folder, workspace, context.environ)
     programs = programs_for(server, folder, workspace, environment)
     for word in (*programs, *_operands(server.args)):
         top, name = os.path.split(os.path.join(folder, word))
@@ -246,7 +245,7 @@ def _is_in(file: str, root: str) -> bool:
 
 
 def _digest(file: str, root: str) -> str:
-    """Of what is in a file; of a link that leads out of the workspace, of where it leads to."""
+    """Digest of the content, or the target of a link out of the workspace."""
     real = os.path.realpath(file)
     if not os.path.isfile(real):
         return ""

@@ -1,8 +1,7 @@
 """Names for what servers offer: `mcp--server--tool` for tools, `/mcp:server:prompt` for prompts.
 
-Names of tools are cut to what providers take. What is cut, or would be the name of another tool
-too, ends in a hash of the whole, so that every name stands for exactly one tool and can be looked
-up.
+Tool names are shortened to what providers accept. A shortened or ambiguous name ends in a hash, so
+that every name refers to exactly one tool.
 """
 
 import hashlib
@@ -19,16 +18,16 @@ PREFIX = "mcp"
 BETWEEN = "--"
 LONGEST = 64
 _HASH = 8
-OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-"""What a server may be called by whoever adds one: it stays itself wherever it is said."""
-OWN_NAME_IN_WORDS = "1 to 64 letters a to z, digits, _ . and -, beginning with a letter or digit"
+VALID_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""Names that `mcp add` accepts: they are never changed by `sanitised`."""
+VALID_NAME_TEXT = "1 to 64 letters a to z, digits, _ . and -, beginning with a letter or digit"
 _BLANKS = re.compile(r"\s+")
 _OTHERS = re.compile(r"[^A-Za-z0-9_-]")
 _HYPHENS = re.compile(r"-{2,}")
 
 
 class PromptCommand(Struct, frozen=True):
-    """A prompt that can be called; `name` is what is typed after the slash."""
+    """A prompt as a slash command; `name` is what is typed after the slash."""
 
     server: str
     prompt: PromptOffer
@@ -39,31 +38,31 @@ class PromptCommand(Struct, frozen=True):
 
 
 def tool_name(server: str, tool: str) -> str:
-    """The name of a tool, if no other has the same."""
+    """The tool's name, if no other tool has the same."""
     whole = BETWEEN.join([PREFIX, sanitised(server), sanitised(tool)])
-    return whole if len(whole) <= LONGEST else _marked(whole, server, tool)
+    return whole if len(whole) <= LONGEST else _with_hash(whole, server, tool)
 
 
 def all_names(tools: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """A name for each pair of server and tool; those that would share one are told apart."""
+    """Map unique names to pairs of server and tool."""
     pairs = list(dict.fromkeys(tools))
     plain = [tool_name(*pair) for pair in pairs]
     alike = [folded(name) for name in plain]
     return {
-        name if alike.count(folded(name)) == 1 else _marked(name, *pair): pair
+        name if alike.count(folded(name)) == 1 else _with_hash(name, *pair): pair
         for name, pair in zip(plain, pairs, strict=True)
     }
 
 
-def looked_up(name: str, known: Mapping[str, tuple[str, str]]) -> tuple[str, str] | None:
-    """The server and the tool that a model means, however it writes hyphens and underscores."""
+def find_tool(name: str, known: Mapping[str, tuple[str, str]]) -> tuple[str, str] | None:
+    """The server and the tool for a name, ignoring differences of hyphens and underscores."""
     if name in known:
         return known[name]
     return next((pair for each, pair in known.items() if folded(each) == folded(name)), None)
 
 
 def same_name(wanted: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is meant: itself, or what reads the same once both are folded."""
+    """The exact match in `names`, or the only one that is equal after folding."""
     candidates = list(names)
     if wanted in candidates:
         return wanted
@@ -79,12 +78,12 @@ def sanitised(part: str) -> str:
 
 
 def folded(name: str) -> str:
-    """What two names have in common that differ only in hyphens and underscores."""
+    """The name for comparisons: case, hyphens and underscores do not matter."""
     return sanitised(name).replace("-", "_").replace("__", "_").strip("_").casefold()
 
 
-def called(name: str, commands: Sequence[PromptCommand]) -> PromptCommand:
-    """The command of that name. Raises `BadArguments` if there is none."""
+def find_command(name: str, commands: Sequence[PromptCommand]) -> PromptCommand:
+    """The command with that name. Raises `BadArguments` if there is none."""
     names = [command.name for command in commands]
     found = same_name(name.removeprefix("/"), names)
     if found is None:
@@ -94,8 +93,8 @@ def called(name: str, commands: Sequence[PromptCommand]) -> PromptCommand:
 
 
 def arguments_for(prompt: PromptOffer, words: str) -> dict[str, str]:
-    """What a line of words gives to a prompt: `name=value` by name, other words in their order,
-    and all that is left over to the last. Raises `BadArguments` for what is missing."""
+    """Parse the arguments of a prompt: `name=value` by name, other words in order, and the rest
+    to the last one. Raises `BadArguments` if a required one is missing."""
     try:
         given = shlex.split(words)
     except ValueError:
@@ -114,6 +113,6 @@ def arguments_for(prompt: PromptOffer, words: str) -> dict[str, str]:
     return arguments
 
 
-def _marked(name: str, server: str, tool: str) -> str:
+def _with_hash(name: str, server: str, tool: str) -> str:
     mark = hashlib.sha256(f"{server}\0{tool}".encode()).hexdigest()[:_HASH]
     return f"{name[: LONGEST - _HASH - 1]}_{mark}"

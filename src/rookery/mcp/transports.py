@@ -1,7 +1,8 @@
-"""The ways to a server: a program's pipes, or HTTP as one stream or as two.
+"""Transports to a server: the pipes of a program, streamable HTTP or SSE.
 
-Everything that a server may send is bounded. The SDK's own transport reads lines of any length, and
-does not know why a program has ended. The SDK and its HTTP client are imported when needed.
+Everything that a server sends is bounded. The SDK's own stdio transport is not used: it reads lines
+of any length, and does not report why a program ended. The SDK and its HTTP client are imported
+when needed.
 """
 
 import os
@@ -29,56 +30,56 @@ LARGEST_MESSAGE = 16 * MIB
 CONNECT_SECONDS = 10.0
 LONGEST_LINE = 4 * MIB
 LAST_WORDS = 0.5
-"""Seconds in which a server that has ended may still be heard, and the other way round."""
+"""Seconds to wait for the exit status after the output has ended, and the other way round."""
 WAITING_MESSAGES = 100
-"""Messages that wait for a server to read them before whoever sends one waits too."""
+"""Messages that may wait to be written before the sender has to wait."""
 TAIL_SHOWN = 500
 MARK = b'"jsonrpc"'
-"""Stands in every message, and in little else."""
+"""Part of every message, and rare elsewhere."""
 
 
 @asynccontextmanager
 async def to_program(
-    start: Callable[[], ServerProcess], fate: ConnectionEnd
+    start: Callable[[], ServerProcess], ending: ConnectionEnd
 ) -> AsyncGenerator["TransportStreams"]:
-    """To a server that is a program. Leaving the context ends it."""
+    """Connect to a program. Leaving the context ends it."""
     from mcp.shared.message import SessionMessage
 
     process = start()
-    heard, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    outbox, said = anyio.create_memory_object_stream[SessionMessage](WAITING_MESSAGES)
-    silent, ended = anyio.Event(), anyio.Event()
+    received, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outbox, outgoing = anyio.create_memory_object_stream[SessionMessage](WAITING_MESSAGES)
+    output_ended, ended = anyio.Event(), anyio.Event()
 
     async def listen() -> None:
         try:
-            await _listen(process, heard)
+            await _read_messages(process, received)
         except ServerFailure as failure:
-            fate.seal(str(failure))
+            ending.finish(str(failure))
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the session is over, and with it this connection
-        silent.set()
+            pass  # the session has ended
+        output_ended.set()
         with anyio.move_on_after(LAST_WORDS):
             await ended.wait()
-            return  # whoever watches says how it ended
-        _give_up(fate, heard, f"It closed its output.{last_words(process)}")
+            return  # `watch` reports the exit status
+        _end(ending, received, f"It closed its output.{last_words(process)}")
 
     async def watch() -> None:
         await process.watch()
         ended.set()
         with anyio.move_on_after(LAST_WORDS):
-            await silent.wait()
-        _give_up(fate, heard, f"{_how_it_ended(process.ended)}{last_words(process)}")
+            await output_ended.wait()
+        _end(ending, received, f"{_how_it_ended(process.ended)}{last_words(process)}")
 
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(listen)
             group.start_soon(process.drain)
-            group.start_soon(_speak, process, said)
+            group.start_soon(_write_messages, process, outgoing)
             group.start_soon(watch)
-            yield ServerMessages(inbox, fate, process.server), outbox
+            yield ServerMessages(inbox, ending, process.server), outbox
             group.cancel_scope.cancel()
     finally:
-        for stream in (heard, inbox, outbox, said):
+        for stream in (received, inbox, outbox, outgoing):
             stream.close()
         with anyio.CancelScope(shield=True):
             await process.end()
@@ -86,60 +87,60 @@ async def to_program(
 
 
 def last_words(process: ServerProcess) -> str:
-    """The last lines of standard error, if there are any."""
+    """The last lines of standard error as a sentence; empty if there are none."""
     hide = Hiding(process.server.secrets)
     lines = hide(process.tail.decode("utf-8", "replace")).split("\n")
-    said = " / ".join(" ".join(line.split()) for line in lines[-8:] if line.strip())
-    return f" It last wrote: {visible_line(said[-TAIL_SHOWN:], TAIL_SHOWN)}" if said else ""
+    text = " / ".join(" ".join(line.split()) for line in lines[-8:] if line.strip())
+    return f" It last wrote: {visible_line(text[-TAIL_SHOWN:], TAIL_SHOWN)}" if text else ""
 
 
 @asynccontextmanager
 async def to_url(
-    server: ServerDefinition, fate: ConnectionEnd
+    server: ServerDefinition, ending: ConnectionEnd
 ) -> AsyncGenerator["TransportStreams"]:
-    """To a server elsewhere: only to its own origin, and with nothing of ours but its headers."""
+    """Connect to a URL: requests go to its own origin only, with no headers but the configured
+    ones."""
     from mcp.client.sse import sse_client
     from mcp.client.streamable_http import streamable_http_client
 
     if server.transport is Transport.SSE:
-        async with sse_client(server.url, httpx_client_factory=_made_for(server, fate)) as (
+        async with sse_client(server.url, httpx_client_factory=_client_factory(server, ending)) as (
             inbox,
             outbox,
         ):
-            yield ServerMessages(inbox, fate, server), outbox
+            yield ServerMessages(inbox, ending, server), outbox
         return
     async with (
-        _http_client(server, fate) as http,
+        _http_client(server, ending) as http,
         streamable_http_client(
             server.url, http_client=http, max_sse_event_size=LARGEST_MESSAGE
         ) as (inbox, outbox),
     ):
-        yield ServerMessages(inbox, fate, server), outbox
+        yield ServerMessages(inbox, ending, server), outbox
 
 
-def _made_for(server: ServerDefinition, fate: ConnectionEnd) -> "McpHttpClientFactory":
-    """What the SDK calls for a client, heeding nothing but the definition."""
+def _client_factory(server: ServerDefinition, ending: ConnectionEnd) -> "McpHttpClientFactory":
+    """A client factory for the SDK that uses the server's definition only."""
 
     def make(
         headers: dict[str, str] | None = None,
         timeout: "httpx2.Timeout | None" = None,
         auth: "httpx2.Auth | None" = None,
     ) -> "httpx2.AsyncClient":
-        return _http_client(server, fate)
+        return _http_client(server, ending)
 
     return make
 
 
-def _http_client(server: ServerDefinition, fate: ConnectionEnd) -> "httpx2.AsyncClient":
+def _http_client(server: ServerDefinition, ending: ConnectionEnd) -> "httpx2.AsyncClient":
     import httpx2
 
     flood = Flood()
 
     class Bounded(httpx2.AsyncHTTPTransport):
-        """Refuses answers that are compressed, for they may be larger than they look, and cuts
-        off those that are too large. A stream that is read event by event, each of which the SDK
-        bounds, may go on for ever, but not too fast. What the SDK would only call an error is
-        told by its number."""
+        """Rejects compressed responses, whose size is unknown, and cuts off large ones. An event
+        stream has no total limit, but a rate limit: the SDK bounds its events. Status codes that
+        the SDK would hide are raised."""
 
         async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
             response = await super().handle_async_request(request)
@@ -170,14 +171,15 @@ def _http_client(server: ServerDefinition, fate: ConnectionEnd) -> "httpx2.Async
                     flood.add_bytes(len(piece))
                     yield piece
             except ServerFailure as failure:
-                fate.seal(str(failure))  # the SDK keeps to itself why a stream has ended
+                ending.finish(str(failure))  # the SDK hides the reason
                 raise
 
         async def aclose(self) -> None:
             await self._stream.aclose()
 
     def is_read_as_events(request: httpx2.Request, response: httpx2.Response) -> bool:
-        """Whatever an answer is called, the SDK reads all of any other at once."""
+        """Whether the SDK reads the response as an event stream; it loads all others into
+        memory."""
         kind = response.headers.get("content-type", "").lower()
         listens = request.method == "GET" or (
             request.method == "POST" and server.transport is Transport.HTTP
@@ -192,18 +194,20 @@ def _http_client(server: ServerDefinition, fate: ConnectionEnd) -> "httpx2.Async
     )
 
 
-def _give_up(
-    fate: ConnectionEnd, heard: "MemoryObjectSendStream[SessionMessage | Exception]", reason: str
+def _end(
+    ending: ConnectionEnd,
+    received: "MemoryObjectSendStream[SessionMessage | Exception]",
+    reason: str,
 ) -> None:
-    fate.seal(reason)
-    heard.close()
+    ending.finish(reason)
+    received.close()
 
 
-async def _listen(
-    process: ServerProcess, heard: "MemoryObjectSendStream[SessionMessage | Exception]"
+async def _read_messages(
+    process: ServerProcess, received: "MemoryObjectSendStream[SessionMessage | Exception]"
 ) -> None:
-    """Pass every message on, and what is wrong with one that cannot be understood. Other lines
-    are left out; too much of anything is the end."""
+    """Forward messages, and the errors of those that cannot be parsed. Other lines are dropped;
+    too much output raises `ServerFailure`."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -221,18 +225,20 @@ async def _listen(
                 message = jsonrpc_message_adapter.validate_json(bytes(line), by_name=False)
             except ValueError as error:
                 if MARK in line:
-                    await heard.send(error)
+                    await received.send(error)
                 continue
-            await heard.send(SessionMessage(message))
+            await received.send(SessionMessage(message))
 
 
-async def _speak(process: ServerProcess, said: "MemoryObjectReceiveStream[SessionMessage]") -> None:
-    async for message in said:
+async def _write_messages(
+    process: ServerProcess, outgoing: "MemoryObjectReceiveStream[SessionMessage]"
+) -> None:
+    async for message in outgoing:
         text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
         try:
             await process.write(text.encode() + b"\n")
         except OSError:
-            return  # it no longer reads; whoever watches it will see why
+            return  # it no longer reads; `watch` reports why
 
 
 def _how_it_ended(status: int | None) -> str:

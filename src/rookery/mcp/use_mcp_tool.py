@@ -1,8 +1,8 @@
-"""Call a tool of an MCP server, or learn which it has.
+"""Call a tool of an MCP server, or list its tools.
 
-There is one tool for all servers, whose words never change, so that prompts can be cached. What
-a server's tools take is told when it is asked for, or when a call of one went wrong. A server is
-only ever started by what was permitted: before that, what is remembered of it must do.
+One tool serves all servers, and its description never changes, so that prompts can be cached. The
+schemas of a server's tools are sent on request, or after a wrong call. A server starts only after
+approval; until then its cached tools are used.
 """
 
 import json
@@ -17,23 +17,22 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Noted, OutputStreamed
 from rookery.core.instructions import quoted
 from rookery.core.limits import KIB
-from rookery.core.tool_traits import ToolGroup
+from rookery.core.tool_traits import USE_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.catalogue import ToolOffer, named
 from rookery.mcp.connection import LONGEST_NAME
 from rookery.mcp.hub import McpHub
-from rookery.mcp.presence import USE
 from rookery.mcp.results import capped, tool_outcome, visible_line
-from rookery.mcp.server import LATE, WrongArguments
+from rookery.mcp.server import SLOW_SECONDS, WrongArguments
 from rookery.mcp.server_guard import CHANGED
 from rookery.mcp.server_programs import ChangedFiles
 from rookery.mcp.tool_names import same_name
 
 LARGEST = 64 * KIB
 DEEPEST = 32
-"""Of JSON; a schema nests twice for each level of what it describes."""
+"""Levels of JSON; a schema nests two for each level of the data it describes."""
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 
 _FORMATS = (
@@ -53,8 +52,8 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def normalised(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema in the dialect that all providers understand; of one that is too large or too
-    deep only that arguments are an object."""
+    """The schema in the dialect that all providers accept; `ANYTHING` if it is too large or too
+    deep."""
     if _depth(schema, DEEPEST) > DEEPEST or len(msgspec.json.encode(schema)) > LARGEST:
         return ANYTHING
     top = dict(schema)
@@ -66,7 +65,7 @@ def normalised(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def problems(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
-    """What is plainly wrong with arguments. The server judges the rest."""
+    """Obvious errors in the arguments; the server checks the rest."""
     return list(_problems(arguments, schema))
 
 
@@ -122,7 +121,7 @@ def _is_object(schema: Any) -> bool:
 
 
 def _depth(value: Any, left: int) -> int:
-    """How deep a value is nested, or one more than `left` if it is deeper."""
+    """Nesting depth of a value, or `left` + 1 if it is deeper."""
     if left < 0:
         return 1
     if isinstance(value, dict):
@@ -137,13 +136,13 @@ MOST_PER_SECOND = 20
 
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
-"""Characters of schemas that are told at once; of more only the names and first words."""
+"""Characters of schemas to list; of more tools, only names and summaries are listed."""
 LOST = "The connection to the MCP server {} was lost. Call again to restart it."
 NOT_CALLED = "It was not called. Call it again to ask for approval of the new description."
 
 
 class ShownProgress:
-    """Called for each report of a server, it shows those that come slowly enough, as lines."""
+    """Shows progress reports of a server as lines, limited in rate."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         self._show = show
@@ -154,8 +153,8 @@ class ShownProgress:
         if not self._is_due():
             return
         of = f"/{total:g}" if total is not None else ""
-        said = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
-        self._show(f"{done:g}{of}{said}\n")
+        text = f" {visible_line(message, LONGEST_PROGRESS)}" if message else ""
+        self._show(f"{done:g}{of}{text}\n")
 
     def _is_due(self) -> bool:
         now = anyio.current_time()
@@ -176,7 +175,7 @@ class UseMcpToolArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UseMcpTool:
-    name: ClassVar[str] = USE
+    name: ClassVar[str] = USE_MCP
     arguments: ClassVar[type[msgspec.Struct]] = UseMcpToolArgs
     group: ClassVar[ToolGroup] = ToolGroup.MCP
 
@@ -198,7 +197,7 @@ class UseMcpTool:
             return self._starting(server, ctx) if tools is None else self._listing(server, ctx)
         arguments = args.arguments or {}
         known = self._hub.known_tools(server) if tools is None else tools
-        tool = _meant(args.tool, known)
+        tool = _find_tool(args.tool, known)
         if tool is not None:
             _check(server, tool, arguments)
         elif tools is not None or self._hub.is_off(server, args.tool):
@@ -211,7 +210,7 @@ class UseMcpTool:
             tools = await self._hub.current_tools(server)
             if tools is None:
                 raise ToolError(LOST.format(server))
-            return Outcome(text=capped(described(server, tools), ctx))
+            return Outcome(text=capped(describe(server, tools), ctx))
 
         return Action(
             title=f"List the tools of the MCP server {server}",
@@ -221,9 +220,9 @@ class UseMcpTool:
 
     def _starting(self, server: str, ctx: ToolContext) -> Action:
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action, self._hub, server)
+            check_permit(permit, action, self._hub, server)
             tools = await self._tools(server, ctx)
-            return Outcome(text=capped(described(server, tools), ctx))
+            return Outcome(text=capped(describe(server, tools), ctx))
 
         action = Action(
             title=f"Start the MCP server {server} and list its tools",
@@ -242,28 +241,28 @@ class UseMcpTool:
         arguments: dict[str, Any],
         ctx: ToolContext,
     ) -> Action:
-        """`known` is the tool as far as it is known before its server is connected."""
+        """`known` is the cached description, if the server is not connected."""
         exact = json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
         def show(line: str) -> None:
             ctx.append(OutputStreamed(call_id=ctx.call_id, text=line))
 
         async def perform(permit: Permit) -> Outcome:
-            insist(permit, action, self._hub, server)
+            check_permit(permit, action, self._hub, server)
             tools = await self._tools(server, ctx)
             tool = named(tools).get(name)
             if tool is None:
                 raise _no_tool(server, name, tools)
             another = known is not None and tool.digest != known.digest
             if another or (not changed and self._hub.has_changed(server, tool)):
-                raise ToolError(f"{CHANGED} {NOT_CALLED}\n{described(server, [tool])}")
+                raise ToolError(f"{CHANGED} {NOT_CALLED}\n{describe(server, [tool])}")
             _check(server, tool, arguments)
             if changed:
                 self._hub.allow(server, tool)
             try:
                 result = await self._hub.call(server, name, arguments, ShownProgress(show))
             except WrongArguments as error:
-                raise BadArguments(f"{error}\n{described(server, [tool])}") from error
+                raise BadArguments(f"{error}\n{describe(server, [tool])}") from error
             return tool_outcome(result, ctx)
 
         changed = known is not None and self._hub.has_changed(server, known)
@@ -283,8 +282,8 @@ class UseMcpTool:
         return action
 
     async def _tools(self, server: str, ctx: ToolContext) -> list[ToolOffer]:
-        """The tools, connecting if need be. Whoever waits is told what for."""
-        with anyio.move_on_after(LATE):
+        """The tools, connecting if needed; reports a slow start."""
+        with anyio.move_on_after(SLOW_SECONDS):
             return await self._hub.tools(server)
         waiting = self._hub.server(server).health()
         ctx.append(Noted(text=f"The MCP server {server}: {waiting.error or waiting.state}"))
@@ -292,34 +291,34 @@ class UseMcpTool:
 
 
 def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:
-    """The name of the server that is meant. What the user should know of the configuration is
-    told. Raises `ToolError` if there is no such server, or it must not be started."""
+    """The name of the server with this name or a similar one; records configuration problems.
+    Raises `ToolError` if there is no such server, or it must not be started."""
     for each in hub.news():
         ctx.append(Noted(text=each))
     server = hub.server(name)
     try:
-        server.insist_on_leave()
+        server.check_allowed()
     except ChangedFiles as error:
         ctx.append(Noted(text=str(error)))
         raise
     return server.definition.name
 
 
-def insist(permit: Permit, action: Action, hub: McpHub, server: str) -> None:
-    """Raises `Denied` if the permit is for something else. Who was asked about the call was shown
-    what starts for it."""
+def check_permit(permit: Permit, action: Action, hub: McpHub, server: str) -> None:
+    """Raises `Denied` if the permit is for another action. If a person approved this one, they
+    saw the definition of the server, so it counts as approved."""
     if permit.digest != action.digest:
         raise Denied("This call was not permitted, so it was not made.")
     if permit.by_hand and not hub.is_connected(server):
         hub.agree(server)
 
 
-def described(server: str, tools: Sequence[ToolOffer]) -> str:
-    """Tools and their arguments, in the server's own words, which are nobody's instructions."""
+def describe(server: str, tools: Sequence[ToolOffer]) -> str:
+    """Tools with their arguments as the server describes them, quoted as data."""
     if not tools:
         return f"The MCP server {server} offers no tools."
     head = f"Tools of the MCP server {server}, as it describes them:"
-    whole = "\n\n".join(map(_described, tools))
+    whole = "\n\n".join(map(_describe_one, tools))
     if len(whole) <= LONGEST_LISTING or len(tools) == 1:
         return f"{head}\n{quoted(QUOTED, whole)}"
     brief = [f"- {tool.name}: {visible_line(tool.description, 100)}" for tool in tools]
@@ -327,7 +326,7 @@ def described(server: str, tools: Sequence[ToolOffer]) -> str:
     return "\n".join([head, quoted(QUOTED, "\n".join(brief)), more])
 
 
-def _meant(name: str, tools: Sequence[ToolOffer]) -> ToolOffer | None:
+def _find_tool(name: str, tools: Sequence[ToolOffer]) -> ToolOffer | None:
     by_name = named(tools)
     found = same_name(name, by_name)
     return by_name[found] if found else None
@@ -335,14 +334,14 @@ def _meant(name: str, tools: Sequence[ToolOffer]) -> ToolOffer | None:
 
 def _no_tool(server: str, name: str, tools: Sequence[ToolOffer]) -> BadArguments:
     wrong = f"{server} has no tool {visible_line(name, 100)!r}, or it is switched off."
-    return BadArguments(f"{wrong}\n{described(server, tools)}" if tools else wrong)
+    return BadArguments(f"{wrong}\n{describe(server, tools)}" if tools else wrong)
 
 
 def _check(server: str, tool: ToolOffer, arguments: dict[str, Any]) -> None:
     if wrongs := problems(arguments, tool.schema):
-        raise BadArguments(f"{' '.join(wrongs)}\n{described(server, [tool])}")
+        raise BadArguments(f"{' '.join(wrongs)}\n{describe(server, [tool])}")
 
 
-def _described(tool: ToolOffer) -> str:
+def _describe_one(tool: ToolOffer) -> str:
     schema = json.dumps(normalised(tool.schema), ensure_ascii=False)
     return f"{tool.name}\n{tool.description}\narguments: {schema}"

@@ -1,8 +1,8 @@
-"""Variables and secrets in the words of a server's definition.
+"""Variables and secrets in server definitions.
 
-Variables are `${env:NAME}` and `${workspaceFolder}`. A name says that a value is secret, as in
-`--token=…`, `API_KEY=…` or `Authorization: …`; so does the form of some values. What is taken for a
-secret and is none costs nothing but a mask.
+Variables are `${env:NAME}` and `${workspaceFolder}`. Values are secret by their name, as in
+`--token=…`, `API_KEY=…` or `Authorization: …`, or by their form. A false positive only masks a
+value.
 """
 
 import re
@@ -32,16 +32,16 @@ _HARMLESS = {
     *("TEMP", "TERM", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
 }
-"""Variables in which nobody keeps a secret, whatever `LC_*` there is besides."""
+"""Variables that hold no secrets; `LC_*` are allowed too."""
 
 Source: TypeAlias = Literal["user", "project"]
 
 
-class Filling:
-    """Fills in the variables of one definition. Those that are not known stay as they are.
+class Filler:
+    """Fills in the variables of one definition; unknown ones stay as written.
 
-    A project's are only those that hold no secret: others are empty, and `withheld`. `secrets`
-    are values of variables whose names say that they are some.
+    Of a project, only harmless variables are filled in: others become empty and are listed in
+    `withheld`. `secrets` are the values of variables with secret names.
     """
 
     def __init__(self, source: Source, variables: Mapping[str, str]) -> None:
@@ -51,10 +51,10 @@ class Filling:
         self._variables = variables
 
     def __call__(self, value: Any) -> Any:
-        """Raises `ValueError` if a project wants what looks like a secret of the user's."""
+        """Raises `ValueError` if a project refers to a variable with a secret name."""
         match value:
             case str():
-                return _VARIABLE.sub(self._meant, value)
+                return _VARIABLE.sub(self._value_of, value)
             case dict():
                 return {key: self(each) for key, each in value.items()}
             case list():
@@ -62,7 +62,7 @@ class Filling:
             case _:
                 return value
 
-    def _meant(self, found: re.Match[str]) -> str:
+    def _value_of(self, found: re.Match[str]) -> str:
         name = found[1].removeprefix("env:")
         if self._source == "project":
             if is_secret_name(name):
@@ -83,16 +83,16 @@ def is_secret_name(name: str) -> bool:
 
 
 def masked(words: Sequence[str]) -> list[str]:
-    """The words of a command line without what is secret in them."""
+    """The arguments of a command line with secrets masked."""
     return [
         MASK if follows and not _ANY_VARIABLE.search(word) else _masked(word)
-        for word, follows in _with_what_follows(words)
+        for word, follows in _mark_values(words)
     ]
 
 
 def secrets_in(words: Sequence[str]) -> Iterator[str]:
-    """The secrets among the words of a command line."""
-    for word, follows in _with_what_follows(words):
+    """The secrets in the arguments of a command line."""
+    for word, follows in _mark_values(words):
         if follows:
             yield from parts_of(word)
         yield from secrets_within(word)
@@ -105,15 +105,14 @@ def secrets_within(text: str) -> Iterator[str]:
 
 
 def parts_of(secret: str) -> Iterable[str]:
-    """A secret, and what of it may be repeated without the rest. A variable that nobody has set
-    is none."""
+    """A secret, and the parts of it that may occur alone. An unset variable has none."""
     if _ANY_VARIABLE.search(secret):
         return ()
     last_word, password = secret.split()[-1:], secret.partition(":")[2]
     return dict.fromkeys(filter(None, [secret.strip(), *last_word, password.strip()]))
 
 
-def _with_what_follows(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _mark_values(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Each word, and whether it is the value of a secret option before it."""
     for before, word in zip(("", *words), words, strict=False):
         option = before.startswith("-") and "=" not in before and " " not in before
@@ -127,7 +126,7 @@ def _masked(word: str) -> str:
 
 
 def _mask(found: re.Match[str]) -> str:
-    """A variable is no secret: what it holds is."""
+    """Mask the value, unless it is a variable."""
     return found[0] if _ANY_VARIABLE.search(found["value"]) else f"{found['name']}{MASK}"
 
 

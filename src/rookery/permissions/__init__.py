@@ -1,6 +1,6 @@
-"""Who may do what: trust, approval, restrictions, stale files.
+"""Trust, approval, restrictions and stale files.
 
-Each module is a hook with an opinion (`ApprovalGate`, `Restrictions`, `StaleGuard`,
-`TrustGate`) or a store of what the user allowed. A hook cannot act; nothing here widens what a
-mode or a restriction forbids.
+Each module is a hook (`ApprovalGate`, `Restrictions`, `StaleGuard`, `TrustGate`) or stores what the
+user allowed. A hook rules on an action and cannot act. Nothing here widens what a mode or a
+restriction forbids.
 """

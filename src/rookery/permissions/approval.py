@@ -1,9 +1,9 @@
-"""The user's approval: by settings, and by what was allowed for good. The rest is asked about.
+"""Approval by settings and by the rules a user added with "always allow".
 
-A rule for a command is kept on disk, in a file of the user's and never in a project: this very
-text, in this folder of this workspace, for thirty days. So is a rule for a host that commands may
-reach. Rules for edits, for a tool of an MCP server and for sub-tasks end with the task. What
-always has to be asked about can have no rule, and is looked at anew every time.
+A rule for a command or a host is stored in the user's files, never in a project, and lasts 30 days.
+It covers exactly one command text in one folder of one workspace, or one host. Rules for edits, MCP
+tools and sub-tasks end with the task. Actions that always need approval cannot have a rule, so they
+are checked again every time.
 """
 
 import hashlib
@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind, Ruling, allow, ask
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Action, Deed, Outcome
 from rookery.engine.ports.hooks import RuleBook
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, ToolError
@@ -27,15 +26,14 @@ from rookery.platform.disk import KeptList
 EMPTY = hashlib.sha256(b"").hexdigest()
 
 DAYS = 30
-LASTS = DAYS * 24 * 60 * 60 * 1000
+RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
 _KEPT = ("command", "host")
 
 
 class ApprovalGate:
-    """Reading is allowed. So is everything in automatic runs, what the settings say, and what the
-    user has allowed for good.
+    """Allows reads, auto-approved runs, what the settings allow and what a stored rule allows.
 
-    Emptying a file is asked about all the same: it is hardly ever meant.
+    Emptying a file always asks, because it is rarely intended.
     """
 
     def __init__(
@@ -62,7 +60,7 @@ class ApprovalGate:
         more = action.command or action.external or action.child or action.mode
         only_edits = bool(action.changes) and not more
         return (
-            action.only_looks
+            action.is_read_only
             or self._automatic()
             or (self._edits and only_edits)
             or (self._modes and bool(action.mode) and not action.changes_things)
@@ -75,9 +73,8 @@ class ApprovalGate:
 
 
 class AllowRule(Struct, frozen=True, kw_only=True):
-    """One thing that is allowed in one workspace. `expires` is in milliseconds since the epoch;
-    without it the rule ends with the task, and `command` is in words what it allows.
-    """
+    """One allowed action in one workspace. `expires` is in milliseconds since the epoch. A rule
+    without it ends with the task, and its `command` describes what it allows."""
 
     tool: Literal["command", "edits", "mcp", "subtasks", "host"]
     workspace: FolderMark
@@ -97,7 +94,7 @@ class AllowRule(Struct, frozen=True, kw_only=True):
         return f"exactly this command in {where}, for {DAYS} days: {self.command}"
 
     def covers(self, other: "AllowRule") -> bool:
-        """The other says the same; when it would end does not matter."""
+        """Whether the other rule allows the same, whenever either expires."""
         return (self.tool, self.workspace, self.command, self.cwd) == (
             other.tool,
             other.workspace,
@@ -106,14 +103,13 @@ class AllowRule(Struct, frozen=True, kw_only=True):
         )
 
     def holds(self, now: int) -> bool:
-        """Neither over nor from a future that no answer of today reaches into."""
-        return now < self.expires <= now + LASTS
+        """Whether the rule is in force: not expired and not dated too far ahead."""
+        return now < self.expires <= now + RULE_LIFETIME_MS
 
 
 class AllowRules:
-    """The rules that one task goes by; fills the port `RuleBook`. `place` is that of the task's
-    files, `now` the clock in milliseconds.
-    """
+    """The rules of one task; implements the port `RuleBook`. `place` looks up a path in the task's
+    workspace, `now` is the clock in milliseconds."""
 
     def __init__(
         self, file: Path, workspace: Path, *, place: Callable[[str], Place], now: Callable[[], int]
@@ -122,7 +118,7 @@ class AllowRules:
         self._workspace = FolderMark.of(workspace)
         self._place = place
         self._now = now
-        self._until_the_end: list[AllowRule] = []
+        self._task_rules: list[AllowRule] = []
         self._hosts: dict[str, None] = {}
 
     def allows(self, action: Action) -> bool:
@@ -130,19 +126,20 @@ class AllowRules:
         if rule is None:
             return False
         kept = stored_rules(self._kept.file, self._now())
-        return any(old.covers(rule) for old in (*self._until_the_end, *kept))
+        return any(old.covers(rule) for old in (*self._task_rules, *kept))
 
     def rule_for(self, action: Action) -> str:
         rule = self._rule(action)
         return rule.words if rule else ""
 
     def add(self, action: Action) -> None:
-        """Raises `CommandRejected` if there can be no rule, `StorageError` if it is not kept."""
+        """Raises `CommandRejected` if the action cannot have a rule, `StorageError` if the rule
+        could not be stored."""
         rule = self._rule(action)
         if rule is None:
             raise CommandRejected("This always needs approval, so no rule was added.")
         if rule.tool != "command":
-            self._until_the_end.append(rule)
+            self._task_rules.append(rule)
             return
         self._keep([rule])
 
@@ -163,7 +160,10 @@ class AllowRules:
 
     def _host_rule(self, host: str) -> AllowRule:
         return AllowRule(
-            tool="host", workspace=self._workspace, command=host, expires=self._now() + LASTS
+            tool="host",
+            workspace=self._workspace,
+            command=host,
+            expires=self._now() + RULE_LIFETIME_MS,
         )
 
     def _keep(self, rules: Sequence[AllowRule]) -> None:
@@ -188,25 +188,24 @@ class AllowRules:
         return None
 
     def _mcp_rule(self, action: Action) -> AllowRule | None:
-        """For all arguments; not if there is more to say of the call than those."""
+        """A rule for the tool with any arguments; None if the call has other notes."""
         server, tool = action.payload.get("serverName"), action.payload.get("toolName")
         only_this = action.external == f"mcp {server} {tool}" and not action.command
         unremarkable = all(note.startswith("arguments: ") for note in action.notes)
         if not tool or action.changes or not (only_this and unremarkable):
             return None
-        return self._until_the_task_ends(
-            "mcp", f"every call of {tool!r} of the MCP server {server!r}"
-        )
+        return self._task_rule("mcp", f"every call of {tool!r} of the MCP server {server!r}")
 
     def _subtask_rule(self, action: Action) -> AllowRule | None:
-        """What is said of the mode is part of the rule: from another mode it may be more."""
+        """The notes about the mode are part of the rule: the same mode may mean more from another
+        one."""
         if action.changes or action.command or not action.payload.get("mode"):
             return None
         about = " ".join(action.notes)
         allowed = f"sub-tasks in {action.payload['mode']} mode"
-        return self._until_the_task_ends("subtasks", f"{allowed} ({about})" if about else allowed)
+        return self._task_rule("subtasks", f"{allowed} ({about})" if about else allowed)
 
-    def _until_the_task_ends(self, tool: Literal["mcp", "subtasks"], words: str) -> AllowRule:
+    def _task_rule(self, tool: Literal["mcp", "subtasks"], words: str) -> AllowRule:
         return AllowRule(tool=tool, workspace=self._workspace, command=words)
 
     def _command_rule(self, action: Action) -> AllowRule | None:
@@ -225,16 +224,16 @@ class AllowRules:
             workspace=self._workspace,
             command=action.command,
             cwd=action.cwd,
-            expires=self._now() + LASTS,
+            expires=self._now() + RULE_LIFETIME_MS,
         )
 
     def _is_plain_edit(self, change: Change) -> bool:
-        """It leaves something behind: who allows edits has not allowed losing files."""
+        """Whether the edit leaves the file non-empty. "Allow edits" does not cover losing files."""
         empties = change.before and change.after == EMPTY
         return bool(change.after) and not empties and self._is_ordinary(change.path, changed=True)
 
     def _is_ordinary(self, path: str, changed: bool) -> bool:
-        """Nothing about the file has to be asked about every time."""
+        """Whether no rule demands approval for this file every time."""
         try:
             place = self._place(path)
         except ToolError:
@@ -244,19 +243,19 @@ class AllowRules:
 
 
 def stored_rules(file: Path, now: int) -> list[AllowRule]:
-    """The rules on disk that hold; none if the file is damaged. Only those for commands and hosts
-    belong there."""
+    """The rules on disk that are in force; none if the file is damaged. Only rules for commands and
+    hosts are stored."""
     kept = KeptList(file, AllowRule).believed()
     return [rule for rule in kept if rule.tool in _KEPT and rule.holds(now)]
 
 
 def problem_with_rules(file: Path) -> str:
-    """Why no rule on disk counts, in a sentence; usually nothing."""
+    """Why the stored rules cannot be used, as a sentence; empty if they can."""
     return KeptList(file, AllowRule).problem
 
 
 def clear_rules(file: Path) -> int:
-    """Forget every rule on disk; how many there were. Raises `StorageError`."""
+    """Delete all stored rules and return their number. Raises `StorageError`."""
     kept = KeptList(file, AllowRule)
     count = len(kept.read())
     kept.update(lambda _: ())

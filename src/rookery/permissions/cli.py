@@ -1,4 +1,4 @@
-"""`rookery trust`: which folders may be worked in, and what is allowed there for good."""
+"""`rookery trust`: trusted folders and the rules that apply in them."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from rookery.permissions.approval import AllowRule, clear_rules, problem_with_ru
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places, find_places
 
-BROUGHT = {
+APPLIED_FILES = {
     f"{PROJECT_FOLDER}/settings.toml": "settings",
     f"{PROJECT_FOLDER}/mcp.json": "programs to start",
     f"{PROJECT_FOLDER}/hooks": "programs to start",
@@ -36,7 +36,7 @@ BROUGHT = {
     ".mcp.json": "programs to start",
     ".orchestration": "intents",
 }
-"""What a folder may hold that is applied once it is trusted."""
+"""What a folder can contain that takes effect once it is trusted."""
 
 WHAT_TRUST_MEANS = (
     "Do you trust this folder? Until you do, nothing in it is run or changed,\n"
@@ -76,16 +76,16 @@ def command(path: Path, listing: bool, forget: bool, forget_rules: bool) -> int:
 def ask_trust(
     store: TrustStore, root: Path, out: TextIO, keep: Callable[[str], None] | None = None
 ) -> bool:
-    """Ask the person at the terminal, and keep a yes. They are asked until it is a yes or a no;
-    whoever ends the input at a terminal does not want to begin. What was typed before the
-    question is no answer to it: `keep` takes it, or else it is said that it is not used."""
+    """Ask at the terminal until the answer is yes or no, and store a yes. End of input means no.
+    Text typed before the question was shown is not an answer: it goes to `keep`, or a notice says
+    that it is ignored."""
     if problem := store.problem:
         print(visible_line(problem), file=out)
     if refusal := never_trusted(root):
         print(visible_line(f"{refusal} Until then it is read-only."), file=out)
         return False
-    if typed := _typed_before(out):
-        (keep or partial(_say_unused, out))(typed)
+    if typed := _drain_typed_text(out):
+        (keep or partial(_report_ignored, out))(typed)
     print(trust_question(root), end=" ", file=out, flush=True)
     if not _agreed(out):
         print(STAYS_UNTRUSTED, file=out)
@@ -115,8 +115,8 @@ def _agreed(out: TextIO) -> bool:
 
 
 def trust_question(root: Path) -> str:
-    """The question in several lines, safe to be printed."""
-    found = brought_by(root)
+    """The question, in several lines that are safe to print."""
+    found = applied_files(root)
     lines = [
         visible_line(str(root)),
         *([f"It contains: {_named(found)}."] if found else []),
@@ -125,31 +125,31 @@ def trust_question(root: Path) -> str:
     return "\n".join(lines)
 
 
-def brought_by(root: Path) -> list[str]:
-    """The names of what a folder would have applied. Nothing is read."""
-    return [name for name in BROUGHT if os.path.lexists(root / name)]
+def applied_files(root: Path) -> list[str]:
+    """The names of what would take effect in a folder. Reads no file."""
+    return [name for name in APPLIED_FILES if os.path.lexists(root / name)]
 
 
 def _named(found: list[str]) -> str:
-    return ", ".join(f"{name} ({BROUGHT[name]})" for name in found)
+    return ", ".join(f"{name} ({APPLIED_FILES[name]})" for name in found)
 
 
-def _typed_before(out: TextIO) -> str:
-    """What was typed before the question could be seen. It is taken off the screen."""
+def _drain_typed_text(out: TextIO) -> str:
+    """Text typed before the question was visible. Clears it from the screen."""
     if not sys.stdin.isatty():
         return ""
     import termios
 
-    from rookery.plain.keyboard import typed_so_far
+    from rookery.plain.keyboard import read_typed_ahead
 
-    typed = typed_so_far(sys.stdin.fileno())
+    typed = read_typed_ahead(sys.stdin.fileno())
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     if typed and out.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         print(ERASE_LINE, end="", file=out)
     return typed
 
 
-def _say_unused(out: TextIO, typed: str) -> None:
+def _report_ignored(out: TextIO, typed: str) -> None:
     print(visible_line(f"Ignored, because it was typed before the question: {typed}"), file=out)
 
 
@@ -163,7 +163,7 @@ def _trust(store: TrustStore, path: Path) -> list[str]:
         return [f"{root} is already trusted.", *agree_to_tools(root)]
     if refusal := never_trusted(root):
         raise SettingsError(refusal)
-    if found := brought_by(root):
+    if found := applied_files(root):
         print(visible_line(f"It contains: {_named(found)}."), flush=True)
     store.trust(root)
     agree_to_servers(root)

@@ -1,4 +1,4 @@
-"""Which changes of a command are put back: those that only a person may allow."""
+"""Finds changes by a command that only a person may allow. They are reverted."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -14,8 +14,8 @@ from rookery.core.protected_paths import (
 from rookery.core.text.characters import folded
 from rookery.core.undo_plan import is_leaf
 
-_GOVERN_NOTHING = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
-"""Outside their folder."""
+_WITHOUT_EFFECT_ELSEWHERE = frozenset({"active_intents.yaml", ".intentignore", "agent_trace.jsonl"})
+"""Files without effect outside the governance folder."""
 _GITS_OWN = """
 HEAD objects refs config config.worktree packed-refs hooks info logs index description branches
 worktrees modules shallow lfs rr-cache commondir gitdir ORIG_HEAD FETCH_HEAD MERGE_HEAD
@@ -25,12 +25,11 @@ _OF_A_REPOSITORY = frozenset(map(folded, _GITS_OWN.split()))
 
 
 def protected_paths(effects: Sequence[Effect], expected: Collection[str]) -> list[str]:
-    """What a command must not have done by itself. What is `expected` was asked about by its
-    name; but by their names the parts of a repository are files like any other.
-    """
+    """The paths a command changed without permission. `expected` paths were approved by name. That
+    does not cover a new git repository, whose files have ordinary names."""
     repositories = _new_repositories(effects)
     planted = {effect.path for each in repositories if each.home is None for effect in each.made}
-    moved = _moved_away(effects).union(*(_left_by(each, effects) for each in repositories))
+    moved = _moved_away(effects).union(*(_left_behind(each, effects) for each in repositories))
     return [
         effect.path
         for effect in effects
@@ -40,8 +39,8 @@ def protected_paths(effects: Sequence[Effect], expected: Collection[str]) -> lis
 
 
 def _moved_away(effects: Sequence[Effect]) -> set[str]:
-    """Copies of protected files that are gone: to remove them would be to lose what was in them.
-    Whatever else takes a protected name is planted, wherever it was before."""
+    """Copies of protected files whose originals are gone: deleting them would lose their content.
+    Any other new file with a protected name counts as planted."""
     gone = {
         each.before.blob
         for each in effects
@@ -55,14 +54,18 @@ def _moved_away(effects: Sequence[Effect]) -> set[str]:
 def protected_paths_under_mount_sandbox(
     effects: Sequence[Effect], expected: Collection[str]
 ) -> list[str]:
-    """The same where commands cannot write the files of governance: if one that the host writes
-    is another now, somebody had it changed, such as by `rookery intents pause`."""
+    """The same for a sandbox in which commands cannot write governance files. A changed one was
+    then changed by the host, such as by `rookery intents pause`."""
     return [path for path in protected_paths(effects, expected) if not is_hosts_own(path)]
 
 
 def _is_protected(effect: Effect) -> bool:
     folder, _, name = effect.path.rpartition("/")
-    if effect.before is None and name in _GOVERN_NOTHING and GOVERNANCE_FOLDER not in folder:
+    if (
+        effect.before is None
+        and name in _WITHOUT_EFFECT_ELSEWHERE
+        and GOVERNANCE_FOLDER not in folder
+    ):
         return False  # a copy somebody made: where it lies it governs nothing
     return _has_protected_name(effect.path, new=effect.before is None)
 
@@ -73,8 +76,8 @@ def _has_protected_name(path: str, *, new: bool = True) -> bool:
 
 
 class _NewRepository(Struct, frozen=True):
-    """What was made by which a folder became what git takes for a repository. `home` is where it
-    was before, if it was only moved."""
+    """New files that turn a folder into a git repository. `home` is its former place if it was only
+    moved."""
 
     folder: str
     made: tuple[Effect, ...]
@@ -82,23 +85,25 @@ class _NewRepository(Struct, frozen=True):
 
 
 def _new_repositories(effects: Sequence[Effect]) -> list[_NewRepository]:
-    """Whatever of git's own came with one is a part of it: it is set aside as a whole."""
+    """New repositories, each with all of git's own files in it."""
     parts: dict[str, dict[str, list[Effect]]] = {}
     for effect in effects:
         if effect.before is None:
-            for folder, name in _places(effect.path):
+            for folder, name in _repository_parts(effect.path):
                 parts.setdefault(folder, {}).setdefault(name, []).append(effect)
     gone = {each.path: each.before for each in effects if each.before and not each.after}
     return [
-        _NewRepository(folder, made, _home(folder, made, gone))
+        _NewRepository(folder, made, _former_place(folder, made, gone))
         for folder, found in parts.items()
         if completes_repository("", tuple(found))
         for made in [tuple(effect for some in found.values() for effect in some)]
     ]
 
 
-def _home(folder: str, made: Sequence[Effect], gone: Mapping[str, FileVersion]) -> str | None:
-    """The place of a repository that is gone and had all that git runs or obeys in this one."""
+def _former_place(
+    folder: str, made: Sequence[Effect], gone: Mapping[str, FileVersion]
+) -> str | None:
+    """The former place of a repository: one that is gone and had the same files, objects aside."""
     files = {
         each.path.removeprefix(folder).lstrip("/"): each.after.blob
         for each in made
@@ -118,8 +123,8 @@ def _home(folder: str, made: Sequence[Effect], gone: Mapping[str, FileVersion]) 
     )
 
 
-def _left_by(repository: _NewRepository, effects: Sequence[Effect]) -> set[str]:
-    """What is gone from the old place of a repository that was moved, and is in the new one."""
+def _left_behind(repository: _NewRepository, effects: Sequence[Effect]) -> set[str]:
+    """Paths that a moved repository left behind and that exist in its new place."""
     if not repository.home:
         return set()
     place = f"{repository.folder}/" if repository.folder else ""
@@ -139,12 +144,12 @@ def _blob(version: FileVersion | None) -> str | None:
 
 
 def _is_object(name: str) -> bool:
-    """Data that git only reads. What is in `objects/info` can lead it elsewhere."""
+    """Whether git only reads it as data. `objects/info` can point git to other folders."""
     return name.startswith("objects/") and not name.startswith("objects/info/")
 
 
-def _places(path: str) -> list[tuple[str, str]]:
-    """The folders of which the path could be in a part, and that part's name."""
+def _repository_parts(path: str) -> list[tuple[str, str]]:
+    """Each folder that would be a repository with this path in it, and the part's name."""
     names = path.split("/")
     return [
         ("/".join(names[:at]), folded(name))

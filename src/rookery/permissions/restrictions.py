@@ -1,18 +1,16 @@
-"""What no setting allows by itself.
+"""Restrictions that no setting lifts by itself.
 
-`TrustGate`: an untrusted folder is read-only. `Restrictions`: files kept from the agent,
-credentials, what lies outside the workspace, and files by which text becomes execution or policy.
-`ModeLimits`: what the current mode does not let an agent do, whichever way it tries. A call that
-the mode has no tools for is the model's mistake, not somebody's refusal, and so is an edit of a
-file that the mode does not edit. A switch to a mode that may do more is asked about, also where a
-command brings it along or a sub-task would be in it.
+`TrustGate`: an untrusted folder is read-only. `Restrictions`: ignored files, credentials, paths
+outside the workspace, and files that are executed or that set policy. `ModeLimits`: what the
+current mode forbids. A call without tools in the mode, or an edit of a file the mode does not edit,
+counts as the model's mistake. A switch to a mode that may do more needs approval, also when a slash
+command or a sub-task brings it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
 from rookery.core.asks import Ruling, ask, deny, joined
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, program_name
 from rookery.core.modes import (
     BUILT_IN,
     EVERYWHERE,
@@ -25,7 +23,7 @@ from rookery.core.modes import (
 )
 from rookery.core.protected_paths import ORDINARY_BY_HAND
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Action, Deed, Outcome, program_name
 from rookery.engine.ports.workspace import Files, Place
 from rookery.errors import BadArguments, ToolError
 
@@ -37,9 +35,9 @@ NOT_TRUSTED = (
 
 
 class Restrictions:
-    """Heard for every file an action reads or changes, and for where a command runs. What its
-    command line names is judged elsewhere, but for files that it could not read anyway: about
-    those nobody need be asked. The flags are for a run whose user said so."""
+    """Checks every file an action reads or changes, and the folder a command runs in. Paths named
+    in a command line are judged elsewhere, except files that the command could not read anyway:
+    those need no question. The flags are set for runs whose user allowed it."""
 
     def __init__(
         self,
@@ -108,13 +106,11 @@ class Restrictions:
 
 
 class ModeLimits:
-    """`mode` is the task's at the moment, `group_of` the group of a tool by its name, and
-    `modes` all there are. `automatic` runs do not ask; what goes beyond the mode that the user
-    has `chosen` for the run is denied there. Gains that are `approved` are left to
-    whoever rules on the step itself.
+    """`mode` returns the task's current mode, `group_of` the group of a tool, `modes` all modes.
+    `automatic` runs do not ask: what exceeds the `chosen` mode is denied. Gains listed in
+    `approved` are left to the hook that rules on the step itself.
 
-    A mode without tools of its own is there to hand work on: that is what it may do, and what
-    it hands on to is no gain.
+    A mode without tools of its own only delegates: delegating is allowed and gains nothing.
     """
 
     def __init__(
@@ -157,12 +153,12 @@ class ModeLimits:
         if not (target and more):
             return Ruling()
         if self._automatic():
-            return self._unasked(target, action)
+            return self._ruling_when_automatic(target, action)
         if self._approved:
             return Ruling()
         return ask(f"mode {slug} may do more than mode {mode.slug}: {', '.join(more)}")
 
-    def _unasked(self, target: Mode, action: Action) -> Ruling:
+    def _ruling_when_automatic(self, target: Mode, action: Action) -> Ruling:
         chosen = find_mode(self._modes(), self._chosen)
         more = self._gains(chosen, target, action) if chosen else ()
         if not (chosen and more):
@@ -174,21 +170,20 @@ class ModeLimits:
         )
 
     def _gains(self, here: Mode, target: Mode, action: Action) -> tuple[str, ...]:
-        """What would be gained by a step to another mode, in this task or one of its own."""
-        if action.child and _hands_on(here):
+        """What a step to another mode would add, in this task or in a sub-task."""
+        if action.child and _only_delegates(here):
             return ()
-        reached = self._modes() if _hands_on(target) else (target,)
+        reached = self._modes() if _only_delegates(target) else (target,)
         return tuple(dict.fromkeys(name for mode in reached for name in gains(here, mode)))
 
 
-def _hands_on(mode: Mode) -> bool:
+def _only_delegates(mode: Mode) -> bool:
     return not mode.groups
 
 
 class TrustGate:
-    """`acts_anyway` is the user's word for this run (`-y`), or that of the program that drives
-    it. What the folder itself configures is not applied for that.
-    """
+    """`acts_anyway` is set if the user (`-y`) or the driving program allowed actions for this run.
+    The folder's own settings stay off."""
 
     def __init__(self, *, trusted: bool, acts_anyway: bool) -> None:
         self._may_act = trusted or acts_anyway
@@ -203,8 +198,8 @@ class TrustGate:
 
 
 def _is_known_reader(action: Action) -> bool:
-    """A command of known programs that only read. Git is not one of them here: it runs
-    programs that the repository's configuration names."""
+    """Whether the command consists of known read-only programs. Git is not one of them: it runs
+    programs named in the repository's configuration."""
     judged = action.judgement
     if judged is None or action.may_change_files or action.changes or action.external:
         return False

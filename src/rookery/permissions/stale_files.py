@@ -1,9 +1,9 @@
-"""No change of a file that is no longer as the model knows it.
+"""Denies changes to files that changed since the model last saw them.
 
-What the model knows is folded from the log: the files it was shown, and those it changed.
+What the model has seen is folded from the log: files it read and files it changed.
 
-Where the policy of an intent tolerates it, an edit may change a file that has changed elsewhere.
-The edit must name the exact text that it replaces, and none of its lines may have changed.
+If the policy of an intent tolerates it, an edit may change a file that was also changed elsewhere.
+The edit must contain the exact text it replaces, and none of those lines may have changed.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -26,19 +26,19 @@ from rookery.core.facts import (
     live,
 )
 from rookery.core.replies import CHANGED_BESIDE
-from rookery.core.text.text_lines import shown_difference, stands_as_before
+from rookery.core.text.text_lines import shown_difference, unchanged_around
 from rookery.engine.ports.actions import Action, Outcome
 
 
 class _Known(Struct, frozen=True):
-    """A file as the model last knew it. The hash of a file too large to be read is not known."""
+    """A file as the model last saw it. `sha` is empty for a file too large to read."""
 
     sha: str
     whole: bool
 
 
 class _Stale(Struct, frozen=True):
-    """Why a file must not be changed: what the model knew, and what is there."""
+    """Why a file must not be changed: the expected version and the actual one."""
 
     path: str
     reason: str
@@ -51,7 +51,7 @@ NOTE = "{path} changed since the model read it, but not in the lines of this edi
 
 
 class StaleGuard:
-    """Reads on in the log where it had stopped, so that a long one costs no more than a short."""
+    """Folds only new events of the log, so the cost does not grow with its length."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class StaleGuard:
         *,
         tolerates: Callable[[ToolCall, Action], Awaitable[bool]] | None = None,
     ) -> None:
-        """`text_of` gives the text of a file by its hash, if it is still known. `tolerates` says
-        whether a call may edit files that have changed elsewhere; without it, none may."""
+        """`text_of` returns the text for a file hash, if known. `tolerates` says whether a call may
+        edit files that changed elsewhere; by default none may."""
         self._events = events
         self._text_of = text_of
         self._tolerates = tolerates
@@ -70,43 +70,43 @@ class StaleGuard:
         self._started: dict[str, tuple[Change, ...]] = {}
 
     def known(self) -> dict[str, str]:
-        """The hash of each file as the model last knew it."""
-        self._read_on()
+        """The hash of each file as the model last saw it."""
+        self._fold_new_events()
         return {path: known.sha for path, known in self._known.items()}
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        self._read_on()
+        self._fold_new_events()
         problems = [found for each in action.changes if (found := self._problem(each, action))]
-        beside = await self._beside(call, action, problems)
+        beside = await self._notes_on_other_changes(call, action, problems)
         if len(beside) == len(problems):
             return Ruling(
                 notes=tuple(NOTE.format(path=each.path) for each in problems), told=tuple(beside)
             )
         return _refused(problems[len(beside)])
 
-    async def _beside(
+    async def _notes_on_other_changes(
         self, call: ToolCall, action: Action, problems: Sequence[_Stale]
     ) -> list[str]:
-        """What the model is told about files that changed only elsewhere, up to the first that
-        must not be edited."""
+        """Notes for the model about files that changed only outside the edit, up to the first file
+        that must not be edited."""
         told: list[str] = []
         if not problems or self._tolerates is None or not await self._tolerates(call, action):
             return told
         for each in problems:
-            difference = await self._changed_beside(each, action)
+            difference = await self._difference_elsewhere(each, action)
             if not difference:
                 break
             told.append(CHANGED_BESIDE.format(path=each.path, difference=difference))
         return told
 
-    async def _changed_beside(self, stale: _Stale, action: Action) -> str:
-        """What changed about a file, if the edit may be made all the same."""
+    async def _difference_elsewhere(self, stale: _Stale, action: Action) -> str:
+        """The difference since the model saw the file; empty if the edit must not be made."""
         was, now = self._text_of(stale.expected), self._text_of(stale.actual)
         pieces = action.searched.get(stale.path, ())
         outside = PurePosixPath(stale.path).is_absolute()  # reading there is always asked about
         if stale.reason != "changed" or outside or not pieces or was is None or now is None:
             return ""
-        if not await anyio.to_thread.run_sync(stands_as_before, was, now, pieces):
+        if not await anyio.to_thread.run_sync(unchanged_around, was, now, pieces):
             return ""
         return (await anyio.to_thread.run_sync(shown_difference, was, now))[0]
 
@@ -148,7 +148,7 @@ class StaleGuard:
             )
         return None
 
-    def _read_on(self) -> None:
+    def _fold_new_events(self) -> None:
         events = self._events()
         fresh = events[self._folded :]
         self._folded = len(events)
@@ -174,8 +174,8 @@ class StaleGuard:
                         self._learn_seen(each)
 
     def _learn_change(self, change: Change, *, moves: bool) -> None:
-        """An edit shows nothing of the rest of a file; a file it made, the model knows whole,
-        unless it may be one that was elsewhere before. What others changed it may not know."""
+        """An edit does not show the rest of a file. The model knows a file it created as a whole,
+        unless the file may have been moved there."""
         known = self._known.pop(change.path, None)
         if change.after:
             made = not change.before and not moves

@@ -1,9 +1,8 @@
-"""Which folders the user trusts, and which tools of a project a person has agreed to.
+"""Folders the user trusts, and project tools a person agreed to.
 
-Until a folder is trusted nothing in it is run, changed or obeyed. Trust is for one folder, by its
-canonical path and by what it is on its device: folders above, below or in its place, other clones
-and worktrees each need their own. A model or a command may write a tool's files, so an agreement
-is for one content of them.
+Until a folder is trusted, nothing in it is run, changed or applied. Trust covers one folder by its
+canonical path and inode: parents, children, replacements, other clones and worktrees each need
+their own. A model or command may write a tool's files, so an agreement covers one content of them.
 """
 
 import fcntl
@@ -29,7 +28,7 @@ _FOLDER_ITSELF = ""
 
 
 class FolderGone(StorageError, OSError):
-    """There is no such folder, or none that can be opened."""
+    """The folder does not exist or cannot be opened."""
 
     def __str__(self) -> str:
         return (
@@ -39,15 +38,14 @@ class FolderGone(StorageError, OSError):
 
 
 class FolderMark(Struct, frozen=True):
-    """A folder by its canonical path, its number on its device, and the generation of that
-    number: file systems give the number of a removed folder to the next one at once.
-    """
+    """A folder by canonical path, inode and inode generation. File systems reuse the inode of a
+    removed folder at once."""
 
     path: str
     device: int
     inode: int
     generation: int = 0
-    """Zero where the file system does not tell."""
+    """0 if the file system does not report it."""
 
     @classmethod
     def of(cls, folder: Path) -> Self:
@@ -71,7 +69,7 @@ class TrustedFolder(Struct, frozen=True):
 
     @property
     def still_there(self) -> bool:
-        """The same folder is still at its path."""
+        """Whether the same folder is still at its path."""
         try:
             return FolderMark.of(Path(self.folder.path)) == self.folder
         except OSError:
@@ -79,14 +77,14 @@ class TrustedFolder(Struct, frozen=True):
 
 
 class TrustStore:
-    """The trusted folders, kept in a file of the user's. Several processes may use it at once."""
+    """The trusted folders, in a file of the user. Several processes may use it at once."""
 
     def __init__(self, file: Path) -> None:
         self._kept = KeptList(file, TrustedFolder)
 
     @property
     def problem(self) -> str:
-        """Why nothing is trusted at all, in a sentence; usually nothing."""
+        """Why the trust file cannot be used, as a sentence; empty if it can."""
         return self._kept.problem
 
     def trusts(self, root: Path) -> bool:
@@ -99,7 +97,7 @@ class TrustStore:
 
     def trust(self, root: Path) -> None:
         """Raises `SettingsError` for a folder that cannot be trusted, `StorageError` if it could
-        not be kept."""
+        not be stored."""
         if refusal := never_trusted(root):
             raise SettingsError(refusal)
         try:
@@ -114,19 +112,19 @@ class TrustStore:
         )
 
     def forget(self, root: Path) -> bool:
-        """Whether there was anything to forget. The folder itself need not be there any more."""
+        """Remove the folder, which may no longer exist. Returns whether it was trusted."""
         path = str(root.resolve())
         known = any(kept.folder.path == path for kept in self._kept.read())
         self._kept.update(lambda kept: [old for old in kept if old.folder.path != path])
         return known
 
     def all(self) -> list[TrustedFolder]:
-        """Oldest first; none if the file is damaged, which `problem` then says."""
+        """Oldest first; none if the file is damaged, see `problem`."""
         return self._kept.believed()
 
 
 def never_trusted(root: Path) -> str:
-    """Why a folder cannot be trusted at all, in a sentence; empty if it can."""
+    """Why a folder can never be trusted, as a sentence; empty if it can."""
     root = root.resolve()
     if root.parent == root:
         return f"{root} cannot be trusted as a whole. Start in your project's folder."
@@ -145,7 +143,7 @@ def never_trusted(root: Path) -> str:
 
 
 def _homes() -> list[Path]:
-    """The user's home as the environment calls it, and as the system does."""
+    """The user's home folder by the environment and by the system."""
     import pwd
 
     homes = [os.environ.get("HOME", "")]
@@ -155,15 +153,15 @@ def _homes() -> list[Path]:
 
 
 def _generation(fd: int, status: os.stat_result) -> int:
-    """The generation, or the time of birth where there is none, such as in a container."""
+    """The inode generation, or the creation time where there is none, such as in a container."""
     try:
         return int.from_bytes(fcntl.ioctl(fd, _FS_IOC_GETVERSION, bytes(8)), "little")
     except OSError:
-        return int(getattr(status, "st_birthtime", 0) * 1000) or _born(fd)
+        return int(getattr(status, "st_birthtime", 0) * 1000) or _creation_time(fd)
 
 
-def _born(fd: int) -> int:
-    """When it was made, in nanoseconds since the epoch, as `statx` of Linux tells; 0 if unknown."""
+def _creation_time(fd: int) -> int:
+    """Creation time in nanoseconds since the epoch, from Linux `statx`; 0 if unknown."""
     import ctypes
     import struct
 
@@ -179,8 +177,8 @@ def _born(fd: int) -> int:
 
 
 class AgreedTool(Struct, frozen=True):
-    """`file` defines the tool; it is empty in the entry that says that a person looked at the
-    folder's tools."""
+    """`file` defines the tool. It is empty in the entry that says a person reviewed the folder's
+    tools."""
 
     folder: FolderMark
     file: str
@@ -188,14 +186,14 @@ class AgreedTool(Struct, frozen=True):
 
 
 class ToolAgreements:
-    """Of one workspace. Several processes may use the file at once."""
+    """The agreements of one workspace. Several processes may use the file at once."""
 
     def __init__(self, file: Path, workspace: Path) -> None:
         self._kept = KeptList(file, AgreedTool)
         self._folder = FolderMark.of(workspace)
 
     def missing(self, file: str, fingerprint: str) -> str:
-        """Why a person has to agree first, in a sentence; empty if nobody has to."""
+        """Why a person must agree first, as a sentence; empty if no one must."""
         if problem := self._kept.problem:
             return problem
         agreed = [each.fingerprint for each in self._here() if each.file == file]
@@ -206,13 +204,12 @@ class ToolAgreements:
         return f"You have not approved this project's tool yet ({file})."
 
     @property
-    def were_looked_at(self) -> bool:
-        """Whether a person has agreed to this folder's tools before, even if it had none."""
+    def were_reviewed(self) -> bool:
+        """Whether a person reviewed this folder's tools before, even if it had none."""
         return any(each.file == _FOLDER_ITSELF for each in self._here())
 
     def agree(self, fingerprints: Mapping[str, str]) -> None:
-        """A person agrees to these contents, by the files that define the tools. Raises
-        `StorageError`."""
+        """Store the agreement to these contents, by defining file. Raises `StorageError`."""
         wanted = {_FOLDER_ITSELF: "", **fingerprints}
         new = [AgreedTool(self._folder, file, print_) for file, print_ in wanted.items()]
         self._kept.update(

@@ -1,5 +1,5 @@
-"""The line client: a task on a plain terminal, in a pipe or in a file.
+"""The line client: shows a session on a plain terminal, in a pipe or in a file.
 
-`PlainDisplay` shows facts, `Prompter` asks, `Keyboard` reads lines without blocking. It talks
-to a host through `protocol` and knows no engine.
+`PlainDisplay` prints facts, `Prompter` asks questions, `Keyboard` reads lines without blocking. The
+package talks to a host through `protocol` and does not import the engine.
 """

@@ -1,7 +1,7 @@
-"""Lines typed at a terminal, read without ever blocking the program.
+"""Reads typed lines from a terminal without blocking the event loop.
 
-A terminal that collects a line itself forgets what goes beyond 4095 bytes, and takes every line
-break of what is pasted for Enter. So whatever answers a question is read key by key.
+In canonical mode a terminal drops input beyond 4095 bytes per line, and every line break in pasted
+text counts as Enter. Answers to questions are therefore read key by key.
 """
 
 import os
@@ -20,8 +20,8 @@ from msgspec import Struct
 from rookery.core.text.terminal_text import cells_of
 from rookery.platform.terminal_guard import guard_of
 
-PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"
-"""What a terminal puts around what was pasted, if it was told to."""
+PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
+"""Escape sequences around pasted text, in bracketed paste mode."""
 
 _ENTER = "\r\n"
 _ERASE = "\x7f\b"
@@ -29,7 +29,7 @@ _CTRL_C, _CTRL_D, _CTRL_U, _CTRL_W, _ESCAPE = "\x03", "\x04", "\x15", "\x17", "\
 
 
 class TimedLine(Struct, frozen=True):
-    """What came of waiting for a line. Nobody's words are empty words."""
+    """Result of waiting for a line; `value` is empty if it timed out or was cancelled."""
 
     value: str
     timed_out: bool = False
@@ -37,57 +37,57 @@ class TimedLine(Struct, frozen=True):
 
 
 class TypedLine:
-    """Enter ends it, and what follows that is left over. Line breaks in what the terminal says
-    was pasted belong to the line."""
+    """A line being typed, ended by Enter. Line breaks inside a bracketed paste belong to the
+    line."""
 
     def __init__(
         self, show: Callable[[str], None], at_end_of_input: Callable[[], None] | None = None
     ) -> None:
-        """`at_end_of_input` is called instead of ending the line when Ctrl-D is pressed."""
+        """`at_end_of_input` is called on Ctrl-D instead of ending the line."""
         self._show = show
         self._at_end_of_input = at_end_of_input or self.end_of_input
         self._typed: list[str] = []
-        self._unseen: list[str] = []
-        self._skipping = ""
+        self._to_echo: list[str] = []
+        self._escape = ""
         self._pasting = False
-        self.begun = anyio.Event()
+        self.started = anyio.Event()
         self.ended = anyio.Event()
         self.result = TimedLine("")
 
     @property
     def so_far(self) -> str:
-        """What was typed of a line that has not ended."""
+        """The text typed so far; empty once the line has ended."""
         return "" if self.ended.is_set() else "".join(self._typed)
 
-    def take(self, text: str) -> str:
-        """Type this; what is left of it once the line has ended."""
+    def feed(self, text: str) -> str:
+        """Process typed characters, and return those that follow the end of the line."""
         left = ""
         for at, key in enumerate(text):
             if self.ended.is_set():
                 left = text[at:]
                 break
-            self.begun.set()
+            self.started.set()
             self._press(key)
-        seen, self._unseen = "".join(self._unseen), []
+        seen, self._to_echo = "".join(self._to_echo), []
         if seen:
             self._show(seen)
         return left
 
     def clear(self) -> None:
-        """Begin anew, with nothing typed."""
+        """Discard what was typed."""
         self._typed.clear()
-        self._skipping, self._pasting = "", False
+        self._escape, self._pasting = "", False
 
     def end_of_input(self) -> None:
         self._end(TimedLine("", timed_out=True))
 
     def _press(self, key: str) -> None:
-        if self._skipped(key):
+        if self._skip_escape(key):
             return
         if key in _ENTER and self._pasting:
             self._add("\n", shown="\n")
         elif key in _ENTER:
-            self._unseen.append("\n")
+            self._to_echo.append("\n")
             self._end(TimedLine("".join(self._typed)))
         elif key == _CTRL_C:
             self._end(TimedLine("", cancelled=True))
@@ -102,129 +102,128 @@ class TypedLine:
         elif key == "\t" or unicodedata.category(key)[0] != "C":
             self._add(key, shown=" " if key == "\t" else key)
 
-    def _skipped(self, key: str) -> bool:
-        """Whether the key is part of what an arrow or another special key sends."""
+    def _skip_escape(self, key: str) -> bool:
+        """Whether the key is part of an escape sequence, such as that of an arrow key."""
         if key == _ESCAPE:
-            self._skipping = key
+            self._escape = key
             return True
-        if not self._skipping:
+        if not self._escape:
             return False
-        sent = self._skipping + key
-        follows = self._skipping == _ESCAPE and key in "[O"
-        within = len(self._skipping) > 1 and not "@" <= key <= "~"
-        self._skipping = sent if follows or within else ""
-        self._pasting = sent == PASTE_BEGINS or (self._pasting and sent != PASTE_ENDS)
+        sent = self._escape + key
+        follows = self._escape == _ESCAPE and key in "[O"
+        within = len(self._escape) > 1 and not "@" <= key <= "~"
+        self._escape = sent if follows or within else ""
+        self._pasting = sent == PASTE_START or (self._pasting and sent != PASTE_END)
         return True
 
     def _add(self, key: str, *, shown: str) -> None:
         self._typed.append(key)
-        self._unseen.append(shown)
+        self._to_echo.append(shown)
 
     def _erase(self, count: int) -> None:
         for _ in range(min(count, len(self._typed))):
             cells = cells_of(self._typed.pop())
-            self._unseen.append("\b" * cells + " " * cells + "\b" * cells)
+            self._to_echo.append("\b" * cells + " " * cells + "\b" * cells)
 
     def _end(self, result: TimedLine) -> None:
-        self.begun.set()
+        self.started.set()
         if not self.ended.is_set():
             self.result = result
             self.ended.set()
 
 
 def _last_word(text: str) -> int:
-    """The length of the last word with the blanks behind it."""
+    """Length of the last word including the blanks after it."""
     last = text.split()[-1:]
     return len(text) - len(text.rstrip().removesuffix("".join(last)))
 
 
 _LOCAL_FLAGS, _CHARACTERS = 3, 6
-_MOST = 65536
-_MARK_PASTES, _LEAVE_PASTES = "\x1b[?2004h", "\x1b[?2004l"
+_MAX_READ = 65536
+_PASTE_ON, _PASTE_OFF = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Keyboard:
-    """Whoever waits for a line gets the next one. A line that nobody waited for is said unasked,
-    and so is one that was begun before the last `hear_out`: it must never answer the question
-    that happens to come up next.
-    """
+    """Gives each typed line to the caller that waits for one, else to the `on_unasked` callback. A
+    line started before the last `drain_typed` is unasked too: it must not answer a question the
+    user had not seen."""
 
-    def __init__(self, descriptor: int, unasked: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, descriptor: int, on_unasked: Callable[[str], Awaitable[None]]) -> None:
         self._descriptor = descriptor
-        self._unasked = unasked
+        self._on_unasked = on_unasked
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._typed = ""
-        """The line that nobody asked for and Enter has not ended yet."""
-        self._begun_unasked = False
-        self._none_begun = anyio.Event()
+        """A line typed while no question was open, before Enter."""
+        self._started_unasked = False
+        self._unasked_ended = anyio.Event()
         self._answer: TypedLine | None = None
-        """The line that somebody waits for."""
-        self._keys = _Keys(descriptor)
+        """The line a caller is waiting for."""
+        self._keys = _KeyMode(descriptor)
 
     async def run(self) -> None:
-        """Read until the terminal is gone."""
+        """Read until the terminal is closed."""
         while True:
             await anyio.wait_readable(self._descriptor)
-            if not _readable(self._descriptor):
+            if not _is_readable(self._descriptor):
                 continue
             try:
-                data = os.read(self._descriptor, _MOST)
+                data = os.read(self._descriptor, _MAX_READ)
             except OSError:
-                return self._grant(None)
+                return self._end_input()
             if data:
-                await self._take(data)
-            elif _hung_up(self._descriptor):
-                return self._grant(None)
+                await self._feed(data)
+            elif _is_hung_up(self._descriptor):
+                return self._end_input()
             else:
-                self._grant(None)
+                self._end_input()
 
-    async def hear_out(self) -> None:
-        """Let what has been typed so far be said unasked, also the line that is being typed.
-        From now on keys are for a question, which is shown after this and waited for then."""
-        await self._take(_bytes_so_far(self._descriptor))
-        self._begun_unasked = bool(self._typed)
-        if not self._begun_unasked:
+    async def drain_typed(self) -> None:
+        """Treat everything typed so far as unasked, including an unfinished line. Call it right
+        before a question is shown: later keys answer the question."""
+        await self._feed(_read_available(self._descriptor))
+        self._started_unasked = bool(self._typed)
+        if not self._started_unasked:
             self._keys.begin(signals=True)
 
     def forget(self) -> None:
-        """Ctrl-C was pressed, which takes back what Enter had not ended."""
+        """Discard the unfinished line. Called on Ctrl-C."""
         self._typed = ""
         if self._answer:
             self._answer.clear()
 
     async def line(self) -> str | None:
-        """The next line, or None at the end of input."""
+        """Return the next line, or None at the end of input."""
         with self._waiting(self._echo) as typed:
-            while self._begun_unasked and not typed.ended.is_set():
-                # which the terminal shows, and which has an end of its own
-                self._none_begun = anyio.Event()
-                await self._none_begun.wait()
+            while self._started_unasked and not typed.ended.is_set():
+                # the terminal still echoes that line and ends it on Enter
+                self._unasked_ended = anyio.Event()
+                await self._unasked_ended.wait()
             self._keys.begin(signals=True)
             await typed.ended.wait()
         return None if typed.result.timed_out else typed.result.value
 
     async def line_within(self, seconds: float, show: Callable[[str], None]) -> TimedLine:
-        """The next line, unless nobody has begun one in time. A key that was pressed stops the
-        clock for good. `show` is given what is to be seen of the typing."""
+        """Return the next line, or a timeout if no key is pressed in time. `show` receives the
+        characters to echo."""
         with self._waiting(show) as typed:
             self._keys.begin(signals=False)
             with anyio.move_on_after(seconds):
-                await typed.begun.wait()
-            if not typed.begun.is_set():
+                await typed.started.wait()
+            if not typed.started.is_set():
                 return TimedLine("", timed_out=True)
             await typed.ended.wait()
             return typed.result
 
     def _echo(self, typed: str) -> None:
-        """Show it where the terminal would, unless it still does so itself."""
-        if self._keys.begun:
+        """Echo typed characters, unless the terminal still echoes them itself."""
+        if self._keys.is_on:
             _show(self._descriptor, typed)
 
     @contextmanager
     def _waiting(self, show: Callable[[str], None]) -> Iterator[TypedLine]:
-        """What was typed of a line that is waited for no longer is not forgotten: its end must
-        not become an answer to something else."""
-        self._answer = typed = TypedLine(show, at_end_of_input=lambda: self._grant(None))
+        """Collect an answer. If the wait is cancelled, a half-typed line becomes unasked input,
+        so that its rest does not answer the next question."""
+        self._answer = typed = TypedLine(show, at_end_of_input=lambda: self._end_input())
         try:
             yield typed
         finally:
@@ -232,69 +231,69 @@ class Keyboard:
             self._answer = None
             self._typed += typed.so_far
 
-    async def _take(self, data: bytes) -> None:
+    async def _feed(self, data: bytes) -> None:
         text = self._decoder.decode(data)
         while text:
             answer = self._answer
-            if answer and self._begun_unasked:
-                answer.begun.set()
-            if answer and not self._begun_unasked and not answer.ended.is_set():
-                text = answer.take(text)
+            if answer and self._started_unasked:
+                answer.started.set()
+            if answer and not self._started_unasked and not answer.ended.is_set():
+                text = answer.feed(text)
             else:
-                text = await self._take_unasked(text)
+                text = await self._feed_unasked(text)
 
-    async def _take_unasked(self, text: str) -> str:
-        """Take one line, or what there is of it; what follows it."""
+    async def _feed_unasked(self, text: str) -> str:
+        """Consume input up to the end of a line, and return the rest."""
         words, enter, rest = text.partition("\n")
         self._typed += words
-        if enter and _within_a_paste(self._typed):
+        if enter and _is_in_paste(self._typed):
             self._typed += enter
         elif enter:
-            said = _without_marks(self._typed).strip()
-            self._typed, self._begun_unasked = "", False
-            self._none_begun.set()
-            if said:
-                await self._unasked(said)
+            entered = _strip_paste_marks(self._typed).strip()
+            self._typed, self._started_unasked = "", False
+            self._unasked_ended.set()
+            if entered:
+                await self._on_unasked(entered)
         return rest
 
-    def _grant(self, line: str | None) -> None:
-        """The input has ended: whoever waits for a line waits in vain."""
-        self._none_begun.set()
-        if line is None and self._answer:
+    def _end_input(self) -> None:
+        """Report the end of input to the caller that waits for a line."""
+        self._unasked_ended.set()
+        if self._answer:
             self._answer.end_of_input()
 
 
-def _within_a_paste(text: str) -> bool:
-    return text.rfind(PASTE_BEGINS) > text.rfind(PASTE_ENDS)
+def _is_in_paste(text: str) -> bool:
+    return text.rfind(PASTE_START) > text.rfind(PASTE_END)
 
 
-def _without_marks(text: str) -> str:
-    return text.replace(PASTE_BEGINS, "").replace(PASTE_ENDS, "")
+def _strip_paste_marks(text: str) -> str:
+    return text.replace(PASTE_START, "").replace(PASTE_END, "")
 
 
-def typed_so_far(descriptor: int) -> str:
-    """What was typed and not read yet, also without Enter. It is not read again."""
-    text, lines = _bytes_so_far(descriptor).decode("utf-8", "replace"), []
+def read_typed_ahead(descriptor: int) -> str:
+    """Read and return everything typed and not read yet, also without Enter."""
+    text, lines = _read_available(descriptor).decode("utf-8", "replace"), []
     while text:
         line = TypedLine(lambda keys: None)
-        text = line.take(text)
+        text = line.feed(text)
         lines.append(line.so_far or line.result.value)
     return "\n".join(lines).strip()
 
 
-def line_at_once(descriptor: int, question: str, typed_before: str = "") -> str | None:
-    """The next line, or None at the end of input, where nothing else goes on meanwhile. What
-    follows it is left to whoever reads next. `typed_before` is in the line from the beginning."""
+def read_line_blocking(descriptor: int, question: str, typed_before: str = "") -> str | None:
+    """Ask and return the next line, or None at the end of input. Blocks. Reads byte by byte, so
+    that later input stays for the next reader. The line starts with `typed_before`."""
     decoder = getincrementaldecoder("utf-8")("replace")
     typed = TypedLine(lambda keys: _show(descriptor, keys))
-    keys = _Keys(descriptor)
+    keys = _KeyMode(descriptor)
     keys.begin(signals=True)
     try:
         print(question, end="", flush=True)
-        typed.take(typed_before)
+        typed.feed(typed_before)
         while not typed.ended.is_set():
             if data := os.read(descriptor, 1):
-                typed.take(decoder.decode(data))
+                typed.feed(decoder.decode(data))
             else:
                 typed.end_of_input()
     finally:
@@ -302,92 +301,91 @@ def line_at_once(descriptor: int, question: str, typed_before: str = "") -> str 
     return None if typed.result.timed_out else typed.result.value
 
 
-class _Keys:
-    """A terminal that hands out every key at once, shows none itself and marks what is pasted;
-    until `end`, when it is as before."""
+class _KeyMode:
+    """Puts a terminal into key-by-key mode without echo and with bracketed paste, until `end`."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._usual: list[Any] | None = None
-        self._wanted: list[Any] = []
-        self._marks = os.environ.get("TERM", "dumb") not in ("", "dumb")
+        self._saved: list[Any] | None = None
+        self._key_mode: list[Any] = []
+        self._marks_pastes = os.environ.get("TERM", "dumb") not in ("", "dumb")
 
     @property
-    def begun(self) -> bool:
-        return self._usual is not None
+    def is_on(self) -> bool:
+        return self._saved is not None
 
     def begin(self, *, signals: bool) -> None:
-        """Ctrl-C and Ctrl-Z are keys like any other unless they are to be `signals`."""
+        """With `signals`, Ctrl-C and Ctrl-Z still send signals; otherwise they are ordinary
+        keys."""
         try:
-            usual = self._usual or termios.tcgetattr(self._descriptor)
-        except termios.error:  # the terminal is gone, which whoever reads is about to notice
+            saved = self._saved or termios.tcgetattr(self._descriptor)
+        except termios.error:  # the terminal is gone, which the next read reports
             return
-        guard_of(self._descriptor)  # which has to see how the terminal is before
-        keys = [*usual[:_CHARACTERS], [*usual[_CHARACTERS]]]
+        guard_of(self._descriptor)  # records the state to restore
+        keys = [*saved[:_CHARACTERS], [*saved[_CHARACTERS]]]
         keys[_LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | (0 if signals else termios.ISIG))
         keys[_CHARACTERS][termios.VMIN], keys[_CHARACTERS][termios.VTIME] = 1, 0
-        self._wanted = keys
-        if self._usual is None:
-            # a shell that we were stopped in has set the terminal for itself
-            self._before = signal.signal(signal.SIGCONT, self._set)
-            self._usual = usual
+        self._key_mode = keys
+        if self._saved is None:
+            # after Ctrl-Z, the shell has changed the terminal settings
+            self._old_handler = signal.signal(signal.SIGCONT, self._set)
+            self._saved = saved
         self._set()
 
     def end(self) -> None:
-        if self._usual is None:
+        if self._saved is None:
             return
-        signal.signal(signal.SIGCONT, self._before)
-        if self._marks:
-            _show(self._descriptor, _LEAVE_PASTES)
-        with suppress(termios.error):  # the terminal is gone, and so is how it was
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._usual)
+        signal.signal(signal.SIGCONT, self._old_handler)
+        if self._marks_pastes:
+            _show(self._descriptor, _PASTE_OFF)
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._saved)
         guard_of(self._descriptor).off()
-        self._usual = None
+        self._saved = None
 
     def _set(self, *_: object) -> None:
         with suppress(termios.error):
-            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._wanted)
-        if self._marks:
-            _show(self._descriptor, _MARK_PASTES)
-        guard_of(self._descriptor).on(_LEAVE_PASTES if self._marks else "")
+            termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._key_mode)
+        if self._marks_pastes:
+            _show(self._descriptor, _PASTE_ON)
+        guard_of(self._descriptor).on(_PASTE_OFF if self._marks_pastes else "")
 
 
 def _show(descriptor: int, text: str) -> None:
-    """Write to the terminal that is read from. If it is gone, nobody sees anything anyway."""
+    """Write to the terminal behind the input descriptor; errors are ignored."""
     data = text.encode("utf-8", "replace")
     with suppress(OSError):
         try:
             while data:
                 data = data[os.write(descriptor, data) :]
-        except OSError:  # it was opened for reading only
+        except OSError:  # opened for reading only
             with open(os.ttyname(descriptor), "wb", buffering=0) as terminal:
                 terminal.write(data)
 
 
-def _readable(descriptor: int) -> bool:
+def _is_readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-def _hung_up(descriptor: int) -> bool:
-    """Whether the end of input is that of the terminal, which is there for ever."""
+def _is_hung_up(descriptor: int) -> bool:
+    """Whether the terminal is closed, as opposed to Ctrl-D on an empty line."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))
 
 
-def _bytes_so_far(descriptor: int) -> bytes:
-    """All that has been typed, with a line that Enter has not ended, which a terminal hands out
-    only while it does not wait for whole lines.
-    """
+def _read_available(descriptor: int) -> bytes:
+    """Read everything typed so far. A terminal returns an unfinished line only outside canonical
+    mode."""
     try:
-        usual = termios.tcgetattr(descriptor)
-        eager = [*usual[:_CHARACTERS], [*usual[_CHARACTERS]]]
+        saved = termios.tcgetattr(descriptor)
+        eager = [*saved[:_CHARACTERS], [*saved[_CHARACTERS]]]
         eager[_LOCAL_FLAGS] &= ~termios.ICANON
         eager[_CHARACTERS][termios.VMIN] = eager[_CHARACTERS][termios.VTIME] = 0
         termios.tcsetattr(descriptor, termios.TCSANOW, eager)
         try:
-            return os.read(descriptor, _MOST)
+            return os.read(descriptor, _MAX_READ)
         finally:
-            termios.tcsetattr(descriptor, termios.TCSANOW, usual)
+            termios.tcsetattr(descriptor, termios.TCSANOW, saved)
     except (termios.error, OSError):
-        return b""  # the terminal is gone, and `run` is about to notice
+        return b""  # the terminal is gone, which `run` will notice

@@ -1,4 +1,8 @@
-"""Yes/no and free-text questions on a terminal."""
+"""Asks questions on a plain terminal: approvals, yes/no and free text.
+
+Everything the user approves must be shown in full and with invisible characters made visible
+(`plainly_visible`, `visible_line`).
+"""
 
 from collections.abc import Awaitable, Callable
 from enum import Enum
@@ -23,13 +27,13 @@ from rookery.protocol.outcomes import DECIDE_YOURSELF
 _YES = {"y", "yes"}
 _NO = {"n", "no"}
 _ALWAYS = {"a", "always"}
-_LETTERS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
+_CHOICE_KEYS: dict[Choice, str] = {"task": "t", "expand": "e", "halt": "s"}
 LONG_DIFF = 15
-"""Lines of a diff after which one no longer sees what it is about."""
+"""Diff lines after which the title is repeated below the diff."""
 
 
 class LineUse(Enum):
-    """What became of a line that may be for the client itself."""
+    """What became of a line that may be a client command."""
 
     NOT_OURS = "it is an answer"
     DONE = "the question is still open"
@@ -37,7 +41,7 @@ class LineUse(Enum):
 
 
 class Prompter:
-    """Puts questions to the person at a terminal. End of input leaves the run."""
+    """Asks the user at a terminal. End of input leaves the session."""
 
     def __init__(
         self,
@@ -45,43 +49,43 @@ class Prompter:
         screen: Screen,
         *,
         opening: str = "",
-        heard: Callable[[str], Awaitable[LineUse]] | None = None,
+        handle_line: Callable[[str], Awaitable[LineUse]] | None = None,
         patience: Callable[[], float | None] = lambda: None,
         keeps_mode: bool = False,
     ) -> None:
-        """`heard` takes a line that is no answer but for the client itself; `patience` says after
-        how many seconds a question of the model is answered without the person, if ever. The
-        mode then stays as it is if the run `keeps_mode`."""
+        """`handle_line` handles client commands. `patience` returns the seconds after which a
+        follow-up question is answered automatically, or None. With `keeps_mode` such an answer
+        does not switch the mode."""
         self._keyboard = keyboard
         self._screen = screen
         self._opening = opening
-        self._heard = heard
+        self._handle_line = handle_line
         self._patience = patience
         self._keeps_mode = keeps_mode
-        self._turn = anyio.Lock()
+        self._lock = anyio.Lock()
 
     @property
     def is_active(self) -> bool:
-        """A question is being put."""
-        return self._turn.locked()
+        """Whether a question is being asked."""
+        return self._lock.locked()
 
     async def __call__(self, asked: Asked) -> Response:
-        async with self._turn:
-            return await self._put(asked)
+        async with self._lock:
+            return await self._ask(asked)
 
-    async def _put(self, asked: Asked) -> Response:
+    async def _ask(self, asked: Asked) -> Response:
         match asked.ask:
             case AskKind.FOLLOWUP:
-                return await self._ask_question(asked)
+                return await self._ask_followup(asked)
             case AskKind.COMPLETION_RESULT:
-                return await self._after_completion()
+                return await self._ask_next()
             case AskKind.RESUME_TASK | AskKind.RESUME_COMPLETED_TASK if self._opening:
                 opening, self._opening = self._opening, ""
                 return Say("message", opening)
             case AskKind.RESUME_TASK:
-                return await self._go_on("Continue? [Y/n, or say what to do instead] ")
+                return await self._ask_to_continue("Continue? [Y/n, or say what to do instead] ")
             case AskKind.RESUME_COMPLETED_TASK:
-                return Say("yes", by="policy")  # which leads to the question after its completion
+                return Say("yes", by="policy")  # the completion question follows
             case (
                 AskKind.TOOL
                 | AskKind.COMMAND
@@ -91,18 +95,18 @@ class Prompter:
                 return await self._approve(asked)
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 self._screen.sentence(self._screen.paint.yellow(ceiling(asked.text)))
-                return await self._go_on("Continue? [y/N] ", False)
+                return await self._ask_to_continue("Continue? [y/N] ", False)
             case AskKind.MISTAKE_LIMIT_REACHED:
                 self._screen.sentence(self._screen.paint.yellow(harmless(asked.text)))
-                return await self._go_on("Try again? [Y/n, or a hint] ")
+                return await self._ask_to_continue("Try again? [Y/n, or a hint] ")
             case _:
-                return await self._go_on("Try again? [y/N] ", False)
+                return await self._ask_to_continue("Try again? [y/N] ", False)
 
     async def _approve(self, asked: Asked) -> Response:
         self._show_action(asked)
-        choices = "y/n/a" if asked.rule else "/".join(["y", "n", *_letters(asked)])
+        choices = "y/n/a" if asked.rule else "/".join(["y", "n", *_choice_keys(asked)])
         question = f"Approve? [{choices}, or say why not] "
-        if asked.title.endswith("?"):  # it is one already
+        if asked.title.endswith("?"):  # the title is the question
             question = f"[{choices}] "
         while (line := await self._line(question)) is not None:
             match line.strip().lower():
@@ -110,10 +114,10 @@ class Prompter:
                     return Say("yes")
                 case word if word in _NO:
                     return Say("no")
-                case word if word in (offered := _letters(asked)):
+                case word if word in (offered := _choice_keys(asked)):
                     return Say(reply_of(offered[word]), choice=offered[word])
                 case word if word in _ALWAYS and asked.rule:
-                    sure = await self._always(asked.rule)
+                    sure = await self._confirm_rule(asked.rule)
                     if sure is None:
                         break
                     if sure:
@@ -125,7 +129,7 @@ class Prompter:
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
 
     def _show_action(self, asked: Asked) -> None:
-        """All there is to know of an action, what matters most at the end, next to the prompt."""
+        """Print the whole action; the most important part comes last, next to the prompt."""
         screen, paint = self._screen, self._screen.paint
         if asked.ask is AskKind.COMMAND:
             where = f" in {visible_line(asked.cwd)}" if asked.cwd else ""
@@ -144,11 +148,11 @@ class Prompter:
                 f"! {visible_line(note)}", lambda line: paint.yellow(paint.bold(line)), margin="  "
             )
         if asked.governance:
-            for told in question_lines(asked.governance):
-                screen.sentence(visible_line(told), paint.dim, margin="  ")
+            for line in question_lines(asked.governance):
+                screen.sentence(visible_line(line), paint.dim, margin="  ")
 
-    async def _always(self, rule: str) -> bool | None:
-        """Whether the rule, seen in full, is what was meant; None at the end of input."""
+    async def _confirm_rule(self, rule: str) -> bool | None:
+        """Ask to confirm the rule, shown in full. Returns None at the end of input."""
         question = f"Always allow {plainly_visible(rule)}? [y/n] "
         while (line := await self._line(question)) is not None:
             word = line.strip().lower()
@@ -156,59 +160,61 @@ class Prompter:
                 return word in _YES
         return None
 
-    async def _ask_question(self, asked: Asked) -> Response:
+    async def _ask_followup(self, asked: Asked) -> Response:
         question, _ = followup(asked.text)
         offered = suggestions(asked.text)
         self._screen.sentence(self._screen.paint.bold(harmless(question)))
         for number, each in enumerate(offered, 1):
             hint = f" (switches to {harmless_line(each.mode)} mode)" if each.mode else ""
             self._screen.sentence(f"  {number}. {harmless_line(each.answer)}{hint}")
-        if answer := await self._answer_in_time(self._patience(), offered):
+        if answer := await self._answer_before_timeout(self._patience(), offered):
             return answer
         while (line := await self._line("> ")) is not None:
             if line.strip():
-                return self._said(line, offered)
+                return self._say_answer(line, offered)
         return Leave(LEFT_AT_PROMPT, code="task_aborted")
 
-    def _said(self, line: str, offered: list[OfferedAnswer]) -> Say:
-        said = chosen(line, offered)
-        if said.answer != line.strip():
-            self._screen.line(self._screen.paint.dim(f"  {harmless_line(said.answer)}"))
-        return Say("message", said.answer, mode=said.mode)
+    def _say_answer(self, line: str, offered: list[OfferedAnswer]) -> Say:
+        answer = chosen(line, offered)
+        if answer.answer != line.strip():
+            self._screen.line(self._screen.paint.dim(f"  {harmless_line(answer.answer)}"))
+        return Say("message", answer.answer, mode=answer.mode)
 
-    async def _answer_in_time(
+    async def _answer_before_timeout(
         self, seconds: float | None, offered: list[OfferedAnswer]
     ) -> Say | None:
-        """The answer of the person, if there is one; of nobody, if nobody has begun to type; None
-        if it is left to the person, or the person is there and has not answered yet."""
+        """Wait `seconds` for the user, then answer automatically. Returns None if the user has
+        to be asked without a time limit."""
         if seconds is None:
             return None
         if seconds:
-            taken = "answering 1" if offered else "the model decides"
-            await self._keyboard.hear_out()
-            self._screen.ask(f"({taken} in {seconds:.3g} s, unless you type) > ")
+            notice = "answering 1" if offered else "the model decides"
+            await self._keyboard.drain_typed()
+            self._screen.ask(f"({notice} in {seconds:.3g} s, unless you type) > ")
             try:
                 typed = await self._keyboard.line_within(seconds, self._screen.echo)
             finally:
                 self._screen.close_question()
             if not (typed.timed_out or typed.cancelled):
-                return await self._typed_in_time(typed.value, offered)
+                return await self._answer_typed(typed.value, offered)
         first = offered[0] if offered else OfferedAnswer(DECIDE_YOURSELF)
         mode = "" if self._keeps_mode else first.mode
         return Say("message", first.answer, by="policy", mode=mode)
 
-    async def _typed_in_time(self, line: str, offered: list[OfferedAnswer]) -> Say | None:
-        if not line.strip() or (self._heard and await self._heard(line) is not LineUse.NOT_OURS):
+    async def _answer_typed(self, line: str, offered: list[OfferedAnswer]) -> Say | None:
+        if not line.strip() or (
+            self._handle_line and await self._handle_line(line) is not LineUse.NOT_OURS
+        ):
             return None
-        return self._said(line, offered)
+        return self._say_answer(line, offered)
 
-    async def _after_completion(self) -> Response:
+    async def _ask_next(self) -> Response:
         line = await self._line("Done. [Enter accepts, or say what else to do] ")
         if line is None or not line.strip() or line.strip().lower() in _YES:
             return Say("yes")
         return Say("message", line.strip())
 
-    async def _go_on(self, question: str, default: bool = True) -> Response:
+    async def _ask_to_continue(self, question: str, default: bool = True) -> Response:
         line = await self._line(question)
         match (line or "").strip().lower():
             case _ if line is None:
@@ -224,19 +230,20 @@ class Prompter:
                 return Say("message", line.strip())
 
     async def _line(self, question: str) -> str | None:
-        """A line that is an answer, or None at the end of input."""
-        while (line := await self._typed(question)) is not None and self._heard:
-            match await self._heard(line):
+        """Ask until a line is an answer rather than a client command. Returns None at the end of
+        input."""
+        while (line := await self._read_line(question)) is not None and self._handle_line:
+            match await self._handle_line(line):
                 case LineUse.NOT_OURS:
                     break
                 case LineUse.DONE:
                     continue
                 case LineUse.OVERTAKEN:
-                    await anyio.sleep_forever()  # which its end cancels
+                    await anyio.sleep_forever()  # cancelled when the question is closed
         return line
 
-    async def _typed(self, question: str) -> str | None:
-        await self._keyboard.hear_out()
+    async def _read_line(self, question: str) -> str | None:
+        await self._keyboard.drain_typed()
         self._screen.ask(question)
         try:
             line = await self._keyboard.line()
@@ -247,7 +254,7 @@ class Prompter:
         return line
 
 
-def _letters(asked: Asked) -> dict[str, Choice]:
-    """What can be typed besides yes and no to a question of governance."""
+def _choice_keys(asked: Asked) -> dict[str, Choice]:
+    """Keys for the choices of a governance question besides yes and no."""
     offered = asked.governance.choices if asked.governance else ()
-    return {_LETTERS[each]: each for each in offered}
+    return {_CHOICE_KEYS[each]: each for each in offered}

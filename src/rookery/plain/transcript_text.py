@@ -1,8 +1,8 @@
-"""A session to be read from beginning to end: as text, as Markdown, or as a web page.
+"""Renders a session as text, as Markdown or as a web page.
 
-All are made of passages, and those of the rows that every client shows, so nothing that was undone
-is in them. What a model, a tool or a file wrote is made harmless here. The page loads nothing and
-runs nothing, and such texts are never markup in it.
+All three are made from passages, which come from the same rows every client shows, so undone steps
+are not included. Text from a model, tool or file is made harmless in `passages`. The page loads and
+runs nothing, and such text is always escaped in it.
 """
 
 import json
@@ -35,18 +35,17 @@ class PassageKind(Enum):
 
 
 class TranscriptPassage(Struct, frozen=True, kw_only=True):
-    """One thing that was said or done. `diff` is what a call changes, `below` what else it is
-    about."""
+    """One message, call or note. `diff` is what a call changes, `below` its further details."""
 
     kind: PassageKind
     text: str
     diff: str = ""
     below: str = ""
     undone: str = ""
-    """Of a call that came to nothing: what became of it."""
+    """Why a call had no effect: rejected, refused, failed and so on; else empty."""
 
 
-_SAID = {
+_KIND_BY_SAY = {
     "user_feedback": PassageKind.PROMPT,
     "reasoning": PassageKind.THOUGHT,
     "text": PassageKind.WORDS,
@@ -59,8 +58,8 @@ _SAID = {
 
 
 def passages(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
-    """The rows that tell a reader something, in their order; the first is what was asked for."""
-    for passage in _told(rows):
+    """Convert rows to passages, in order and made harmless; the first is the prompt."""
+    for passage in _raw_passages(rows):
         yield TranscriptPassage(
             kind=passage.kind,
             text=harmless(passage.text),
@@ -70,9 +69,8 @@ def passages(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
         )
 
 
-def _told(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
-    """The same as it was written: what stands in JSON is escaped there, and shows its face only
-    when it is read."""
+def _raw_passages(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
+    """The passages with their raw text: text inside JSON has to be decoded before it is cleaned."""
     for number, row in enumerate(rows):
         text = (row.text or "").strip("\n")
         if number == 0 and row.say == "text":
@@ -81,28 +79,28 @@ def _told(rows: Iterable[Message]) -> Iterator[TranscriptPassage]:
             if failure := _fields(text).get("streamingFailedMessage"):
                 yield TranscriptPassage(kind=PassageKind.TROUBLE, text=str(failure))
         elif row.say == "condense_context":
-            told = "Earlier messages were summarised for the model."
-            yield TranscriptPassage(kind=PassageKind.NOTE, text=told, below=text)
-        elif row.say in _SAID and text:
-            yield TranscriptPassage(kind=_SAID[row.say], text=text)
+            note = "Earlier messages were summarised for the model."
+            yield TranscriptPassage(kind=PassageKind.NOTE, text=note, below=text)
+        elif row.say in _KIND_BY_SAY and text:
+            yield TranscriptPassage(kind=_KIND_BY_SAY[row.say], text=text)
         elif row.type == "ask":
-            yield from _asked(row, text)
+            yield from _ask_passages(row, text)
 
 
-def _asked(row: Message, text: str) -> Iterator[TranscriptPassage]:
+def _ask_passages(row: Message, text: str) -> Iterator[TranscriptPassage]:
     if row.ask == "followup":
         question, offered = followup(text)
         below = "\n".join(f"- {each}" for each in offered)
         yield TranscriptPassage(kind=PassageKind.QUESTION, text=question, below=below)
     elif row.call_id:
-        yield _called(row, text)
+        yield _call_passage(row, text)
     elif row.ask == "api_req_failed":
         yield TranscriptPassage(kind=PassageKind.TROUBLE, text=text)
     elif row.open and text:
         yield TranscriptPassage(kind=PassageKind.QUESTION, text=text)
 
 
-def _called(row: Message, text: str) -> TranscriptPassage:
+def _call_passage(row: Message, text: str) -> TranscriptPassage:
     fields = _fields(text)
     title = harmless_line(row.title) or harmless_line(str(fields.get("tool", text)))
     diff = row.diff or diff_in(fields) or ""
@@ -119,7 +117,7 @@ def _called(row: Message, text: str) -> TranscriptPassage:
 
 
 def undone(row: Message) -> str:
-    """What became of a call that came to nothing, in a word."""
+    """One word for why a call had no effect."""
     if row.outcome == "denied":
         return "rejected" if row.ask_id else "refused"
     return row.outcome
@@ -139,9 +137,9 @@ def _fields(text: str) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def as_text(told: Iterable[TranscriptPassage], paint: Paint) -> Iterator[str]:
-    """The passages one by one, each on lines of its own."""
-    for passage in told:
+def as_text(items: Iterable[TranscriptPassage], paint: Paint) -> Iterator[str]:
+    """Render each passage as lines of text."""
+    for passage in items:
         yield _text_of(passage, paint)
 
 
@@ -174,9 +172,9 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.split("\n")) if text else ""
 
 
-def as_markdown(told: Iterable[TranscriptPassage]) -> Iterator[str]:
-    """The passages as blocks of Markdown, to be joined with an empty line between them."""
-    for passage in told:
+def as_markdown(items: Iterable[TranscriptPassage]) -> Iterator[str]:
+    """Render each passage as a Markdown block; join them with blank lines."""
+    for passage in items:
         yield _block_of(passage)
 
 
@@ -214,13 +212,13 @@ def _quoted(text: str) -> str:
 
 
 def _as_code(text: str) -> str:
-    """A title on one line: whatever stands in it is no Markdown."""
+    """Inline code, so that nothing in the title is read as Markdown."""
     ticks = "``" if "`" in text else "`"
     return f"{ticks} {text} {ticks}" if "`" in text else f"{ticks}{text}{ticks}"
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block that nothing in the text can end."""
+    """A code block with a fence longer than any in the text."""
     longest = max((len(found) for found in _BACKTICKS.findall(text)), default=2)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
@@ -243,7 +241,7 @@ pre { white-space: pre-wrap; border: 1px solid #8886; border-radius: .4rem; padd
 .added { background: #16803c33; } .removed { background: #c0262633; }
 .added, .removed { display: block; }
 """
-_CALLED = {
+_LABELS = {
     PassageKind.QUESTION: "Question: ",
     PassageKind.TROUBLE: "Failed: ",
     PassageKind.RESULT: "Result: ",
@@ -252,7 +250,7 @@ _MARKS = {"+": "added", "-": "removed"}
 
 
 def as_page(title: str, parts: Iterable[str]) -> Iterator[str]:
-    """The page, piece by piece; the parts are already HTML."""
+    """The web page in pieces; `parts` are HTML already."""
     yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -266,14 +264,16 @@ def as_heading(text: str, about: str, *, level: int) -> str:
     return f'<h{level}>{escape(text)}</h{level}>\n<p class="about">{escape(about)}</p>'
 
 
-def as_html(told: Iterable[TranscriptPassage]) -> Iterator[str]:
-    """The passages as blocks of HTML."""
-    for passage in told:
-        inner = "\n".join(filter(None, (_first(passage), _diff(passage.diff), _below(passage))))
+def as_html(items: Iterable[TranscriptPassage]) -> Iterator[str]:
+    """Render each passage as an HTML block."""
+    for passage in items:
+        inner = "\n".join(
+            filter(None, (_main_html(passage), _diff_html(passage.diff), _details_html(passage)))
+        )
         yield f'<section class="passage {passage.kind.name.lower()}">\n{inner}\n</section>'
 
 
-def _first(passage: TranscriptPassage) -> str:
+def _main_html(passage: TranscriptPassage) -> str:
     text = escape(passage.text)
     match passage.kind:
         case PassageKind.CALL:
@@ -284,21 +284,21 @@ def _first(passage: TranscriptPassage) -> str:
         case PassageKind.THOUGHT:
             return f"<details><summary>Reasoning</summary>\n<pre>{text}</pre>\n</details>"
         case kind:
-            called = _CALLED.get(kind, "")
+            called = _LABELS.get(kind, "")
             return f"<p>{f'<strong>{called}</strong>' if called else ''}{text}</p>"
 
 
-def _diff(diff: str) -> str:
+def _diff_html(diff: str) -> str:
     if not diff:
         return ""
-    return f"<pre>{''.join(map(_line, diff.split(chr(10))))}</pre>"
+    return f"<pre>{''.join(map(_diff_line_html, diff.split(chr(10))))}</pre>"
 
 
-def _line(line: str) -> str:
+def _diff_line_html(line: str) -> str:
     mark = _MARKS.get(line[:1])
     shown = escape(line)
     return f'<span class="{mark}">{shown}\n</span>' if mark else f"{shown}\n"
 
 
-def _below(passage: TranscriptPassage) -> str:
+def _details_html(passage: TranscriptPassage) -> str:
     return f"<pre>{escape(passage.below)}</pre>" if passage.below else ""

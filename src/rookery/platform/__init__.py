@@ -1,5 +1,5 @@
-"""What the operating system offers: disk, locks, paths, patterns, git's files, processes.
+"""Access to the operating system: disk, locks, paths, patterns, git's files, processes.
 
-`disk.put` replaces files, `locks` holds locks, `user_folders` knows where things are kept. It
-knows nothing of agents and imports nothing of ours but `errors`.
+`disk.put` replaces files, `locks` holds locks, `user_folders` knows where files are stored. The
+package knows nothing about agents and imports nothing else of rookery but `errors`.
 """

@@ -1,8 +1,7 @@
-"""The environment a command gets: the user's own, without secrets and without back doors.
+"""The environment of commands: the user's own, without secrets and dangerous variables.
 
-A build needs whatever its user has set for it, so what is withheld is named here rather than
-what is passed on. A command in the sandbox also gets no way to the agents and desktops that
-would do outside what it cannot do inside.
+A build needs whatever its user has set for it, so this is a denylist. A command in the sandbox also
+loses the variables that lead to agents and desktops, which could act for it outside.
 """
 
 import re
@@ -31,10 +30,10 @@ SECRETS = (
     "*_COOKIE*",
     "TOKEN",
 )
-"""Names that hold keys. A command that needs one is given it by its own configuration."""
+"""Names of variables with keys. A command that needs one gets it from its own configuration."""
 
 _SECRET_VALUES = re.compile(
-    r"://[^/@:\s]*:[^/@\s]+@"  # an address with a password
+    r"://[^/@:\s]*:[^/@\s]+@"  # a URL with a password
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|\b(?:sk|rk|pk)[-_](?:ant|or|proj|live|test)[-_]"
     r"|\b(?:gh[pousr]|github_pat|glpat|xox[abprs]|npm|pypi|hf)[-_][A-Za-z0-9_-]{16}"
@@ -43,7 +42,7 @@ _SECRET_VALUES = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ"  # a signed token
 )
 
-BACK_DOORS = (
+CODE_INJECTING = (
     "LD_*",
     "DYLD_*",
     "GIT_*",
@@ -83,12 +82,12 @@ BACK_DOORS = (
     "OPENSSL_CONF",
     "RIPGREP_CONFIG_PATH",
 )
-"""Names by which programs run something other than they were told to."""
+"""Variables that make programs run other code than they were told to."""
 
 OWN = ("ROOKERY_*",)
-"""What this product is told by its user is not for the commands of a model."""
+"""Settings of rookery itself, which are not meant for commands."""
 
-WAYS_OUT = (
+SERVICES = (
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "GPG_AGENT_INFO",
@@ -105,7 +104,7 @@ WAYS_OUT = (
     "CONTAINER_HOST",
     "KUBECONFIG",
 )
-"""Names by which a command reaches those who act for the user elsewhere."""
+"""Variables that lead to services which act for the user outside the sandbox."""
 
 UNATTENDED = {
     "PAGER": "cat",
@@ -114,7 +113,7 @@ UNATTENDED = {
     "CI": "1",
     "TERM": "dumb",
 }
-"""Nobody sits in front of a command, and it must not wait for them."""
+"""Commands are not interactive and must not wait for input."""
 
 
 def command_environment(own: Mapping[str, str], *, confined: bool) -> dict[str, str]:
@@ -133,5 +132,5 @@ def _is_withheld(name: str, *, confined: bool) -> bool:
 
 @cache
 def _withheld(confined: bool) -> re.Pattern[str]:
-    names = (*SECRETS, *BACK_DOORS, *OWN, *(WAYS_OUT if confined else ()))
+    names = (*SECRETS, *CODE_INJECTING, *OWN, *(SERVICES if confined else ()))
     return re.compile("|".join(map(translate, names)))

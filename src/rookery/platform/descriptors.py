@@ -1,16 +1,15 @@
-"""Folders and files as open descriptors, with their attributes and other names.
+"""Open descriptors of folders and files, file attributes and hard links.
 
-Every step of a path is opened from the one before it, and no symbolic link is followed, so
-that what was checked is what is used.
+Every part of a path is opened relative to its parent and no symbolic link is followed, so that the
+file that was checked is the one that is used.
 
-A file is changed by renaming a finished one over it. That one first gets the owner, group, mode,
-access control list and extended attributes of the old one, so that nobody gains access by an
-edit. If one of them cannot be kept, `NotKept` is raised and nothing may be replaced. What makes a
-program privileged goes with a change of content, as the kernel has it for a write: setuid, setgid
-of a program, and file capabilities.
+A file is changed by renaming a new one over it. The new one first gets the owner, group, mode,
+access control list and extended attributes of the old one, so that an edit gives no one access. If
+one cannot be kept, `NotKept` is raised and the file must not be replaced. Privileges are dropped,
+as the kernel does on a write: setuid, setgid of a program, and file capabilities.
 
-A rule names a file by its path. A hard link gives the same file another path, so rules are also
-compared with every other name that the file has below a folder.
+Rules name files by path, and a hard link is another path of the same file. So rules are also
+checked against every other name that the file has below a folder.
 """
 
 import errno
@@ -32,19 +31,20 @@ _Identity: TypeAlias = tuple[int, int]
 
 
 class TooManyEntries(Exception):
-    """The folder is too large to look for other names in it."""
+    """The folder is too large to search it for other names."""
 
 
 class HardLinks:
-    """The folder is walked once, when the first file with more than one name is met."""
+    """Finds hard links. The folder is walked once, when the first file with several names is
+    seen."""
 
     def __init__(self, folder: "str | os.PathLike[str]") -> None:
         self._folder = os.fspath(folder)
         self._names: dict[_Identity, list[str]] | None = None
 
     def names_of(self, path: "str | os.PathLike[str]") -> tuple[str, ...]:
-        """All names of the file below the folder, absolute; none if it has only one name.
-        Raises `TooManyEntries`."""
+        """All absolute names of the file below the folder; empty if it has only one name. Raises
+        `TooManyEntries`."""
         identity = _identity(path)
         if identity is None:
             return ()
@@ -87,14 +87,14 @@ def _entries(folder: str) -> Iterator["os.DirEntry[str]"]:
 
 ACL = "system.posix_acl_access"
 USERS = "user."
-"""How the names of attributes begin that are the user's own."""
+"""The prefix of the user's own attributes."""
 _PRIVILEGES = frozenset({"security.capability", "security.ima", "security.evm"})
 _MUST_BE_KEPT = ("user.", "system.", "security.")
 _GONE = {errno.ENODATA, errno.ENOTSUP}
 
 
 class NotKept(PermissionError):
-    """An attribute could not be given to the new file. Its `strerror` says which."""
+    """An attribute could not be set on the new file. `strerror` says which."""
 
 
 class Attributes(Struct, frozen=True):
@@ -106,14 +106,14 @@ class Attributes(Struct, frozen=True):
 
 
 def attributes_of(file: int) -> Attributes:
-    """Those of an open file. Raises `NotKept` for one that cannot be read."""
+    """The attributes of an open file. Raises `NotKept` if one cannot be read."""
     there = os.fstat(file)
     extended = dict(_extended(file))
     return Attributes(there.st_uid, there.st_gid, stat.S_IMODE(there.st_mode), extended)
 
 
 def extended_of(file: int) -> Iterator[tuple[str, bytes]]:
-    """The access control list of an open file, and the user's attributes, as far as readable."""
+    """The access control list and the readable user attributes of an open file."""
     for name in _names(file):
         if name == ACL or name.startswith(USERS):
             with suppress(OSError):
@@ -121,7 +121,7 @@ def extended_of(file: int) -> Iterator[tuple[str, bytes]]:
 
 
 def attributes_at(path: str | os.PathLike[str]) -> Attributes | None:
-    """Those of the file at a path, links followed; None if there is none."""
+    """The attributes of the file at a path, following links; None if there is no file."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -133,30 +133,30 @@ def attributes_at(path: str | os.PathLike[str]) -> Attributes | None:
 
 
 def keep_attributes(file: int, kept: Attributes, *, as_recorded: bool = False) -> None:
-    """Give a new file, open and private so far, the attributes of the one it replaces.
+    """Set the attributes of the replaced file on a new file, which is open and still private.
 
-    With `as_recorded` content and mode belong together, as in a backup: then setuid and setgid
-    stay if the owner does. Raises `NotKept`.
+    With `as_recorded`, content and mode belong together, as in a backup: setuid and setgid are kept
+    if the owner is. Raises `NotKept`.
     """
-    same_owner = _keep_owner(file, kept)
-    _keep_extended(file, kept.extended)
+    same_owner = _set_owner(file, kept)
+    _set_extended(file, kept.extended)
     os.fchmod(file, kept.mode if as_recorded and same_owner else unprivileged(kept.mode))
 
 
 def unprivileged(mode: int) -> int:
-    """The mode as the kernel leaves it when somebody writes to the file."""
+    """The mode as the kernel leaves it after a write."""
     of_group = stat.S_ISGID if mode & stat.S_IXGRP else 0
     return mode & ~(stat.S_ISUID | of_group)
 
 
 def without_group(mode: int) -> int:
-    """The mode for a file that got another group: that one may do only what everybody may."""
+    """The mode for a file whose group changed: the group gets the rights of others."""
     return mode & (~0o070 | (mode & 0o7) << 3)
 
 
-def _keep_owner(file: int, kept: Attributes) -> bool:
-    """Whether owner and group are the same now. A file whose owner cannot be kept becomes ours:
-    who replaces it could write it already."""
+def _set_owner(file: int, kept: Attributes) -> bool:
+    """Set owner and group; returns whether both are the same now. If the owner cannot be kept,
+    the file becomes ours, which adds no access as we could write it before."""
     for owner in (kept.uid, -1):
         with suppress(OSError):
             os.fchown(file, owner, kept.gid)
@@ -168,7 +168,7 @@ def _keep_owner(file: int, kept: Attributes) -> bool:
 
 
 def _group_matters(kept: Attributes) -> bool:
-    """Whether the group may do something else than everybody."""
+    """Whether the group has other rights than everyone else."""
     return ACL in kept.extended or (kept.mode >> 3 & 0o7) != (kept.mode & 0o7)
 
 
@@ -190,33 +190,33 @@ def _names(file: int) -> list[str]:
         return []  # a file system without them
 
 
-def _keep_extended(file: int, kept: Mapping[str, bytes]) -> None:
+def _set_extended(file: int, kept: Mapping[str, bytes]) -> None:
     there = dict(_extended(file))
     if ACL in there and ACL not in kept:  # inherited from the folder: it may let others in
         os.removexattr(file, ACL)
-    for name, worth in kept.items():
-        if there.get(name) != worth and name not in _PRIVILEGES:
-            _set(file, name, worth)
+    for name, value in kept.items():
+        if there.get(name) != value and name not in _PRIVILEGES:
+            _set(file, name, value)
 
 
-def _set(file: int, name: str, worth: bytes) -> None:
+def _set(file: int, name: str, value: bytes) -> None:
     try:
-        os.setxattr(file, name, worth)
+        os.setxattr(file, name, value)
     except OSError as error:
         if name.startswith(_MUST_BE_KEPT):
             raise NotKept(error.errno, f"its attribute {name} cannot be kept") from error
 
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_ON_THE_WAY = _FOLDER | getattr(os, "O_PATH", 0)
-"""Folders that one may pass through need not be readable."""
+_PARENT = _FOLDER | getattr(os, "O_PATH", 0)
+"""Parent folders need not be readable."""
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextmanager
 def opened_folder(root: Path, folders: Sequence[str]) -> Iterator[int | None]:
-    """A descriptor of the folder, or None if there is no such folder."""
+    """A descriptor of the folder, or None if it does not exist."""
     at = open_folder(root, folders)
     try:
         yield at
@@ -226,10 +226,10 @@ def opened_folder(root: Path, folders: Sequence[str]) -> Iterator[int | None]:
 
 
 def open_folder(root: Path, folders: Sequence[str]) -> int | None:
-    at = os.open(root, _ON_THE_WAY if folders else _FOLDER)
+    at = os.open(root, _PARENT if folders else _FOLDER)
     for left, name in zip(range(len(folders) - 1, -1, -1), folders, strict=True):
         try:
-            inner = os.open(name, _ON_THE_WAY if left else _FOLDER, dir_fd=at)
+            inner = os.open(name, _PARENT if left else _FOLDER, dir_fd=at)
         except FileNotFoundError:
             return None
         finally:
@@ -245,7 +245,7 @@ def present(folder: int | None) -> int:
 
 
 def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
-    """What is there, without opening it; only a regular file will do."""
+    """The status of a regular file, without opening it. Raises ToolError for anything else."""
     try:
         there = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -260,7 +260,7 @@ def regular_file(folder: int, name: str, path: str) -> os.stat_result | None:
 
 
 def same_file(folder: int, name: str, known: os.stat_result) -> bool:
-    """Whether the name is still that of a file which was there."""
+    """Whether the name still refers to a file known before."""
     try:
         return os.path.samestat(os.stat(name, dir_fd=folder, follow_symlinks=False), known)
     except FileNotFoundError:
@@ -268,9 +268,9 @@ def same_file(folder: int, name: str, known: os.stat_result) -> bool:
 
 
 def name_anew(folder: int, file: str, name: str) -> None:
-    """Give the file a name that nobody has there. Raises `FileExistsError` if somebody has.
+    """Give the file a new name. Raises `FileExistsError` if the name is taken.
 
-    It may keep its old name too: a link, other than a renaming, never takes a name away.
+    The old name may remain: a hard link, unlike a rename, cannot replace an existing file.
     """
     try:
         os.link(file, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -290,7 +290,7 @@ def content(folder: int, name: str, path: str, most: int) -> tuple[bytes, int]:
 
 
 def hash_of(folder: int, name: str, path: str) -> str:
-    """The hash of all that is in the file, which may be larger than memory."""
+    """The hash of the file, read in pieces."""
     with opened_file(folder, name, path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,18 +1,16 @@
-"""The few ways in which anything of ours reaches a disk: private, whole and durable.
+"""Writes files privately, atomically and durably, and reads untrusted ones safely.
 
-What must survive a power failure is synced, and so is the folder that names it. Errors are
-the operating system's own; callers say in a sentence what they mean for the user.
+What must survive a power failure is synced, together with its folder. Errors are those of the
+operating system; callers turn them into sentences for users.
 
-Files that may have come with a clone are opened only if they are regular files, and read only if
-they are small: what is behind a name can be a pipe or a device. Opening it must not wait for
-somebody to write to it, and reading it must end.
+Files that may come from a clone are opened only if they are regular files and read only up to a
+limit, because a path may lead to a pipe or a device: opening must not block, and reading must end.
 """
 
 import contextlib
 import errno
 import json
 import os
-import secrets
 import shlex
 import stat
 import sys
@@ -35,12 +33,13 @@ PRIVATE_FOLDER = 0o700
 UNFINISHED = ".unfinished"
 
 _MIB = 1024 * 1024
-_NO_FILE = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
-"""What the system says of links, pipes without a reader, sockets and folders."""
+_NOT_REGULAR = frozenset({errno.ELOOP, errno.ENXIO, errno.EISDIR})
+"""Errors for links, pipes without a reader, sockets and folders."""
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made with its parents if need be, closed to other users; it can be written."""
+    """Create the folder and its parents, private to the user. Raises `StorageError` if it is not
+    writable."""
     try:
         _make(path)
         if not path.is_dir():
@@ -64,13 +63,13 @@ def put(
     durable: bool = True,
     check: Callable[[], None] | None = None,
 ) -> None:
-    """Make `path` hold exactly this: at any instant the old file is there or the new one.
+    """Replace the content of `path` atomically.
 
-    It is private, or has another `mode`, or keeps the attributes of a file of the user's that it
-    is `like`. What is not `durable` may be gone after a power failure. `check` is called last,
-    and may raise to leave the old file.
+    The file is private, or has another `mode`, or the attributes `like` of an existing file.
+    Without `durable` it may be lost in a power failure. `check` is called last and may raise to
+    keep the old file.
     """
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
+    unfinished = path.with_name(f"{path.name}.{os.urandom(8).hex()}{UNFINISHED}")
     give = partial(keep_attributes, kept=like) if like else None
     if give is None and mode != PRIVATE_FILE:
         give = partial(os.fchmod, mode=mode)
@@ -97,8 +96,8 @@ def write_new(
     give: Callable[[int], None] | None = None,
     durable: bool = True,
 ) -> os.stat_result:
-    """Make a file that is not there yet, in an open `folder` or at a path. `give` is called with
-    its descriptor once it is written, to set its attributes."""
+    """Create a new file, in an open `folder` or at a path. `give` is called with its descriptor
+    after the content is written, to set attributes."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(name, flags, mode, dir_fd=folder)
     with open(fd, "wb") as file:
@@ -112,22 +111,22 @@ def write_new(
 
 
 def pieces_of(file: BinaryIO) -> Iterator[bytes]:
-    """What is left of a file that may be larger than memory."""
+    """The rest of a file in pieces, as it may be larger than memory."""
     return iter(lambda: file.read(_MIB), b"")
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Clear away what a killed process was writing. Only for whoever holds the folder's lock."""
+    """Remove files that a killed process was writing. The caller must hold the folder's lock."""
     for path in folder.glob(f"*{UNFINISHED}"):
         path.unlink(missing_ok=True)
 
 
 def sync(fd: int, *, attributes: bool = False) -> None:
-    """What was written to the file is on the medium when this returns, and its `attributes`."""
+    """Flush the file's content to the medium, and with `attributes` its metadata."""
     if sys.platform == "darwin":
         import fcntl
 
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # there fsync only reaches the drive's cache
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # on macOS fsync only reaches the drive's cache
     elif attributes:
         os.fsync(fd)
     else:
@@ -135,7 +134,7 @@ def sync(fd: int, *, attributes: bool = False) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Names made, changed or removed in the folder are on the medium when this returns."""
+    """Flush created, renamed and removed names in the folder to the medium."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -157,7 +156,7 @@ def _make(path: Path) -> None:
 
 
 class Unreadable(Exception):
-    """Its text says why a file is not read; `code` is that of the problem."""
+    """Why a file is not read; `code` is the code of the problem."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -165,18 +164,18 @@ class Unreadable(Exception):
 
 
 class UnfitFile(OSError):
-    """No regular file, or one of a size that nobody who is honest makes."""
+    """Not a regular file, or an unreasonably large one."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(errno.EINVAL, f"{path} {what}; move it away")
 
 
 def regular_file(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """A handle of a regular file, which is no link. Raises `UnfitFile` and what `os.open` does."""
+    """Open a regular file that is not a link. Raises `UnfitFile`, or what `os.open` raises."""
     try:
         handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except OSError as error:
-        if error.errno in _NO_FILE:
+        if error.errno in _NOT_REGULAR:
             raise UnfitFile(path, "is not a regular file") from error
         raise
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -186,7 +185,7 @@ def regular_file(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int
 
 
 def whole_file(path: Path, *, largest: int) -> bytes:
-    """All of a regular file. Raises OSError, and so for one that is larger."""
+    """Read a regular file. Raises OSError, also if it is larger than allowed."""
     with open(regular_file(path), "rb") as opened:
         data = opened.read(largest + 1)
     if len(data) > largest:
@@ -195,9 +194,10 @@ def whole_file(path: Path, *, largest: int) -> bytes:
 
 
 def small_file(path: Path, workspace: Path, *, largest: int) -> bytes:
-    """Raises `FileNotFoundError` or `Unreadable`. Links are followed inside the workspace only."""
+    """Read a small file; links are followed inside the workspace only. Raises
+    `FileNotFoundError` or `Unreadable`."""
     try:
-        # it is read before every change, and a `Path` takes three times as long to do this
+        # called before every change, and three times as fast as with `Path`
         real, top = os.path.realpath(path, strict=True), os.path.realpath(workspace)
         if real != top and not real.startswith(top.rstrip("/") + "/"):
             raise Unreadable("E101", "it is a link that leaves the workspace")
@@ -225,14 +225,15 @@ T = TypeVar("T")
 
 
 class KeptList(Generic[T]):
-    """Values of one class, oldest first. What others could have written is not believed."""
+    """A list stored in a private file, oldest first. A file that others can write is not used."""
 
     def __init__(self, file: Path, kind: type[T]) -> None:
         self.file = file
         self._kind = kind
 
     def read(self) -> list[T]:
-        """What is kept; nothing if there is no file. Raises `StorageError` if it cannot count."""
+        """The stored values; empty if there is no file. Raises `StorageError` if it cannot be
+        used."""
         try:
             data = self._data()
         except (FileNotFoundError, NotADirectoryError):
@@ -240,7 +241,7 @@ class KeptList(Generic[T]):
         except OSError as error:
             raise StorageError(f"{self.file} cannot be read ({reason(error)}).") from error
         try:
-            # not msgspec's decoder: a path may hold bytes that are no text, which JSON can escape
+            # not msgspec's decoder: paths may have surrogates, which it refuses
             return msgspec.convert(json.loads(data), list[self._kind])  # type: ignore[name-defined]
         except (ValueError, RecursionError, msgspec.ValidationError) as error:
             raise StorageError(
@@ -249,7 +250,7 @@ class KeptList(Generic[T]):
 
     @property
     def problem(self) -> str:
-        """Why nothing that is kept counts, in a sentence; usually nothing."""
+        """Why the file cannot be used, as a sentence; empty if it can."""
         try:
             self.read()
         except StorageError as error:
@@ -257,31 +258,31 @@ class KeptList(Generic[T]):
         return ""
 
     def believed(self) -> list[T]:
-        """What is kept; nothing if there is a `problem`."""
+        """The stored values; empty if there is a `problem`."""
         with suppress(StorageError):
             return self.read()
         return []
 
     def update(self, change: Callable[[Sequence[T]], Sequence[T]]) -> None:
-        """Keep what `change` makes of the list, whoever else is changing it. Raises
-        `StorageError`, and then keeps what was there."""
+        """Store what `change` returns for the list, under a lock. Raises `StorageError`, and
+        then the old list is kept."""
         private_folder(self.file.parent)
         try:
             with file_lock(self.file.with_name(f"{self.file.name}.lock"), wait=None):
                 kept = self.read()
                 wanted = list(change(kept))
                 if wanted != kept:
-                    put(self.file, [_spelled(wanted)])
+                    put(self.file, [_encode(wanted)])
         except OSError as error:
             raise StorageError(f"{self.file} could not be written ({reason(error)}).") from error
 
     def _data(self) -> bytes:
         fd = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as stream:
-            self._insist_on_privacy(os.fstat(fd))
+            self._check_private(os.fstat(fd))
             return stream.read(LARGEST_FILE)
 
-    def _insist_on_privacy(self, status: os.stat_result) -> None:
+    def _check_private(self, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
             raise StorageError(
                 f"{self.file} is not a regular file of yours, so it is ignored; move it away."
@@ -293,5 +294,5 @@ class KeptList(Generic[T]):
             )
 
 
-def _spelled(values: Sequence[object]) -> bytes:
+def _encode(values: Sequence[object]) -> bytes:
     return (json.dumps(msgspec.to_builtins(values), indent=1) + "\n").encode()

@@ -1,8 +1,7 @@
-"""Which parts of git's own folders a command may write: commits yes, programs no.
+"""Which parts of git's own folders a command may write: commits, but no programs.
 
 `git commit` writes objects, refs, logs and the index. Hooks, configuration and attributes name
-programs that git runs later, outside the sandbox too. No link is followed on the way to them: it
-could lead anywhere.
+programs that git runs later, also outside the sandbox. Links on the way to them are not followed.
 """
 
 import os
@@ -13,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from rookery import NAME
 
 PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir")
+"""Parts of a git folder that must not be changed or created."""
 NOTE_OF_WORKTREE = f"{NAME}-worktree.json"
-"""What the manager knows of a linked worktree, in its folder of the repository."""
-"""Parts of a git folder that must stay as they are, and must not appear."""
+"""The manager's file about a linked worktree, in its folder of the repository."""
 _LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 """Files of a git folder that make git read another one."""
 _MODULE_DEPTH = 6
@@ -24,7 +23,7 @@ _LARGEST_CONFIG = 1024 * 1024
 
 
 def git_folders(named: Iterable[str]) -> tuple[str, ...]:
-    """The folders, and those inside them: of modules and of linked worktrees."""
+    """The folders, and the git folders of modules and linked worktrees inside them."""
     found = dict.fromkeys(filter(None, named))
     for folder in tuple(found):
         found.update(dict.fromkeys(inner_git_folders(folder)))
@@ -37,12 +36,12 @@ def inner_git_folders(folder: str) -> Iterator[str]:
 
 
 def git_programs(folder: str) -> list[str]:
-    """What must stay as it is inside a git folder, whether it is there or not."""
+    """The paths in a git folder that must not change, whether they exist or not."""
     return [os.path.join(folder, part) for part in PROGRAMS]
 
 
 def links_inside(folder: str) -> Iterator[str]:
-    """What stands where git looks for its inner folders, and is neither a folder nor a file."""
+    """Entries where git expects inner folders that are neither a folder nor a file."""
     yield from _links(os.path.join(folder, "worktrees"), 1)
     yield from _links(os.path.join(folder, "modules"), _MODULE_DEPTH)
 
@@ -56,7 +55,7 @@ def _links(path: str, deep: int) -> Iterator[str]:
 
 
 def _modules(folder: str, deep: int) -> Iterator[str]:
-    """A module is called by its path, so its folder may lie some folders deep."""
+    """A module is named by its path, so its folder may be several levels deep."""
     for entry in filter(is_folder, entries(folder) if deep else ()):
         if os.path.lexists(os.path.join(entry, "HEAD")):
             yield entry
@@ -66,10 +65,10 @@ def _modules(folder: str, deep: int) -> Iterator[str]:
 
 
 def common_folder(root: str) -> str:
-    """Where the repository of a linked worktree lies; empty if the workspace is none.
+    """The repository of a linked worktree; empty if the workspace is none.
 
-    A `.git` file can name any folder. Only one that names the workspace in return is believed:
-    nobody who can merely write here can have made it.
+    A `.git` file can name any folder. It is trusted only if that folder names the workspace in
+    return, which someone who can only write here could not arrange.
     """
     own = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
     if not own:
@@ -85,7 +84,7 @@ def common_folder(root: str) -> str:
 
 
 def separate_folder(git: str) -> str:
-    """The folder to which a `.git` leads that is a file or a link; empty if it leads to none."""
+    """The folder that a `.git` file or link leads to; empty if there is none."""
     if is_folder(git):
         return ""
     if os.path.islink(git):
@@ -97,17 +96,17 @@ def separate_folder(git: str) -> str:
 
 
 def committing_parts(root: str, common: str) -> list[str]:
-    """What a commit in a linked worktree writes of its repository. All else there is not the
-    worktree's: settings, hooks, the other worktrees, and what git would read instead of them."""
+    """The parts of the repository that a commit in a linked worktree writes. The rest is not the
+    worktree's: settings, hooks, other worktrees."""
     own = first_line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
     parts = [os.path.join(common, part) for part in ("objects", "refs", "logs")]
     return [*parts, os.path.realpath(os.path.join(root, own))]
 
 
 def own_repository(root: str) -> bool:
-    """Whether git, run in the workspace, reads the workspace's own repository and no other.
+    """Whether git, run in the workspace, reads only the workspace's own repository.
 
-    A linked worktree will do if its repository names it in return.
+    A linked worktree counts if its repository names it in return.
     """
     git = os.path.join(root, ".git")
     if not is_folder(git):
@@ -116,7 +115,7 @@ def own_repository(root: str) -> bool:
 
 
 def repository_config(root: str) -> str:
-    """The settings of the workspace's own repository; nothing if it has none."""
+    """The settings of the workspace's own repository; empty if it has none."""
     git = os.path.join(root, ".git")
     if not is_folder(git):
         git = common_folder(os.path.realpath(root))
@@ -125,18 +124,20 @@ def repository_config(root: str) -> str:
 
 
 def leads_elsewhere(git: str) -> bool:
-    """Whether a git folder makes git read others: by name, by a link, or by its settings."""
+    """Whether a git folder makes git read others, by a file, a link or its settings."""
     stores = [os.path.join(git, part) for part in ("objects", "objects/pack", "objects/info")]
     looked_at = [*entries(git), *(entry for store in stores for entry in entries(store))]
     return (
         any(os.path.lexists(os.path.join(git, part)) for part in _LEADING_ELSEWHERE)
         or any(os.path.islink(path) for path in looked_at)
-        or any(_names_elsewhere(os.path.join(git, name)) for name in ("config", "config.worktree"))
+        or any(
+            _config_leads_away(os.path.join(git, name)) for name in ("config", "config.worktree")
+        )
     )
 
 
-def _names_elsewhere(config: str) -> bool:
-    """Whether settings name a work tree or are continued in another file, or cannot be known."""
+def _config_leads_away(config: str) -> bool:
+    """Whether the settings name a work tree, include another file, or cannot be read."""
     if not os.path.lexists(config):
         return False
     text = regular_content(config, _LARGEST_CONFIG + 1)
@@ -144,8 +145,7 @@ def _names_elsewhere(config: str) -> bool:
 
 
 def regular_content(file: str, most: int) -> bytes | None:
-    """The beginning of a regular file, else None: a pipe is not waited for, nor a link
-    followed."""
+    """The start of a regular file, else None. Does not block on a pipe or follow a link."""
     try:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(file, flags), "rb") as opened:
@@ -157,7 +157,7 @@ def regular_content(file: str, most: int) -> bytes | None:
 
 
 def is_folder(path: str) -> bool:
-    """Whether it is a folder itself, not a link to one."""
+    """Whether the path is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -165,7 +165,7 @@ def is_folder(path: str) -> bool:
 
 
 def entries(folder: str) -> list[str]:
-    """What is in a folder; nothing is in a link to one."""
+    """The paths in a folder; empty for a link."""
     try:
         names = sorted(os.listdir(folder)) if is_folder(folder) else []
     except OSError:
@@ -174,6 +174,6 @@ def entries(folder: str) -> list[str]:
 
 
 def first_line(file: str) -> str:
-    """Of a regular file; empty if there is none."""
+    """The first line of a regular file; empty if there is none."""
     text = (regular_content(file, 4096) or b"").decode("utf-8", "surrogateescape")
     return text.split("\n", 1)[0]

@@ -1,11 +1,10 @@
-"""Which files git tracks, and what each file was when it was last read.
+"""Which files git tracks, and a stat index of files that were read before.
 
-None of the tracked files is ignored, whatever ignore files say. No git is run. The index may have
-been written by anybody, so it is only ever a list of names to look for, and one that cannot be
-understood lists none.
+Tracked files are never ignored, whatever ignore files say. Git is not run. Anyone may have written
+the index, so it is only used as a list of names, and one that cannot be parsed counts as empty.
 
-A stat index is a hint and no record: every line is compared with the file system before it is
-believed, so that any copy will do, an old one, that of another process, or none.
+A stat index is only a cache: every row is compared with the file system before it is used, so an
+old one, another process's, or none will do.
 """
 
 import hashlib
@@ -28,8 +27,8 @@ _HEAD = b"rookery stat index 3\n"
 _ROW = struct.Struct("<QqqQI20s")
 _COUNT = struct.Struct("<I")
 _SETTLED = 2_000_000_000
-"""Nanoseconds after a change from which on another must show in the file's times: file systems
-keep those to two seconds at worst."""
+"""Nanoseconds after which another change must show in a file's times; file systems store them to
+two seconds at worst."""
 
 Row = tuple[int, int, int, int, int, bytes]
 """Size, both times, inode, mode, and the id of the content."""
@@ -49,12 +48,12 @@ def row_of(status: os.stat_result, blob: bytes) -> Row:
 
 
 def is_settled(row: Row, began: int) -> bool:
-    """Whether a change since it was read, which was after `began`, could not go unnoticed."""
+    """Whether a change of a file that was read after `began` would show in its times."""
     return max(row[1], row[2]) < began - _SETTLED
 
 
 def times_are_settled(status: os.stat_result, began: int) -> bool:
-    """The same, of what has no row."""
+    """The same for a file without a row."""
     return max(status.st_mtime_ns, status.st_ctime_ns) < began - _SETTLED
 
 
@@ -65,16 +64,16 @@ def read_index(path: Path) -> Rows:
         return {}
     if data[: len(_HEAD)] != _HEAD or _checksum(data[:-20]) != data[-20:]:
         return {}
-    return _decoded(data[len(_HEAD) : -20])
+    return _decode(data[len(_HEAD) : -20])
 
 
 def write_index(path: Path, rows: Mapping[str, Mapping[str, Row]]) -> None:
-    """Replaced whole. Not synced: a torn index is noticed, and merely costs time."""
-    data = _HEAD + _encoded(rows)
+    """Replace the index. Not synced, as a torn one is detected and only costs time."""
+    data = _HEAD + _encode(rows)
     put(path, [data, _checksum(data)], durable=False)
 
 
-def _encoded(rows: Mapping[str, Mapping[str, Row]]) -> bytes:
+def _encode(rows: Mapping[str, Mapping[str, Row]]) -> bytes:
     names = [name for folder in rows.values() for name in folder]
     heads = b"\0".join(os.fsencode(folder) for folder in rows)
     tails = b"\0".join(map(os.fsencode, names))
@@ -90,7 +89,7 @@ def _encoded(rows: Mapping[str, Mapping[str, Row]]) -> bytes:
     )
 
 
-def _decoded(data: bytes) -> Rows:
+def _decode(data: bytes) -> Rows:
     folders, heads_size, tails_size = struct.unpack_from("<III", data)
     if not folders:
         return {}
@@ -117,11 +116,11 @@ _LARGEST_LINK = 4096
 _HEADER_BYTES = 12
 _EXTENDED = 0x40
 _NO_FILES = (0o040000, 0o160000)
-"""Folders that are not checked out, and repositories inside."""
+"""Folders that are not checked out, and nested repositories."""
 
 
 class TrackedFiles:
-    """Paths in a repository, sorted as their bytes are."""
+    """Paths in a repository, sorted by their bytes."""
 
     def __init__(self, paths: Sequence[bytes]) -> None:
         self._sorted = paths
@@ -131,7 +130,7 @@ class TrackedFiles:
         return os.fsencode(path) in self._all
 
     def names_in(self, folder: str) -> set[str]:
-        """The names in a folder at which something is tracked."""
+        """The names in a folder that are tracked or contain tracked files."""
         prefix = os.fsencode(folder) + b"/"
         names: set[bytes] = set()
         at = bisect_left(self._sorted, prefix)
@@ -147,21 +146,21 @@ NOTHING_TRACKED = TrackedFiles(())
 
 
 class _ReadIndex(Struct, frozen=True):
-    """An index as it was when it had these signs."""
+    """A parsed index; `sign` identifies the version of the file."""
 
     sign: tuple[int, int, int, int]
     files: TrackedFiles
 
 
 class GitIndexes:
-    """Those of all repositories in a workspace, each read again only if it has changed."""
+    """The indexes of all repositories in a workspace, read again only if they change."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._known: dict[str, _ReadIndex] = {}
 
     def tracked_in(self, folder: str) -> TrackedFiles:
-        """What is tracked by the repository in a folder, by its path in that."""
+        """The files tracked by the repository in a folder, relative to that."""
         whole = os.path.join(self._root, folder) if folder else self._root
         index = os.path.join(self._git_folder(whole), "index")
         began = time.time_ns()
@@ -179,12 +178,12 @@ class GitIndexes:
         return known.files
 
     def objects_of(self, folder: str) -> str:
-        """Where the repository in a folder has its objects."""
+        """The objects folder of the repository in a folder."""
         whole = os.path.realpath(os.path.join(self._root, folder))
         return os.path.join(common_folder(whole) or self._git_folder(whole), "objects")
 
     def blobs_in(self, folder: str) -> dict[bytes, str]:
-        """What git calls the content of each tracked file; empty if that cannot be known."""
+        """The blob id of each tracked file; empty if it cannot be read."""
         whole = os.path.join(self._root, folder) if folder else self._root
         index = os.path.join(self._git_folder(whole), "index")
         try:
@@ -193,8 +192,8 @@ class GitIndexes:
             return {}
 
     def _git_folder(self, folder: str) -> str:
-        """A `.git` file can name any folder: one in the workspace, or one that names this one in
-        return, is believed."""
+        """The git folder. A `.git` file can name any folder; it is followed only into the
+        workspace, or to a folder that names this one in return."""
         git = os.path.join(folder, ".git")
         if is_folder(git):
             return git
@@ -213,12 +212,12 @@ def _files_of(index: str, status: os.stat_result) -> TrackedFiles:
 
 
 def tracked_paths(index: bytes) -> list[bytes]:
-    """The files that an index lists. Raises `ValueError` or `IndexError` if it is none."""
+    """The files in an index, sorted. Raises `ValueError` or `IndexError` if it is not an index."""
     return sorted(path for path, _ in tracked_blobs(index))
 
 
 def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
-    """The files that an index lists, and what git calls their content."""
+    """The files in an index, each with its blob id."""
     version, count = (
         int.from_bytes(index[4:8], "big"),
         int.from_bytes(index[8:_HEADER_BYTES], "big"),
@@ -243,10 +242,12 @@ def tracked_blobs(index: bytes) -> Iterator[tuple[bytes, str]]:
 def checked_out(
     root: Path, blobs: Mapping[str, str], *, anywhere: bool = False, before: int = 0
 ) -> set[str]:
-    """The files that are now as the index of their repository has them, or gone from both.
-    `blobs` is what git calls their content by their path, empty for a file that is gone. With
-    `anywhere`, also those whose content is in the repository under whichever name. With
-    `before`, only those whose content was in it before that time, in nanoseconds."""
+    """The files whose content is the one in their repository's index, or that are gone from both.
+
+    `blobs` maps paths to blob ids, empty for a deleted file. With `anywhere`, a file also counts if
+    its content is in the repository under any name. With `before`, only if its content was in it
+    before that time, in nanoseconds.
+    """
     indexes = GitIndexes(str(root))
     known: dict[str, dict[bytes, str]] = {}
     found: set[str] = set()
@@ -266,7 +267,7 @@ def checked_out(
 
 
 def _repository_of(root: Path, path: str) -> str:
-    """The innermost folder above that has a `.git`; empty for the workspace itself."""
+    """The innermost parent folder with a `.git`; empty for the workspace itself."""
     folder = os.path.dirname(path)
     while folder and not os.path.lexists(root / folder / ".git"):
         folder = os.path.dirname(folder)
@@ -274,7 +275,7 @@ def _repository_of(root: Path, path: str) -> str:
 
 
 def _hash_size(index: bytes) -> int:
-    """As the checksum at the end says, which may be left out."""
+    """The length of the hashes, by the checksum at the end, which may be left out."""
     for make, size in ((hashlib.sha1, 20), (hashlib.sha256, 32)):
         if index[-size:] == make(index[:-size], usedforsecurity=False).digest():
             return size
@@ -284,7 +285,7 @@ def _hash_size(index: bytes) -> int:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """A number as packs have it for offsets, and where it ends."""
+    """Decode a variable-length number; returns it and where it ends."""
     number = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

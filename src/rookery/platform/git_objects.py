@@ -1,7 +1,7 @@
-"""Git's objects: which ones a repository has, and pack files as they are written and read.
+"""Git objects: which ones a repository has, and reading and writing of pack files.
 
-No git is run. To look for an object unpacks nothing. One save makes one pack, so that a thousand
-new files cost no more syncs than one.
+Git is not run, and looking up an object decompresses nothing. Each save writes one pack, so a
+thousand new files need no more syncs than one.
 """
 
 import mmap
@@ -33,18 +33,18 @@ _LARGEST_OBJECT = 256 * 1024 * 1024
 
 
 def has_object(objects: str, wanted: str) -> bool:
-    """Whether it is in a folder of objects, or in one to which that leads."""
+    """Whether the object is in the folder or one of its alternates."""
     return any(True for _ in _files_with(objects, wanted))
 
 
 def had_object(objects: str, wanted: str, before: int) -> bool:
-    """Whether it was there before a time, in nanoseconds since the epoch. What a file says of
-    its last change of status nobody can forge."""
+    """Whether the object was there before a time, in nanoseconds since the epoch. Judged by the
+    file's ctime, which cannot be forged."""
     return any(os.stat(file).st_ctime_ns < before for file in _files_with(objects, wanted))
 
 
 def has_all(objects: str, wanted: Iterable[str]) -> bool:
-    """Whether all of them are in a folder of objects itself."""
+    """Whether all objects are in the folder itself."""
     packs = (each for each in entries(os.path.join(objects, "pack")) if each.endswith(".idx"))
     packed = {known for each in packs for known in listed_objects(each)}
     return all(
@@ -54,7 +54,7 @@ def has_all(objects: str, wanted: Iterable[str]) -> bool:
 
 
 def listed_objects(index: str) -> list[str]:
-    """What the index of a pack lists; nothing if it cannot be read."""
+    """The object ids in a pack's index; empty if it cannot be read."""
     data = regular_content(index, _LARGEST_INDEX) or b""
     if data[:_FANOUT_AT] != _HEAD or len(data) < _IDS_AT:
         return []
@@ -82,7 +82,7 @@ def _is_listed(index: str, wanted: bytes) -> bool:
 
 
 def _is_among(data: mmap.mmap, wanted: bytes) -> bool:
-    """Ids are sorted; a table says how many begin with each byte or a smaller one."""
+    """Binary search in the sorted ids; the fanout table counts the ids up to each first byte."""
     first = wanted[0]
     fanout = struct.unpack_from(">256I", data, _FANOUT_AT)
     low, high = (fanout[first - 1] if first else 0), fanout[first]
@@ -116,8 +116,6 @@ def object_id(kind: ObjectKind, data: bytes) -> bytes:
 
 
 class Packing:
-    """A pack that is being written."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / f"{UNFINISHED}{secrets.token_hex(8)}"
@@ -137,7 +135,7 @@ class Packing:
         self.size += len(packed)
 
     def finish(self) -> str:
-        """Make the pack and its index durable, in the order in which git looks for them."""
+        """Sync the pack and its index and rename them, in the order in which git looks for them."""
         try:
             checksum = self._seal()
             name = f"pack-{checksum.hex()}"
@@ -153,13 +151,13 @@ class Packing:
         return name
 
     def discard(self) -> None:
-        with suppress(OSError):  # what could not be written is not wanted any more
+        with suppress(OSError):  # flushing may fail; the file is removed anyway
             self._file.close()
         self._path.unlink(missing_ok=True)
         self._path.with_name(f"{self._path.name}.idx").unlink(missing_ok=True)
 
     def _seal(self) -> bytes:
-        """Fill in how many objects there are, and put the checksum of all behind them."""
+        """Write the number of objects into the header and append the checksum."""
         self._file.seek(0)
         self._file.write(b"PACK" + struct.pack(">II", 2, len(self._entries)))
         self._file.seek(0)
@@ -198,7 +196,7 @@ def _sha1(data: bytes) -> bytes:
 
 
 def _entry_head(kind: ObjectKind, size: int) -> bytes:
-    """The kind and four bits of the size, then seven bits of it in each further byte."""
+    """Kind and the low four bits of the size, then seven bits per further byte."""
     head = bytearray([kind << 4 | size & 15])
     size >>= 4
     while size:
@@ -209,8 +207,8 @@ def _entry_head(kind: ObjectKind, size: int) -> bytes:
 
 
 def listed(pack: Path) -> dict[bytes, int]:
-    """Where each object is, as the pack's index says. A damaged index lists none: what it listed
-    is stored anew when next met."""
+    """The offset of each object, from the pack's index. Empty if the index is damaged; its
+    objects are then stored again."""
     data = pack.with_suffix(".idx").read_bytes()
     if data[: len(_HEAD)] != _HEAD or _sha1(data[:-20]) != data[-20:]:
         return {}
@@ -220,7 +218,8 @@ def listed(pack: Path) -> dict[bytes, int]:
 
 
 def unpacked(pack: Path, offset: int) -> tuple[ObjectKind, bytes]:
-    """What stands there. Raises `ValueError`, `IndexError` or `zlib.error` if it is damaged."""
+    """The object at an offset. Raises `ValueError`, `IndexError` or `zlib.error` if it is
+    damaged."""
     with pack.open("rb", buffering=0) as file:
         head = os.pread(file.fileno(), 16, offset)
         size, at = head[0] & 15, 1
@@ -229,7 +228,7 @@ def unpacked(pack: Path, offset: int) -> tuple[ObjectKind, bytes]:
             at += 1
         if size > _LARGEST_OBJECT:
             raise ValueError("nothing so large was ever stored")
-        most = size + size // 500 + 64  # deflate makes nothing longer than that
+        most = size + size // 500 + 64  # deflate adds at most this much
         packed = os.pread(file.fileno(), most, offset + at)
     data = zlib.decompressobj().decompress(packed, size + 1)
     if len(data) != size:

@@ -1,11 +1,11 @@
-"""What git would run besides itself: hooks, and the programs that a repository's settings name.
+"""What git would run besides itself: hooks, and programs in the repository's settings.
 
-Whoever approves a git command should know of them, since it runs outside the sandbox. To look
-settings up runs nothing. What the user's own settings name is the user's.
+They are shown when a git command is approved, because it runs outside the sandbox. Reading settings
+runs nothing. Programs in the user's own settings are not listed.
 
-`ObeyedByGit` finds files of the workspace that git obeys because its settings name them: a folder
-of hooks, settings that are included, and scripts of filters, drivers and the like. They are as good
-as `.git/hooks` and `.git/config`.
+`ObeyedByGit` finds workspace files that git obeys because settings name them: a hooks folder,
+included settings, and scripts of filters and drivers. They need the same protection as `.git/hooks`
+and `.git/config`.
 """
 
 import os
@@ -44,7 +44,7 @@ _HOOKS = {
     "am": f"applypatch-msg pre-applypatch post-applypatch {_COMMITTING} post-rewrite",
     **dict.fromkeys(("stash", "reset", "restore", "rm", "mv", "tag", "branch", "config"), ""),
 }
-"""By command; others are taken to run any hook."""
+"""Hooks by command; other commands may run any hook."""
 _NETWORK = "push pull fetch clone ls-remote submodule remote lfs"
 _MERGING = "merge rebase pull cherry-pick revert stash am apply checkout switch"
 _SETTINGS = (
@@ -60,16 +60,15 @@ _SETTINGS = (
     (r"(?:merge|diff)tool\..*\.cmd", "mergetool difftool"),
     (r"diff\.external|diff\..*\.(?:command|textconv)", "diff log show blame stash"),
 )  # fmt: skip
-_TO_RUN = re.compile(r"\s*(?:exec|x)\s+(.+)")
+_REBASE_EXEC = re.compile(r"\s*(?:exec|x)\s+(.+)")
 
 _INCLUDED = re.compile(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS_PATH = "core.hookspath"
-_RUN = re.compile(
+_RUN_BY_GIT = re.compile(
     "|".join((*(pattern for pattern, _ in _SETTINGS), r"alias\..*")), re.IGNORECASE | re.DOTALL
 )
-"""Settings whose value git runs."""
 _BETWEEN_WORDS = re.compile(r"[\s\"'`;&|<>(){}=!]+")
-_SPOKEN_OF = re.compile(
+_MAY_NAME_PROGRAMS = re.compile(
     rb"hookspath|fsmonitor|\[\s*(?:include|filter|merge|diff|alias|credential|gpg|trailer)"
     rb"|command|proxy|askpass|editor|tool|pack|vcs|update",
     re.IGNORECASE,
@@ -84,7 +83,7 @@ class _Repository(Struct, frozen=True):
 
 
 def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
-    """What a git command runs in a folder, each in a few words; `words` begin with `git`."""
+    """What a git command runs in a folder, in a few words each; `words` start with `git`."""
     command = words[1] if len(words) > 1 else ""
     program = find_own_program("git", root)
     if not program or not os.path.isdir(folder):
@@ -95,7 +94,7 @@ def git_programs(root: Path, folder: str, words: Sequence[str]) -> list[str]:
         return [UNKNOWN]
     if repository is None:
         return []
-    found = [*_of_rebase(repository, words), *_hooks(repository, command)]
+    found = [*_rebase_commands(repository, words), *_hooks(repository, command)]
     found += _settings(repository, command)
     more = len(found) - MOST_NAMED
     return [*found[:MOST_NAMED], *([f"runs {more} more programs"] if more > 0 else [])]
@@ -109,7 +108,7 @@ def _repository(program: str, folder: str) -> _Repository | None:
     settings: dict[str, str] = {}
     hooks = ""
     words = ("--list", "--show-scope", "--includes", "-z")
-    for scope, setting in _pairs(_settings_read(program, folder, words)):
+    for scope, setting in _pairs(_read_settings(program, folder, words)):
         key, text = _pair(setting)
         if key.lower() == _HOOKS_PATH:
             hooks = os.path.expanduser(text)
@@ -122,7 +121,7 @@ def _repository(program: str, folder: str) -> _Repository | None:
 
 
 def _git_folder(folder: str) -> tuple[str, str] | None:
-    """Where git keeps its own of the repository a folder lies in, and the top of that."""
+    """The git folder of the repository that contains a folder, and its top folder."""
     for each in (folder, *map(str, Path(folder).parents)):
         git = os.path.join(each, ".git")
         if os.path.isdir(git):
@@ -134,7 +133,7 @@ def _git_folder(folder: str) -> tuple[str, str] | None:
     return None
 
 
-def _settings_read(program: str, folder: str, words: Sequence[str]) -> str:
+def _read_settings(program: str, folder: str, words: Sequence[str]) -> str:
     from rookery.platform.command_environment import command_environment
     from rookery.platform.git_runner import read_settings
 
@@ -142,8 +141,8 @@ def _settings_read(program: str, folder: str, words: Sequence[str]) -> str:
     return read_settings(program, words, folder=folder, environment=environment, seconds=SECONDS)
 
 
-def _pairs(said: str) -> Iterator[tuple[str, str]]:
-    fields = said.split("\0")
+def _pairs(output: str) -> Iterator[tuple[str, str]]:
+    fields = output.split("\0")
     return zip(fields[::2], fields[1::2], strict=False)
 
 
@@ -172,8 +171,8 @@ def _settings(repository: _Repository, command: str) -> Iterator[str]:
                 yield f"git runs what {key} says: {_short(text)}"
 
 
-def _of_rebase(repository: _Repository, words: Sequence[str]) -> Iterator[str]:
-    """What is still to be run by a rebase that is under way."""
+def _rebase_commands(repository: _Repository, words: Sequence[str]) -> Iterator[str]:
+    """Commands that a rebase in progress has still to run."""
     if words[1:2] != ["rebase"] or {"--abort", "--quit", "--show-current-patch"} & set(words):
         return
     todo = Path(repository.git, "rebase-merge", "git-rebase-todo")
@@ -182,7 +181,7 @@ def _of_rebase(repository: _Repository, words: Sequence[str]) -> Iterator[str]:
     except OSError:
         return
     for line in text.splitlines():
-        if found := _TO_RUN.match(line):
+        if found := _REBASE_EXEC.match(line):
             yield f"the rebase runs: {_short(found[1])}"
 
 
@@ -192,31 +191,31 @@ def _short(text: str) -> str:
 
 
 class ObeyedByGit:
-    """Of one workspace. They are looked up again as soon as a file of settings has changed."""
+    """The files git obeys in one workspace. Looked up again when a settings file has changed."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
         self._settings: tuple[str, ...] = ()
-        self._seen: object = None
+        self._read_versions: object = None
         self._places: tuple[str, ...] = ()
 
     def covers(self, path: str) -> bool:
-        """Of a path relative to the workspace."""
+        """Whether git obeys a path, which is relative to the workspace."""
         return any(within(path, place) for place in self.places())
 
     def places(self) -> tuple[str, ...]:
-        """Relative to the workspace, whether they are there or not."""
-        if self._seen is None or self._seen != self._marks():
+        """Relative to the workspace; they need not exist."""
+        if self._read_versions is None or self._read_versions != self._versions():
             listed = self._listed() if self._may_name_any() else []
             files = dict.fromkeys(origin for origin, _, _ in listed)
             self._settings = (*self._known_files(), *files)
             self._places = tuple(dict.fromkeys(self._named(listed)))
-            self._seen = self._marks()
+            self._read_versions = self._versions()
         return self._places
 
     def _may_name_any(self) -> bool:
         if os.path.isfile(os.path.join(self._top, ".git")):
-            return True  # of a linked worktree or a module, whose settings are elsewhere
+            return True  # a linked worktree or a module, whose settings are elsewhere
         return any(map(_may_name, self._known_files()))
 
     def _known_files(self) -> tuple[str, ...]:
@@ -229,22 +228,22 @@ class ObeyedByGit:
         users = (os.path.join(home, ".gitconfig"), os.path.join(others, "git", "config"))
         return (*own, *users, "/etc/gitconfig")
 
-    def _marks(self) -> list[tuple[int, int] | None]:
-        return [_mark(file) for file in self._settings]
+    def _versions(self) -> list[tuple[int, int] | None]:
+        return [_version(file) for file in self._settings]
 
     def _listed(self) -> list[tuple[str, str, str]]:
-        """Where each setting stands, its name and its value."""
+        """The file, name and value of each setting."""
         program = find_own_program("git", Path(self._root))
         if not program:
             return []
         try:
             words = ("--list", "--show-origin", "--includes", "-z")
-            said = _settings_read(program, self._root, words)
+            output = _read_settings(program, self._root, words)
         except OSError:
             return []
         return [
             (os.path.join(self._top, origin.removeprefix("file:")), *_pair(setting))
-            for origin, setting in _pairs(said)
+            for origin, setting in _pairs(output)
             if origin.startswith("file:")
         ]
 
@@ -255,11 +254,11 @@ class ObeyedByGit:
                 yield from self._inside(os.path.join(self._top, named))
             elif _INCLUDED.fullmatch(key):
                 yield from self._inside(os.path.join(os.path.dirname(origin), named))
-            elif _RUN.fullmatch(key):
+            elif _RUN_BY_GIT.fullmatch(key):
                 yield from self._scripts(text)
 
     def _scripts(self, line: str) -> Iterator[str]:
-        """Files that a line for the shell may name. Git runs it at the top."""
+        """Files that a shell line may name. Git runs it in the top folder."""
         for word in filter(None, _BETWEEN_WORDS.split(line)):
             path = os.path.join(self._top, os.path.expanduser(word))
             if "/" in word or os.path.isfile(path):
@@ -267,7 +266,7 @@ class ObeyedByGit:
 
     @property
     def _top(self) -> str:
-        """The folder of the repository, which may be above the workspace."""
+        """The top folder of the repository, which may be above the workspace."""
         folders = (Path(self._root), *Path(self._root).parents)
         return str(next((each for each in folders if os.path.lexists(each / ".git")), self._root))
 
@@ -280,7 +279,7 @@ class ObeyedByGit:
 def _may_name(file: str) -> bool:
     try:
         with open(file, "rb") as opened:
-            return bool(_SPOKEN_OF.search(opened.read(_LARGEST)))
+            return bool(_MAY_NAME_PROGRAMS.search(opened.read(_LARGEST)))
     except OSError:
         return False
 
@@ -290,7 +289,7 @@ def _pair(setting: str) -> tuple[str, str]:
     return key, text
 
 
-def _mark(file: str) -> tuple[int, int] | None:
+def _version(file: str) -> tuple[int, int] | None:
     try:
         there = os.stat(file)
     except OSError:

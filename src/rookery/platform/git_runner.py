@@ -1,9 +1,9 @@
-"""The one way in which the product runs git for itself: hardened, bounded and to its end.
+"""Runs git for rookery itself: hardened, and with a time limit.
 
-A repository's configuration names programs under more than a dozen keys; `git_hardening` switches
-them off. One kind is left: filters, and what shows or merges differences, have names of their own,
-so they must be looked up and each be set to nothing, which `plain_runner` and the worktrees do.
-`read_settings` leaves the user's settings in force, because to read settings runs nothing.
+A repository's configuration can name programs under more than a dozen keys; `git_hardening`
+disables them. Filters, diff and merge drivers have names of their own, so they must be looked up
+and disabled one by one, which `plain_runner` and the worktrees do. `read_settings` keeps the user's
+settings, because reading settings runs nothing.
 """
 
 import os
@@ -40,16 +40,18 @@ _SETTINGS = (
 )
 _DIFFING = ("diff", "log", "show", "diff-tree", "diff-index", "diff-files", "whatchanged")
 _CONVERTING = (*_DIFFING, "blame", "annotate")
-_VISITING_MODULES = ("diff", "status", "diff-index", "diff-files")
-"""To know whether a submodule has changed, git runs in it, by settings that nobody has seen."""
+_ENTERING_MODULES = ("diff", "status", "diff-index", "diff-files")
+"""Commands that run git in submodules, with the settings there, to see whether they changed."""
 _SHOWING_HISTORY = ("log", "show", "diff-tree", "whatchanged")
 _TAKING_A_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path")
 
 
 def git_hardening(root: str = "") -> tuple[dict[str, str], tuple[str, ...]]:
-    """The variables, to be added once every other `GIT_*` is gone, and the options before the
-    sub-command. `root` is a folder that is the user's whoever owns it; its repository is the
-    only one, and git looks for none in other folders, be they inside it or above it.
+    """The variables to set after removing all other `GIT_*`, and the options before the
+    sub-command.
+
+    `root` is a folder of the user's, whoever owns it; only its repository is used, and git looks
+    for none in folders inside or above it.
     """
     variables = {
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -76,19 +78,19 @@ def is_git(program: str) -> bool:
 
 
 def hardened(words: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """The words of a git command with the options in place, and those of its sub-command."""
+    """Insert the options, and further ones for the sub-command, into a git command."""
     at = sub_command(words)
-    said = words[at] if at < len(words) else ""
-    careful = ["--no-ext-diff"] if said in _DIFFING else []
-    careful += ["--no-textconv"] if said in _CONVERTING else []
-    careful += ["--ignore-submodules=all"] if said in _VISITING_MODULES else []
-    if said in _SHOWING_HISTORY:
+    name = words[at] if at < len(words) else ""
+    careful = ["--no-ext-diff"] if name in _DIFFING else []
+    careful += ["--no-textconv"] if name in _CONVERTING else []
+    careful += ["--ignore-submodules=all"] if name in _ENTERING_MODULES else []
+    if name in _SHOWING_HISTORY:
         careful += ["--ignore-submodules=dirty", "--submodule=short"]
     return (*words[:1], *options, *words[1 : at + 1], *careful, *words[at + 1 :])
 
 
 def sub_command(words: Sequence[str]) -> int:
-    """Where the sub-command stands; behind the end if there is none."""
+    """The position of the sub-command; past the end if there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in _TAKING_A_VALUE else 1
@@ -109,12 +111,12 @@ class GitAnswer(Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        """Of an answer in which a NUL ends each."""
+        """The names in NUL-terminated output."""
         return [os.fsdecode(name) for name in self.out.split(b"\0") if name]
 
     @property
     def last_error(self) -> str:
-        """The last line that git wrote about its failure, or its status."""
+        """The last line of git's error output, or its status."""
         lines = self.errors.strip().splitlines()
         return lines[-1] if lines else str(self.status)
 
@@ -129,8 +131,8 @@ def run_git(
     given: bytes = b"",
     seconds: float | None = None,
 ) -> GitAnswer:
-    """Whatever the exit status is. `root` is what `git_hardening` takes it for. Raises `OSError`,
-    `ProgramTimeout` among them."""
+    """Run git; any exit status is returned. `root` is passed to `git_hardening`. Raises
+    `OSError`, including `ProgramTimeout`."""
     hardening, options = git_hardening(root)
     done = run_program(
         hardened((program, *words), options),
@@ -150,7 +152,7 @@ def read_settings(
     environment: Mapping[str, str] | None = None,
     seconds: float = SECONDS,
 ) -> str:
-    """What `git config` prints; nothing if it fails. Raises `OSError`."""
+    """The output of `git config`; empty if it fails. Raises `OSError`."""
     kept = without_git_variables() if environment is None else environment
     argv = (program, "config", *words)
     done = run_program(argv, cwd=folder, environment=kept, seconds=seconds)
@@ -158,5 +160,5 @@ def read_settings(
 
 
 def without_git_variables() -> dict[str, str]:
-    """A commit hook is run with variables that lead git to a repository of its own choice."""
+    """The environment without `GIT_*`: in a commit hook these lead git to another repository."""
     return {name: held for name, held in os.environ.items() if not name.startswith("GIT_")}

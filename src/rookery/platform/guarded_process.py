@@ -1,8 +1,7 @@
-"""Our end of a command that runs under a warden: its output, what became of it, and its leash.
+"""Our end of a command that runs under a warden: its output, its status and its control socket.
 
-Nothing here waits. `sources` says what to wait for, and `listen` and `read` take what is there.
-
-`reads_terminal` says whether somebody waits for a key to be typed, as far as the kernel can tell.
+Nothing here waits. `sources` are the descriptors to wait for; `listen` and `read` take what is
+available.
 """
 
 import os
@@ -14,20 +13,20 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.errors import ToolError
-from rookery.platform.wardens import WaitingWarden, Wardens, birth, end_orphans
+from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, start_time
 
 READ_SIZE = 64 * 1024
 
 _READ = {"x86_64": 0, "aarch64": 63}
 _SELECT = {"x86_64": (23, 270), "aarch64": (72,)}
-"""The numbers of the system calls by which a program waits for its input."""
+"""The numbers of the system calls by which a program waits for input."""
 
 
 class GuardedProcess:
-    """A command, its warden, and the pipe or terminal and the socket between them and us.
+    """A command, its warden, and the pipe or terminal and the socket that connect us.
 
-    `pid` is 0 until the command runs, `status` is None until its end was seen. Once `gone`,
-    the warden has ended, and before it everything that descends from the command.
+    `pid` is 0 until the command runs, `status` is None until it has ended. Once `gone`, the warden
+    has ended, and before it all descendants of the command.
     """
 
     _released: ClassVar[list["subprocess.Popen[bytes]"]] = []
@@ -47,7 +46,7 @@ class GuardedProcess:
         self.output_open = True
         self.gone = False
         self.kept = False
-        self._heard = b""
+        self._buffer = b""
         self._reap_released()
         warden.order(argv, grace=grace, folder=folder, environment=environment)
         self.warden = warden.process.pid
@@ -59,7 +58,7 @@ class GuardedProcess:
         return [self._link.fileno(), *([self._output] if self.output_open else [])]
 
     def read(self) -> bytes:
-        """What the command has written since; nothing if it is silent or has closed its output."""
+        """The available output; empty if there is none or it was closed."""
         if not self.output_open:
             return b""
         try:
@@ -69,25 +68,25 @@ class GuardedProcess:
         except OSError:
             if not self._terminal:
                 raise
-            data = b""  # nobody has the terminal open any more
+            data = b""  # no process has the terminal open any more
         self.output_open = bool(data)
         return data
 
     def listen(self) -> None:
-        """Hear what the warden has said since."""
+        """Process the warden's messages."""
         while not self.gone:
             try:
                 data = self._link.recv(1024)
             except BlockingIOError:
                 return
-            except ConnectionResetError:  # it was killed before it had heard all we said
+            except ConnectionResetError:  # killed before it had read everything
                 data = b""
             self.gone = not data
-            *lines, self._heard = (self._heard + data).split(b"\n")
+            *lines, self._buffer = (self._buffer + data).split(b"\n")
             for line in lines:
-                self._hear(line.decode())
+                self._on_message(line.decode())
 
-    def _hear(self, line: str) -> None:
+    def _on_message(self, line: str) -> None:
         word, _, number = line.partition(" ")
         match word:
             case "started":
@@ -103,35 +102,35 @@ class GuardedProcess:
         return self._terminal and reads_terminal(self._output)
 
     def stop(self) -> None:
-        """Have the warden end everything. Output may still come, and must still be read."""
-        self._tell(b"end\n")
+        """Ask the warden to end everything. Output may still follow and must be read."""
+        self._send(b"end\n")
 
     def keep(self) -> None:
-        """Have the warden let the command go on without us."""
-        self._tell(b"keep\n")
+        """Ask the warden to let the command continue without us."""
+        self._send(b"keep\n")
 
-    def _tell(self, line: bytes) -> None:
-        with suppress(OSError):  # it is gone already
+    def _send(self, line: bytes) -> None:
+        with suppress(OSError):  # already gone
             self._link.send(line)
 
     def kill(self) -> None:
-        """For a warden that does not do its work. The shell dies with it."""
+        """Kill a warden that does not respond. The shell dies with it."""
         self._warden.kill()
         self.gone = True
 
     def release(self) -> None:
-        """Let go of a process that is `kept`."""
+        """Close our end of a process that is `kept`."""
         self._released.append(self._warden)
         self._link.close()
         os.close(self._output)
 
     def close(self) -> None:
-        """Give back everything, and the warden to the system. Only for a process that is `gone`."""
-        since = birth(self.warden)
+        """Reap the warden and close all descriptors. Only for a process that is `gone`."""
+        since = start_time(self.warden)
         killed = self._warden.wait() != 0
         WaitingWarden.pids.discard(self.warden)
         if killed and self.pid and self.status is None:
-            with suppress(ProcessLookupError, PermissionError):  # a killed warden ended nobody
+            with suppress(ProcessLookupError, PermissionError):  # its warden did not end it
                 os.killpg(self.pid, signal.SIGKILL)
         if killed and since:
             end_orphans(since, WaitingWarden.pids)
@@ -145,7 +144,7 @@ class GuardedProcess:
             WaitingWarden.pids.discard(warden.pid)
 
 
-def guarded(
+def start_guarded(
     wardens: Wardens,
     argv: Sequence[str],
     *,
@@ -154,7 +153,7 @@ def guarded(
     environment: Mapping[str, str],
     terminal: bool = False,
 ) -> GuardedProcess:
-    """Start a command. Raises `ToolError` with the system's reason if it does not let us."""
+    """Start a command. Raises `ToolError` with the system's reason if that fails."""
     try:
         return GuardedProcess(
             wardens.take(terminal=terminal),
@@ -175,9 +174,9 @@ def not_started(number: int | None) -> ToolError:
 
 
 def reads_terminal(terminal: int) -> bool:
-    """Whether a process in the foreground of a terminal reads from it; `terminal` is our end.
+    """Whether a foreground process of the terminal is reading from it; `terminal` is our end.
 
-    Where the system does not tell, nobody is said to wait.
+    False where the system cannot tell.
     """
     try:
         group = os.tcgetpgrp(terminal)
@@ -189,10 +188,10 @@ def reads_terminal(terminal: int) -> bool:
 def _members(group: int) -> Iterator[Path]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            said = (process / "stat").read_bytes().rpartition(b")")[2].split()
+            fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
-            continue  # it ended while we looked
-        if int(said[2]) == group:
+            continue  # ended meanwhile
+        if int(fields[2]) == group:
             yield process
 
 
@@ -205,10 +204,10 @@ def _reads(process: Path) -> bool:
         first = int(arguments[0], 16)
         if int(number) == _READ.get(machine):
             return _is_terminal(process, first)
-        # whoever watches nothing but its first file waits for that
+        # `select` on the first descriptor alone
         return int(number) in _SELECT.get(machine, ()) and first == 1 and _is_terminal(process, 0)
     except OSError:
-        return False  # it ended, or is not ours to look at
+        return False  # ended, or another user's
 
 
 def _is_terminal(process: Path, file: int) -> bool:

@@ -1,7 +1,7 @@
-"""One connection to a proxy of ours: what is asked for, and the bytes in both directions.
+"""Serves one client connection of an HTTP proxy.
 
-Each connection carries requests to one host. The `dial` function decides about it and connects,
-so that the address which was judged is the one that is connected to.
+A connection carries requests to one host. The `dial` function decides and connects, so that the
+address that was checked is the one that is used.
 """
 
 import logging
@@ -22,15 +22,15 @@ HEAD_SECONDS = 30.0
 _debug = logging.getLogger(__name__)
 
 _DROPPED = (b"connection:", b"keep-alive:", b"proxy-authorization:", b"proxy-connection:")
-_GONE = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+_CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 
 class OutOfReach(Exception):
-    """Nothing may connect there; the text says why."""
+    """Connecting is not allowed; the text says why."""
 
 
 class ProxyRequest(Struct, frozen=True):
-    """What a connection begins with. A tunnel has no path and no fields."""
+    """The first request of a connection. A tunnel has no path and no fields."""
 
     method: str
     host: str
@@ -43,15 +43,14 @@ class ProxyRequest(Struct, frozen=True):
         return self.method == "CONNECT"
 
     def head(self, *, target: str = "", fields: tuple[bytes, ...] = ()) -> bytes:
-        """The request as a server expects it, which is to close the connection after it."""
+        """The request to send to the server, asking it to close the connection afterwards."""
         kept = [field for field in self.fields if not field.lower().startswith(_DROPPED)]
         first = f"{self.method} {target or self.path} HTTP/1.1".encode("ascii")
         return b"\r\n".join([first, *fields, *kept, b"Connection: close"]) + b"\r\n\r\n"
 
 
 class Dialled(Struct, frozen=True):
-    """A connection to the world, what is sent over it before anything else, and what it has said
-    already."""
+    """A connection to a host, the bytes to send first, and the bytes already received."""
 
     stream: SocketStream
     first: bytes = b""
@@ -59,22 +58,23 @@ class Dialled(Struct, frozen=True):
 
 
 Dial: TypeAlias = Callable[[ProxyRequest], Awaitable[Dialled]]
-"""Raises `OutOfReach` if it may not, and `OSError` or `TimeoutError` if it cannot."""
+"""Raises `OutOfReach` if the host is not allowed, `OSError` or `TimeoutError` if connecting
+fails."""
 
 
 async def attend(client: SocketStream, dial: Dial) -> None:
-    """Serve one connection to its end. Whatever goes wrong with it is its own affair."""
+    """Serve one connection to its end. Errors do not affect other connections."""
     async with client:
         try:
-            await _attend(client, dial)
-        except _GONE:
+            await _serve(client, dial)
+        except _CLOSED:
             pass
         except Exception:
-            # one connection must not end the others, and the task with them
+            # must not end the other connections and the task
             _debug.exception("a connection to the proxy failed")
 
 
-async def _attend(client: SocketStream, dial: Dial) -> None:
+async def _serve(client: SocketStream, dial: Dial) -> None:
     buffered = BufferedByteReceiveStream(client)
     try:
         with anyio.fail_after(HEAD_SECONDS):
@@ -95,7 +95,7 @@ async def _attend(client: SocketStream, dial: Dial) -> None:
 
 
 def _read(head: bytes) -> ProxyRequest:
-    """Raises `ValueError` if it is no request."""
+    """Parse a request. Raises `ValueError` if it is invalid."""
     first, *fields = head.split(b"\r\n")
     method, target, _ = first.decode("ascii").split(" ")
     tunnel = method == "CONNECT"
@@ -107,7 +107,7 @@ def _read(head: bytes) -> ProxyRequest:
 
 
 async def connect(addresses: list[str], port: int) -> SocketStream:
-    """The first of the addresses that answers."""
+    """Connect to the first address that answers."""
     failure: OSError | None = None
     with anyio.fail_after(CONNECT_SECONDS):
         for address in addresses:
@@ -125,7 +125,7 @@ async def _refuse(client: SocketStream, status: int, reason: str) -> None:
 
 
 async def splice(client: SocketStream, world: SocketStream) -> None:
-    """Until the world has ended. A client that says no more may still want to hear."""
+    """Copy in both directions until the host closes; the client may close its direction earlier."""
     async with anyio.create_task_group() as group:
 
         async def send_out() -> None:
@@ -133,11 +133,11 @@ async def splice(client: SocketStream, world: SocketStream) -> None:
                 async for data in client:
                     await world.send(data)
                 await world.send_eof()
-            except (*_GONE, OSError):
+            except (*_CLOSED, OSError):
                 group.cancel_scope.cancel()
 
         async def bring_in() -> None:
-            with suppress(*_GONE, OSError):
+            with suppress(*_CLOSED, OSError):
                 async for data in world:
                     await client.send(data)
             group.cancel_scope.cancel()

@@ -1,7 +1,7 @@
-"""Locks between processes. The system releases them when a holder dies.
+"""Locks between processes, which the system releases when their holder dies.
 
-A lock is a file of its own, because the file it protects is replaced, or a folder. Its file is
-never removed while somebody may wait for it: a second one would be a second lock.
+A lock is a file of its own, because the file it protects is replaced, or it is a folder. A lock
+file is never removed while a process may wait for it, since a second file would be a second lock.
 """
 
 import fcntl
@@ -15,11 +15,10 @@ from rookery.errors import RookeryError
 
 WAIT = 5.0
 LONGEST_WAIT = 10.0
-"""Seconds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.005
 _LOCK = "lock"
 _RANDOM = 8
-"""Characters by which the system makes the name of a temporary folder a new one."""
+"""Length of the random part of a temporary folder's name."""
 
 
 class LockTimeout(RookeryError):
@@ -27,18 +26,18 @@ class LockTimeout(RookeryError):
 
 
 def open_lock(path: Path, *, create: bool = True) -> int:
-    """The file of a lock, which is private and no link; not locked yet."""
+    """Open a private lock file that is not a link, without locking it."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     return os.open(path, flags, 0o600)
 
 
 def lock(descriptor: int) -> None:
-    """Wait for the lock for as long as it takes."""
+    """Wait for the lock without a limit."""
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Whether the lock was free, and is ours now. Raises `OSError` where there are no locks."""
+    """Take the lock if it is free. Raises `OSError` where locks are not supported."""
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -47,7 +46,7 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
 
 
 def lock_within(descriptor: int, seconds: float) -> bool:
-    """Whether the lock became ours within so many seconds."""
+    """Take the lock, waiting at most so many seconds; returns whether that worked."""
     until = time.monotonic() + seconds
     pause = _FIRST_PAUSE
     while not try_lock(descriptor):
@@ -60,7 +59,7 @@ def lock_within(descriptor: int, seconds: float) -> bool:
 
 @contextmanager
 def file_lock(path: Path, *, wait: float | None = WAIT) -> Iterator[None]:
-    """Held while inside. Raises `LockTimeout` after that many seconds; None waits for ever."""
+    """Hold the lock in the block. Raises `LockTimeout` after `wait` seconds; None waits forever."""
     descriptor = open_lock(path)
     try:
         if wait is None:
@@ -73,15 +72,15 @@ def file_lock(path: Path, *, wait: float | None = WAIT) -> Iterator[None]:
 
 
 @contextmanager
-def alone_in(folders: Sequence[int]) -> Iterator[None]:
-    """Nobody else of ours writes in these folders between the last look at a file and what comes
-    of it, in whichever process. Editors know nothing of that; for them it is the rename alone that
-    must not be torn. Who waits too long, or where nobody can wait, goes on: the look remains."""
+def lock_folders(folders: Sequence[int]) -> Iterator[None]:
+    """Keep other rookery processes from writing in these folders, from the last check of a file
+    to its rename. Editors do not know these locks; for them the rename is atomic. If the lock
+    cannot be taken in time or at all, the block runs without it, as the check remains."""
     found = {(at.st_dev, at.st_ino): folder for folder in folders for at in (os.fstat(folder),)}
     held: list[int] = []
     until = time.monotonic() + LONGEST_WAIT
     try:
-        for _, folder in sorted(found.items()):  # in one order, so that no two wait for each other
+        for _, folder in sorted(found.items()):  # ordered, to avoid deadlocks
             with suppress(OSError):  # a file system without locks
                 if lock_within(folder, until - time.monotonic()):
                     held.append(folder)
@@ -92,8 +91,8 @@ def alone_in(folders: Sequence[int]) -> Iterator[None]:
 
 
 def hold_folder(folder: Path) -> int:
-    """A lock in a temporary folder that ends with this process, however it ends: a later run
-    sweeps what is left without one. It is held before it can be seen."""
+    """Lock a temporary folder until this process ends, so that a later run can remove it if it
+    is left behind. The lock is taken before it gets its final name."""
     new = folder / f"{_LOCK}.new"
     descriptor = open_lock(new)
     lock(descriptor)
@@ -102,16 +101,16 @@ def hold_folder(folder: Path) -> int:
 
 
 def sweep_folders(parent: str, prefix: str) -> None:
-    """Remove the temporary folders of that prefix whose holders were killed."""
-    with suppress(OSError):  # who may not look into it has left nothing that could be found
+    """Remove the temporary folders with this prefix whose holders were killed."""
+    with suppress(OSError):  # unreadable, so no folder of ours is in it
         for name in os.listdir(parent):
-            # there may be thousands that are none of these, and every run comes by
+            # checked by name first: there may be thousands of others
             if name.startswith(prefix) and len(name) == len(prefix) + _RANDOM:
                 _sweep(Path(parent, name))
 
 
 def _sweep(folder: Path) -> None:
-    with suppress(OSError):  # it is held, somebody else's, or gone by now
+    with suppress(OSError):  # held, another user's, or gone
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return
         descriptor = open_lock(folder / _LOCK, create=False)
@@ -123,7 +122,7 @@ def _sweep(folder: Path) -> None:
 
 
 def remove_held_folder(folder: Path) -> None:
-    """The lock goes last: while anything is left, the folder can be found abandoned."""
+    """Remove the folder, its lock last, so that a partly removed one is still found."""
     import shutil
 
     for entry in folder.iterdir():

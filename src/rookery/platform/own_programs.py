@@ -1,16 +1,15 @@
-"""The programs and scripts that the product runs for itself, found where no command has a say.
+"""Finds and runs the programs that rookery uses itself, from places that commands cannot write to.
 
-`run_program` runs one to its end: its output is bounded, and its process group ends with it.
+`run_program` runs one to its end, with limited output, and kills its process group after it.
 
-A script that stands before a command is run as Python keeps it compiled: to compile it anew for
-each command would take a tenth of the time that a short command takes.
+Scripts that run before every command are run from their compiled form: compiling takes a tenth of
+the time of a short command.
 """
 
 import errno
 import os
 import signal
 import struct
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
     import subprocess
 
 MOST_OUTPUT = 1024 * 1024 * 1024
-_READ_SIZE = 64 * 1024
+_CHUNK = 64 * 1024
 
 TEMPORARY = {"tmp": "/tmp", "var-tmp": "/var/tmp"}
-"""The machine's temporary folders, and what a sandbox calls its own ones instead."""
+"""The machine's temporary folders, by the names of a sandbox's own ones."""
 
 SHARED_CACHES = (
     ".cache/composer",
@@ -56,10 +55,11 @@ SHARED_CACHES = (
     "go/pkg/mod",
     "go/pkg/sumdb",
 )
-"""Relative to the home folder. Each holds only what a tool fetches or builds from, when it is told
-to install or to build. None is in a PATH, holds configuration or scripts that run unasked, such
-as the environments of pre-commit and poetry, or has files that other projects have hard links
-to, such as the stores of uv, pnpm and bun: what a command left there would run outside."""
+"""Caches that commands may write, relative to the home folder. They hold only what a tool
+downloads or builds from when told to install or build. None is in a PATH, none holds
+configuration or scripts that run by themselves (such as the environments of pre-commit and
+poetry), and none has files that other projects hard-link (such as the stores of uv, pnpm and
+bun), as those would run outside."""
 
 OTHER_CACHES = (
     ".bun/install/cache",
@@ -68,12 +68,14 @@ OTHER_CACHES = (
     ".pnpm-store",
     "Library/Caches",
 )
-"""Commands only read these, yet a program in one of them is nobody's choice."""
+"""Caches that commands only read; programs in them are not trusted either."""
 
 
 def find_own_program(name: str, root: Path) -> str:
-    """The first such program in the PATH that neither lies in nor leads to the workspace, a
+    """The first such program in the PATH that is not in, and does not lead to, the workspace, a
     temporary folder or a cache; empty if there is none."""
+    import tempfile
+
     doubtful = [str(root.resolve()), *caches(str(Path.home()))]
     doubtful += map(os.path.realpath, (*TEMPORARY.values(), tempfile.gettempdir()))
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
@@ -87,7 +89,7 @@ def find_own_program(name: str, root: Path) -> str:
 
 
 def caches(home: str) -> tuple[str, ...]:
-    """All of them, whoever writes there."""
+    """All existing caches, writable for commands or not."""
     places = (*OTHER_CACHES, *SHARED_CACHES)
     return existing_places(os.path.join(home, place) for place in places)
 
@@ -102,8 +104,8 @@ def existing_places(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def own_script(source: Path) -> str:
-    """What to run: the compiled script if it is up to date and beside its source, where nobody
-    can write who could not write the source as well; otherwise the source."""
+    """The compiled script if it is up to date and beside its source, where it is as well
+    protected as the source; otherwise the source."""
     compiled = Path(cache_from_source(str(source)))
     if compiled.parent != source.parent / "__pycache__":
         return str(source)
@@ -125,7 +127,7 @@ class ProgramOutput(NamedTuple):
 
 
 class ProgramTimeout(OSError):
-    """It did not come to its end in time, and was killed."""
+    """The program took too long and was killed."""
 
 
 def run_program(
@@ -137,12 +139,12 @@ def run_program(
     seconds: float | None = None,
     most: int = MOST_OUTPUT,
 ) -> ProgramOutput:
-    """Run a program of ours to its end, with `given` as its input. It is killed with its process
-    group after so many seconds, or once it has written too much. Raises `OSError`."""
+    """Run a program to its end, with `given` as its input. It is killed with its process group
+    after so many seconds, or if it writes too much. Raises `OSError`."""
     import subprocess
 
     until = None if seconds is None else time.monotonic() + seconds
-    # a group and no session of its own: whoever has one counts as an orphan
+    # a group, not a session: `end_orphans` kills children with their own session
     process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -155,7 +157,7 @@ def run_program(
     with process:
         try:
             out, errors = _output(process, given, until, most)
-            return ProgramOutput(process.wait(_left(until)), out, errors)
+            return ProgramOutput(process.wait(_remaining(until)), out, errors)
         except BaseException as error:
             _end_group(process)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -167,7 +169,7 @@ def _end_group(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    with suppress(ChildProcessError):  # orphans of it that came to us
+    with suppress(ChildProcessError):  # reap its orphans, which are our children now
         while True:
             os.waitpid(-process.pid, 0)
 
@@ -182,23 +184,23 @@ def _output(
     assert process.stderr
     kept: dict[int, list[bytes]] = {pipe.fileno(): [] for pipe in (process.stdout, process.stderr)}
     os.set_blocking(process.stdin.fileno(), False)
-    unsaid = memoryview(given)
+    unwritten = memoryview(given)
     total = 0
     with selectors.DefaultSelector() as pipes:
         pipes.register(process.stdin, selectors.EVENT_WRITE)
         for pipe in kept:
             pipes.register(pipe, selectors.EVENT_READ)
         while pipes.get_map():
-            ready = pipes.select(_left(until))
+            ready = pipes.select(_remaining(until))
             if not ready and until is not None and time.monotonic() >= until:
                 raise ProgramTimeout(errno.ETIMEDOUT, "the program took too long")
             for key, _ in ready:
                 if key.fd not in kept:
-                    unsaid = _said(key.fd, unsaid)
-                    if not unsaid:
+                    unwritten = _write_input(key.fd, unwritten)
+                    if not unwritten:
                         pipes.unregister(key.fileobj)
                         process.stdin.close()
-                elif data := os.read(key.fd, _READ_SIZE):
+                elif data := os.read(key.fd, _CHUNK):
                     kept[key.fd].append(data)
                     total += len(data)
                 else:
@@ -209,15 +211,15 @@ def _output(
     return b"".join(out), b"".join(errors)
 
 
-def _said(pipe: int, unsaid: memoryview) -> memoryview:
-    """What is left to say; nothing to a program that does not listen."""
+def _write_input(pipe: int, unwritten: memoryview) -> memoryview:
+    """Write a part of the input; returns the rest, which is empty if the program has closed it."""
     try:
-        return unsaid[os.write(pipe, unsaid[:_READ_SIZE]) :]
+        return unwritten[os.write(pipe, unwritten[:_CHUNK]) :]
     except BlockingIOError:
-        return unsaid
+        return unwritten
     except BrokenPipeError:
-        return unsaid[:0]
+        return unwritten[:0]
 
 
-def _left(until: float | None) -> float | None:
+def _remaining(until: float | None) -> float | None:
     return None if until is None else max(0.0, until - time.monotonic())

@@ -1,8 +1,8 @@
-"""Paths as text: how they are shown, which lies in which folder, and patterns of .gitignore files.
+"""Paths as text: displaying them, folder membership, and .gitignore patterns.
 
-Whoever wrote a repository wrote its patterns, so none may hold the process up. A pattern is
-matched name by name, and in a name what stands behind a star is looked for once, from left to
-right: the time grows with the length of the pattern times that of the path, and no faster.
+Patterns come from repositories and are untrusted, so matching must not take exponential time. A
+pattern is matched name by name, and within a name the part after a star is searched once, from left
+to right: the time grows with the length of the pattern times that of the path.
 """
 
 import re
@@ -17,7 +17,7 @@ LONGEST = 4096
 """Longer patterns are refused; no system has longer paths."""
 
 Step: TypeAlias = Callable[[str], object] | None
-"""Whether one name of a path fits; None stands for any number of names, also for none."""
+"""Matches one name of a path; None stands for any number of names, including none."""
 
 _ANY_DEPTH = re.compile(r"\*{2,}")
 _SPECIAL = re.compile(r"[\\*?\[]")
@@ -45,31 +45,32 @@ class FilePattern(Struct, frozen=True):
 
 
 def file_pattern(line: str) -> FilePattern | None:
-    """What a line says; None if it is blank or a comment. Raises `ValueError` if it is faulty."""
+    """Parse a line; None if it is blank or a comment. Raises `ValueError` if it is invalid."""
     text = _without_trailing_blanks(line.removesuffix("\r"))
     if not text or text.startswith("#"):
         return None
     if len(text) > LONGEST:
         raise ValueError(f"it is longer than {LONGEST} characters")
-    said = text.removeprefix("!")
-    way = said.removesuffix("/")
+    pattern = text.removeprefix("!")
+    way = pattern.removesuffix("/")
     names = way.removeprefix("/").split("/")
     steps = [None if _ANY_DEPTH.fullmatch(name) else _step(name) for name in names]
     if "/" not in way:
         steps.insert(0, None)
     if steps[-1] is None:
-        steps.append(_step("*"))  # what is below a folder is not the folder itself
-    return FilePattern(tuple(steps), negated=said != text, only_folders=way != said)
+        steps.append(_step("*"))  # `a/**` matches what is below a, not a itself
+    return FilePattern(tuple(steps), negated=pattern != text, only_folders=way != pattern)
 
 
 class FileRules(Struct, frozen=True):
-    """Patterns of which the first that fits decides."""
+    """Patterns, of which the first match decides."""
 
     patterns: tuple[FilePattern, ...]
 
     @classmethod
     def of_ignore_file(cls, lines: Iterable[str]) -> "FileRules":
-        """The later line decides; a faulty one is passed over, as git does."""
+        """The rules of an ignore file; the last match decides, and invalid lines are skipped as
+        in git."""
         patterns: list[FilePattern] = []
         for line in lines:
             with suppress(ValueError):
@@ -78,24 +79,24 @@ class FileRules(Struct, frozen=True):
         return cls(tuple(reversed(patterns)))
 
     def opinion(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
-        """Whether what is there under these names is meant; None if no pattern fits."""
+        """Whether the path is matched; None if no pattern decides."""
         for pattern in self.patterns:
             if pattern.fits(names, is_folder=is_folder):
                 return not pattern.negated
         return None
 
     def cover(self, path: str) -> bool:
-        """Whether the file, or a folder it is in, is meant."""
+        """Whether the file or one of its parent folders is matched."""
         names = path.split("/")
         depths = range(1, len(names) + 1)
         return any(self.opinion(names[:depth], is_folder=depth < len(names)) for depth in depths)
 
 
 def _fit(steps: Sequence[Step], names: Sequence[str]) -> bool:
-    """Whether the steps lead through all of the names.
+    """Whether the steps match all of the names.
 
-    Where steps fail, only the latest stretch of free names need grow: whatever an earlier one
-    could gain, the latest can gain too.
+    After a mismatch only the latest `**` needs to take more names; extending an earlier one gains
+    nothing.
     """
     at = done = 0
     free: tuple[int, int] | None = None
@@ -127,7 +128,7 @@ def _step(name: str) -> Callable[[str], object]:
 
 
 def _regex(name: str) -> str:
-    """An expression that never goes back behind a star once it has found what follows it."""
+    """An expression that never backtracks past a star once the part after it has matched."""
     pieces = [""]
     at = 0
     while at < len(name):
@@ -174,7 +175,7 @@ _HIDDEN_CHARACTERS = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def within(path: str, folder: str) -> bool:
-    """Whether the path is the folder or lies in it; both are canonical."""
+    """Whether the path is the folder or inside it; both are canonical."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -183,12 +184,14 @@ def within_any(path: str, folders: Iterable[str]) -> bool:
 
 
 def hidden(name: str) -> bool:
-    """Whether it has characters that hide, move or break text."""
+    """Whether the name has characters that hide, move or break text."""
+    if name.isprintable():
+        return False
     return any(unicodedata.category(character) in _HIDDEN_CHARACTERS for character in name)
 
 
 def visible(name: str) -> str:
-    """A name as it may be shown: characters that hide, move or break text are spelled out."""
+    """Escape the characters in a name that hide, move or break text."""
     return "".join(
         character.encode("unicode_escape").decode()
         if unicodedata.category(character) in _HIDDEN_CHARACTERS

@@ -1,20 +1,20 @@
-"""Runs a plain command line: programs, their arguments and pipes, and no shell anywhere.
+"""Runs a plain command line: programs with arguments and pipes, without a shell.
 
-It is run as a script of its own, inside the sandbox. Its arguments are lists, each behind its
-length: variables for git, then pipelines. A pipeline is `when` it is run and a list of commands;
-a command is what becomes of its `errors` and of its `output`, the folder it runs in, the file
-that it reads from (or nothing), how many words git's sub-command stands behind, and a list of
-words, of which the first is a path. It ends as the last program of the last pipeline that ran.
+It is run as a script inside the sandbox. Its arguments are lists, each preceded by its length: the
+variables for git, then pipelines. A pipeline is its `when` and a list of commands. A command is its
+`errors` and `output`, its folder, its input file (or empty), the number of words before git's
+sub-command, and a list of words, of which the first is a path. It exits with the status of the last
+program of the last pipeline that ran.
 """
 
-# like the warden it is in the way of every command; `os` and `signal` take long to import
+# it runs before every command, and `os` and `signal` take long to import
 import _signal  # type: ignore[import-not-found]
 import posix as os
 import sys
 
-NOT_OPENED, NOT_STARTED, NOT_THERE = 1, 126, 127
-NOWHERE = "/dev/null"
-SETTINGS_OF_THE_USER = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
+NOT_OPENED, NOT_STARTED, NOT_FOUND = 1, 126, 127
+DEV_NULL = "/dev/null"
+USER_SETTINGS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
 NAMED_PROGRAMS = r"^(filter\..*|diff\..*\.(textconv|command)|merge\..*\.driver)$"
 COMMITTING = {
     "commit",
@@ -28,11 +28,11 @@ COMMITTING = {
     "tag",
     "notes",
 }
-_IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
+_PYTHON_IGNORES = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 
 class ArgumentWords:
-    """The arguments, taken from the front."""
+    """The arguments, consumed from the front."""
 
     def __init__(self, words: list[str]) -> None:
         self._rest = words[::-1]
@@ -71,9 +71,9 @@ def main(words: ArgumentWords) -> int:
 
 
 def run_pipeline(commands: list[PipelineCommand], variables: dict[str, str]) -> int:
-    """The status of the last command, once all of them have ended."""
+    """Run the commands; returns the status of the last one once all have ended."""
     pids = []
-    source = os.open(NOWHERE, os.O_RDONLY | os.O_CLOEXEC)
+    source = os.open(DEV_NULL, os.O_RDONLY | os.O_CLOEXEC)
     for command in commands[:-1]:
         next_source, target = os.pipe()
         pids.append(start(command, source, target, variables))
@@ -104,28 +104,28 @@ def become(command: PipelineCommand, source: int, target: int, variables: dict[s
         if command.folder:
             os.chdir(command.folder)
         if command.source:
-            source = opened(command.source)
+            source = open_input(command.source)
         environment = git_environment(command, variables) if command.lead else os.environ
         os.dup2(source, 0)
         os.dup2(target, 1)
         if command.errors == "with output":
             os.dup2(1, 2)
         elif command.errors == "dropped":
-            os.dup2(os.open(NOWHERE, os.O_WRONLY), 2)
+            os.dup2(os.open(DEV_NULL, os.O_WRONLY), 2)
         if command.output == "dropped":
-            os.dup2(os.open(NOWHERE, os.O_WRONLY), 1)
-        for number in _IGNORED_BY_PYTHON:
+            os.dup2(os.open(DEV_NULL, os.O_WRONLY), 1)
+        for number in _PYTHON_IGNORES:
             _signal.signal(number, _signal.SIG_DFL)
         os.execve(program, command.words, environment)
     except OSError as error:
-        status = NOT_THERE if isinstance(error, FileNotFoundError) else NOT_STARTED
+        status = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
         os.write(2, f"{program}: {error.strerror}\n".encode(errors="surrogateescape"))
     finally:
         os._exit(status)
 
 
-def opened(path: str) -> int:
-    """A file to read from. If there is none, the command is not run, as in a shell."""
+def open_input(path: str) -> int:
+    """Open the input file. If that fails the command does not run, as in a shell."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -134,14 +134,15 @@ def opened(path: str) -> int:
 
 
 def git_environment(command: PipelineCommand, variables: dict[str, str]) -> dict[bytes, bytes]:
-    """Without what was inherited for git, with the variables, and with no program by name."""
+    """The environment for git: inherited `GIT_*` replaced by the variables, and filters, diff
+    and merge drivers disabled."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(b"GIT_")}
-    asks = command.words[command.lead : command.lead + 1] == ["config"]
+    is_config = command.words[command.lead : command.lead + 1] == ["config"]
     for name, text in variables.items():
-        if asks and name in SETTINGS_OF_THE_USER:
-            continue  # to look up a setting runs nothing, and most of them are there
+        if is_config and name in USER_SETTINGS:
+            continue  # reading settings runs nothing, and most are the user's
         kept[name.encode()] = text.encode(errors="surrogateescape")
-    programs = asked_of_git(command, kept, ["--name-only", "--get-regexp", NAMED_PROGRAMS])
+    programs = query_settings(command, kept, ["--name-only", "--get-regexp", NAMED_PROGRAMS])
     settings = {key: b"false" if key.endswith(b".required") else b"" for key in programs}
     settings |= identity(command, kept)
     for at, (key, set_to) in enumerate(settings.items()):
@@ -151,37 +152,37 @@ def git_environment(command: PipelineCommand, variables: dict[str, str]) -> dict
 
 
 def identity(command: PipelineCommand, environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Who commits, as the user's own settings say, of which git is to obey nothing else."""
+    """The user's name and email, which are the only user settings that git may use."""
     if not COMMITTING.intersection(command.words[command.lead : command.lead + 1]):
         return {}
-    hidden = [name.encode() for name in SETTINGS_OF_THE_USER]
+    hidden = [name.encode() for name in USER_SETTINGS]
     known = {name: text for name, text in environment.items() if name not in hidden}
-    found = asked_of_git(command, known, ["--get-regexp", r"^user\.(name|email)$"])
+    found = query_settings(command, known, ["--get-regexp", r"^user\.(name|email)$"])
     return {key: text for key, given, text in (each.partition(b"\n") for each in found) if given}
 
 
-def asked_of_git(
+def query_settings(
     command: PipelineCommand, environment: dict[bytes, bytes], question: list[str]
 ) -> list[bytes]:
-    """What git says of its settings. Asking for them runs nothing."""
+    """Query git's settings, which runs nothing."""
     answer, target = os.pipe()
     pid = os.fork()
     if pid == 0:
-        ask_git(command, target, environment, question)
+        exec_git_config(command, target, environment, question)
     os.close(target)
-    said = b""
+    output = b""
     while data := os.read(answer, 65536):
-        said += data
+        output += data
     os.close(answer)
     os.waitpid(pid, 0)
-    return said.split(b"\0")[:-1]
+    return output.split(b"\0")[:-1]
 
 
-def ask_git(
+def exec_git_config(
     command: PipelineCommand, target: int, environment: dict[bytes, bytes], question: list[str]
 ) -> None:
     try:
-        os.dup2(os.open(NOWHERE, os.O_RDWR), 0)
+        os.dup2(os.open(DEV_NULL, os.O_RDWR), 0)
         os.dup2(target, 1)
         os.dup2(0, 2)
         asked = ["config", "-z", *question]

@@ -1,8 +1,8 @@
-"""Gives the terminal back when the program is killed and cannot do so itself.
+"""Restores the terminal if the program is killed and cannot do so itself.
 
-A small shell waits beside the program, at the other end of a pipe. When the pipe closes while the
-terminal is set for the program, the shell sets it back. It changes the modes only if they are
-still those of the program: the user's shell may have set its own by then.
+A small shell waits at the other end of a pipe. If the pipe closes while the terminal is in the
+program's modes, the shell restores it, but only if the modes are still the program's: the user's
+shell may have set its own by then.
 """
 
 import os
@@ -30,20 +30,18 @@ printf "$reset" >&2
 
 
 class TerminalGuard:
-    """Watches over one terminal."""
-
     def __init__(self, descriptor: int) -> None:
-        self._watcher = _started(descriptor)
+        self._watcher = _start_watcher(descriptor)
 
     def on(self, reset: str = "") -> None:
-        """The terminal has the modes of the program now; `reset` undoes the rest."""
-        self._tell(f"on {_as_format(reset)}")
+        """The program has set the terminal's modes; `reset` are the escapes that undo the rest."""
+        self._send(f"on {_as_format(reset)}")
 
     def off(self) -> None:
-        """It is as it was before."""
-        self._tell("off")
+        """The program has restored the terminal."""
+        self._send("off")
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._watcher and self._watcher.stdin:
             with suppress(OSError, ValueError):  # the watcher was killed
                 self._watcher.stdin.write(f"{line}\n".encode())
@@ -52,12 +50,12 @@ class TerminalGuard:
 
 @lru_cache(maxsize=4)
 def guard_of(descriptor: int) -> TerminalGuard:
-    """Ask before the modes of the terminal are changed."""
+    """Get the guard of a terminal. Must be called before its modes are changed."""
     return TerminalGuard(descriptor)
 
 
-def _started(descriptor: int) -> "subprocess.Popen[bytes] | None":
-    """The watcher, once it knows how the terminal is; None where there is no shell for it."""
+def _start_watcher(descriptor: int) -> "subprocess.Popen[bytes] | None":
+    """Start the watcher and wait until it has saved the modes; None if there is no shell."""
     if not os.isatty(descriptor):
         return None
     path = f"{_SYSTEM_PATH}:{os.environ.get('PATH', '')}"
@@ -79,5 +77,5 @@ def _started(descriptor: int) -> "subprocess.Popen[bytes] | None":
 
 
 def _as_format(text: str) -> str:
-    """As `printf` in a shell takes it."""
+    """Escape a text for `printf` in a shell."""
     return text.replace("%", "%%").replace("\x1b", "\\033")

@@ -1,7 +1,7 @@
-"""Where things are kept.
+"""Where rookery stores its files.
 
-`ROOKERY_HOME` puts everything below one folder. Without it the platform's conventions hold,
-which keep settings, data, caches and state apart.
+`ROOKERY_HOME` puts everything below one folder. Otherwise the platform's conventions apply, with
+separate folders for settings, data, caches and state.
 """
 
 import hashlib
@@ -13,28 +13,31 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rookery import ENV_PREFIX, NAME
+from rookery import ENV_PREFIX, NAME, PROJECT_FOLDER
 from rookery.errors import SettingsError
 from rookery.platform.locks import hold_folder, sweep_folders
 
 HOME_VARIABLE = f"{ENV_PREFIX}HOME"
+MCP_FILE = "mcp.json"
+PROJECT_MCP_FILES = (f"{PROJECT_FOLDER}/{MCP_FILE}", f".roo/{MCP_FILE}")
+"""If both define a server, the first one wins."""
 _PREFIX = f"{NAME}-"
-"""How the names of folders for temporary places begin."""
+"""The prefix of temporary folders."""
 
 
 class Places(Struct, frozen=True):
-    """Four folders, none of which need exist, and what lies in them."""
+    """The four folders, which need not exist, and the files in them."""
 
     config: Path
     data: Path
     cache: Path
     state: Path
     elsewhere: tuple[Path, ...] = ()
-    """Where other runs keep their things, which are nobody's business in this one."""
+    """The folders of other runs, which are hidden from this one's agents."""
 
     @property
     def own_folders(self) -> tuple[Path, ...]:
-        """All that is ours, and no agent's business."""
+        """All folders of rookery, which are hidden from agents."""
         return (self.config, self.data, self.cache, self.state, *self.elsewhere)
 
     @property
@@ -51,33 +54,47 @@ class Places(Struct, frozen=True):
 
     @property
     def rules_file(self) -> Path:
-        """What the user has allowed for good."""
+        """The permanent approvals of the user."""
         return self.config / "allowed.json"
 
     @property
     def governance(self) -> Path:
-        """What is kept of governed workspaces, where no agent can reach it."""
+        """State of governed workspaces, out of reach of agents."""
         return self.config / "governance"
 
     @property
     def host_writes(self) -> Path:
-        """What the host last wrote into files of governance."""
+        """What the host last wrote into governance files."""
         return self.governance / "written"
 
     @property
     def mcp_file(self) -> Path:
-        """The user's own MCP servers."""
-        return self.config / "mcp.json"
+        return self.config / MCP_FILE
+
+    def any_mcp_servers(self, workspace: Path) -> bool:
+        """Whether a file exists that may define servers. It is not read."""
+        files = (self.mcp_file, *(workspace / name for name in PROJECT_MCP_FILES))
+        return any(map(os.path.exists, files))
 
     @property
     def tools_agreed(self) -> Path:
-        """Which tools of projects a person has agreed to."""
+        """The project tools that the user has approved."""
         return self.config / "tools-agreed.json"
 
     @property
     def mcp_memory(self) -> Path:
-        """What is remembered of servers, so that they need not be asked again."""
+        """Cached descriptions of MCP servers."""
         return self.cache / "mcp.json"
+
+    @property
+    def model_lists(self) -> Path:
+        """Cached lists of the models that providers offer."""
+        return self.cache / "models.json"
+
+    @property
+    def model_probes(self) -> Path:
+        """Results of `rookery models --probe`."""
+        return self.cache / "probes.json"
 
     def code_index(self, workspace: Path) -> Path:
         return self.cache / "code" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
@@ -88,12 +105,11 @@ class Places(Struct, frozen=True):
 
     @property
     def git_copies(self) -> Path:
-        """Of repositories, for as long as a command could destroy them."""
+        """Copies of repositories, kept while a command could destroy them."""
         return self.data / "git-history"
 
     @property
     def running(self) -> Path:
-        """Which commands are running."""
         return self.state / "running"
 
     @property
@@ -130,9 +146,8 @@ def find_places(environ: Mapping[str, str]) -> Places:
 
 @contextmanager
 def temporary_places(usual: Places) -> Iterator[Places]:
-    """Places that are gone afterwards. Settings and keys stay where they usually are, because
-    a run that keeps nothing must still be able to reach its model.
-    """
+    """Places that are removed afterwards. Settings and keys stay the usual ones, because the run
+    must still reach its model."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:
@@ -145,7 +160,7 @@ def temporary_places(usual: Places) -> Iterator[Places]:
 
 
 def sweep_temporary_places() -> None:
-    """Remove those of runs that were killed: whoever is alive holds the lock in theirs."""
+    """Remove the places of killed runs; running ones hold a lock in theirs."""
     import tempfile
 
     sweep_folders(tempfile.gettempdir(), _PREFIX)

@@ -1,11 +1,10 @@
-"""Wardens that wait for their command, as processes of ours.
+"""Starts wardens, also in advance.
 
-A warden is started without knowing what for, and is given its command through the socket between
-us: so one can be started in advance, while the command before runs or the model answers. It does
-nothing until it is given one, and ends when we do.
+A warden gets its command through a socket, so it can be started while the previous command runs or
+the model answers. It does nothing until then, and ends when we do.
 
-A command may kill its warden. Who loses its parent goes to the nearest ancestor that takes orphans
-in: the warden as long as it lives, and after it us. Then `end_orphans` ends them.
+A command may kill its warden. Orphans go to the nearest ancestor that is a sub-reaper: the warden
+while it lives, then us. `end_orphans` ends them.
 """
 
 import errno
@@ -24,29 +23,29 @@ from rookery.platform.own_programs import own_script
 
 WARDEN = Path(__file__).with_name("warden.py")
 ORDER_SECONDS = 10.0
-"""How long a warden may take to read a command too large to be left in the socket for it."""
+"""Seconds for a warden to read a command that does not fit into the socket's buffer."""
 LONGEST_WORD_PAGES = 32
-"""So much memory the system gives to one word or variable of a command."""
+"""The kernel's limit for one argument or variable."""
 USUAL_SPACE = 2 * 1024 * 1024
-"""Some libraries name only what every system has to have, which is less."""
+"""Lower bound for the total, since some libraries report only the minimum of the standard."""
 WORD_OVERHEAD = 9
-"""A null character and a pointer."""
+"""A NUL and a pointer."""
 ROWS, COLUMNS = 40, 120
 ROOT = "/"
 
-_ROUNDS = 1000
-"""How often the children of those who were killed are looked for: some fork without end."""
+_MOST_ROUNDS = 1000
+"""How often to look for new children of killed processes, as some fork without end."""
 
 
 class WaitingWarden:
-    """A warden without a command yet: its process, and our ends of its socket and its output."""
+    """A warden without a command yet: its process, and our ends of its socket and output."""
 
     pids: ClassVar[set[int]] = set()
-    """Of all that have not been given back to the system."""
+    """All wardens that were not reaped yet."""
 
     def __init__(self, *, terminal: bool = False) -> None:
         self.terminal = terminal
-        take_orphans_in()
+        become_subreaper()
         with ExitStack() as undo:
             self.link, theirs = socket.socketpair()
             undo.callback(self.link.close)
@@ -55,7 +54,7 @@ class WaitingWarden:
             undo.callback(os.close, self.output)
             undo.callback(os.close, output_in)
             place = "terminal" if terminal else "pipe"
-            # the warden gets our end as well: who is kept must not lose its reader with us
+            # the warden gets our end too, to read the output of a kept command after us
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", own_script(WARDEN), str(self.output), place],
                 stdin=theirs.fileno(),
@@ -83,11 +82,11 @@ class WaitingWarden:
         folder: Path,
         environment: Mapping[str, str],
     ) -> None:
-        """Have it run a command. Raises `ValueError` for words that no program can be given, and
-        `OSError` if it cannot be told; then it is gone."""
+        """Send it a command. Raises `ValueError` for invalid arguments, and `OSError` if it
+        cannot be sent; in both cases the warden is ended."""
         try:
             parts = [str(grace).encode(), os.fsencode(folder), b"%d" % len(argv)]
-            parts += [*map(os.fsencode, argv), *_settings(environment)]
+            parts += [*map(os.fsencode, argv), *_environment_parts(environment)]
             _check(parts)
             body = b"\0".join(parts)
             self.link.settimeout(ORDER_SECONDS)
@@ -99,7 +98,7 @@ class WaitingWarden:
         os.set_blocking(self.output, False)
 
     def dismiss(self) -> None:
-        """End it, which has no command to end."""
+        """End a warden that has no command."""
         self.process.kill()
         self.process.wait()
         self.pids.discard(self.process.pid)
@@ -108,19 +107,21 @@ class WaitingWarden:
 
 
 class Wardens:
-    """Where commands get their wardens from: each is started when it is needed."""
+    """Starts a warden for each command."""
 
     def take(self, *, terminal: bool) -> WaitingWarden:
         return WaitingWarden(terminal=terminal)
 
     def prepare(self) -> None:
-        """Use the time until the next command."""
+        """Called while a command runs, to start the next warden in advance."""
 
 
 class WardensInAdvance(Wardens):
-    """One waits for the next command, once there was a first. It is for a pipe, as most are."""
+    """Keeps a spare warden from the second command on, as a session that runs two usually runs
+    more. The spare is for a pipe, which most commands use."""
 
     def __init__(self) -> None:
+        self._commands = 0
         self._spare: WaitingWarden | None = None
         self._closed = False
 
@@ -130,12 +131,13 @@ class WardensInAdvance(Wardens):
         spare, self._spare = self._spare, None
         if spare.waits:
             return spare
-        spare.dismiss()  # somebody killed it
+        spare.dismiss()  # it was killed
         return super().take(terminal=terminal)
 
     def prepare(self) -> None:
-        if self._spare is None and not self._closed:
-            with suppress(OSError):  # then the next command finds out why none can be started
+        self._commands += 1
+        if self._commands > 1 and self._spare is None and not self._closed:
+            with suppress(OSError):  # the next command will report the error
                 self._spare = WaitingWarden()
 
     def close(self) -> None:
@@ -145,14 +147,14 @@ class WardensInAdvance(Wardens):
             self._spare = None
 
 
-def _settings(environment: Mapping[str, str]) -> Iterator[bytes]:
+def _environment_parts(environment: Mapping[str, str]) -> Iterator[bytes]:
     for name, text in environment.items():
         yield os.fsencode(name) + b"=" + os.fsencode(text)
 
 
 def _check(parts: Sequence[bytes]) -> None:
-    """Refuse what the system would not start. Its own refusal would come too late: a command is
-    told to have started before it can do anything, such as kill its warden."""
+    """Refuse what the kernel would not start. Its own error would come too late, because a
+    command is reported as started before it runs: it could kill its warden."""
     if any(b"\0" in part for part in parts):
         raise ValueError("a word has a null character")
     longest = LONGEST_WORD_PAGES * os.sysconf("SC_PAGE_SIZE")
@@ -164,7 +166,7 @@ def _check(parts: Sequence[bytes]) -> None:
 
 
 def _open_terminal() -> tuple[int, int]:
-    """A terminal of a usual size: our end of it, and the command's."""
+    """Open a terminal of a usual size: our end, and the command's."""
     import termios
 
     ours, theirs = os.openpty()
@@ -175,29 +177,29 @@ def _open_terminal() -> tuple[int, int]:
 class _Process(NamedTuple):
     parent: int
     session: int
-    born: int
+    began: int
 
 
 @cache
-def take_orphans_in() -> None:
+def become_subreaper() -> None:
     from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
 
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
-def birth(pid: int) -> int:
-    """When a process began, in ticks since the system did; 0 where that cannot be known."""
+def start_time(pid: int) -> int:
+    """The start time of a process in clock ticks since boot; 0 if unknown."""
     process = _process(pid)
-    return process.born if process else 0
+    return process.began if process else 0
 
 
 def end_orphans(since: int, wardens: Collection[int]) -> None:
-    """Kill every child of ours that we did not start ourselves, if it began after `since`.
+    """Kill every child that we did not start ourselves and that began after `since`.
 
-    Of those we start only wardens have a session of their own, and all that descends from a
-    warden has another than we: nobody can come back to one that was left.
+    Of our own children only wardens have a session of their own, and all descendants of a warden
+    are in other sessions than ours, to which they cannot return.
     """
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         orphans = [pid for pid in _orphans(since) if pid not in wardens]
         if not any([_end(pid) for pid in orphans]):
             return
@@ -208,7 +210,7 @@ def _end(pid: int) -> bool:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     except (PermissionError, ChildProcessError):
-        return False  # it has become another user's, or is reaped by somebody else
+        return False  # another user's by now, or already reaped
     return True
 
 
@@ -216,13 +218,13 @@ def _orphans(since: int) -> Iterator[int]:
     us, here = os.getpid(), os.getsid(0)
     for entry in Path("/proc").glob("[0-9]*"):
         process = _process(int(entry.name))
-        if process and process.parent == us and process.session != here and process.born >= since:
+        if process and process.parent == us and process.session != here and process.began >= since:
             yield int(entry.name)
 
 
 def _process(pid: int) -> _Process | None:
     try:
-        said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
-        return None  # it is gone, or this system has no /proc
-    return _Process(parent=int(said[1]), session=int(said[3]), born=int(said[19]))
+        return None  # gone, or no /proc
+    return _Process(parent=int(fields[1]), session=int(fields[3]), began=int(fields[19]))

@@ -1,7 +1,7 @@
-"""`rookery modes`: list modes, and hand them on to others in the shape of Roo's export.
+"""`rookery modes`: list modes, and export and import them in Roo Code's format.
 
-Nothing that is there is ever replaced. What is added to a file of modes is written behind what
-stands in it, and is taken only if the file then says both.
+An import never replaces anything. New modes are appended to the modes file as text, so that
+comments survive; the result is written only if it parses to the old modes plus the new ones.
 """
 
 import json
@@ -25,7 +25,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
-from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, modes_in, written, yaml_value
+from rookery.prompting.modes import FILE_NAME, FoundModes, ModeFiles, from_yaml, load_modes, to_yaml
 from rookery.storage.cli.session_listing import confirmed, format_option
 from rookery.workspace.files import WorkspaceFiles
 
@@ -44,14 +44,14 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. -]{0,100}")
 
 
 class RuleFile(Struct, frozen=True, kw_only=True):
-    """`path` is below the folder of the mode's rules."""
+    """A rule of a mode. `path` is relative to the mode's `rules-<slug>` folder."""
 
     path: str
     text: str
 
 
-class HandedOn(Struct, frozen=True, kw_only=True):
-    """A mode as it is handed on, with its rules."""
+class ModeExport(Struct, frozen=True, kw_only=True):
+    """A mode with its rules, as it is exported or imported."""
 
     mode: Mode
     rules: tuple[RuleFile, ...] = ()
@@ -90,7 +90,7 @@ def list_command(workspace: Path, form: str) -> int:
 def export_command(slugs: tuple[str, ...], output: Path | None, workspace: Path) -> int:
     """Print modes with their rules, in the format that `import` and Roo Code read."""
     known = _modes(workspace).modes
-    text = exported([_handed_on(slug, known, workspace) for slug in slugs])
+    text = export_text([_export_of(slug, known, workspace) for slug in slugs])
     if output is None:
         print(harmless(text) if sys.stdout.isatty() else text, end="")
         return 0
@@ -116,8 +116,8 @@ def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int
     folder = workspace / PROJECT_FOLDER if project else find_places(os.environ).config
     target = folder / FILE_NAME
     text = _with_modes(target, found)
-    _insist_on_free_places(folder, found, shared=project)
-    for line in _told(found):
+    _check_targets(folder, found, shared=project)
+    for line in _describe(found):
         print(visible_line(line))
     if not yes and not confirmed(f"Add this to {target}?"):
         print("Nothing was changed.")
@@ -127,37 +127,37 @@ def import_command(file: Path, project: bool, yes: bool, workspace: Path) -> int
     return 0
 
 
-def exported(handed_on: Sequence[HandedOn]) -> str:
-    """The file to hand on."""
-    return written({"customModes": [_entry(each) for each in handed_on]})
+def export_text(exports: Sequence[ModeExport]) -> str:
+    """Return the content of an export file."""
+    return to_yaml({"customModes": [_entry(each) for each in exports]})
 
 
-def handed_on_in(text: str) -> tuple[HandedOn, ...]:
-    """The modes in somebody's file. Raises `ValueError` with what is wrong."""
-    modes = modes_in(text, "user")
+def parse_export(text: str) -> tuple[ModeExport, ...]:
+    """Parse an export file. Raises `ValueError` if it is invalid."""
+    modes = load_modes(text, "user")
     if not modes:
         raise ValueError("it defines no mode")
-    entries = yaml_value(text)["customModes"]
+    entries = from_yaml(text)["customModes"]
     return tuple(
-        HandedOn(mode=mode, rules=tuple(_rules_of_mode(entry, mode.slug)))
+        ModeExport(mode=mode, rules=tuple(_rules_of_mode(entry, mode.slug)))
         for mode, entry in zip(modes, entries, strict=True)
     )
 
 
-def added_to(text: str, modes: Sequence[Mode]) -> str:
-    """A file of modes with more of them. Raises `ValueError` if it cannot be added to."""
-    present = modes_in(text, "user")
+def append_modes(text: str, modes: Sequence[Mode]) -> str:
+    """Append modes to the content of a modes file. Raises `ValueError` if that is not possible."""
+    present = load_modes(text, "user")
     if both := {each.slug for each in present} & {each.slug for each in modes}:
         raise ValueError(f"the mode {sorted(both)[0]} already exists")
-    entries = [_entry(HandedOn(mode=mode)) for mode in modes]
+    entries = [_entry(ModeExport(mode=mode)) for mode in modes]
     if not present:
-        new = written({"customModes": entries})
+        new = to_yaml({"customModes": entries})
         return f"{text.rstrip()}\n{new}" if _is_only_comments(text) else new
     found = _ITEM.search(text)
     indent = found[1] if found else "  "
-    more = "".join(f"{indent}{line}\n" for line in written(entries).splitlines())
+    more = "".join(f"{indent}{line}\n" for line in to_yaml(entries).splitlines())
     after = f"{text.rstrip()}\n{more}"
-    if _as_read(after) != [*present, *_as_read(exported([HandedOn(mode=m) for m in modes]))]:
+    if _parsed(after) != [*present, *_parsed(export_text([ModeExport(mode=m) for m in modes]))]:
         raise ValueError("its YAML layout cannot be edited automatically, so add the mode by hand")
     return after
 
@@ -170,7 +170,7 @@ def _modes(workspace: Path) -> FoundModes:
     return ModeFiles(places.config, home, files.boundaries, trusted=trusted).read()
 
 
-def _handed_on(slug: str, known: Sequence[Mode], workspace: Path) -> HandedOn:
+def _export_of(slug: str, known: Sequence[Mode], workspace: Path) -> ModeExport:
     mode = find_mode(known, slug)
     if mode is None:
         there = ", ".join(each.slug for each in known)
@@ -179,7 +179,7 @@ def _handed_on(slug: str, known: Sequence[Mode], workspace: Path) -> HandedOn:
         folders = [workspace / PROJECT_FOLDER, workspace / ".roo"]
     else:
         folders = [find_places(os.environ).config, Path.home() / ".roo"]
-    return HandedOn(mode=mode, rules=tuple(_rules(folders, slug)))
+    return ModeExport(mode=mode, rules=tuple(_rules(folders, slug)))
 
 
 def _rules(folders: Sequence[Path], slug: str) -> Iterator[RuleFile]:
@@ -191,23 +191,23 @@ def _rules(folders: Sequence[Path], slug: str) -> Iterator[RuleFile]:
                 yield RuleFile(path=file.relative_to(top).as_posix(), text=text)
 
 
-def _read(file: Path) -> tuple[HandedOn, ...]:
+def _read(file: Path) -> tuple[ModeExport, ...]:
     try:
         with file.open("rb") as stream:
             data = stream.read(LARGEST_EXPORT + 1)
         if len(data) > LARGEST_EXPORT:
             raise SettingsError(f"{file} is larger than {LARGEST_EXPORT} bytes.")
-        return handed_on_in(data.decode("utf-8-sig"))
+        return parse_export(data.decode("utf-8-sig"))
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {reason(error)}.") from error
     except ValueError as error:
         raise SettingsError(f"{file} cannot be imported: {error}. Nothing was changed.") from error
 
 
-def _with_modes(target: Path, found: Sequence[HandedOn]) -> str:
+def _with_modes(target: Path, found: Sequence[ModeExport]) -> str:
     try:
         text = target.read_text(encoding="utf-8") if target.exists() else ""
-        return added_to(text, [each.mode for each in found])
+        return append_modes(text, [each.mode for each in found])
     except OSError as error:
         raise SettingsError(f"{target} cannot be read: {reason(error)}.") from error
     except ValueError as error:
@@ -215,8 +215,8 @@ def _with_modes(target: Path, found: Sequence[HandedOn]) -> str:
         raise SettingsError(wrong) from error
 
 
-def _insist_on_free_places(folder: Path, found: Sequence[HandedOn], *, shared: bool) -> None:
-    """A project's own links may lead anywhere, so nothing is written through them."""
+def _check_targets(folder: Path, found: Sequence[ModeExport], *, shared: bool) -> None:
+    """Refuse to overwrite a rule file, or to write through a symlink of the project."""
     for each in found:
         for rule in each.rules:
             place = folder / f"rules-{each.mode.slug}" / rule.path
@@ -227,7 +227,7 @@ def _insist_on_free_places(folder: Path, found: Sequence[HandedOn], *, shared: b
                 raise SettingsError(f"{link} is a symbolic link. Nothing was changed.")
 
 
-def _told(found: Sequence[HandedOn]) -> Iterator[str]:
+def _describe(found: Sequence[ModeExport]) -> Iterator[str]:
     for each in found:
         mode = each.mode
         groups = ", ".join(
@@ -245,7 +245,7 @@ def _told(found: Sequence[HandedOn]) -> Iterator[str]:
 
 
 def _write(
-    folder: Path, target: Path, text: str, found: Sequence[HandedOn], *, shared: bool
+    folder: Path, target: Path, text: str, found: Sequence[ModeExport], *, shared: bool
 ) -> None:
     if target.is_symlink() or folder.is_symlink():
         raise SettingsError(f"{target} is a symbolic link. Nothing was changed.")
@@ -262,9 +262,9 @@ def _write(
         raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
 
 
-def _as_read(text: str) -> list[Mode]:
+def _parsed(text: str) -> list[Mode]:
     try:
-        return list(modes_in(text, "user"))
+        return list(load_modes(text, "user"))
     except ValueError:
         return []
 
@@ -273,8 +273,8 @@ def _is_only_comments(text: str) -> bool:
     return all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines())
 
 
-def _entry(handed_on: HandedOn) -> dict[str, Any]:
-    mode = handed_on.mode
+def _entry(export: ModeExport) -> dict[str, Any]:
+    mode = export.mode
     texts = {
         "slug": mode.slug,
         "name": mode.name,
@@ -285,18 +285,18 @@ def _entry(handed_on: HandedOn) -> dict[str, Any]:
     }
     entry: dict[str, Any] = {name: text for name, text in texts.items() if text}
     entry["groups"] = [_group(group) for group in mode.groups]
-    if handed_on.rules:
+    if export.rules:
         entry["rulesFiles"] = [
             {"relativePath": f"rules-{mode.slug}/{rule.path}", "content": rule.text}
-            for rule in handed_on.rules
+            for rule in export.rules
         ]
     return entry
 
 
 def _group(group: Group) -> str | list[Any]:
     options = {"fileRegex": group.pattern, "description": group.description}
-    said = {name: text for name, text in options.items() if text}
-    return [group.name, said] if said else group.name
+    given = {name: text for name, text in options.items() if text}
+    return [group.name, given] if given else group.name
 
 
 def _rules_of_mode(entry: Mapping[str, Any], slug: str) -> Iterator[RuleFile]:
@@ -312,7 +312,7 @@ def _rules_of_mode(entry: Mapping[str, Any], slug: str) -> Iterator[RuleFile]:
 
 
 def _checked_path(path: str, slug: str) -> str:
-    """Below the mode's own folder of rules, whatever it says."""
+    """Return the path relative to the mode's rules folder. Raises `ValueError` if it leaves it."""
     parts = PurePosixPath(path.replace("\\", "/")).parts
     if parts[:1] == (f"rules-{slug}",):
         parts = parts[1:]

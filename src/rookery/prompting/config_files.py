@@ -1,9 +1,9 @@
-"""Files by which users and projects tell the agent how to work.
+"""Safe reading of the files by which users and projects configure the agent.
 
-A project's files were written by strangers: none may lead out of the workspace, to what is kept
-from the agent, or to where credentials are. The user's own may lie anywhere. Only regular files
-are opened, and no link is followed once it is known where a path leads. A `ConfigScan` remembers
-what it found, so that the same files need not be read again while nothing has changed.
+A project's files are untrusted: none may lead out of the workspace, to a file hidden from the
+agent, or to a credential. The user's own files may be anywhere. Only regular files are opened, and
+once a path is resolved no symlink is followed. A `ConfigScan` records every path it depended on, so
+that `FileCache` reads the files again only when one of them has changed.
 """
 
 import os
@@ -29,7 +29,7 @@ from rookery.workspace.files import decoded
 
 _SECOND = 1_000_000_000
 _SETTLED = 2 * _SECOND
-"""Nanoseconds after a change from which on another must show in the times of a file."""
+"""Nanoseconds after which a second change is certain to show in a file's timestamps."""
 
 Mark: TypeAlias = tuple[tuple[int, ...] | None, ...]
 T = TypeVar("T")
@@ -38,31 +38,31 @@ MOST_LINKS = 5
 DEEPEST = 10
 MOST_FILES = 500
 MOST_ENTRIES = 2000
-"""Names that one walk looks at, whatever they are."""
-MOST_LOOKED_AT = 10 * MOST_ENTRIES
-"""Names that all walks of one look do."""
+"""Directory entries that one walk reads at most."""
+MOST_ENTRIES_PER_SCAN = 10 * MOST_ENTRIES
+"""Directory entries that all walks of one scan read at most."""
 
 
 class ConfigScan:
-    """One look at the disk: what it depended on, and what was wrong."""
+    """One scan of the disk: the paths it depended on, and the problems it found."""
 
     def __init__(self) -> None:
         self.marks: dict[str, Mark] = {}
         self.problems: list[str] = []
         self.entries = 0
-        """How many names in folders were looked at."""
+        """How many directory entries were read."""
 
     def note(self, path: str) -> None:
         self.marks.setdefault(path, _mark(path))
 
-    def complain(self, problem: str) -> None:
+    def report(self, problem: str) -> None:
         if problem not in self.problems:
             self.problems.append(problem)
 
 
 class FileCache(Generic[T]):
-    """What was read from files, read again only once one of them has changed. For `rest`
-    seconds after a look there is no other."""
+    """A value read from files, read again only after one of them has changed. The files are not
+    checked again within `rest` seconds."""
 
     def __init__(
         self,
@@ -74,97 +74,97 @@ class FileCache(Generic[T]):
         self._read = read
         self._now = now
         self._rest = int(rest * _SECOND)
-        self._known: _CachedScan[T] | None = None
+        self._cached: _CachedScan[T] | None = None
 
     def get(self) -> T:
-        if self._known is None or not self._holds(self._known):
+        if self._cached is None or not self._is_valid(self._cached):
             scan, began = ConfigScan(), self._now()
             found = self._read(scan)
             settled = all(_latest(mark) < began - _SETTLED for mark in scan.marks.values())
-            self._known = _CachedScan(found, scan.marks, settled, began)
-        return self._known.found
+            self._cached = _CachedScan(found, scan.marks, settled, began)
+        return self._cached.found
 
-    def _holds(self, known: "_CachedScan[T]") -> bool:
-        if 0 <= self._now() - known.looked < self._rest:
+    def _is_valid(self, known: "_CachedScan[T]") -> bool:
+        if 0 <= self._now() - known.scanned_at < self._rest:
             return True
         marks = known.marks.items()
         return known.settled and all(_mark(path) == mark for path, mark in marks)
 
 
 class _CachedScan(NamedTuple, Generic[T]):
-    """`settled` if no change since can go unnoticed."""
+    """A scan and its result. `settled` means that any later change shows in the marks."""
 
     found: T
     marks: dict[str, Mark]
     settled: bool
-    looked: int
+    scanned_at: int
 
 
 class FoundFile(Struct, frozen=True):
-    """`name` is its path below the folder that was searched, `path` its path on the disk."""
+    """A file: `name` relative to the searched folder, `path` absolute."""
 
     name: str
     path: str
 
 
 class ConfigFolder:
-    """A folder with such files, and how it is called. With `boundaries` it is the project's."""
+    """A configuration folder and its display name. `boundaries` marks it as the project's."""
 
-    def __init__(self, path: Path, called: str, boundaries: Boundaries | None = None) -> None:
+    def __init__(self, path: Path, label: str, boundaries: Boundaries | None = None) -> None:
         self.path = path
-        self._called = called
+        self._label = label
         self._boundaries = boundaries
 
     @property
     def origin(self) -> Origin:
         return "user" if self._boundaries is None else "project"
 
-    def called(self, file: str) -> str:
-        """How a file is called, in what a person or the model reads."""
+    def label(self, file: str) -> str:
+        """Return the file's name as shown to the user and the model."""
         below = os.path.relpath(file, self.path)
-        return visible(str(PurePosixPath(self._called, below)))
+        return visible(str(PurePosixPath(self._label, below)))
 
     def at(self, name: str) -> str:
         return str(self.path / name)
 
     def below(self, name: str) -> "ConfigFolder":
-        called = str(PurePosixPath(self._called, name))
-        return ConfigFolder(self.path / name, called, self._boundaries)
+        label = str(PurePosixPath(self._label, name))
+        return ConfigFolder(self.path / name, label, self._boundaries)
 
     def files(self, name: str, scan: ConfigScan) -> list[FoundFile]:
-        """All files in a folder of this one and below, in the order of their names."""
+        """List all files below a folder of this one, sorted by name."""
         top = self.at(name)
         self._note(scan)
         found = list(islice(self._walk(top, scan), MOST_FILES + 1))
         if len(found) > MOST_FILES:
-            scan.complain(
-                f"{self.called(top)} has more than {MOST_FILES} files; the rest is not read."
+            scan.report(
+                f"{self.label(top)} has more than {MOST_FILES} files; the rest is not read."
             )
         return sorted(found[:MOST_FILES], key=_by_name)
 
     def folders(self, name: str, scan: ConfigScan) -> list[str]:
-        """The names of the folders in a folder of this one, in order."""
+        """List the names of the folders in a folder of this one, sorted."""
         top = self.at(name)
         self._note(scan)
         names = self._names(top, scan, _FolderWalk(top, scan))
         return [each for each in names if os.path.isdir(f"{top}/{each}")]
 
     def text(self, file: str, scan: ConfigScan, most: int = LARGEST) -> str:
-        """What a file says, up to `most` bytes; nothing if it is not there or not to be read."""
+        """Read up to `most` bytes of a file; empty if it is missing or may not be read."""
         self._note(scan)
         scan.note(file)
         if not os.path.lexists(file):
             return ""
         try:
-            top, names = self._way(file)
+            top, names = self._resolve(file)
             if not names:
                 return ""
             with opened_folder(top, names[:-1]) as folder:
                 if folder is None:
                     return ""
-                data, size = content(folder, names[-1], self.called(file), most)
+                data, size = content(folder, names[-1], self.label(file), most)
         except (OSError, ToolError) as error:
-            scan.complain(self._left_out(file, _reason(error)))
+            scan.report(self._skip_notice(file, _reason(error)))
             return ""
         return self._decoded(file, data, size, scan)
 
@@ -173,32 +173,32 @@ class ConfigFolder:
         kept = data[: data.rfind(b"\n") + 1] or data if cut else data
         read = decoded(file, kept, len(kept))
         if not isinstance(read, FileText):
-            scan.complain(self._left_out(file, "it is not a text file"))
+            scan.report(self._skip_notice(file, "it is not a text file"))
             return ""
         plain = read.text.encode("utf-8", "replace").decode().replace("\r\n", "\n")
         text, unseen = revealed(plain)
         if unseen:
-            scan.complain(
-                f"{self.called(file)} has {unseen} invisible characters, which are "
+            scan.report(
+                f"{self.label(file)} has {unseen} invisible characters, which are "
                 "spelled out. Check it before you rely on it."
             )
         if cut:
-            scan.complain(
-                f"Only the first {len(kept)} of {size} bytes of {self.called(file)} are read."
+            scan.report(
+                f"Only the first {len(kept)} of {size} bytes of {self.label(file)} are read."
             )
             text += f"\n(Cut here: only the first {len(kept)} of {size} bytes are shown.)"
         return text
 
     def _walk(self, top: str, scan: ConfigScan) -> Iterator[FoundFile]:
-        """Links to folders come last, so that a folder is known by its own name if it has one
-        here."""
+        """Yield the files below `top`. Symlinked folders come last, so that a folder that is
+        also here by its own name is reported by that one."""
         walk = _FolderWalk(top, scan)
         waiting = deque([_Entry(top)])
         while waiting:
             folder = waiting.popleft()
             if not walk.is_first_visit(folder.path):
-                scan.complain(
-                    f"Some links in {self.called(top)} lead to folders that were "
+                scan.report(
+                    f"Some links in {self.label(top)} lead to folders that were "
                     "already read; they are not followed."
                 )
             elif self._may_enter(folder, scan):
@@ -207,7 +207,7 @@ class ConfigFolder:
     def _files_in(
         self, folder: "_Entry", waiting: "deque[_Entry]", scan: ConfigScan, walk: "_FolderWalk"
     ) -> Iterator[FoundFile]:
-        """The files of one folder; the folders in it are put to those that wait."""
+        """Yield the files of one folder, and add its folders to `waiting`."""
         for name in self._names(folder.path, scan, walk):
             entry = folder.inner(name)
             if os.path.isdir(entry.path):
@@ -217,7 +217,7 @@ class ConfigFolder:
                 if os.path.isfile(entry.path):
                     yield FoundFile(entry.name, entry.path)
                 else:
-                    scan.complain(self._left_out(entry.path, "it is not a regular file"))
+                    scan.report(self._skip_notice(entry.path, "it is not a regular file"))
 
     def _may_enter(self, entry: "_Entry", scan: ConfigScan) -> bool:
         return not entry.linked or self._may_follow(entry.path, entry.links, scan)
@@ -227,32 +227,32 @@ class ConfigFolder:
         if not os.path.isdir(folder):
             return []
         try:
-            self._way(folder)
+            self._resolve(folder)
             names, whole = walk.names(folder)
         except (OSError, ToolError) as error:
-            scan.complain(self._left_out(folder, _reason(error)))
+            scan.report(self._skip_notice(folder, _reason(error)))
             return []
         if not whole:
-            scan.complain(
-                f"{self.called(walk.top)} is only partly read: it has too many files and folders."
+            scan.report(
+                f"{self.label(walk.top)} is only partly read: it has too many files and folders."
             )
         return names
 
     def _may_follow(self, path: str, links: int, scan: ConfigScan) -> bool:
         try:
-            self._way(path)
+            self._resolve(path)
         except (OSError, ToolError) as error:
             scan.note(path)
-            scan.complain(self._left_out(path, _reason(error)))
+            scan.report(self._skip_notice(path, _reason(error)))
             return False
         if links > MOST_LINKS:
-            scan.complain(self._left_out(path, f"it is behind more than {MOST_LINKS} links"))
+            scan.report(self._skip_notice(path, f"it is behind more than {MOST_LINKS} links"))
             return False
         return True
 
-    def _way(self, path: str) -> tuple[Path, tuple[str, ...]]:
-        """A folder to start from and the names that lead to the file, without any link. Raises
-        `ToolError` if it may not be read."""
+    def _resolve(self, path: str) -> tuple[Path, tuple[str, ...]]:
+        """Return a folder to start from and the symlink-free names that lead to the file. Raises
+        `ToolError` if the file may not be read."""
         if self._boundaries is None:
             return Path("/"), PurePosixPath(os.path.realpath(path)).parts[1:]
         place = self._boundaries.place(path)
@@ -267,18 +267,18 @@ class ConfigFolder:
         return self._boundaries.root, names
 
     def _note(self, scan: ConfigScan) -> None:
-        """What is kept from the agent decides what is read here."""
+        """Depend on the ignore files, because they decide what is read here."""
         if self._boundaries is not None:
             for name in IGNORE_FILES:
                 scan.note(str(self._boundaries.root / name))
 
-    def _left_out(self, path: str, reason: str) -> str:
-        return f"{self.called(path)} is skipped: {reason.rstrip('.')}."
+    def _skip_notice(self, path: str, reason: str) -> str:
+        return f"{self.label(path)} is skipped: {reason.rstrip('.')}."
 
 
 class _Entry(Struct, frozen=True):
-    """What a walk has come by. `name` is its path below the top, `links` are those that were
-    followed to it, and `linked` is whether it is one itself."""
+    """An entry of a walk. `name` is relative to the top, `links` counts the symlinks on the way
+    to it, `linked` tells whether it is one itself."""
 
     path: str
     name: str = ""
@@ -294,31 +294,31 @@ class _Entry(Struct, frozen=True):
 
 
 class _FolderWalk:
-    """What keeps a walk short, however many links lead round in circles: each folder is visited
-    once, and there is an end to the names that are looked at."""
+    """Bounds a walk even if symlinks form cycles: each folder is visited once, and only a
+    limited number of entries is read."""
 
     def __init__(self, top: str, scan: ConfigScan) -> None:
         self.top = top
-        self._look = scan
-        self._most = min(scan.entries + MOST_ENTRIES, MOST_LOOKED_AT)
+        self._scan = scan
+        self._most = min(scan.entries + MOST_ENTRIES, MOST_ENTRIES_PER_SCAN)
         self._visited: set[tuple[int, int]] = set()
 
     def is_first_visit(self, folder: str) -> bool:
         try:
-            there = os.stat(folder)
+            info = os.stat(folder)
         except OSError:
-            return True  # whoever lists it says what is wrong
-        identity = there.st_dev, there.st_ino
+            return True  # listing it reports the error
+        identity = info.st_dev, info.st_ino
         first = identity not in self._visited
         self._visited.add(identity)
         return first
 
     def names(self, folder: str) -> tuple[list[str], bool]:
-        """The names in a folder, in order, and whether these are all."""
-        left = max(0, self._most - self._look.entries)
+        """Return the sorted names in a folder, and whether they are all of them."""
+        left = max(0, self._most - self._scan.entries)
         with os.scandir(folder) as entries:
             names = [entry.name for entry in islice(entries, left + 1)]
-        self._look.entries += len(names)
+        self._scan.entries += len(names)
         return sorted(names[:left]), len(names) <= left
 
 
@@ -332,24 +332,24 @@ def projects_folder(boundaries: Boundaries) -> "ConfigFolder":
 
 
 def _mark(path: str) -> Mark:
-    """What tells whether something has changed, or what a link leads to."""
+    """Return a value that changes when the file, or the target of the symlink, changes."""
     try:
-        there = os.lstat(path)
+        info = os.lstat(path)
     except (OSError, ValueError):
         return (None,)
-    return (_times(there), _behind(path)) if stat.S_ISLNK(there.st_mode) else (_times(there),)
+    return (_stamp(info), _target_stamp(path)) if stat.S_ISLNK(info.st_mode) else (_stamp(info),)
 
 
-def _behind(link: str) -> tuple[int, ...] | None:
+def _target_stamp(link: str) -> tuple[int, ...] | None:
     try:
-        return _times(os.stat(link))
+        return _stamp(os.stat(link))
     except OSError:
         return None
 
 
-def _times(there: os.stat_result) -> tuple[int, ...]:
-    times = (there.st_mtime_ns, there.st_ctime_ns)
-    return (*times, there.st_dev, there.st_ino, there.st_size, stat.S_IFMT(there.st_mode))
+def _stamp(info: os.stat_result) -> tuple[int, ...]:
+    times = (info.st_mtime_ns, info.st_ctime_ns)
+    return (*times, info.st_dev, info.st_ino, info.st_size, stat.S_IFMT(info.st_mode))
 
 
 def _latest(mark: Mark) -> int:

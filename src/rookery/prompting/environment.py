@@ -1,6 +1,8 @@
-"""What changes from request to request, looked up and told at the very end of one.
+"""The environment details: the state of the workspace and the session, sent to the model.
 
-Whatever stands before it is the same as in the request before, so that a provider's cache holds.
+They stand at the end of a request and stay in the conversation, so that the next request begins
+with the same bytes and the provider's cache stays valid. For the same reason a section is sent
+only if it changed. The cost is left out, because it changes with every request.
 """
 
 import os
@@ -21,8 +23,16 @@ from rookery.errors import ToolError
 
 _BRANCH = re.compile(r"ref: refs/heads/(?P<name>[^\s\x00-\x1f~^:?*\[\\]{1,200})")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
-_ELSEWHERE = re.compile(r"gitdir: (?P<folder>[^\n\x00]{1,4000})")
-_MOST = 4096
+_GITDIR = re.compile(r"gitdir: (?P<folder>[^\n\x00]{1,4000})")
+_MOST_BYTES = 4096
+
+MODIFIED = "Changed by others since you saw them (read again before editing)"
+FILES = "Files in the workspace"
+TIME = "Current time"
+TODOS = "Todo list"
+_OCCASIONAL = (MODIFIED, FILES, TIME, TODOS)
+"""Sections that are sent only sometimes: a missing one does not mean that it ended."""
+_NONE = "none"
 
 _Mark: TypeAlias = tuple[int, ...] | None
 _STATUS = {"pending": "Pending", "in_progress": "In progress", "completed": "Completed"}
@@ -33,70 +43,61 @@ _KEEP_LIST = "Keep it up to date with update_todo_list as the work goes on."
 
 
 class ModifiedFiles:
-    """Tells which files that the model knows were changed by somebody else. A file is hashed
-    only when it looks different from the last time, and told once for each change."""
+    """Finds files that changed since the model saw them. A file is hashed only if its timestamps
+    or size changed, and each change is reported once."""
 
     def __init__(self, root: Path, files: Files) -> None:
         self._root = root
         self._files = files
-        self._looked: dict[str, tuple[str, _Mark]] = {}
-        self._told: dict[str, tuple[str, str]] = {}
+        self._checked: dict[str, tuple[str, _Mark]] = {}
+        self._reported: dict[str, tuple[str, str]] = {}
+        self._unsent: set[str] = set()
 
-    async def since(self, known: Mapping[str, str]) -> list[str]:
-        """`known` is the hash of each file as the model last knew it."""
-        changed: list[str] = []
+    async def since(self, known: Mapping[str, str], *, sent: bool) -> list[str]:
+        """Return the changed files. `known` is the hash of each file as the model last saw it;
+        `sent` says whether the files returned before were sent to the model."""
+        if sent:
+            self._unsent.clear()
         for path, sha in known.items():
             state = sha, _mark(self._root / path)
-            if sha and self._looked.get(path) != state:
-                self._looked[path] = state
+            if sha and self._checked.get(path) != state:
+                self._checked[path] = state
                 if await self._differs(path, sha):
-                    changed.append(path)
-        return sorted(changed)
+                    self._unsent.add(path)
+        return sorted(self._unsent)
 
     async def _differs(self, path: str, sha: str) -> bool:
         now = ""
         with suppress(ToolError):
             now = await self._files.sha(path)
-        if now == sha or self._told.get(path) == (sha, now):
+        if now == sha or self._reported.get(path) == (sha, now):
             return False
-        self._told[path] = sha, now
+        self._reported[path] = sha, now
         return True
 
 
-class CommandNote(Struct, frozen=True, kw_only=True):
-    """A command behind the conversation; `output` is what was not yet told of it."""
-
-    id: str
-    command: str
-    folder: str = ""
-    output: str = ""
-
-
 class EnvironmentDetails(Struct, frozen=True, kw_only=True):
-    """Only what is known is told. `time` and `git` come as `prompting.environment`
-    gives them; `files` is a listing of the workspace, for the first turn. `todos` is None where
-    there are to be none."""
+    """The current state; empty fields are left out."""
 
     mode: str
     mode_name: str = ""
-    model: str = ""
     modified: Sequence[str] = ()
-    """Files that somebody else has changed since the model saw them."""
-    running: Sequence[CommandNote] = ()
-    finished: Sequence[CommandNote] = ()
+    """Files that others changed since the model saw them."""
+    running: Mapping[str, str] = {}
+    """Background commands by call."""
     time: str = ""
     git: str = ""
-    cost: float | None = None
     files: str = ""
+    """A listing of the workspace."""
     intent: str = ""
-    """What the changes are made for, where that must be said."""
+    """The active intent, if governance requires one."""
     plan: str = ""
-    """What the user has accepted as the plan."""
+    """The plan that the user accepted."""
     todos: Sequence[Todo] | None = None
 
 
-def moment(now: int, zone: str = "") -> str:
-    """A moment, given in milliseconds, to the minute: in UTC, and what the user's clock shows."""
+def format_time(now: int, zone: str = "") -> str:
+    """Format a time in milliseconds to the minute: in UTC, with the user's time zone."""
     at = datetime.fromtimestamp(now / 1000, UTC).replace(second=0, microsecond=0)
     local = at.astimezone()
     offset = local.strftime("%z")
@@ -106,36 +107,44 @@ def moment(now: int, zone: str = "") -> str:
 
 
 def git_branch(root: Path) -> str:
-    """The branch that a folder is on, in words; nothing if it is no repository. No git is run:
-    that would read a configuration nobody may have agreed to. Nor is a repository elsewhere read
-    just because the folder names it: it must name the folder as its worktree."""
+    """Describe the branch a folder is on; empty if it is not a repository. It does not run git,
+    which would read configuration that may not be trusted. A repository outside the folder is
+    read only if it lists the folder as its worktree."""
     folder = root / ".git"
-    if found := _ELSEWHERE.match(_beginning(folder)):
+    if found := _GITDIR.match(_read_start(folder)):
         folder = root / found["folder"].strip()
     folder, root = _real(folder), _real(root)
     if not folder.is_relative_to(root) and not _is_worktree(folder, root):
         return ""
-    head = _beginning(folder / "HEAD").strip()
+    head = _read_start(folder / "HEAD").strip()
     if branch := _BRANCH.fullmatch(head):
         return f"branch {branch['name']}"
     return f"no branch, at {head[:12]}" if _COMMIT.fullmatch(head) else ""
 
 
-def environment_details(details: EnvironmentDetails) -> str:
-    return quoted("environment_details", "\n\n".join(_sections(details)))
+def changed_sections(
+    details: EnvironmentDetails, already_sent: Mapping[str, str]
+) -> dict[str, str]:
+    """The sections that differ from those the model has, by title. Modified files are always sent,
+    because the same file can change again."""
+    sections = dict(_sections(details))
+    gone = [title for title in already_sent if title not in sections and title not in _OCCASIONAL]
+    sections |= dict.fromkeys(gone, _NONE)
+    known = {title: text for title, text in already_sent.items() if title != MODIFIED}
+    return {title: text for title, text in sections.items() if known.get(title) != text}
 
 
 def _is_worktree(folder: Path, root: Path) -> bool:
-    """Whether a repository keeps `folder` for its worktree `root`."""
+    """Whether `folder` is the git folder that a repository keeps for its worktree `root`."""
     repository = folder.parent.parent
     if (folder.parent.name, repository.name) != ("worktrees", ".git"):
         return False
-    common, link = (_beginning(folder / name).strip() for name in ("commondir", "gitdir"))
+    common, link = (_read_start(folder / name).strip() for name in ("commondir", "gitdir"))
     return (
         bool(common and link)
         and _real(folder / common) == repository
         and _real(folder / link) == root / ".git"
-        and bool(_beginning(repository / "HEAD"))
+        and bool(_read_start(repository / "HEAD"))
         and all((repository / name).is_dir() for name in ("objects", "refs"))
     )
 
@@ -144,8 +153,8 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _beginning(path: Path) -> str:
-    """What a small regular file begins with; nothing if there is none."""
+def _read_start(path: Path) -> str:
+    """Read the start of a regular file; empty if there is none. Symlinks are not followed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (OSError, ValueError):
@@ -153,7 +162,7 @@ def _beginning(path: Path) -> str:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return ""
-        return os.read(descriptor, _MOST).decode("utf-8", "replace")
+        return os.read(descriptor, _MOST_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
     finally:
@@ -168,43 +177,29 @@ def _mark(path: Path) -> _Mark:
     return (there.st_mtime_ns, there.st_ctime_ns, there.st_size, there.st_ino)
 
 
-def _sections(details: EnvironmentDetails) -> Iterator[str]:
+def _sections(details: EnvironmentDetails) -> Iterator[tuple[str, str]]:
     if details.modified:
-        rows = "\n".join(details.modified)
-        yield f"# Changed by others since you saw them (read again before editing)\n{rows}"
-    yield from _commands("Running commands", details.running)
-    yield from _commands("Ended commands with new output", details.finished)
+        yield MODIFIED, "\n".join(details.modified)
+    if details.running:
+        rows = (f"- {call_id}: {command}" for call_id, command in details.running.items())
+        yield "Running commands", "\n".join(rows)
     if details.time:
-        yield f"# Current time\n{details.time}"
+        yield TIME, details.time
     if details.git:
-        yield f"# Git\n{details.git}"
-    if details.cost is not None:
-        yield f"# Cost so far\n${details.cost:.2f}"
-    yield f"# Current mode\n{_mode(details)}"
+        yield "Git", details.git
+    yield "Current mode", _mode(details)
     if details.files:
-        yield f"# Files in the workspace\n{details.files}"
+        yield FILES, details.files
     if details.intent:
-        yield f"# Intent\n{details.intent}"
+        yield "Intent", details.intent
     if details.plan:
-        yield "# Plan that the user has accepted\n" + quoted("plan", details.plan)
+        yield "Plan that the user has accepted", quoted("plan", details.plan)
     if details.todos is not None:
-        yield f"# Todo list\n{_list(details.todos)}"
-
-
-def _commands(title: str, notes: Sequence[CommandNote]) -> Iterator[str]:
-    if notes:
-        yield "\n".join([f"# {title}", *(row for note in notes for row in _command(note))])
-
-
-def _command(note: CommandNote) -> Iterator[str]:
-    where = f" in {note.folder}" if note.folder else ""
-    yield f"- {note.id}{where}: {note.command}"
-    if note.output.strip():
-        yield quoted("output", note.output)
+        yield TODOS, _list(details.todos)
 
 
 def _mode(details: EnvironmentDetails) -> str:
-    facts = {"slug": details.mode, "name": details.mode_name, "model": details.model}
+    facts = {"slug": details.mode, "name": details.mode_name}
     return "\n".join(f"<{name}>{fact}</{name}>" for name, fact in facts.items() if fact)
 
 

@@ -1,7 +1,7 @@
-"""What is attached to a message for the things it mentions.
+"""The attachments for what a message mentions with `@`.
 
-Each mention that needs a look at the workspace becomes an action, which goes through the gate
-like any other. All that is attached to one message shares one amount of room.
+Each mention that reads the workspace becomes an action, which goes through the gate like any other.
+All attachments of one message share one size limit.
 """
 
 import os
@@ -28,14 +28,14 @@ from rookery.errors import Denied, ToolError
 ROOM = 64 * KIB
 PER_FILE = 16 * KIB
 HEAD = 4 * KIB
-"""Of what is too long, so much is the beginning; the rest is the end."""
+"""Bytes kept from the start of a text that is too long; the rest is kept from its end."""
 MOST_FILES = 20
-"""Of a folder whose contents are attached."""
+"""Files of a mentioned folder whose contents are attached."""
 MOST_IMAGES = 20
 GIT_SECONDS = 30.0
 LONGEST_NAME = 300
 LONGEST_NOTE = 500
-"""Characters of a path, and of why there is nothing of it."""
+"""Characters of a path, and of the reason why a file is not attached."""
 
 _COMMANDS = {
     "git_changes": "git status --short --branch && git diff --no-ext-diff --no-textconv HEAD",
@@ -57,9 +57,9 @@ class MentionAttachments:
         self._images = 0
 
     def action_for(self, mention: Mention) -> Action | None:
-        """What has to be done for a mention; None if it needs no look at the workspace.
+        """Return the action that reads what is mentioned; None if it does not read the workspace.
 
-        Raises `ToolError` if it cannot be meant: `note` puts that into the message.
+        Raises `ToolError` if the mention is not valid; `note` puts that into the message.
         """
         match mention.kind:
             case "file" | "image":
@@ -71,25 +71,25 @@ class MentionAttachments:
             case _:
                 return None
 
-    def _file(self, said: str) -> Action:
-        path = self._ctx.files.place(said).path
+    def _file(self, target: str) -> Action:
+        path = self._ctx.files.place(target).path
         if os.path.isdir(self._root / path):
-            return self._folder(said)
+            return self._folder(target)
 
         async def perform(permit: Permit) -> Outcome:
-            part = await self._shown(path, permit)
+            part = await self._attach(path, permit)
             return Outcome(text=part.text, images=part.images, seen=part.seen)
 
         payload = {"tool": "readFile", "path": path, "content": path}
         return Action(title=f"Attach {path}", perform=perform, reads=[path], payload=payload)
 
-    def _folder(self, said: str) -> Action:
-        path = self._ctx.files.place(said.rstrip("/") or ".").path
+    def _folder(self, target: str) -> Action:
+        path = self._ctx.files.place(target.rstrip("/") or ".").path
         files = self._files_in(path)
 
         async def perform(permit: Permit) -> Outcome:
             listing = await self._ctx.finder.list(path, recursive=False, permit=permit)
-            text = quoted("folder_content", self._fitted(listing), path=path)
+            text = quoted("folder_content", self._shorten(listing), path=path)
             parts = [part async for part in self._parts(files, permit)]
             return Outcome(
                 text="\n".join([text, *(part.text for part in parts if part.text)]),
@@ -112,7 +112,7 @@ class MentionAttachments:
             if await anyio.to_thread.run_sync(self._ctx.judge, command, "") != judged:
                 raise ToolError(_CHANGED.format(command))
             output, exit_code = await self._output(permit)
-            text = quoted(_TAGS[mention.kind], self._fitted(output), hash=mention.target)
+            text = quoted(_TAGS[mention.kind], self._shorten(output), hash=mention.target)
             failed = f"\n(git ended with exit code {exit_code}.)" if exit_code else ""
             ending = Ending.FAILED if exit_code else Ending.DONE
             return Outcome(text=text + failed, ending=ending, exit_code=exit_code)
@@ -128,7 +128,7 @@ class MentionAttachments:
         )
 
     def _files_in(self, folder: str) -> list[str]:
-        """The regular files in a folder that may be attached with it."""
+        """List the regular files in a folder that may be attached with it."""
         names: list[str] = []
         with suppress(OSError):
             names = sorted(os.listdir(self._root / folder))
@@ -136,13 +136,13 @@ class MentionAttachments:
         for name in names:
             with suppress(ToolError):
                 place = self._ctx.files.place(name if folder == "." else f"{folder}/{name}")
-                kept_back = place.ignored or place.credential or place.outside or place.link
-                if not kept_back and (self._root / place.path).is_file():
+                is_hidden = place.ignored or place.credential or place.outside or place.link
+                if not is_hidden and (self._root / place.path).is_file():
                     files.append(place.path)
         return files[:MOST_FILES]
 
     async def _parts(self, files: Sequence[str], permit: Permit) -> AsyncIterator["_Part"]:
-        """The files of a folder for as long as there is room."""
+        """Yield the files of a folder until the size limit is reached."""
         for number, file in enumerate(files):
             if self._room <= 0:
                 yield _Part(text=f"({len(files) - number} more files of it. {_ENOUGH})")
@@ -150,7 +150,7 @@ class MentionAttachments:
             yield await self._part(file, permit)
 
     async def _part(self, path: str, permit: Permit) -> "_Part":
-        """A file of a folder: pictures and what cannot be read are passed over there."""
+        """Attach one file of a folder. Images and unreadable files are skipped."""
         try:
             match await self._ctx.files.read(path, permit):
                 case FileText() as file:
@@ -160,9 +160,9 @@ class MentionAttachments:
         except Denied:
             raise
         except ToolError as error:
-            return self._noted(path, str(error))
+            return self._as_note(path, str(error))
 
-    async def _shown(self, path: str, permit: Permit) -> "_Part":
+    async def _attach(self, path: str, permit: Permit) -> "_Part":
         match await self._ctx.files.read(path, permit):
             case FileText() as file:
                 return self._text(file)
@@ -172,7 +172,7 @@ class MentionAttachments:
     def _text(self, file: FileText) -> "_Part":
         room = min(PER_FILE, self._room)
         if room <= 0:
-            return self._noted(file.path, _ENOUGH)
+            return self._as_note(file.path, _ENOUGH)
         text, unseen = revealed(as_utf8(file.text))
         rows = rows_of(text)
         shown, whole = _head_and_tail(rows, room, self._ctx.limits.read_line_length)
@@ -187,17 +187,17 @@ class MentionAttachments:
         sight = Sight(sees=sees, most=limits.image_bytes, room=self._image_room)
         shown = picture(file.data, sight, complete=bool(file.sha))
         if shown is None:
-            return self._noted(file.path, "Not a text file; its content is not attached.")
+            return self._as_note(file.path, "Not a text file; its content is not attached.")
         if shown.image is None:
-            return self._noted(file.path, f"{shown.words}.")
+            return self._as_note(file.path, f"{shown.words}.")
         if self._images >= MOST_IMAGES:
-            return self._noted(file.path, f"Not shown: {MOST_IMAGES} images are enough.")
+            return self._as_note(file.path, f"Not shown: {MOST_IMAGES} images are enough.")
         self._images += 1
         self._image_room -= len(file.data)
-        return replace(self._noted(file.path, f"{shown.words}, attached."), images=(shown.image,))
+        return replace(self._as_note(file.path, f"{shown.words}, attached."), images=(shown.image,))
 
-    def _noted(self, path: str, words: str) -> "_Part":
-        """A note takes room too."""
+    def _as_note(self, path: str, words: str) -> "_Part":
+        """Attach a note instead of the content. Notes count against the limit too."""
         text = _note(path, words)
         self._room -= len(text.encode("utf-8", "replace"))
         return _Part(text=text)
@@ -213,8 +213,8 @@ class MentionAttachments:
         preview.add(cleaner.finish())
         return preview.text(), end.exit_code
 
-    def _fitted(self, text: str) -> str:
-        """As much of the text as there is room for."""
+    def _shorten(self, text: str) -> str:
+        """Shorten the text to the room that is left."""
         if self._room <= 0:
             return f"({_ENOUGH})"
         text = revealed(text)[0]
@@ -232,20 +232,20 @@ class _Part(Struct, frozen=True, kw_only=True):
 
 
 def note(mention: Mention, error: ToolError) -> str:
-    """What is attached where a mention could not be followed."""
+    """Return the attachment for a mention that could not be read."""
     return _note(mention.target, str(error))
 
 
 def plain_text(mention: Mention, *, terminal: str = "", problems: Sequence[str] = ()) -> str:
-    """What is attached for a mention without an action: the last command's output, or what an
-    editor found wrong. An address is only named, never fetched."""
+    """Return the attachment for a mention without an action: the last command's output, or the
+    problems an editor reports. URLs are never fetched."""
     match mention.kind:
         case "terminal":
             output = terminal.strip("\n") or "(No command has been run.)"
-            return quoted("terminal_output", _clipped(output))
+            return quoted("terminal_output", _clip(output))
         case "problems":
             rows = [*problems[:50]] or ["(No problems are known: no editor reports them here.)"]
-            return quoted("workspace_diagnostics", _clipped("\n".join(rows)))
+            return quoted("workspace_diagnostics", _clip("\n".join(rows)))
         case _:
             return ""
 
@@ -254,14 +254,14 @@ def _note(path: str, words: str) -> str:
     return quoted("file_content", f"({words[:LONGEST_NOTE]})", path=path[:LONGEST_NAME])
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     preview = Preview(size=PER_FILE, head=HEAD)
     preview.add(revealed(text)[0])
     return preview.text()
 
 
 def _head_and_tail(rows: Sequence[str], room: int, longest: int) -> tuple[list[str], bool]:
-    """Numbered lines, all or the first and the last of them; and whether they are whole."""
+    """Return numbered lines, all or the first and the last, and whether they are complete."""
     if not rows:
         return [], True
     width, last = len(str(len(rows))), len(rows) - 1

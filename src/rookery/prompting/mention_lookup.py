@@ -1,7 +1,7 @@
-"""Looks up what the user's words point at: files, folders, commits, commands and skills.
+"""Resolves what a message refers to: files, folders, commits, slash commands and skills.
 
-Whatever needs a look at the workspace is an action of its own and goes through the gate. What
-cannot be had is said in its place: a message never fails for what it mentions.
+Whatever reads the workspace is an action of its own and goes through the gate. If a mention cannot
+be resolved, a note takes its place: a message never fails because of what it mentions.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,8 +30,8 @@ from rookery.prompting.mention_contents import MentionAttachments, note, plain_t
 
 MOST_MENTIONS = 50
 MOST_COMMANDS = 10
-"""Of what one message points at, so much is looked up; each thing once."""
-LONGEST_TOLD = 300
+"""Distinct mentions and commands of one message that are resolved."""
+LONGEST_NOTE = 300
 
 Found = TypeVar("Found", Mention, CommandMention)
 
@@ -49,10 +49,9 @@ class MentionLookup:
         last_output: Callable[[], str],
         server_prompt: Callable[[str], Action],
     ) -> None:
-        """`unreadable` are names of commands that there would be, with the reason why there are
-        not, `skills` are those of a mode, `body` is what one of them says, `modes` are slugs, and
-        `last_output` is what the last command wrote. `server_prompt` is what gets what a
-        server makes of a line that calls for a prompt of it."""
+        """`unreadable` maps the names of invalid commands to the reason; `skills` returns those
+        of a mode, `body` the text of one; `modes` returns slugs, `last_output` the output of the
+        last command. `server_prompt` makes the action that gets a prompt from an MCP server."""
         self._root = root
         self._commands = commands
         self._unreadable = unreadable
@@ -69,21 +68,21 @@ class MentionLookup:
         texts: list[str] = []
         images: list[Image] = []
         seen: list[Seen] = []
-        mentions = _each_once(find_mentions(text))
+        mentions = _unique(find_mentions(text))
         for mention in mentions[:MOST_MENTIONS]:
-            outcome = await self._looked_up(mention, attachments, ctx, act)
+            outcome = await self._resolve(mention, attachments, ctx, act)
             texts.append(outcome.text)
             images += outcome.images
             seen += outcome.seen
-        texts += _left_out(len(mentions) - MOST_MENTIONS, "things that are mentioned", ctx)
-        texts += await self._called_for(text, ctx, act)
+        texts += _skip_notice(len(mentions) - MOST_MENTIONS, "things that are mentioned", ctx)
+        texts += await self._expand_commands(text, ctx, act)
         if server_prompt(text):
-            texts.append(await self._prompted(text, act))
+            texts.append(await self._server_text(text, act))
         return Gathered(
             text="\n\n".join(filter(None, texts)), images=tuple(images), seen=tuple(seen)
         )
 
-    async def _looked_up(
+    async def _resolve(
         self,
         mention: Mention,
         attachments: MentionAttachments,
@@ -94,23 +93,23 @@ class MentionLookup:
             if action := attachments.action_for(mention):
                 return await act(action)
         except ToolError as error:
-            what = (mention.target or mention.kind)[:LONGEST_TOLD]
-            ctx.append(Noted(text=f"{what}: {sentence_in(str(error))[:LONGEST_TOLD]}"))
+            what = (mention.target or mention.kind)[:LONGEST_NOTE]
+            ctx.append(Noted(text=f"{what}: {sentence_in(str(error))[:LONGEST_NOTE]}"))
             return Outcome(text=note(mention, error))
         return Outcome(text=plain_text(mention, terminal=self._last_output()))
 
-    async def _called_for(
+    async def _expand_commands(
         self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
     ) -> list[str]:
-        """What the commands and skills say that the text names; the first that wants another mode
-        gets it, if nobody minds."""
+        """Return the texts of the commands and skills that the message names. The first command
+        that wants another mode switches to it, if that is approved."""
         commands = {command.name: command for command in self._commands()}
         skills = {skill.name: skill for skill in self._skills(ctx.mode)}
         unreadable = self._unreadable()
-        called = _each_once(find_commands(text, known={*commands, *skills, *unreadable}))
+        called = _unique(find_commands(text, known={*commands, *skills, *unreadable}))
         named = called[:MOST_COMMANDS]
         wanted = [commands[each.name] for each in named if each.name in commands]
-        texts = await self._switched(wanted, ctx, act)
+        texts = await self._switch_mode(wanted, ctx, act)
         for each in named:
             arguments = _arguments(text, each, named)
             if command := commands.get(each.name):
@@ -121,15 +120,15 @@ class MentionLookup:
                 reason = f"/{each.name} is not available. {unreadable[each.name]}"
                 ctx.append(Noted(text=reason))
                 texts.append(f"({reason})")
-        return [*texts, *_left_out(len(called) - MOST_COMMANDS, "commands and skills", ctx)]
+        return [*texts, *_skip_notice(len(called) - MOST_COMMANDS, "commands and skills", ctx)]
 
-    async def _prompted(self, text: str, act: Callable[[Action], Awaitable[Outcome]]) -> str:
+    async def _server_text(self, text: str, act: Callable[[Action], Awaitable[Outcome]]) -> str:
         try:
             return quoted("prompt", (await act(self._server_prompt(text.strip()))).text)
         except ToolError as error:
             return f"({error})"
 
-    async def _switched(
+    async def _switch_mode(
         self,
         commands: Sequence[SlashCommand],
         ctx: ToolContext,
@@ -157,8 +156,8 @@ class MentionLookup:
         return []
 
 
-def _each_once(found: Sequence[Found]) -> list[Found]:
-    """The first of each, in order."""
+def _unique(found: Sequence[Found]) -> list[Found]:
+    """Remove duplicates, keeping the first of each."""
     first: dict[tuple[str, str], Found] = {}
     for each in found:
         key = (
@@ -168,7 +167,7 @@ def _each_once(found: Sequence[Found]) -> list[Found]:
     return list(first.values())
 
 
-def _left_out(count: int, what: str, ctx: ToolContext) -> list[str]:
+def _skip_notice(count: int, what: str, ctx: ToolContext) -> list[str]:
     if count <= 0:
         return []
     sentence = f"{count} more {what} were not looked up: too many for one message."
@@ -177,6 +176,6 @@ def _left_out(count: int, what: str, ctx: ToolContext) -> list[str]:
 
 
 def _arguments(text: str, command: CommandMention, others: Sequence[CommandMention]) -> str:
-    """What stands behind a command, up to the next."""
+    """Return the text after a command, up to the next command."""
     until = min((each.start for each in others if each.start > command.start), default=len(text))
     return text[command.end : until].strip()

@@ -1,11 +1,11 @@
-"""Modes that users and projects define, and the YAML they are written in.
+"""Custom modes of users and projects, and the YAML they are written in.
 
-A project's modes are heard only where it is trusted, and choose neither provider nor model:
-that would let strangers decide where a user's code is sent and what it costs. Where a mode of
-that name is there already, a project's may do less than it, and never more.
+A project's modes count only if it is trusted, and cannot choose provider or model: otherwise a
+repository could decide where the user's code is sent and what it costs. A project's mode that
+replaces an existing one can remove rights, never add any.
 
-Strangers write YAML too. References within a document are refused: a few lines with them can
-stand for more than any memory holds.
+YAML files are untrusted input too. Aliases are refused, because a few lines with them can expand to
+more than fits in memory.
 """
 
 import json
@@ -40,24 +40,24 @@ from rookery.prompting.config_files import (
 )
 from rookery.workspace.boundaries import Boundaries
 
-_UNSEEN = dict.fromkeys(map(ord, "\ufeff\u200b\u200c\u200d\u2060"))
+_HIDDEN = dict.fromkeys(map(ord, "\ufeff\u200b\u200c\u200d\u2060"))
 _FENCE = "---"
 _DEEPEST = 100
-"""What is nested without end would take a second, and as many calls as there can be."""
+"""Levels of nesting that are accepted. Deeper input is slow and overflows the stack."""
 
 
-def yaml_value(text: str) -> Any:
-    """What a text means, as YAML or else as JSON. Raises `ValueError` with the place.
+def from_yaml(text: str) -> Any:
+    """Parse YAML, or else JSON. Raises `ValueError` with the position of the error.
 
-    Typographic quotes, dashes and spaces are taken for the plain ones that were meant.
+    Typographic quotes, dashes and spaces are read as the plain ones.
     """
-    bare = text.translate(_UNSEEN)
-    if not bare:  # most often there is no file, and loading a parser takes longer than the rest
+    bare = text.translate(_HIDDEN)
+    if not bare:  # usually there is no file, and importing the YAML parser is slow
         return None
     try:
-        return _loaded(plain_punctuation(bare))
+        return _load_yaml(plain_punctuation(bare))
     except ValueError as error:
-        for attempt in (_loaded, _json):
+        for attempt in (_load_yaml, _load_json):
             try:
                 return attempt(bare)
             except ValueError:
@@ -66,27 +66,27 @@ def yaml_value(text: str) -> Any:
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """What stands between `---` lines at the beginning, and the rest. Raises `ValueError`."""
-    lines = text.translate(_UNSEEN).split("\n") if text.startswith("\ufeff") else text.split("\n")
+    """Split a text into front matter (between `---` lines) and body. Raises `ValueError`."""
+    lines = text.translate(_HIDDEN).split("\n") if text.startswith("\ufeff") else text.split("\n")
     if lines[0].rstrip() != _FENCE:
         return {}, text
     end = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == _FENCE), None)
     if end is None:
         raise ValueError(f"its front matter has no closing {_FENCE}")
-    found = yaml_value("\n".join(lines[1:end]))
+    found = from_yaml("\n".join(lines[1:end]))
     if found is not None and not isinstance(found, dict):
         raise ValueError("its front matter has no keys")
     return found or {}, "\n".join(lines[end + 1 :]).strip("\n")
 
 
-def written(content: Any) -> str:
-    """Plain values as YAML that people can read."""
+def to_yaml(content: Any) -> str:
+    """Format plain values as YAML."""
     import yaml
 
     return str(yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100))
 
 
-def _loaded(text: str) -> Any:
+def _load_yaml(text: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -112,7 +112,7 @@ def _loaded(text: str) -> Any:
         raise ValueError(f"it is not valid YAML ({error})") from error
 
 
-def _json(text: str) -> Any:
+def _load_json(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -124,12 +124,12 @@ ROO_FILE = ".roomodes"
 LARGEST = 64 * KIB
 
 _SLUG = re.compile(r"[A-Za-z0-9-]{1,64}")
-_DROPPED = {"browser"}
-"""Groups that once were, and no longer mean anything."""
+_OBSOLETE_GROUPS = {"browser"}
+"""Groups of older versions that are ignored."""
 
 
 class FoundModes(Struct, frozen=True, kw_only=True):
-    """All modes, the built-in ones included, and what was wrong, for the user."""
+    """All modes, the built-in ones included, and problems to show to the user."""
 
     modes: tuple[Mode, ...] = BUILT_IN
     problems: tuple[str, ...] = ()
@@ -142,22 +142,22 @@ class ModeFiles:
         self._found = FileCache(self._read)
 
     def read(self) -> FoundModes:
-        """A task reads this once: what is changed while it runs does not widen its rights."""
+        """Return the modes. A task reads them once: a later edit does not widen its rights."""
         return self._found.get()
 
     def _read(self, scan: ConfigScan) -> FoundModes:
-        usual = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, scan))
+        base = merged(BUILT_IN, _modes_of(self._user, FILE_NAME, scan))
         layers: list[Sequence[Mode]] = []
         if self._project is not None:
             layers.append(_modes_of(self._project, ROO_FILE, scan))
             layers.append(_modes_of(self._project, f"{PROJECT_FOLDER}/{FILE_NAME}", scan))
-        of_project = (_within(usual, mode, scan) for mode in merged(*layers))
-        return FoundModes(modes=merged(usual, tuple(of_project)), problems=tuple(scan.problems))
+        of_project = (_restrict(base, mode, scan) for mode in merged(*layers))
+        return FoundModes(modes=merged(base, tuple(of_project)), problems=tuple(scan.problems))
 
 
-def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
-    """The modes that a file defines. Raises `ValueError` with what is wrong."""
-    match yaml_value(text):
+def load_modes(text: str, source: Source) -> tuple[Mode, ...]:
+    """Parse a modes file. Raises `ValueError` if it is invalid."""
+    match from_yaml(text):
         case None:
             return ()
         case {"customModes": None}:
@@ -166,8 +166,8 @@ def modes_in(text: str, source: Source) -> tuple[Mode, ...]:
             modes = tuple(_mode(entry, number, source) for number, entry in enumerate(entries, 1))
         case _:
             raise ValueError("it has no list customModes")
-    if twice := _first_twice([mode.slug for mode in modes]):
-        raise ValueError(f"there are two modes {twice}")
+    if duplicate := _first_duplicate([mode.slug for mode in modes]):
+        raise ValueError(f"there are two modes {duplicate}")
     return modes
 
 
@@ -176,53 +176,53 @@ def _modes_of(folder: ConfigFolder, name: str, scan: ConfigScan) -> tuple[Mode, 
     text = folder.text(file, scan, most=LARGEST)
     source: Source = "user" if folder.origin == "user" else "project"
     try:
-        modes = modes_in(text, source)
+        modes = load_modes(text, source)
     except ValueError as error:
-        scan.complain(f"No mode of {folder.called(file)} is used: {error}.")
+        scan.report(f"No mode of {folder.label(file)} is used: {error}.")
         return ()
-    return tuple(_without_model(mode, folder.called(file), scan) for mode in modes)
+    return tuple(_without_model(mode, folder.label(file), scan) for mode in modes)
 
 
-def _without_model(mode: Mode, called: str, scan: ConfigScan) -> Mode:
+def _without_model(mode: Mode, label: str, scan: ConfigScan) -> Mode:
     if mode.source == "user" or not (mode.provider or mode.model):
         return mode
-    scan.complain(
-        f"{called}: a project cannot choose provider or model, so those of mode "
+    scan.report(
+        f"{label}: a project cannot choose provider or model, so those of mode "
         f"{mode.slug} were ignored; set them in your own modes file."
     )
     return replace(mode, provider="", model="")
 
 
-def _within(usual: Sequence[Mode], mode: Mode, scan: ConfigScan) -> Mode:
-    """A project's mode with no more rights than the mode it replaces, if it replaces one."""
-    replaced = find_mode(usual, mode.slug)
+def _restrict(base: Sequence[Mode], mode: Mode, scan: ConfigScan) -> Mode:
+    """Reduce a project's mode to the rights of the mode it replaces, if it replaces one."""
+    replaced = find_mode(base, mode.slug)
     if replaced is None:
         return mode
     if replaced.source == "user":
-        scan.complain(f"The project's mode {mode.slug} is used here instead of yours.")
+        scan.report(f"The project's mode {mode.slug} is used here instead of yours.")
     if more := gains(replaced, mode):
         bound = {group.name: group.pattern for group in replaced.groups}
-        taken = ", ".join(_without(name, bound.get(name, "")) for name in more)
-        scan.complain(
+        removed = ", ".join(_removed_right(name, bound.get(name, "")) for name in more)
+        scan.report(
             f"The project's mode {mode.slug} cannot allow more than yours, so this "
-            f"was removed from it: {taken}."
+            f"was removed from it: {removed}."
         )
     return replace(
         mode,
-        groups=tuple(kept for group in mode.groups if (kept := _bound(group, replaced))),
+        groups=tuple(kept for group in mode.groups if (kept := _restrict_group(group, replaced))),
         provider=replaced.provider,
         model=replaced.model,
     )
 
 
-def _bound(group: Group, replaced: Mode) -> Group | None:
-    usual = next((each for each in replaced.groups if each.name == group.name), None)
-    if usual is None:
+def _restrict_group(group: Group, replaced: Mode) -> Group | None:
+    base = next((each for each in replaced.groups if each.name == group.name), None)
+    if base is None:
         return group if group.name in EVERYWHERE else None
-    return usual if usual.pattern and usual.pattern != group.pattern else group
+    return base if base.pattern and base.pattern != group.pattern else group
 
 
-def _without(name: str, pattern: str) -> str:
+def _removed_right(name: str, pattern: str) -> str:
     return f"{name} of files that do not match {pattern}" if pattern else name
 
 
@@ -268,8 +268,8 @@ def _groups(entries: Any, slug: str) -> tuple[Group, ...]:
     if not isinstance(entries, list):
         raise ValueError(f"mode {slug} has no list of groups")
     groups = [group for entry in entries if (group := _group(entry, slug))]
-    if twice := _first_twice([group.name for group in groups]):
-        raise ValueError(f"mode {slug} names the group {twice} twice")
+    if duplicate := _first_duplicate([group.name for group in groups]):
+        raise ValueError(f"mode {slug} names the group {duplicate} twice")
     return tuple(groups)
 
 
@@ -281,7 +281,7 @@ def _group(entry: Any, slug: str) -> Group | None:
             pass
         case _:
             raise ValueError(f"mode {slug} has a group that is neither a name nor [name, options]")
-    if name in _DROPPED:
+    if name in _OBSOLETE_GROUPS:
         return None
     if name not in GROUPS:
         raise ValueError(f"mode {slug} names the group {name!r}; there are {', '.join(GROUPS)}")
@@ -299,5 +299,5 @@ def _group(entry: Any, slug: str) -> Group | None:
     return Group(name, pattern, _optional(options, "description", slug))
 
 
-def _first_twice(names: Sequence[str]) -> str:
+def _first_duplicate(names: Sequence[str]) -> str:
     return next((name for at, name in enumerate(names) if name in names[:at]), "")

@@ -1,6 +1,7 @@
-"""Rules that users and projects write down: rule folders, AGENTS.md and its like.
+"""Rule files of users and projects: rule folders, AGENTS.md and similar files.
 
-They are read again only when something about them has changed, so that a prompt keeps its bytes.
+They are read again only when one of them has changed, so that the prompt stays byte for byte the
+same and the provider's cache stays valid.
 """
 
 import os
@@ -24,34 +25,34 @@ from rookery.prompting.config_files import (
 )
 from rookery.workspace.boundaries import Boundaries
 
-TOGETHER = 128 * KIB
-"""Bytes of rules that are read at most: so many of the user's own, and as many of a project's."""
+MOST_BYTES = 128 * KIB
+"""Bytes of rules that are read: this many of the user's, and as many of the project's."""
 MOST_NESTED = 200
-"""Folders inside a workspace that are named because they have rules."""
+"""Folders with their own rules that are named in the prompt."""
 AGENT_FILES = ("AGENTS.md", "AGENT.md")
 LOCAL_AGENT_FILE = "AGENTS.local.md"
 ROO_FOLDER = ".roo"
 PROJECT_FOLDERS = (PROJECT_FOLDER, ROO_FOLDER)
 MOST_FOLDERS = 2000
-BETWEEN_WALKS = 30.0
-"""Seconds for which folders that were found are taken to be all: walking costs time."""
+SEARCH_INTERVAL = 30.0
+"""Seconds before the workspace is searched for rule folders again, because a search is slow."""
 
-_PASSED_OVER = {"node_modules", "__pycache__"}
-_NOT_RULES = (
+_SKIPPED_FOLDERS = {"node_modules", "__pycache__"}
+_SKIPPED_ENDINGS = (
     *(".DS_Store", "Thumbs.db", ".db", ".cache", ".eslintcache", ".lock", ".log"),
     *(".bak", ".old", ".swo", ".swp", ".temp", ".tmp", ".crdownload", ".part", ".partial"),
     *(".dmp", ".dump", ".stackdump", ".pyc", ".pyo"),
 )
 
 Layer: TypeAlias = Sequence[ConfigFolder]
-"""Folders of one rank: of files that have the same name, the first folder's is taken."""
+"""Folders of equal rank. If a file is in several, the first folder's is used."""
 
 
 class RuleFiles:
-    """`config` is the product's folder for the user's settings, `home` the user's home folder.
+    """Reads the rules for each mode. `config` is the folder of the user's settings.
 
-    With `subfolders`, rules of folders inside the workspace count too; `agent_files` if
-    AGENTS.md and its like are read. `now` tells the time in nanoseconds.
+    `subfolders` includes the rules of folders inside the workspace, `agent_files` includes
+    AGENTS.md and similar files. `now` returns the time in nanoseconds.
     """
 
     def __init__(
@@ -73,11 +74,11 @@ class RuleFiles:
         self._boundaries = boundaries
         self._subfolders = subfolders
         self._agent_files = agent_files
-        self._nested = FileCache(self._find_nested, now, rest=BETWEEN_WALKS)
+        self._nested = FileCache(self._find_nested, now, rest=SEARCH_INTERVAL)
         self._found: dict[str, tuple[_Found, FileCache[Rules]]] = {}
 
     def read(self, mode: str) -> Rules:
-        """The rules that hold in a mode; the same value for as long as nothing has changed."""
+        """Return the rules for a mode; the same object while nothing has changed."""
         nested = self._nested.get()
         before = self._found.get(mode)
         if before is None or before[0] != nested:
@@ -86,15 +87,15 @@ class RuleFiles:
         return before[1].get()
 
     def _read(self, mode: str, found: "_Found", scan: ConfigScan) -> Rules:
-        """The user's own are read first, and a project's cannot take their room."""
+        """Read the rules. The project's count against a limit of their own, not the user's."""
         nested, problems = found
         kinds = (f"-{mode}", "")
-        room = _Room()
-        own = [tuple(_rules_of(self._own, f"rules{kind}", scan, room)) for kind in kinds]
-        room = _Room()
-        of_agents = self._of_agents(scan, room)
+        budget = _Budget()
+        own = [tuple(_rules_of(self._own, f"rules{kind}", scan, budget)) for kind in kinds]
+        budget = _Budget()
+        of_agents = self._agent_rules(scan, budget)
         of_mode, general = (
-            (*users, *self._of_project(nested, kind, scan, room, alone=not users))
+            (*users, *self._project_rules(nested, kind, scan, budget, alone=not users))
             for users, kind in zip(own, kinds, strict=True)
         )
         return Rules(
@@ -112,19 +113,21 @@ class RuleFiles:
             inner = self._workspace.below(folder) if folder else self._workspace
             yield [inner.below(name) for name in PROJECT_FOLDERS]
 
-    def _of_project(
+    def _project_rules(
         self,
         nested: "Sequence[_Nested]",
         kind: str,
         scan: ConfigScan,
-        room: "_Room",
+        budget: "_Budget",
         *,
         alone: bool,
     ) -> tuple[Rule, ...]:
-        """The rules of all folders `rules` with this ending, or else, if there are no others at
-        all, of the old single files."""
+        """Read the project's `rules<kind>` folders. If neither they nor the user have any rules,
+        read the legacy single files instead."""
         layers = self._project_layers(nested)
-        rules = [rule for layer in layers for rule in _rules_of(layer, f"rules{kind}", scan, room)]
+        rules = [
+            rule for layer in layers for rule in _rules_of(layer, f"rules{kind}", scan, budget)
+        ]
         if rules or not alone or self._workspace is None:
             return tuple(rules)
         for name in (f".roorules{kind}", f".clinerules{kind}"):
@@ -132,16 +135,16 @@ class RuleFiles:
             scan.note(file)
             if os.path.isdir(file):
                 continue
-            if rule := room.rule(self._workspace, file, scan):
+            if rule := budget.rule(self._workspace, file, scan):
                 return (rule,)
         return ()
 
-    def _of_agents(self, scan: ConfigScan, room: "_Room") -> tuple[Rule, ...]:
+    def _agent_rules(self, scan: ConfigScan, budget: "_Budget") -> tuple[Rule, ...]:
         workspace = self._workspace
         if workspace is None or not self._agent_files:
             return ()
-        first = (room.rule(workspace, workspace.at(name), scan) for name in AGENT_FILES)
-        local = room.rule(workspace, workspace.at(LOCAL_AGENT_FILE), scan)
+        first = (budget.rule(workspace, workspace.at(name), scan) for name in AGENT_FILES)
+        local = budget.rule(workspace, workspace.at(LOCAL_AGENT_FILE), scan)
         return tuple(rule for rule in (next(filter(None, first), None), local) if rule)
 
     def _nested_agent_files(self, nested: "Sequence[_Nested]") -> tuple[NestedRules, ...]:
@@ -169,13 +172,13 @@ class RuleFiles:
         ]
         found = [each for each in inner if each.agent_file or each.has_rules]
         if len(found) > MOST_NESTED:
-            scan.complain(f"Only {MOST_NESTED} of {len(found)} folders with rules are used.")
+            scan.report(f"Only {MOST_NESTED} of {len(found)} folders with rules are used.")
         nearest = sorted(found[:MOST_NESTED], key=lambda each: each.folder)
         return tuple(nearest), tuple(scan.problems)
 
 
 class _Nested(Struct, frozen=True):
-    """A folder inside the workspace that has rules of its own."""
+    """A folder inside the workspace that has its own rules."""
 
     folder: str
     agent_file: str
@@ -183,47 +186,47 @@ class _Nested(Struct, frozen=True):
 
 
 _Found: TypeAlias = tuple[tuple[_Nested, ...], tuple[str, ...]]
-"""Such folders, and what was wrong when they were looked for."""
+"""Nested folders with rules, and problems found while searching for them."""
 
 
-class _Room:
-    """How much of the rules of one origin is still to be read."""
+class _Budget:
+    """How many more bytes of rules are read from one origin."""
 
     def __init__(self) -> None:
-        self._left = TOGETHER
+        self._left = MOST_BYTES
 
     def rule(self, folder: ConfigFolder, file: str, scan: ConfigScan) -> Rule | None:
-        """None if there is nothing in the file."""
+        """Read a rule file; None if it is empty."""
         if self._left <= 0:
             scan.note(file)
             if os.path.lexists(file):
-                scan.complain(f"{folder.called(file)} is skipped: the rules are too long together.")
+                scan.report(f"{folder.label(file)} is skipped: the rules are too long together.")
             return None
         text = folder.text(file, scan).strip()
         self._left -= len(text.encode())
-        return Rule(path=folder.called(file), text=text, origin=folder.origin) if text else None
+        return Rule(path=folder.label(file), text=text, origin=folder.origin) if text else None
 
 
-def _rules_of(layer: Layer, name: str, scan: ConfigScan, room: _Room) -> Iterator[Rule]:
-    taken: dict[str, tuple[ConfigFolder, FoundFile]] = {}
+def _rules_of(layer: Layer, name: str, scan: ConfigScan, budget: _Budget) -> Iterator[Rule]:
+    chosen: dict[str, tuple[ConfigFolder, FoundFile]] = {}
     for folder in layer:
         for file in folder.files(name, scan):
-            if not file.name.endswith(_NOT_RULES):
-                taken.setdefault(file.name, (folder, file))
-    for folder, file in sorted(taken.values(), key=lambda each: _in_order(each[1])):
-        if rule := room.rule(folder, file.path, scan):
+            if not file.name.endswith(_SKIPPED_ENDINGS):
+                chosen.setdefault(file.name, (folder, file))
+    for folder, file in sorted(chosen.values(), key=lambda each: _sort_key(each[1])):
+        if rule := budget.rule(folder, file.path, scan):
             yield rule
 
 
-def _in_order(file: FoundFile) -> tuple[str, str]:
+def _sort_key(file: FoundFile) -> tuple[str, str]:
     return os.path.basename(file.name).casefold(), file.name
 
 
 def _folders(
     top: str, scan: ConfigScan, hides: Callable[..., bool]
 ) -> Iterator[tuple[str, list[str]]]:
-    """The folders of a workspace and the names in them, breadth first. No link is followed, and
-    nothing is looked into that is hidden, kept from the agent, or not the project's own work."""
+    """Yield the workspace's folders with the names in them, breadth first. Symlinks, dot
+    folders, ignored folders and dependency folders are skipped."""
     waiting = [""]
     for seen in range(MOST_FOLDERS):
         if seen >= len(waiting):
@@ -235,12 +238,12 @@ def _folders(
             with os.scandir(path) as entries:
                 inside = sorted(entries, key=lambda entry: entry.name)
         except OSError:
-            continue  # what cannot be looked into has no rules for us
+            continue  # unreadable folders have no rules
         yield folder, [entry.name for entry in inside]
         for entry in inside:
             below = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name.startswith(".") or entry.name in _PASSED_OVER:
+            if entry.name.startswith(".") or entry.name in _SKIPPED_FOLDERS:
                 continue
             if entry.is_dir(follow_symlinks=False) and not hides(below, is_folder=True):
                 waiting.append(below)
-    scan.complain(f"Only {MOST_FOLDERS} folders were searched for rules of their own.")
+    scan.report(f"Only {MOST_FOLDERS} folders were searched for rules of their own.")

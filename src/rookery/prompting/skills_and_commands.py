@@ -1,8 +1,8 @@
-"""Markdown files that users and projects write: skills, and slash commands.
+"""Markdown files of users and projects: skills and slash commands.
 
-A skill is a folder with a SKILL.md. The model sees its name and what it is for; the text is read
-when the model asks for it. A slash command is a file `commands/<name>.md`. A project adds skills
-and commands, and replaces none of the user's or of ours.
+A skill is a folder with a SKILL.md. The model sees its name and description, and loads the text
+with the `skill` tool. A slash command is a file `commands/<name>.md`. A project can add skills and
+commands, but not replace the user's or built-in ones.
 """
 
 import re
@@ -32,7 +32,7 @@ FILE_NAME = "SKILL.md"
 LARGEST = 64 * KIB
 LONGEST_DESCRIPTION = 1024
 MOST_SKILLS = 500
-"""Folders that are looked into for one, of those in one place."""
+"""Skill folders that are read in one place."""
 
 _NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
 _FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?")
@@ -40,7 +40,7 @@ _FOREIGN = (".agents", ".roo")
 
 
 class FoundSkills(Struct, frozen=True, kw_only=True):
-    """Skills of all modes, those that count more after the others, and what was wrong."""
+    """Skills of all modes, in ascending priority, and problems to show to the user."""
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class SkillFiles:
         return self._found.get()
 
     def body(self, skill: Skill) -> str:
-        """What a skill says. Raises `ToolError` if it can no longer be read."""
+        """Read the text of a skill. Raises `ToolError` if it can no longer be read."""
         scan = ConfigScan()
         folder, file = self._files[skill]
         text = folder.text(file, scan, most=LARGEST)
@@ -81,21 +81,21 @@ class SkillFiles:
                 found.pop(key, None)
                 found[key] = skill
                 self._files[skill] = folder, file
-        _tell_unused(tuple(found.values()), scan)
+        _report_unused(tuple(found.values()), scan)
         return FoundSkills(skills=tuple(found.values()), problems=tuple(scan.problems))
 
 
-def _tell_unused(skills: tuple[Skill, ...], scan: ConfigScan) -> None:
+def _report_unused(skills: tuple[Skill, ...], scan: ConfigScan) -> None:
     users = [skill for skill in skills if skill.origin == "user"]
     for skill in skills:
         if skill.origin == "project" and any(_hides(own, skill) for own in users):
-            scan.complain(
+            scan.report(
                 f"The project's skill {skill.name} is not used: you have a skill with that name."
             )
 
 
 def _hides(own: Skill, other: Skill) -> bool:
-    """Whether a skill takes the place of another in all of the other's modes."""
+    """Whether a skill replaces another in all of the other's modes."""
     same_modes = not own.modes or (bool(other.modes) and set(other.modes) <= set(own.modes))
     return own.name == other.name and same_modes
 
@@ -103,8 +103,8 @@ def _hides(own: Skill, other: Skill) -> bool:
 def _skills_of(folder: ConfigFolder, scan: ConfigScan) -> Iterator[tuple[Skill, str]]:
     places = list(islice(_places(folder, scan), MOST_SKILLS + 1))
     if len(places) > MOST_SKILLS:
-        called = folder.called(str(folder.path))
-        scan.complain(f"{called} has more than {MOST_SKILLS} skills; the rest is not read.")
+        label = folder.label(str(folder.path))
+        scan.report(f"{label} has more than {MOST_SKILLS} skills; the rest is not read.")
     for kind, inner, mode in places[:MOST_SKILLS]:
         file = folder.at(f"{kind}/{inner}/{FILE_NAME}")
         if skill := _skill(folder, file, inner, mode, scan):
@@ -112,7 +112,7 @@ def _skills_of(folder: ConfigFolder, scan: ConfigScan) -> Iterator[tuple[Skill, 
 
 
 def _places(folder: ConfigFolder, scan: ConfigScan) -> Iterator[tuple[str, str, str]]:
-    """Where skills may be: the folder of their kind, their own, and the mode they are for."""
+    """Yield the folders that may hold a skill: kind of folder, name of the skill, mode."""
     for name in folder.folders("", scan):
         if kind := _FOLDER.fullmatch(name):
             for inner in folder.folders(name, scan):
@@ -128,12 +128,12 @@ def _skill(folder: ConfigFolder, file: str, name: str, mode: str, scan: ConfigSc
         return Skill(
             name=_checked_name(about, name),
             description=_description(about),
-            path=folder.called(file),
+            path=folder.label(file),
             origin=folder.origin,
             modes=(mode,) if mode else _modes(about),
         )
     except ValueError as error:
-        scan.complain(f"The skill {folder.called(file)} is skipped: {error}.")
+        scan.report(f"The skill {folder.label(file)} is skipped: {error}.")
         return None
 
 
@@ -195,11 +195,11 @@ BUILT_IN: tuple[SlashCommand, ...] = (INIT,)
 
 
 class FoundCommands(Struct, frozen=True, kw_only=True):
-    """All commands, each name once, and what was wrong, for the user."""
+    """All commands, each name once, and problems to show to the user."""
 
     commands: tuple[SlashCommand, ...] = BUILT_IN
     unreadable: tuple[tuple[str, str], ...] = ()
-    """Names of files that are no command, each with a sentence that says why."""
+    """Names of invalid command files, each with the reason as a sentence."""
     problems: tuple[str, ...] = ()
 
 
@@ -216,16 +216,16 @@ class CommandFiles:
 
     def _read(self, scan: ConfigScan) -> FoundCommands:
         users = _commands_in(self._of_user, scan)
-        usual: dict[str, SlashCommand | str] = {command.name: command for command in BUILT_IN}
-        known = usual | users
+        built_in: dict[str, SlashCommand | str] = {command.name: command for command in BUILT_IN}
+        known = built_in | users
         for name, command in _commands_in(self._of_project if self._trusted else [], scan).items():
             if name in known:
-                whose = (
+                reason = (
                     "you have a command with that name"
                     if name in users
                     else "it is a built-in name"
                 )
-                scan.complain(f"The project's own command /{name} is not used: {whose}.")
+                scan.report(f"The project's own command /{name} is not used: {reason}.")
             known.setdefault(name, command)
         return FoundCommands(
             commands=tuple(
@@ -241,18 +241,18 @@ class CommandFiles:
 def _commands_in(
     folders: Sequence[ConfigFolder], scan: ConfigScan
 ) -> dict[str, SlashCommand | str]:
-    """The commands by name, of files that have the same name the first that can be read; or
-    sentences that say why there is none."""
+    """Return the commands by name, or the reason as a sentence if a file is invalid. Of several
+    files with one name the first valid one is used."""
     found: dict[str, SlashCommand | str] = {}
     for folder in folders:
-        for file in filter(_is_meant, folder.files(COMMAND_FOLDER, scan)):
+        for file in filter(_is_command, folder.files(COMMAND_FOLDER, scan)):
             name, command = _name(file), _command(folder, file, scan)
             if not isinstance(found.get(name), SlashCommand):
                 found[name] = command
     return found
 
 
-def _is_meant(file: FoundFile) -> bool:
+def _is_command(file: FoundFile) -> bool:
     return file.name.endswith(_ENDING) and bool(_COMMAND_NAME.fullmatch(_name(file)))
 
 
@@ -261,7 +261,7 @@ def _name(file: FoundFile) -> str:
 
 
 def _command(folder: ConfigFolder, file: FoundFile, scan: ConfigScan) -> SlashCommand | str:
-    """The command, or a sentence that says why there is none."""
+    """Return the command, or the reason why its file is invalid."""
     complaints = len(scan.problems)
     text = folder.text(file.path, scan, most=LARGEST)
     if not text and scan.problems[complaints:]:
@@ -277,8 +277,8 @@ def _command(folder: ConfigFolder, file: FoundFile, scan: ConfigScan) -> SlashCo
             origin=folder.origin,
         )
     except ValueError as error:
-        reason = f"The command {folder.called(file.path)} is skipped: {error}."
-        scan.complain(reason)
+        reason = f"The command {folder.label(file.path)} is skipped: {error}."
+        scan.report(reason)
         return reason
 
 
@@ -289,6 +289,6 @@ def _text(about: dict[str, Any], key: str) -> str:
         case str(text):
             return text.strip()
         case [str(text)]:
-            return f"[{text}]"  # how a hint in brackets comes out of YAML
+            return f"[{text}]"  # YAML reads a hint in brackets as a list
         case _:
             raise ValueError(f"{key} must be text")

@@ -1,8 +1,8 @@
-"""What a model is told before anything else.
+"""The system prompt.
 
-The text depends on nothing that changes while a task runs, so that every request of a task
-begins with the same bytes and a provider's cache holds. What changes (the time, open files,
-the cost) is said at the end of a request, never here.
+It must not depend on anything that changes while a task runs, so that every request of a task
+begins with the same bytes and the provider's cache stays valid. What changes (time, branch,
+changed files) belongs in `environment`.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -77,7 +77,7 @@ def system_prompt(
     mode: Mode | str,
     workspace: str,
     tools: Collection[str],
-    surroundings: str = "",
+    system: str = "",
     custom: str = "",
     language: str = "",
     ignored: str = "",
@@ -88,26 +88,27 @@ def system_prompt(
     compact: bool = False,
     words_end: bool = True,
 ) -> str:
-    """The system prompt for a task.
+    """Return the system prompt for a task.
 
-    `surroundings` names the operating system and the shell; `custom` is what the user adds for
-    every mode, `ignored` the names of the ignore files that hold, in words. `modes` are those
-    that can be switched to, `skills` those of this mode; `mcp` says that a server is there. A
-    mode given by its slug is the built-in one, or else is only named. `compact` is for small
-    models, which do better with less. Unless `words_end` a turn, only a completion does.
+    `system` names the operating system and the shell; `custom` is the user's text for all
+    modes, `ignored` names the ignore files in force. `modes` are those that can be switched to,
+    `skills` those of this mode; `mcp` tells whether MCP servers are connected. A mode given by its
+    slug is the built-in one; an unknown slug gets no role. `compact` shortens the prompt for small
+    models. With `words_end` an answer without tool calls ends the turn; otherwise only
+    attempt_completion does.
     """
     known = _known(mode)
     parts = [
         _role(known),
         (
-            _compact_how(tools, words_end=words_end)
+            _compact_guidelines(tools, words_end=words_end)
             if compact
-            else _how(tools, mcp=mcp, words_end=words_end)
+            else _guidelines(tools, mcp=mcp, words_end=words_end)
         ),
         *([_modes(modes, compact=compact)] if modes and "switch_mode" in tools else []),
         *([_skills(skills)] if skills else []),
-        _place(workspace, surroundings),
-        *_added(known, rules or Rules(), custom=custom, language=language, ignored=ignored),
+        _workspace_section(workspace, system),
+        *_extras(known, rules or Rules(), custom=custom, language=language, ignored=ignored),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -127,13 +128,13 @@ def _role(mode: Mode) -> str:
     return f"{who} You are in mode {mode.slug}.\n{quoted('role', mode.role)}"
 
 
-def _any_edits(tools: Collection[str]) -> bool:
+def _can_edit(tools: Collection[str]) -> bool:
     return any(traits_of(tool).group is ToolGroup.EDIT for tool in tools)
 
 
-def _how(tools: Collection[str], *, mcp: bool, words_end: bool) -> str:
+def _guidelines(tools: Collection[str], *, mcp: bool, words_end: bool) -> str:
     rules = [*_TOOLS]
-    if _any_edits(tools):
+    if _can_edit(tools):
         rules += _WHEN_EDITING
     if "execute_command" in tools:
         rules += _WHEN_RUNNING
@@ -147,12 +148,12 @@ def _how(tools: Collection[str], *, mcp: bool, words_end: bool) -> str:
         rules.append(_TURN_END)
     if "attempt_completion" in tools:
         rules.append(_COMPLETING if words_end else _ONLY_COMPLETING)
-    return _listed("How to work:", rules)
+    return _bullets("How to work:", rules)
 
 
-def _compact_how(tools: Collection[str], *, words_end: bool) -> str:
+def _compact_guidelines(tools: Collection[str], *, words_end: bool) -> str:
     rules = [_COMPACT]
-    if _any_edits(tools):
+    if _can_edit(tools):
         rules.append(_COMPACT_EDITING)
     if "execute_command" in tools:
         rules.append(_COMPACT_RUNNING)
@@ -164,13 +165,13 @@ def _modes(modes: Sequence[Mode], *, compact: bool) -> str:
     if compact:
         return f"Modes for switch_mode: {', '.join(mode.slug for mode in modes)}."
     rows = [f"{mode.slug}: {_purpose(mode)}" for mode in modes]
-    return _listed("Modes, to propose with switch_mode when another fits better:", rows)
+    return _bullets("Modes, to propose with switch_mode when another fits better:", rows)
 
 
 def _purpose(mode: Mode) -> str:
-    """When a mode is used, or else the first sentence of what it is."""
-    said = mode.when_to_use or mode.description or mode.role.split(". ")[0]
-    return in_a_line(said)
+    """Return when to use a mode, or else the first sentence of its role."""
+    text = mode.when_to_use or mode.description or mode.role.split(". ")[0]
+    return in_a_line(text)
 
 
 def _skills(skills: Sequence[Skill]) -> str:
@@ -181,23 +182,23 @@ def _skills(skills: Sequence[Skill]) -> str:
     return "\n".join([_SKILLS, *rows])
 
 
-def _place(workspace: str, surroundings: str) -> str:
+def _workspace_section(workspace: str, system: str) -> str:
     lines = [
         f"The workspace is {workspace}. Give paths relative to it, with / between folders and no "
         "~ or variables; what lies outside is out of reach."
     ]
-    if surroundings:
-        lines.append(f"The system: {surroundings}.")
+    if system:
+        lines.append(f"The system: {system}.")
     return "\n".join(lines)
 
 
-def _added(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: str) -> Iterator[str]:
+def _extras(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: str) -> Iterator[str]:
     if language:
         yield f"Speak {language} unless the user asks for another language."
     if custom.strip():
         yield f"The user adds:\n{custom.strip()}"
     if mode.instructions.strip():
-        yield f"In mode {mode.slug}:\n{_said_by(mode)}"
+        yield f"In mode {mode.slug}:\n{_instructions(mode)}"
     texts = [*map(_rule, rules.for_mode)]
     if ignored:
         texts.append(f"Files that {ignored} names are kept from you; do not try to get at them.")
@@ -205,21 +206,21 @@ def _added(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: str
     if texts:
         yield "\n".join([_RULES, *texts])
     if rules.nested:
-        yield _listed(_NESTED, [*map(_nested, rules.nested)])
+        yield _bullets(_NESTED, [*map(_nested, rules.nested)])
 
 
 def _nested(rules: NestedRules) -> str:
     return f"{in_a_line(rules.folder)}/: {in_a_line(rules.path)}"
 
 
-def _said_by(mode: Mode) -> str:
-    said = mode.instructions.strip()
-    return said if mode.source == "built-in" else quoted("instructions", said)
+def _instructions(mode: Mode) -> str:
+    text = mode.instructions.strip()
+    return text if mode.source == "built-in" else quoted("instructions", text)
 
 
 def _rule(rule: Rule) -> str:
     return quoted("rules", rule.text, source=rule.path)
 
 
-def _listed(title: str, rows: Sequence[str]) -> str:
+def _bullets(title: str, rows: Sequence[str]) -> str:
     return "\n".join([title, *(f"- {row}" for row in rows)])

@@ -1,5 +1,5 @@
-"""The one protocol between clients and hosts: JSON-RPC, its schema, its server.
+"""The one protocol between clients and hosts: JSON-RPC, its schema and its server.
 
-`Host` is what a client talks to, near or far; `serve` offers one, `remote` reaches one; `codec`
-is the JSON spelling of facts and commands. It carries values and knows no feature.
+`Host` is what a client talks to, local or remote; `serve` offers one, `remote` connects to one;
+`codec` converts facts and commands to JSON. It carries values and knows no feature.
 """

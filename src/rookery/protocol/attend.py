@@ -1,8 +1,7 @@
-"""Attends one task: shows what happens, has its questions answered, and says how it ended.
+"""Follows one task: shows its events, answers its questions, and reports how it ended.
 
-How things are shown is the display's business, how questions are answered the responder's. Both
-are small, so that a terminal, a pipe and a program differ only in what they hand in. Ctrl-C once
-stops the task, which stays; twice leaves.
+The display shows events and the responder answers questions. Both are small interfaces, so that a
+terminal, a pipe and a program differ only in these. Ctrl-C once stops the task; twice leaves.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -44,17 +43,17 @@ from rookery.protocol.codec import Host
 
 
 class Say(Struct, frozen=True):
-    """An answer to a question; `by` a rule if nobody was asked."""
+    """An answer to a question; `by` is a rule if no one was asked."""
 
     reply: Reply
     text: str = ""
     by: Literal["user", "policy"] = "user"
     always: bool = False
-    """What the question's rule says is allowed from now on."""
+    """Add the rule in the question."""
     mode: str = ""
-    """The mode to go on in, if the answer was offered with one."""
+    """The mode to continue in, if the answer was offered with one."""
     choice: Choice | None = None
-    """What goes beyond yes or no to a question of governance."""
+    """The choice beyond yes and no in a governance question."""
 
 
 class Leave(Struct, frozen=True):
@@ -67,7 +66,7 @@ class Leave(Struct, frozen=True):
 Response: TypeAlias = Say | Leave
 Responder: TypeAlias = Callable[[Asked], Awaitable[Response]]
 Until: TypeAlias = Callable[[Event], Leave | None]
-"""What there is to leave with, once something has happened."""
+"""Returns how to leave after an event; None to continue."""
 
 
 def never(event: Event) -> None:
@@ -78,7 +77,7 @@ class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
     def show_of_child(self, task_id: str, event: Event) -> None:
-        """An event of a task that works for this one, or for another that does."""
+        """Show an event of a sub-task at any depth."""
         ...
 
 
@@ -96,7 +95,7 @@ BESIDE_A_QUESTION = (
     CommandEnded,
     OfferWithdrawn,
 )
-"""What can happen while a question is open and leaves it open; anything else follows its end."""
+"""Facts that leave an open question open; any other fact means that it is closed."""
 
 
 class Fate(Enum):
@@ -113,11 +112,11 @@ class RunEnd(Struct, frozen=True):
     reason: str = ""
     code: str = ""
     note: str = ""
-    """What a person should know of a run that succeeded."""
+    """A notice about a successful run."""
 
 
 class Focus:
-    """Who is at work: the task itself, or the child that works for it."""
+    """The task that is working: the task itself or a sub-task."""
 
     def __init__(self, task_id: str) -> None:
         self._chain = [task_id]
@@ -145,8 +144,7 @@ async def attend(
     focus: Focus | None = None,
     until: Until = never,
 ) -> RunEnd:
-    """Follow a task, and those that work for it, until it ends, the responder leaves, or
-    something happens with which to leave."""
+    """Follow a task and its sub-tasks until it ends, the responder leaves, or `until` says so."""
     watch = _Watch(host, display, respond, focus or Focus(task_id), until)
     async with anyio.create_task_group() as watch.group:
         await watch.follow(task_id, after, display.show)
@@ -261,13 +259,13 @@ class Displays:
 
 
 class Interrupts:
-    """Remembers whether the task was already told to stop and has not gone on since."""
+    """Remembers whether the task was interrupted and has not continued since."""
 
     def __init__(self) -> None:
         self._stopping = False
 
     def second(self) -> bool:
-        """Note one more Ctrl-C, and say whether it is one too many."""
+        """Count a Ctrl-C; whether it is the second."""
         before, self._stopping = self._stopping, True
         return before
 

@@ -1,7 +1,7 @@
-"""Ways to the other side: messages as bytes, whole and in order, over whatever carries them.
+"""Message channels: whole messages in order, over any transport.
 
-A message is one JSON text. On a stream it is a line; a WebSocket has frames of its own, and two
-ends in one process hand it over as it is. `let_in` accepts the callers of a listener.
+A message is one JSON text: a line of a stream, a WebSocket message, or an object passed between two
+ends in one process. `accept_connections` accepts connections of a listener.
 """
 
 import errno
@@ -18,25 +18,25 @@ from anyio.abc import ByteStream, SocketListener, SocketStream, TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 LONGEST_MESSAGE = 16 * 2**20
-"""Bytes of one message, unless a channel is told otherwise."""
-LONGEST_OF_A_HOST = 256 * 2**20
-"""Of those that a client hears from its host, which it has no reason to distrust."""
+"""Default limit for the bytes of a message."""
+LONGEST_FROM_HOST = 256 * 2**20
+"""Limit for messages from a host, which its client trusts."""
 _AT_ONCE = 2**16
 _SURELY_TAKEN = 4096
-"""Bytes that a pipe takes without blocking whenever it says that it takes any (PIPE_BUF)."""
+"""Bytes that a writable pipe accepts without blocking (PIPE_BUF)."""
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 SECONDS_UNTIL_ROOM = 0.2
 NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
-"""Why a caller cannot be let in now, although others may later."""
+"""Errors on accepting a connection that may go away."""
 
 
 class ChannelEnded(Exception):
-    """There is nobody at the other end any more."""
+    """The other end is closed."""
 
 
 class TooLong(Exception):
-    """A message came that is longer than allowed. It was skipped; the next one can be read."""
+    """A message exceeded the limit. It was skipped; the next one can be read."""
 
 
 class Channel(Protocol):
@@ -45,7 +45,7 @@ class Channel(Protocol):
         ...
 
     async def send(self, messages: Sequence[bytes]) -> None:
-        """Hand messages over. Not to be cancelled in between if the channel is used on. Raises
+        """Send messages. Must not be cancelled halfway if the channel is used later. Raises
         `ChannelEnded`."""
         ...
 
@@ -53,21 +53,21 @@ class Channel(Protocol):
 
 
 class LineChannel:
-    """One message per line of a stream. A line that was begun when the stream ended is dropped."""
+    """One message per line of a stream. An incomplete last line is dropped."""
 
     def __init__(self, stream: ByteStream, longest: int = LONGEST_MESSAGE) -> None:
         self._stream = stream
         self._longest = longest
-        self._heard = bytearray()
+        self._received = bytearray()
         self._searched = 0
         self._skipping = False
 
     async def receive(self) -> bytes:
         while True:
-            while (end := self._heard.find(b"\n", self._searched)) < 0:
-                await self._hear_more()
-            line = bytes(self._heard[:end])
-            del self._heard[: end + 1]
+            while (end := self._received.find(b"\n", self._searched)) < 0:
+                await self._receive_more()
+            line = bytes(self._received[:end])
+            del self._received[: end + 1]
             self._searched = 0
             skipped, self._skipping = self._skipping or len(line) > self._longest, False
             if skipped:
@@ -85,20 +85,21 @@ class LineChannel:
         with suppress(OSError, *_GONE):
             await self._stream.aclose()
 
-    async def _hear_more(self) -> None:
-        if len(self._heard) > self._longest:
+    async def _receive_more(self) -> None:
+        if len(self._received) > self._longest:
             self._skipping = True
-            self._heard.clear()
-        self._searched = len(self._heard)
+            self._received.clear()
+        self._searched = len(self._received)
         try:
-            self._heard += await self._stream.receive(_AT_ONCE)
+            self._received += await self._stream.receive(_AT_ONCE)
         except _GONE as error:
             raise ChannelEnded from error
 
 
 class DescriptorStream(ByteStream):
-    """Two descriptors as one stream: standard input and output, say. Whether they block is left
-    as it is, because they may belong to others too; nothing here waits but in the loop."""
+    """Two descriptors as one stream, such as standard input and output. Their blocking mode is
+    left unchanged, because other processes may share them; waiting happens only in the event
+    loop."""
 
     def __init__(self, reads: int, writes: int) -> None:
         self._reads = reads
@@ -133,12 +134,12 @@ class DescriptorStream(ByteStream):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """They stay open: whoever opened them closes them."""
+        """The descriptors stay open; their owner closes them."""
         await anyio.lowlevel.checkpoint()
 
 
 async def _until(ready: Callable[[int], Awaitable[None]], descriptor: int) -> None:
-    """Nothing can wait for a plain file, which is always ready."""
+    """A regular file cannot be waited for, and is always ready."""
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         await anyio.lowlevel.checkpoint()
     else:
@@ -174,19 +175,19 @@ class MemoryChannel:
 
 @contextmanager
 def memory_channels(room: float = inf) -> Iterator[tuple[MemoryChannel, MemoryChannel]]:
-    """Two ends of one channel, with room for some messages on their way."""
+    """The two ends of a channel with a small buffer."""
     there_out, here_in = anyio.create_memory_object_stream[bytes](room)
     here_out, there_in = anyio.create_memory_object_stream[bytes](room)
     with there_out, here_in, here_out, there_in:
         yield MemoryChannel(here_in, here_out), MemoryChannel(there_in, there_out)
 
 
-async def let_in(
+async def accept_connections(
     listener: SocketListener,
     group: TaskGroup,
     welcome: Callable[[SocketStream], Coroutine[Any, Any, None]],
 ) -> None:
-    """Everybody who comes. While there is no room for more, they wait at the door."""
+    """Accept connections. Without free descriptors, they wait in the backlog."""
     while True:
         try:
             stream = await listener.accept()

@@ -1,4 +1,4 @@
-"""Lines that begin with a slash are for the client, not for the model."""
+"""Slash commands that the client handles instead of the model."""
 
 import os.path
 import re
@@ -60,17 +60,17 @@ _NAMES = ("help", *(line.split()[0].removeprefix("/") for line in HELP.splitline
 _COMMAND = re.compile(r"/(?P<name>[a-z][a-z0-9_-]*)(?=\s|$)")
 MOST_NAMED = 20
 NONE = "none"
-"""What is said instead of an intent's id."""
+"""The argument for no intent."""
 
 
 def looks_like_a_command(line: str) -> bool:
-    """A slash and a word, and not a place on this machine."""
+    """Whether it is a slash and a word, and not a path on this machine."""
     found = _COMMAND.match(line.strip())
     return found is not None and not os.path.exists(found[0])
 
 
 def no_such_command(line: str, known: Collection[str]) -> str:
-    """What is wrong with a line that names a command of none of these names; or nothing."""
+    """The error for a line with an unknown command; empty if it is known."""
     found = _COMMAND.match(line.strip())
     if not found or found["name"] in known or not looks_like_a_command(line):
         return ""
@@ -82,26 +82,27 @@ def no_such_command(line: str, known: Collection[str]) -> str:
 
 
 class Vocabulary(Struct, frozen=True, kw_only=True):
-    """What else a line may name: commands, whose text the model is given, modes and models."""
+    """What a line may name besides client commands: slash commands for the model, modes and
+    models."""
 
     commands: Sequence[tuple[str, str]] = ()
-    """Each with what it is for."""
+    """Names and descriptions."""
     modes: Sequence[str] = ()
     models: Sequence[tuple[str, str]] = ()
-    """Each behind its provider."""
+    """Pairs of provider and model."""
     intents: Sequence[tuple[str, str]] = ()
-    """Those that can be worked for, each with what it is about."""
+    """Selectable intents with their descriptions."""
 
 
 class LineOutcome(Struct, frozen=True):
-    """What a line led to: commands for the host, and words for whoever typed it."""
+    """The result of a line: commands for the host, and text for the user."""
 
     commands: tuple[Command, ...] = ()
     words: str = ""
 
     @property
     def goes_back(self) -> bool:
-        """What is being asked is asked no longer once this is done."""
+        """Whether it closes the open question."""
         return any(isinstance(command, RestoreFiles | Rewind) for command in self.commands)
 
 
@@ -118,7 +119,7 @@ def list_models(models: Sequence[tuple[str, str]], now: str) -> str:
 
 
 class SlashLines:
-    """Watches a task so that it knows what the lines refer to."""
+    """Watches a task to know what a line refers to."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class SlashLines:
         *,
         automatic: bool = False,
     ) -> None:
-        """`automatic` is how the run was started."""
+        """`automatic` says how the run was started."""
         self._task_id = task_id
         self._events = list(stored)
         self._vocabulary = vocabulary
@@ -148,7 +149,7 @@ class SlashLines:
         self._detached: list[str] = []
 
     def show_of_child(self, task_id: str, event: Event) -> None:
-        """The lines are about the task itself, except where they are about what runs now."""
+        """Lines refer to the task itself, except those about what runs now."""
         self._children.setdefault(task_id, SlashLines(task_id)).show(event)
 
     def show(self, event: Event) -> None:
@@ -201,8 +202,8 @@ class SlashLines:
             case _:
                 pass
 
-    def hear(self, line: str) -> LineOutcome | None:
-        """What to do about the line; None if it is for the model after all."""
+    def handle(self, line: str) -> LineOutcome | None:
+        """Handle the line; None if it is for the model."""
         name, _, rest = line.strip().partition(" ")
         doings: dict[str, Callable[[str], LineOutcome]] = {
             "/help": lambda _: LineOutcome(words=self._help()),
@@ -235,7 +236,7 @@ class SlashLines:
         return LineOutcome(words=wrong + list_modes(modes, self._mode))
 
     def _switch_model(self, wanted: str) -> LineOutcome:
-        """A model may be named behind its provider, for not all that there are are known."""
+        """A model may be given with its provider, as not all models are known."""
         provider, _, model = wanted.rpartition(" ")
         if model:
             named = [each for each in self._vocabulary.models if each[1] == model]
@@ -263,9 +264,9 @@ class SlashLines:
         now = "on" if self.automatic else "off"
         return LineOutcome(words=f"Auto-approve is {now}. Use /approve on or /approve off.")
 
-    def _about_queue(self, wish: str) -> LineOutcome:
+    def _about_queue(self, argument: str) -> LineOutcome:
         waiting = list(self._waiting())
-        word, _, number = wish.partition(" ")
+        word, _, number = argument.partition(" ")
         if word == "drop" and number.strip().isdecimal() and 0 < int(number) <= len(waiting):
             task_id, message_id, _ = waiting[int(number) - 1]
             return LineOutcome((EditQueue(task_id=task_id, message_id=message_id),))
@@ -275,14 +276,14 @@ class SlashLines:
         return LineOutcome(words="\n".join([*rows, "To remove one: /queue drop NUMBER"]))
 
     def _waiting(self) -> Iterator[tuple[str, str, str]]:
-        """What was said to this task or to one that works for it, and was not heard yet."""
+        """Queued messages of this task and its sub-tasks."""
         for message_id, text in self._queue.items():
             yield self._task_id, message_id, text
         for child in self._children.values():
             yield from child._waiting()
 
     def _at_work(self) -> str:
-        """The task itself, or the one that works for it at the moment."""
+        """The task itself, or its working sub-task."""
         lines: SlashLines | None = self
         task_id = self._task_id
         while lines and lines._handed_on:

@@ -1,9 +1,9 @@
-"""Events, commands and questions as JSON, and back.
+"""Events, commands and queries as JSON, and back.
 
-A value is spelled as an object whose `kind` is the snake-case name of its class; an event
-is its fact's object with `seq`, `sub` and `ts` in front. Readers of events ignore fields they do
-not know and keep facts they do not know as `Unrecognised`. A command or a query with such a field
-is refused: it would do something else than its sender meant.
+A value is an object whose `kind` is the snake-case name of its class. An event is its fact's object
+with `seq`, `sub` and `ts`. Readers of events ignore unknown fields and keep unknown facts as
+`Unrecognised`. A command or query with an unknown field is rejected, because it would do something
+other than intended.
 """
 
 import json
@@ -33,19 +33,19 @@ T = TypeVar("T")
 
 
 class Host(Protocol):
-    """What a client talks to: an engine in this process, or one behind a wire."""
+    """What a client talks to: an engine in this process, or a remote one."""
 
     async def send(self, command: Command) -> None:
         """Request something. Raises `CommandRejected` if it cannot be done now."""
         ...
 
     def follow(self, task_id: str, after: int = 0) -> AsyncIterator[Event]:
-        """The task's events past `after`: first those there are, then those to come. Raises
+        """The task's events after `after`: existing ones, then new ones. Raises
         `CommandRejected` if the task is not open."""
         ...
 
     async def query(self, query: Asking[T]) -> T:
-        """Look something up. Raises `CommandRejected` if that cannot be done."""
+        """Answer a query. Raises `CommandRejected` if it cannot."""
         ...
 
 
@@ -53,7 +53,7 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 
 PROTOCOL = 1
 LARGEST_NUMBER = 2**62
-"""Of an event's number, or time in milliseconds: more fits into no table."""
+"""Largest event number or time in milliseconds; more does not fit into the index."""
 
 
 def kind_of(cls: type) -> str:
@@ -72,7 +72,7 @@ _KIND = {
     for kind, cls in group.items()
 }
 _FORMER = {"truncated": Condensed}
-"""Kinds of facts that journals were written with before they got another name."""
+"""Former names of facts in old journals."""
 _encode_strictly = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -91,7 +91,7 @@ def event_to_json(event: Event) -> bytes:
 
 
 def event_from_json(text: bytes | str) -> Event:
-    """Raises `ValueError` for what is no event at all."""
+    """Raises `ValueError` if it is not an event."""
     try:
         fields = _decode(text)
         seq, sub, ts = fields.pop("seq"), fields.pop("sub"), fields.pop("ts")
@@ -109,28 +109,27 @@ def _number(value: object) -> int:
 
 
 def command_to_json(command: Command) -> bytes:
-    return _encode({KIND: kind_of(type(command)), **said_in(command)})
+    return _encode({KIND: kind_of(type(command)), **given_fields(command)})
 
 
 def command_from_json(fields: dict[str, Any]) -> Command:
-    """A command out of a decoded JSON object; refused if it is none, with the reason."""
+    """Parse a command from decoded JSON. Raises `CommandRejected` with the reason."""
     return cast(Command, _request_from(fields, COMMANDS, "command"))
 
 
 def query_to_json(query: Asking[Any]) -> bytes:
-    return _encode({KIND: kind_of(type(query)), **said_in(query)})
+    return _encode({KIND: kind_of(type(query)), **given_fields(query)})
 
 
-def said_in(request: msgspec.Struct) -> dict[str, Any]:
-    """Its fields without those that hold their default, so that a host of an earlier version is
-    not told of fields that it would refuse."""
+def given_fields(request: msgspec.Struct) -> dict[str, Any]:
+    """Its fields without default values, so that an older host does not get unknown fields."""
     fields = fields_of(request)
     held = {field.name: (getattr(request, field.name), field.default) for field in fields}
     return {name: value for name, (value, usual) in held.items() if value != usual}
 
 
 def query_from_json(fields: dict[str, Any]) -> Query:
-    """A query out of a decoded JSON object; refused if it is none, with the reason."""
+    """Parse a query from decoded JSON. Raises `CommandRejected` with the reason."""
     return cast(Query, _request_from(fields, QUERIES, "query"))
 
 
@@ -139,7 +138,7 @@ def answer_to_json(answer: object) -> bytes:
 
 
 def answer_from_json(query: Asking[T], answer: object) -> T:
-    """What a query was answered with, out of decoded JSON. Raises `ValueError`."""
+    """Parse the answer to a query from decoded JSON. Raises `ValueError`."""
     (asking,) = (base for base in type(query).__orig_bases__)  # type: ignore[attr-defined]
     try:
         return cast(T, msgspec.convert(answer, get_args(asking)[0]))
@@ -155,7 +154,7 @@ def _request_from(fields: dict[str, Any], kinds: dict[str, type[Any]], what: str
 
 
 def read_request(fields: dict[str, Any], cls: type[Request], what: str) -> Request:
-    """Refused with the reason if it is malformed, or has a field that is not known."""
+    """Raises `CommandRejected` with the reason if it is malformed or has an unknown field."""
     named = f"The {what} {fields['kind']}"
     known = [each.name for each in fields_of(cls)]
     if unknown := unknown_field((name for name in fields if name != KIND), known):
@@ -210,14 +209,14 @@ def _block_from(fields: dict[str, Any]) -> Block:
 
 
 class OfferedAnswer(msgspec.Struct, frozen=True):
-    """An answer that a model offers, and the mode it would like to go on in with it."""
+    """An answer that a model suggests, and the mode it suggests with it."""
 
     answer: str
     mode: str = ""
 
 
 def followup(text: str) -> tuple[str, list[str]]:
-    """A follow-up's question and the answers it offers. Plain text is a question without any."""
+    """The question and suggested answers of a follow-up. Plain text has no suggestions."""
     question, offered = _read(text)
     return question, [each.answer for each in offered]
 
@@ -241,7 +240,7 @@ def _suggestion(said: Any) -> OfferedAnswer:
 
 
 def chosen(answer: str, offered: list[OfferedAnswer]) -> OfferedAnswer:
-    """The suggestion a bare number picks; any other answer is an answer."""
+    """The suggestion with this number; any other text is an answer itself."""
     answer = answer.strip()
     if answer.isdecimal() and 1 <= int(answer) <= len(offered):
         return offered[int(answer) - 1]
@@ -257,7 +256,7 @@ _CEILINGS = {
 
 
 def ceiling(text: str) -> str:
-    """Which limit a session has reached, as a sentence."""
+    """The limit that a session has reached, as a sentence."""
     try:
         said = json.loads(text)
         count = float(said["count"])

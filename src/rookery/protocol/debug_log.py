@@ -1,4 +1,4 @@
-"""A debug log: every fact and every change of the agent's state, one line each."""
+"""A debug log: one line per fact and per change of the agent's state."""
 
 import json
 import logging
@@ -22,8 +22,8 @@ PREVIEW = 50
 
 
 class DebugLog:
-    """Shows a task to the log. Keys are in no fact but those that a person has typed, and what
-    `hide` knows is taken out."""
+    """Writes a task's events to the log. `hide` removes known secrets; facts contain only keys
+    that a person typed."""
 
     def __init__(self, log: logging.Logger, hide: Callable[[str], str] = str) -> None:
         self._log = log
@@ -67,7 +67,7 @@ def _flags(agent: AgentStateInfo) -> dict[str, Any]:
 
 
 def _emitted(before: AgentStateInfo, agent: AgentStateInfo) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a client would be told of by events of these names."""
+    """What a client would receive under these event names."""
     another = agent.last_message_ts != before.last_message_ts
     if agent.is_waiting_for_input and (another or not before.is_waiting_for_input):
         yield "waitingForInput", {"ask": agent.current_ask}
@@ -91,19 +91,19 @@ class _Times(logging.Formatter):
 
 
 class _PrivateFile(RotatingFileHandler):
-    """A log that holds what a user's files and commands said is for that user only."""
+    """Readable only by the user: the log contains output of files and commands."""
 
     def _open(self) -> TextIOWrapper:
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return open(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """A log that cannot be written, on a full disk say, is no reason to stop the work."""
+        """A log that cannot be written, as on a full disk, must not stop the work."""
 
 
 @contextmanager
 def open_debug_log(file: Path, hide: Callable[[str], str] = str) -> Iterator[DebugLog]:
-    """A log at `file`, rotated; whatever the product's own modules note goes there too."""
+    """A rotated log at `file`, which also gets our modules' log messages."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     log = logging.getLogger(NAME)
     lines = _PrivateFile(file, maxBytes=LARGEST, backupCount=1, encoding="utf-8")

@@ -1,9 +1,8 @@
-"""JSON-RPC 2.0 between two equals: either side may call, be called and notify.
+"""JSON-RPC 2.0 between two peers: either side may call and notify the other.
 
-Requests are carried out side by side, notifications one after the other. What comes in malformed
-is answered as the standard says and ends nothing. What goes out waits in an outbox of bounded
-size: whoever has much to say asks whether there is room. An error travels as a number for
-programs and a sentence for people.
+Requests run concurrently, notifications one after the other. Malformed input is answered as the
+standard says and ends nothing. Outgoing messages wait in a bounded outbox; a sender of much data
+asks whether there is room. An error has a code for programs and a sentence for people.
 """
 
 import logging
@@ -20,12 +19,12 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.core.commands import repeated_field
-from rookery.errors import CommandRejected, RookeryError, StorageError
+from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
 from rookery.protocol.channels import Channel, ChannelEnded, TooLong
 from rookery.protocol.codec import answer_to_json
 
 OUTBOX = 2**20
-"""Bytes that may wait to be sent before there is no more room."""
+"""Bytes in the outbox above which there is no room."""
 _AT_ONCE = 2**18
 
 PARSE_ERROR = -32700
@@ -34,10 +33,10 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 REQUESTS_AT_ONCE = 64
-"""Of the other side's; further ones are heard when some of these are done."""
+"""Concurrent requests of the other side; more wait."""
 _MESSAGES_PER_TURN = 50
 _SECONDS_TO_FINISH = 5.0
-"""For what was requested before the other side stopped talking."""
+"""Time to finish requests after the other side has closed."""
 Params: TypeAlias = dict[str, Any] | list[Any] | None
 Number: TypeAlias = int | float | str | None
 _NUMBERS = (int, float, str, NoneType)
@@ -46,28 +45,34 @@ _decode = msgspec.json.Decoder().decode
 _debug = logging.getLogger(__name__)
 
 FAILED = -32000
-"""It did not work, for a reason that the sentence tells."""
+"""It failed; the sentence says why."""
 REFUSED = -32001
-"""What was asked for cannot be done now."""
+"""It cannot be done now."""
 NOT_INITIALIZED = -32002
 UNAUTHORIZED = -32003
 NOT_STORED = -32004
 """A task could not be read from disk or written to it."""
-_CODES: dict[type[RookeryError], int] = {CommandRejected: REFUSED, StorageError: NOT_STORED}
+WRONG_SETTING = -32005
+"""A setting or argument has an invalid value."""
+_CODES: dict[type[RookeryError], int] = {
+    CommandRejected: REFUSED,
+    StorageError: NOT_STORED,
+    SettingsError: WRONG_SETTING,
+}
 _ERRORS = {code: cls for cls, code in _CODES.items()}
 
 
 class Disconnected(RookeryError):
-    """The other side is gone, and what became of a call to it is not known."""
+    """The connection is lost; the result of a pending call is unknown."""
 
 
 class Outbox:
-    """Messages that wait to be sent, each as its bytes."""
+    """Encoded messages that wait to be sent."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
         self._size = 0
-        """Of what waits and what is being sent."""
+        """Bytes waiting and being sent."""
         self._under_way = 0
         self._changed = anyio.Event()
         self._awaited = False
@@ -85,7 +90,7 @@ class Outbox:
         self._change()
 
     async def take(self) -> list[bytes]:
-        """As many as go well together, once there are any."""
+        """Wait for messages and return a batch of them."""
         await self._until(lambda: bool(self._waiting))
         taken: list[bytes] = []
         while self._waiting and self._under_way < _AT_ONCE:
@@ -129,7 +134,7 @@ def gone() -> Disconnected:
 
 
 class RpcError(RookeryError):
-    """What the other side answered instead of a result, or is to be answered."""
+    """An error response, received or to be sent."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -140,12 +145,12 @@ class Service(Protocol):
     """What a peer offers to the other side."""
 
     async def answer(self, method: str, params: Params) -> object:
-        """The result of a request, as something that has a JSON form. Raises `RpcError`."""
+        """The JSON-serialisable result of a request. Raises `RpcError`."""
         ...
 
-    async def hear(self, method: str, params: Params) -> None:
-        """Take a notification. Nothing else is heard meanwhile. Raises `RpcError`, which nobody
-        is told."""
+    async def on_notification(self, method: str, params: Params) -> None:
+        """Handle a notification before anything else is received. Raises `RpcError`, which is
+        not reported to the sender."""
         ...
 
 
@@ -155,7 +160,7 @@ class _Outcome(Struct, frozen=True):
 
 
 class _OutgoingCall:
-    """A call of ours that is under way."""
+    """A pending call."""
 
     def __init__(self, at_once: Callable[[Any], None] | None) -> None:
         self.ended = anyio.Event()
@@ -170,7 +175,7 @@ class _OutgoingCall:
 
 
 class Peer:
-    """This side of a conversation. It lives as long as `run` does."""
+    """This side of a connection. It works while `run` does."""
 
     def __init__(self, channel: Channel, service: Service) -> None:
         self._channel = channel
@@ -181,7 +186,7 @@ class Peer:
         self._requests = anyio.Semaphore(REQUESTS_AT_ONCE)
 
     async def run(self) -> None:
-        """Talk until the other side is gone. Calls that nobody answered by then fail."""
+        """Run until the other side is gone. Unanswered calls then fail."""
         try:
             async with anyio.create_task_group() as talking:
                 talking.start_soon(self._write, talking.cancel_scope)
@@ -197,8 +202,8 @@ class Peer:
     async def call(
         self, method: str, params: object = None, *, at_once: Callable[[Any], None] | None = None
     ) -> Any:
-        """The result of a request to the other side, which `at_once` is given before anything
-        that came after it is heard. Raises `RpcError` or `Disconnected`."""
+        """Call the other side. `at_once` gets the result before any later message is handled.
+        Raises `RpcError` or `Disconnected`."""
         number = next(self._numbers)
         call = self._calls[number] = _OutgoingCall(at_once)
         try:
@@ -211,20 +216,20 @@ class Peer:
         return call.outcome.result
 
     def notify(self, method: str, params: object = None) -> None:
-        """Tell the other side something, as soon as it can be sent. Raises `Disconnected`."""
+        """Queue a notification. Raises `Disconnected`."""
         self._post({"jsonrpc": "2.0", "method": method, "params": params})
 
     @property
     def has_room(self) -> bool:
-        """Whether more can be sent without piling up."""
+        """Whether more can be sent without growing the outbox beyond its limit."""
         return self._outbox.has_room
 
     async def room(self) -> None:
-        """Wait until more can be sent without piling up. Raises `Disconnected`."""
+        """Wait until there is room in the outbox. Raises `Disconnected`."""
         await self._outbox.room()
 
     async def flush(self) -> None:
-        """Wait until everything that was said has been sent."""
+        """Wait until the outbox is empty."""
         await self._outbox.emptied()
 
     def _post(self, message: dict[str, object]) -> None:
@@ -285,7 +290,7 @@ class Peer:
         params = rest.get("params")
         if "id" not in rest:
             try:
-                await self._service.hear(method, params)
+                await self._service.on_notification(method, params)
             except RpcError as error:
                 _debug.warning("notification %s: %s", method, error)
             except Exception:
@@ -323,7 +328,7 @@ class Peer:
 
 
 def _is_sound(rest: dict[Any, Any]) -> bool:
-    """Whether the number and the parameters of a request are such."""
+    """Whether the id and the parameters of a request are valid."""
     return type(rest.get("id")) in _NUMBERS and isinstance(rest.get("params"), _PARAMS)
 
 
@@ -347,6 +352,6 @@ def error_of(error: Exception) -> dict[str, object]:
     return {"code": code_of(error), "message": str(error)}
 
 
-def raised_again(error: RpcError) -> RookeryError:
-    """What the host raised, on the client's side of the wire."""
+def client_error(error: RpcError) -> RookeryError:
+    """The host's exception, on the client's side."""
     return _ERRORS.get(error.code, RookeryError)(str(error))

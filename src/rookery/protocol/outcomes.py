@@ -1,4 +1,4 @@
-"""Why a run ended without success, in one word for programs."""
+"""Why a run ended without success, as a code for programs."""
 
 from collections import Counter
 
@@ -29,17 +29,16 @@ NOT_APPROVED = (
     "Do not claim that it was done."
 )
 PATIENCE = 3
-"""How often a model that is stuck may go on trying."""
+"""How often a stuck model may continue."""
 
 
 class Unattended:
-    """Answers by rule. `opening` is what a resumed task is told first, if anything; a question
-    waits `seconds` for somebody else to answer it. A run that is not `automatic` was to ask a
-    person, so that a question of the model ends it. One that `keeps_mode` was begun in a mode
-    that the user has chosen, which no suggestion of a model changes: it can ask for another with
-    its own tool, like for anything else.
+    """Answers by rule. `opening` is the first message of a resumed task. A question waits `seconds`
+    for someone else to answer it. If the run is not `automatic`, a question of the model ends it.
+    With `keeps_mode`, the user chose the mode, and no suggested answer changes it: the model can
+    ask for another with its own tool.
 
-    It is shown the task as well, so that it can say why it leaves.
+    It also sees the task's events, so that it can say why it leaves.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Unattended:
         return Say("message", first.answer, by="policy", mode=mode)
 
     def _may_try_again(self, ask: AskKind) -> bool:
-        """What insists on what nobody allows will not get it next time either."""
+        """A model that repeats a refused call will be refused again."""
         return self._given[ask] <= PATIENCE and not self._troubles.refusals
 
     def _reason(self, asked: Asked) -> str:
@@ -117,7 +116,7 @@ class Unattended:
 
 
 def first_failure(event: Event) -> Leave | None:
-    """What ends a run that is to end with the first failed request."""
+    """Leave at the first failed request."""
     match event.fact:
         case RequestFailed(error=error, message=message) if error not in SETTLED_BY_THE_ENGINE:
             return Leave(message, code_of_failure(error))
@@ -126,8 +125,8 @@ def first_failure(event: Event) -> Leave | None:
 
 
 class UntilFirstFailure:
-    """A display that is told nothing more after it: another try may be announced before the run
-    has come to its end, and then there is none."""
+    """A display that shows nothing after the first failure: a retry may be announced that will
+    not happen."""
 
     def __init__(self, display: Display) -> None:
         self._display = display
@@ -158,16 +157,16 @@ BY_FAILURE = {
     FailureKind.DROPPED: "stalled",
     FailureKind.KEEPALIVE_ONLY: "stalled",
 }
-"""What the last failure of a request makes of a run that ends with it; others just fail it."""
+"""The code of a run that ends with such a failure; others just fail it."""
 
 SETTLED_BY_THE_ENGINE = (FailureKind.OVERFLOW, FailureKind.BROKEN_HISTORY)
-"""Failures after which something else is sent, so that nothing is wrong yet."""
+"""Failures that the engine handles by sending something else."""
 
 USE_YES = "Use -y to allow them."
 ASK_ME = "Such actions always need approval: run it without -p to be asked."
 
 ASK_TO_WAIT = (0, 429, 529)
-"""HTTP statuses that say: too many requests, or too many of everybody. 0 stands for none."""
+"""HTTP statuses for too many requests or an overloaded server. 0 stands for none."""
 
 
 def code_of_failure(failure: FailureKind) -> str:
@@ -175,8 +174,8 @@ def code_of_failure(failure: FailureKind) -> str:
 
 
 def code_of_request(failed: RequestFailed) -> str:
-    """The same for a request, whose provider may be busy for other reasons than too many of
-    them: one that broke (500) and does not say when to come back has just failed."""
+    """The same for a request. A provider that failed (500) and does not say when to retry is not
+    rate limited."""
     broke = failed.status not in ASK_TO_WAIT and failed.retry_after is None
     if failed.error is FailureKind.BUSY and broke:
         return "task_failed"
@@ -184,19 +183,19 @@ def code_of_request(failed: RequestFailed) -> str:
 
 
 class Troubles:
-    """Watches a task, so that it knows why the task stands where it stands."""
+    """Watches a task to know why it is stuck."""
 
     def __init__(self) -> None:
         self.failure: RequestFailed | None = None
         """The failure of the last request, if it failed."""
         self.refusals = 0
-        """Calls that were refused since one last changed something."""
+        """Calls refused since the last change."""
         self.refused = ""
-        """Why the last of them was."""
+        """Why the last one was refused."""
         self.prompt_refused = ""
-        """Why a hook refused what the user said, if nothing was sent since."""
+        """Why a hook refused the user's message, if nothing was sent since."""
         self.stopped = ""
-        """That a hook stopped the task, and why, if nothing was sent since."""
+        """Why a hook stopped the task, if nothing was sent since."""
         self.governance = GovernanceTally()
         self.denials = Denials()
         self._changing: set[str] = set()
@@ -226,7 +225,7 @@ class Troubles:
                 pass
 
     def code_of(self, ask: AskKind) -> str:
-        """The word for a run that ends because nobody can answer this question."""
+        """The code of a run that ends because no one can answer this question."""
         match ask:
             case AskKind.AUTO_APPROVAL_MAX_REQ_REACHED:
                 return "limit_reached"
@@ -245,10 +244,10 @@ class Troubles:
 
 
 class RunVerdict:
-    """Watches a task, so that it knows whether a completed task is a success."""
+    """Watches a task to know whether its completion is a success."""
 
     def __init__(self, *, automatic: bool) -> None:
-        """What is refused in an `automatic` run needs approval whatever the flags say."""
+        """What an `automatic` run refuses needs approval whatever the flags say."""
         self._troubles = Troubles()
         self._how_to_allow = ASK_ME if automatic else USE_YES
 
@@ -259,13 +258,13 @@ class RunVerdict:
         self._troubles.see(event)
 
     def judged(self, end: RunEnd) -> RunEnd:
-        """How the run ended, now that it is known what was refused."""
+        """How the run ended, considering what was refused."""
         governance, denials = self._troubles.governance, self._troubles.denials
         if end.fate is not Fate.COMPLETED:
             return end
         if code := governance.code:
             return RunEnd(end.fate, governance.reason, code)
-        told = denials.summary(self._how_to_allow)
+        summary = denials.summary(self._how_to_allow)
         if denials.all_changes_refused:
-            return RunEnd(end.fate, f"Nothing was changed: {told}", "policy_denied")
-        return replace(end, note=told)
+            return RunEnd(end.fate, f"Nothing was changed: {summary}", "policy_denied")
+        return replace(end, note=summary)

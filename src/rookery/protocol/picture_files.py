@@ -1,4 +1,4 @@
-"""Pictures that a driver hands over: as data URIs, or as files that hold them."""
+"""Images from a driving program: as data URIs or files."""
 
 import os
 import re
@@ -12,13 +12,13 @@ from rookery.core.limits import Limits
 
 _DATA_URI = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
 PATTERN = "^data:image/[A-Za-z0-9.+-]+;base64,[A-Za-z0-9+/]+={0,2}$"
-"""The same for readers of a JSON Schema."""
+"""The same for JSON Schema."""
 
 MOST = Limits().image_bytes
 
 
 def image_in(uri: str) -> Image | None:
-    """None if it is no picture in that form."""
+    """None if it is not an image in this form."""
     found = _DATA_URI.fullmatch(uri)
     return Image(media_type=found[1].lower(), data=found[2]) if found else None
 
@@ -26,7 +26,7 @@ def image_in(uri: str) -> Image | None:
 async def load_pictures(
     given: Sequence[str], workspace: str
 ) -> tuple[tuple[Image, ...], list[dict[str, str]]]:
-    """The pictures, and what is wrong with those that cannot be shown, each by its name."""
+    """The images, and a problem by name for each that cannot be used."""
     images: list[Image] = []
     problems: list[dict[str, str]] = []
     for one in given:
@@ -43,7 +43,7 @@ async def load_pictures(
 
 
 def _read(path: str) -> tuple[Image | None, str]:
-    """A picture, or why there is none. What is no regular file may never end, so it is not read."""
+    """An image or the problem. Only regular files are read, as others may never end."""
     try:
         if not os.path.isfile(path):
             return None, "No such file."

@@ -1,13 +1,12 @@
-"""Sends one client what happens in one task, at the client's pace: its events, or changes of its
-view.
+"""Sends one client the events of a task or the changes of its view, at the client's pace.
 
-The log is the client's queue. While it takes what it is sent it is sent everything; once too
-much waits for it, its place in the log is given up, so that nothing piles up for its sake, and
-found again by the number of the last lasting event when there is room.
+The log is the client's queue. A client that keeps up gets everything. Once too much waits for it,
+its position in the log is released, so that nothing piles up, and resumed after the last lasting
+event when there is room.
 
-Changes of a view are JSON for clients that only draw. A row is an object without what it does
-not have. A row that changed is told by its `ts` and what is new about it; a text that grew by
-what was appended to it, after dropping what the new text no longer ends with.
+Changes of a view are JSON for clients that only draw. A row leaves out empty fields. A changed row
+has its `ts` and the new fields; a text that grew has what was appended, after dropping the part
+that no longer matches.
 """
 
 from bisect import bisect_left
@@ -29,15 +28,15 @@ from rookery.protocol.codec import answer_to_json, event_to_json
 from rookery.protocol.jsonrpc import Disconnected, Peer, error_of
 
 Resume: TypeAlias = Callable[[int], AsyncIterator[Event]]
-"""The events of the task past a number."""
+"""The events of the task after a number."""
 _EVENTS_PER_TURN = 50
 SECONDS_BETWEEN_VIEWS = 1 / 30
-"""More than an eye can follow; what comes in between is sent in one."""
+"""Changes in between are sent together."""
 
 PIECE = 2**18
-"""Bytes of rows after which the rest comes in another message."""
+"""Bytes of rows per message."""
 WORTH_KEEPING = 32
-"""Characters of an old text below which the new one is simply sent whole."""
+"""Shorter texts are sent again in full."""
 _TOP_OF_BASIC_PLANE = "\uffff"
 PARTS: dict[str, Callable[[View], object]] = {
     "agent": lambda view: {
@@ -55,6 +54,7 @@ PARTS: dict[str, Callable[[View], object]] = {
     "open_ask": lambda view: view.open_ask.ts if view.open_ask else None,
     "closed": lambda view: view.closed,
     "silence": lambda view: view.silence,
+    "waiting_for": lambda view: view.waiting_for,
 }
 _DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in fields(Message) if field.name != "content"
@@ -62,7 +62,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class Outlet:
-    """Where the news of one follow go, until nobody wants them any more."""
+    """Sends the notifications of one follow until it ends."""
 
     def __init__(self, peer: Peer, follow_id: int) -> None:
         self._peer = peer
@@ -74,7 +74,7 @@ class Outlet:
         self._stopped = True
         self.scope.cancel()
 
-    def tell(self, method: str, rest: bytes) -> None:
+    def notify(self, method: str, rest: bytes) -> None:
         if self._stopped:  # a cancelled task may still get to its next wait
             return
         try:
@@ -84,15 +84,14 @@ class Outlet:
 
     def end(self, error: Exception | None = None) -> None:
         rest = b"" if error is None else b',"error":' + answer_to_json(error_of(error))
-        self.tell("ended", rest)
+        self.notify("ended", rest)
 
     @property
     def has_room(self) -> bool:
         return self._peer.has_room
 
     async def room(self) -> None:
-        """Wait until something can be told. Of many who wait, only so many are let through as
-        there is room for."""
+        """Wait for room to send. Wakes only as many waiters as there is room for."""
         try:
             while not self._peer.has_room:
                 await self._peer.room()
@@ -104,8 +103,8 @@ class Outlet:
 async def relay_events(
     outlet: Outlet, resume: Resume, events: AsyncIterator[Event], after: int
 ) -> None:
-    """Every lasting event once and in order. News come only behind what they continue, once
-    some had to be left out."""
+    """Send every lasting event once and in order. After a gap, passing events are sent only if
+    they continue what was sent."""
     turns = _Turns()
     last: Event | None = None
     lagged = False
@@ -119,7 +118,7 @@ async def relay_events(
                 elif lagged and not _continues(last, event):
                     continue
                 last = event
-                outlet.tell("event", b',"event":' + event_to_json(event))
+                outlet.notify("event", b',"event":' + event_to_json(event))
                 if not outlet.has_room:
                     break
             else:
@@ -130,8 +129,8 @@ async def relay_events(
 
 
 async def relay_view(outlet: Outlet, events: AsyncIterator[Event]) -> None:
-    """The view of the task, then what changes in it. Whoever is slow gets several changes
-    in one."""
+    """Send the view of the task, then its changes. A slow client gets several changes in one
+    message."""
     seen = _Seen()
     async with anyio.create_task_group() as group:
         group.start_soon(seen.watch, events)
@@ -142,7 +141,7 @@ async def relay_view(outlet: Outlet, events: AsyncIterator[Event]) -> None:
             pieces = changes_in_pieces(shown, now)
             await outlet.room()  # before a piece is made: those of many who wait add up
             while piece := next(pieces, None):
-                outlet.tell("view", b',"seq":%d,"change":%b' % (now.seq, piece))
+                outlet.notify("view", b',"seq":%d,"change":%b' % (now.seq, piece))
                 await outlet.room()
             shown = now
             await anyio.sleep(SECONDS_BETWEEN_VIEWS)
@@ -175,7 +174,7 @@ class _Seen:
 
 
 class _Turns:
-    """Gives others a chance now and then: a log that is long does not wait for anything."""
+    """Yields to other tasks now and then, since reading a long log never blocks."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -187,7 +186,7 @@ class _Turns:
 
 
 def _generator(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
-    """Whoever holds one holds its place in the log until it is closed."""
+    """Holding one holds its position in the log until it is closed."""
     return cast(AsyncGenerator[Event, None], events)
 
 
@@ -196,7 +195,7 @@ def _continues(last: Event | None, event: Event) -> bool:
 
 
 def changes_in_pieces(before: View, after: View) -> Iterator[bytes]:
-    """What a client that shows `before` must do to show `after`, if anything."""
+    """What a client that shows `before` needs to show `after`."""
     change = changes(before, after)
     if not change:
         return
@@ -236,21 +235,21 @@ class _Piece:
 
     def take(self, parts: dict[str, object] | None = None) -> bytes:
         lists, self._lists, self._size = self._lists, {}, 0
-        told = {"parts": msgspec.Raw(answer_to_json(parts))} if parts else {}
-        return answer_to_json({**lists, **told})
+        fields = {"parts": msgspec.Raw(answer_to_json(parts))} if parts else {}
+        return answer_to_json({**lists, **fields})
 
 
 def row_of(row: Message) -> dict[str, object]:
-    told = {name: getattr(row, name) for name in _DEFAULTS}
+    fields = {name: getattr(row, name) for name in _DEFAULTS}
     text = {} if row.text is None else {"text": row.text}
-    return {name: told[name] for name in told if told[name] != _DEFAULTS[name]} | text
+    return {name: fields[name] for name in fields if fields[name] != _DEFAULTS[name]} | text
 
 
 def _news_about(old: Message, new: Message) -> dict[str, object]:
-    told = {
+    fields = {
         name: getattr(new, name) for name in _DEFAULTS if getattr(new, name) != getattr(old, name)
     }
-    return {**told, **_text_change(old.text, new.text)}
+    return {**fields, **_text_change(old.text, new.text)}
 
 
 def _text_change(old: str | None, new: str | None) -> dict[str, object]:
@@ -267,7 +266,7 @@ def _text_change(old: str | None, new: str | None) -> dict[str, object]:
 
 
 def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """The length of the common prefix of two texts."""
     if other.startswith(one):
         return len(one)
     lengths = range(1, min(len(one), len(other)) + 1)

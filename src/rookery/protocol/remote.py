@@ -1,7 +1,7 @@
-"""A host behind a channel. A client that holds it cannot tell it from a near one.
+"""A host behind a channel, with the same interface as a local one.
 
-Once the connection is lost everything raises `Disconnected`. Whoever then connects again says
-the last event they have, and is whole.
+Once the connection is lost everything raises `Disconnected`. A client that reconnects names the
+last event it has and misses nothing.
 """
 
 from collections import deque
@@ -32,24 +32,24 @@ from rookery.protocol.jsonrpc import (
     Params,
     Peer,
     RpcError,
-    raised_again,
+    client_error,
 )
 
 T = TypeVar("T")
 SECONDS_TO_ANSWER = 10.0
-"""To whoever introduces themselves."""
+"""Time for the server to answer `initialize`."""
 _FRAME = 1_000
-"""Bytes of a message beside its parameters, at most."""
+"""Bytes of a message besides its parameters, at most."""
 
 
 class NoHost(Disconnected):
-    """Whoever is at the other end is no host."""
+    """The other end is not a host."""
 
 
 @asynccontextmanager
 async def remote_host(channel: Channel, *, token: str | None = None) -> "AsyncIterator[RemoteHost]":
-    """The host at the other end of a channel, which is closed afterwards. Raises `RpcError` if
-    it does not let us in, and `NoHost` if nobody is there, or nobody who knows the protocol."""
+    """Connect to the host at the other end of a channel; closes it afterwards. Raises `RpcError`
+    if it refuses the client, and `NoHost` if it does not speak the protocol."""
     host = RemoteHost(channel)
     try:
         async with anyio.create_task_group() as group:
@@ -76,7 +76,7 @@ async def _introduce(host: "RemoteHost", token: str | None) -> None:
 
 
 class RemoteServer:
-    """Whoever serves at the other end of a channel: methods to call, and news to follow."""
+    """A server at the other end of a channel: methods to call, and notifications to follow."""
 
     name = "server"
 
@@ -98,16 +98,16 @@ class RemoteServer:
     async def call(
         self, method: str, params: object, at_once: Callable[[Any], None] | None = None
     ) -> Any:
-        """What a method answers. Raises what it was refused with."""
+        """Call a method. Raises the server's exception."""
         if isinstance(params, msgspec.Raw) and len(memoryview(params)) > LONGEST_MESSAGE - _FRAME:
             raise CommandRejected(f"The message is larger than {LONGEST_MESSAGE >> 20} MiB.")
         try:
             return await self._peer.call(method, params, at_once=at_once)
         except RpcError as error:
-            raise raised_again(error) from error
+            raise client_error(error) from error
 
     async def news(self, method: str, params: object) -> AsyncGenerator[Any, None]:
-        """What is told of something that is followed, as `read` gives it, until it ends."""
+        """Follow something; yields each notification as `read` returns it, until it ends."""
         arrivals = _Arrivals()
         number = 0
 
@@ -126,13 +126,13 @@ class RemoteServer:
                     self._peer.notify("unfollow", {"follow_id": number})
 
     def read(self, method: str, fields: dict[str, Any]) -> object:
-        """What a notification says to a follower; None for one that only later servers send."""
+        """The content of a notification; None for one of a newer server."""
         raise NotImplementedError
 
     async def answer(self, method: str, params: Params) -> object:
         raise RpcError(METHOD_NOT_FOUND, "Clients do not accept requests.")
 
-    async def hear(self, method: str, params: Params) -> None:
+    async def on_notification(self, method: str, params: Params) -> None:
         match params:
             case {"follow_id": int(number), **rest}:
                 if not (arrivals := self._follows.get(number)):
@@ -165,7 +165,7 @@ class RemoteHost(RemoteServer):
 
 
 class _Arrivals:
-    """What has come and was not looked at yet."""
+    """Notifications that wait to be read."""
 
     def __init__(self) -> None:
         self._waiting: deque[object] = deque()
@@ -182,7 +182,7 @@ class _Arrivals:
         self._changed.set()
 
     async def next(self) -> object:
-        """The next of it; None once there will be no more."""
+        """The next one; None at the end."""
         while not self._waiting:
             if self._failure:
                 raise self._failure
@@ -196,6 +196,6 @@ class _Arrivals:
 def _failure(error: Any) -> Exception | None:
     match error:
         case {"code": int(code), "message": str(message)}:
-            return raised_again(RpcError(code, message))
+            return client_error(RpcError(code, message))
         case _:
             return None

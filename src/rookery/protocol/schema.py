@@ -1,7 +1,7 @@
-"""The protocol as a JSON Schema, made from the classes that travel.
+"""The protocol as a JSON Schema, generated from its classes.
 
-What is described is what this version says. Readers take fields and kinds that are not in it,
-because later versions may add some.
+It describes what this version sends. Readers accept unknown fields and kinds, because later
+versions may add some.
 """
 
 from collections.abc import Mapping
@@ -66,13 +66,13 @@ def protocol_document(title: str, made: "Definitions") -> Schema:
 
 
 def document(title: str, kinds: list[Schema], definitions: Mapping[str, Schema]) -> Schema:
-    """A schema of which every line is one of some kinds."""
+    """A schema in which every line is one of several kinds."""
     defined = {"$defs": dict(definitions)} if definitions else {}
     return {"$schema": DIALECT, "title": title, "anyOf": kinds, **defined}
 
 
 class Definitions:
-    """Classes as they are met, each described once."""
+    """Classes in the order they are found, each described once."""
 
     def __init__(self) -> None:
         self.all: dict[str, Schema] = {}
@@ -160,6 +160,7 @@ def define_view(made: Definitions) -> None:
         "open_ask": {"type": ["integer", "null"]},
         "closed": {"type": "boolean"},
         "silence": {"type": "number"},
+        "waiting_for": {"type": "string"},
     }
     lists: dict[str, Schema] = {
         "added": {"type": "array", "items": ref("row")},
@@ -190,7 +191,7 @@ def _define_messages(made: Definitions) -> None:
 
 
 def define_messages(made: Definitions, messages: Mapping[str, Schema]) -> None:
-    """Those of one server, and those that all have."""
+    """The messages of one server, and those that all servers have."""
     follow_id = {"follow_id": NUMBER}
     made.add("error", object_of({"code": {"type": "integer"}, "message": {"type": "string"}}))
     ended = object_of({**follow_id, "error": ref("error")}, ["follow_id"])
@@ -217,7 +218,7 @@ def answer_type(cls: type[Any]) -> Any:
 
 
 def call(method: str, params: Schema) -> Schema:
-    """With a number a request; `unfollow` and the like may also leave it out."""
+    """A request has an id; `unfollow` and similar may leave it out."""
     properties = {"id": _REQUEST_ID, "method": {"const": method}, "params": params}
     return message(properties, ["method", "params"])
 

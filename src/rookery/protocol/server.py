@@ -1,8 +1,7 @@
-"""Serves clients: each may call methods and follow what goes on. A host is served here, the
-manager passes methods of its own.
+"""Serves clients: each may call methods and follow tasks. The manager passes its own methods.
 
-A client is let in if it speaks the protocol and says the token, where one is wanted. Each follow
-has its own pace, and a follow that fails ends no other.
+A client is accepted if it speaks the protocol and has the token, if one is required. Each follow
+has its own pace, and one that fails does not end the others.
 """
 
 import hmac
@@ -56,7 +55,7 @@ def new_token() -> str:
 
 
 def same_token(token: str, given: object) -> bool:
-    """Compared in a time that tells nothing about where they differ."""
+    """Constant-time comparison."""
     return isinstance(given, str) and hmac.compare_digest(
         token.encode(), given.encode("utf-8", "replace")
     )
@@ -67,8 +66,8 @@ def everybody() -> bool:
 
 
 class Introduction:
-    """Of one client. `admit` is called when it has said what it must, and says whether there is
-    room for one more."""
+    """The `initialize` of one client. `admit` is called when it is valid, and returns whether
+    there is room for another client."""
 
     def __init__(
         self,
@@ -88,12 +87,12 @@ class Introduction:
         return self._token is not None
 
     def check(self) -> None:
-        """Raises `RpcError` for whoever has not introduced themselves."""
+        """Raises `RpcError` if the client has not initialized."""
         if not self.is_done:
             raise RpcError(NOT_INITIALIZED, "Send initialize first.")
 
-    def hear(self, fields: Mapping[str, Any]) -> dict[str, object]:
-        """Raises `RpcError`; otherwise what the client is told of us."""
+    def initialize(self, fields: Mapping[str, Any]) -> dict[str, object]:
+        """Handle `initialize` and return the answer. Raises `RpcError`."""
         self._said.set()
         if self._token is not None and not same_token(self._token, fields.get("token")):
             raise RpcError(UNAUTHORIZED, "The token is missing or wrong.")
@@ -105,8 +104,8 @@ class Introduction:
         self.is_done = True
         return {"protocol": PROTOCOL, "host": {"name": NAME, "version": VERSION}}
 
-    async def expel_stranger(self, peer: Peer, connection: anyio.CancelScope) -> None:
-        """Whoever has not said the token in time, or has said a wrong one, is not listened to."""
+    async def disconnect_stranger(self, peer: Peer, connection: anyio.CancelScope) -> None:
+        """Disconnect a client that sends a wrong token, or none in time."""
         with anyio.move_on_after(self._within):
             await self._said.wait()
         if not self.is_done:
@@ -124,20 +123,20 @@ CAPABILITIES = {
 _debug = logging.getLogger(__name__)
 
 AT_ONCE = 64
-"""Of one client."""
+"""Follows per client."""
 VIEWS_AT_ONCE = 16
-"""Of these, such as are folded for it: each holds all rows of its task."""
+"""Views among them: each holds all rows of its task."""
 Relay: TypeAlias = Callable[[Outlet], Awaitable[None]]
 
 
 class Method(Struct, frozen=True):
     answer: Callable[[dict[str, Any]], Awaitable[object]]
     takes: tuple[str, ...] | None = None
-    """All fields that it may be given. None if the request inside is checked by its reader."""
+    """The allowed fields. None if the request is checked by its reader."""
 
 
 class ServedMethods(Struct, frozen=True):
-    """What one client may call, and what it is told when it introduces itself."""
+    """The methods for one client, and the answer to `initialize`."""
 
     greeting: Mapping[str, object]
     methods: Mapping[str, Method]
@@ -150,7 +149,7 @@ async def serve(
     token: str | None = None,
     admit: Callable[[], bool] = everybody,
 ) -> None:
-    """Serve a host to a client until it is gone."""
+    """Serve a host to a client until it disconnects."""
     await serve_client(partial(_host_offer, host), channel, token=token, admit=admit)
 
 
@@ -162,14 +161,14 @@ async def serve_client(
     admit: Callable[[], bool] = everybody,
     within: float = SECONDS_TO_INTRODUCE_ONESELF,
 ) -> None:
-    """Serve a client until it is gone. With a `token` it must say that one first; `admit` is
-    called when it has, and says whether there is room for one more."""
+    """Serve a client until it disconnects. With a `token`, it must send that first. `admit` is
+    then called and returns whether there is room for another client."""
     async with anyio.create_task_group() as group:
         introduction = Introduction(token, admit, within=within)
         follows = Follows(group)
         peer = follows.peer = Peer(channel, _Connection(introduction, offer(follows), follows))
         if introduction.is_wanted_soon:
-            group.start_soon(introduction.expel_stranger, peer, group.cancel_scope)
+            group.start_soon(introduction.disconnect_stranger, peer, group.cancel_scope)
         await peer.run()
         group.cancel_scope.cancel()
 
@@ -187,7 +186,7 @@ class _Connection:
             raise RpcError(INVALID_PARAMS, "Give parameters by name, in an object.")
         fields = params or {}
         if method == "initialize":  # a later client may say more, which is no request
-            return {**self._introduction.hear(fields), **self._greeting}
+            return {**self._introduction.initialize(fields), **self._greeting}
         self._introduction.check()
         if not (called := self._methods.get(method)):
             raise RpcError(METHOD_NOT_FOUND, f"No such method: {method!r}.")
@@ -200,8 +199,8 @@ class _Connection:
         except RookeryError as error:
             raise RpcError(code_of(error), str(error)) from error
 
-    async def hear(self, method: str, params: Params) -> None:
-        """Whoever does not care about the answer may leave out the number."""
+    async def on_notification(self, method: str, params: Params) -> None:
+        """A client that does not need the answer may leave out the id."""
         await self.answer(method, params)
 
 
@@ -246,7 +245,7 @@ def _follow(host: Host, follows: "Follows", fields: Mapping[str, Any]) -> object
 
 
 class Follows:
-    """What one client follows. A view is something that is kept for it while it follows."""
+    """The follows of one client. A view is kept while it is followed."""
 
     peer: Peer
 
@@ -264,7 +263,7 @@ class Follows:
             raise RpcError(REFUSED, f"That is more than {VIEWS_AT_ONCE} views; end some first.")
 
     def begin(self, relay: Relay, view: object = None) -> object:
-        """Begin to tell what `relay` does, until that ends; the answer names the follow."""
+        """Start `relay` as a follow; the answer has its id."""
         follow_id = next(self._numbers)
         outlet = self._outlets[follow_id] = Outlet(self.peer, follow_id)
         if view is not None:
@@ -273,7 +272,7 @@ class Follows:
         return {"follow_id": follow_id}
 
     def view(self, fields: Mapping[str, Any]) -> object:
-        """The view of the follow that is named; None if it has none."""
+        """The view of a follow; None if it has none."""
         return self._views.get(_follow_id(fields))
 
     async def unfollow(self, fields: Mapping[str, Any]) -> None:

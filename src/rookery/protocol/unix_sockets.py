@@ -1,4 +1,4 @@
-"""A Unix socket that only its owner can use, and that at most one living process listens at."""
+"""A Unix socket that only its owner can use, with at most one listening process."""
 
 import os
 import socket
@@ -16,8 +16,8 @@ from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.platform.locks import open_lock, try_lock
 from rookery.protocol.channels import (
+    LONGEST_FROM_HOST,
     LONGEST_MESSAGE,
-    LONGEST_OF_A_HOST,
     DescriptorStream,
     LineChannel,
 )
@@ -25,23 +25,23 @@ from rookery.protocol.channels import (
 _LONGEST_ADDRESS = 100
 _MASK = 0o177
 _SOL_LOCAL, _LOCAL_PEERCRED, _LENGTH_OF_XUCRED = 0, 1, 76
-"""What macOS calls them; Python does not name them."""
+"""Constants of macOS that Python does not define."""
 
 
 @asynccontextmanager
 async def unix_listener(path: Path) -> AsyncIterator[SocketListener]:
-    """Listens at `path`, where a socket that nobody listens at any more is replaced. Raises
-    `SettingsError` if somebody does, or if no socket can be made there."""
+    """Listen at `path`, replacing an abandoned socket. Raises `SettingsError` if another process
+    listens there, or if the socket cannot be created."""
     with _claimed(path):
         async with await SocketListener.from_socket(_bound(path)) as listener:
             yield listener
 
 
 async def unix_channel(path: Path) -> LineChannel:
-    """A way to whoever listens at `path`. Raises `SettingsError` if nobody does."""
+    """Connect to the process that listens at `path`. Raises `SettingsError` if there is none."""
     try:
         with _address(path) as address:
-            return channel_on(await anyio.connect_unix(address), LONGEST_OF_A_HOST)
+            return channel_on(await anyio.connect_unix(address), LONGEST_FROM_HOST)
     except OSError as error:
         raise SettingsError(
             f"No server is listening on {path} ({_reason(error)}). Start one with: {NAME} serve"
@@ -53,8 +53,7 @@ def channel_on(stream: SocketStream, longest: int = LONGEST_MESSAGE) -> LineChan
 
 
 class _SocketBytes(DescriptorStream):
-    """anyio's own way to read a Unix socket complains on standard error when it is cancelled in
-    the moment in which data comes."""
+    """anyio's own reader prints to standard error if it is cancelled at the moment data arrives."""
 
     def __init__(self, stream: SocketStream) -> None:
         descriptor = stream.extra(SocketAttribute.raw_socket).fileno()
@@ -65,15 +64,15 @@ class _SocketBytes(DescriptorStream):
         await self._stream.aclose()
 
 
-def is_of_our_own(stream: SocketStream) -> bool:
-    """Whether the process at the other end belongs to the user that this one belongs to."""
+def is_same_user(stream: SocketStream) -> bool:
+    """Whether the process at the other end runs as the same user."""
     return _user_at(stream.extra(SocketAttribute.raw_socket)) == os.geteuid()
 
 
 def _user_at(end: socket.socket) -> int:
     if sys.platform == "darwin":
-        told = end.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _LENGTH_OF_XUCRED)
-        (user,) = struct.unpack_from("4xI", told)
+        credentials = end.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _LENGTH_OF_XUCRED)
+        (user,) = struct.unpack_from("4xI", credentials)
     else:
         _, user, _ = struct.unpack("3i", end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return int(user)
@@ -81,8 +80,8 @@ def _user_at(end: socket.socket) -> int:
 
 @contextmanager
 def _claimed(path: Path) -> Iterator[None]:
-    """Nobody else of ours listens at the path, or begins to: a lock that dies with its holder
-    says so, because a socket's file outlives whoever listened there."""
+    """Hold a lock while listening, so that no other process does. A lock dies with its holder,
+    unlike a socket file."""
     _check_place(path)
     lock = path.with_name(f"{path.name}.lock")
     try:
@@ -93,7 +92,7 @@ def _claimed(path: Path) -> Iterator[None]:
         if not _locked(descriptor, lock):
             raise _taken(path)
         try:
-            if _somebody_listens(path):
+            if _has_listener(path):
                 raise _taken(path)
             try:
                 yield
@@ -106,7 +105,7 @@ def _claimed(path: Path) -> Iterator[None]:
 
 
 def _check_place(path: Path) -> None:
-    """Looked at before anything is written beside it."""
+    """Checked before anything is written next to it."""
     try:
         other = not stat.S_ISSOCK(path.lstat().st_mode)
     except FileNotFoundError:
@@ -118,7 +117,7 @@ def _check_place(path: Path) -> None:
 
 
 def _locked(descriptor: int, lock: Path) -> bool:
-    """Whether it is ours: whoever had it may have removed it while we came."""
+    """Whether the lock is ours: the last holder may have removed the file while we waited."""
     try:
         return try_lock(descriptor) and os.path.samestat(os.fstat(descriptor), lock.stat())
     except FileNotFoundError:
@@ -132,7 +131,7 @@ def _taken(path: Path) -> SettingsError:
     )
 
 
-def _somebody_listens(path: Path) -> bool:
+def _has_listener(path: Path) -> bool:
     try:
         _check_place(path)
         with socket.socket(socket.AF_UNIX) as caller, _address(path) as address:
@@ -166,8 +165,8 @@ def _bound(path: Path) -> socket.socket:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """What the system calls the path. It takes no long ones, but Linux has a short name for any
-    folder that is open."""
+    """The address of the path. Long paths are not allowed, but Linux has a short name for any
+    open folder."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS or sys.platform != "linux":
         yield os.fspath(path)
         return

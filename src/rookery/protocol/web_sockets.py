@@ -1,8 +1,7 @@
-"""A WebSocket on this machine's own address, for pages and programs that know its token.
+"""A WebSocket on the loopback address, for pages and programs with the token.
 
-A browser lets any page open a connection to this machine, and a name may be made to point here.
-So the page's origin and the name it used are looked at before anything is said, and the token
-keeps out whoever merely runs on the same machine.
+A browser lets any page connect to this machine, and a DNS name may point here. So the origin and
+the host name are checked first, and the token keeps out other users of the machine.
 """
 
 import re
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 SUBPROTOCOL = NAME
 TOKEN_SUBPROTOCOL = f"{NAME}.token."
-"""What pages, which cannot send a header, put before the token."""
+"""Prefix of the token for pages, which cannot send headers."""
 SECONDS_TO_SHAKE_HANDS = 10.0
-MOST_OF_A_STRANGER = 2**16
-"""Bytes that are taken from somebody who is let in before they have said the token."""
+MOST_BEFORE_TOKEN = 2**16
+"""Bytes accepted from a client before it has sent the token."""
 _SECONDS_FOR_LAST_WORDS = 1.0
 _OURSELVES = r"(?:localhost|127\.0\.0\.1|\[::1\])"
 _ORIGIN = re.compile(rf"https?://{_OURSELVES}(?::\d+)?", re.IGNORECASE)
@@ -39,22 +38,21 @@ _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError
 
 
 class WebSocketChannel:
-    """One message per message. One that is too long ends the connection, as the standard has
-    it (1009)."""
+    """One message per WebSocket message. One that is too long ends the connection (1009)."""
 
     def __init__(self, stream: ByteStream, protocol: "ServerProtocol") -> None:
         self._stream = stream
         self._protocol = protocol
         self._begun: list[bytes] = []
-        self._heard: deque[bytes] = deque()
+        self._received: deque[bytes] = deque()
         self._unsent: list[bytes] = []
         self._writing = anyio.Lock()
         self._allowance: int | None = None
-        """Bytes that may still come, if not any number."""
+        """Bytes that may still be received; None for no limit."""
 
     def distrust(self) -> None:
-        """Whoever sends more than little before they are trusted ends the connection (1009)."""
-        self._allowance = MOST_OF_A_STRANGER
+        """Limit what a client may send before it is trusted; more ends the connection (1009)."""
+        self._allowance = MOST_BEFORE_TOKEN
 
     def trust(self) -> None:
         self._allowance = None
@@ -62,12 +60,12 @@ class WebSocketChannel:
     async def receive(self) -> bytes:
         from websockets.protocol import State
 
-        while not self._heard:
+        while not self._received:
             if self._protocol.state in (State.CLOSING, State.CLOSED):
                 raise ChannelEnded
-            await self.hear_more()
+            await self.receive_more()
             self._take_frames()
-        return self._heard.popleft()
+        return self._received.popleft()
 
     async def send(self, messages: Sequence[bytes]) -> None:
         from websockets.exceptions import InvalidState
@@ -93,8 +91,8 @@ class WebSocketChannel:
         with suppress(OSError, *_GONE):
             await self._stream.aclose()
 
-    async def hear_more(self) -> None:
-        """Let the protocol have what comes next, and say what it answers by itself."""
+    async def receive_more(self) -> None:
+        """Feed received bytes to the protocol, and send its own replies."""
         from websockets.frames import CloseCode
 
         try:
@@ -130,12 +128,12 @@ class WebSocketChannel:
                 continue
             self._begun.append(bytes(frame.data))
             if frame.fin:
-                self._heard.append(b"".join(self._begun))
+                self._received.append(b"".join(self._begun))
                 self._begun.clear()
 
 
 class WebCaller(Struct, frozen=True):
-    """Somebody who was let in; `known` if they have said the token already."""
+    """An accepted client; `known` if it has sent the token."""
 
     channel: WebSocketChannel
     known: bool
@@ -146,10 +144,10 @@ class _Refusal(Struct, frozen=True):
     sentence: str
 
 
-async def shake_hands(
+async def accept_web_socket(
     stream: ByteStream, *, port: int, token: str, longest: int = LONGEST_MESSAGE
 ) -> WebCaller | None:
-    """Let somebody in who came to `port`, or tell them why not."""
+    """Accept a connection to `port`, or refuse it with the reason."""
     from websockets.http11 import Request
     from websockets.server import ServerProtocol
 
@@ -173,7 +171,7 @@ async def shake_hands(
                         channel.distrust()
                     return WebCaller(channel, given is not None)
                 return None
-            await channel.hear_more()
+            await channel.receive_more()
     return None
 
 
@@ -189,7 +187,7 @@ def _refusal(request: "Request", port: int, token: str, given: str | None) -> _R
 
 
 def _token_in(request: "Request") -> str | None:
-    """The token that a header gives, if one does; None leaves it to the first message."""
+    """The token in a header; None to expect it in the first message."""
     for header in request.headers.get_all("Authorization"):
         scheme, _, given = header.partition(" ")
         return given.strip() if scheme.lower() == "bearer" else ""

@@ -1,5 +1,5 @@
-"""The sandbox commands run in: what they may write, read and reach.
+"""The sandbox for commands: what they may write, read and reach.
 
-`Sandbox` builds the confinement, `bubblewrap` and `landlock` enforce it, `Launching` starts a
-permitted command in it. Where a layer is missing it says so and never pretends.
+`Sandbox` builds the confinement, `bubblewrap` and `landlock` enforce it, and `SandboxLauncher`
+starts a permitted command in it. A missing layer is always reported.
 """

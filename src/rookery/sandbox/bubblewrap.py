@@ -1,9 +1,8 @@
 """The sandbox as mounts and namespaces, made by bubblewrap.
 
-Mounts are made in the order they are said here, and a later one covers an earlier one: the
-machine read-only, then private temporary folders, then what may be written, then what is
-hidden, then the workspace or the part of it that may be written, and last what must stay as it is
-inside it.
+Mounts are made in this order, and a later one covers an earlier one: the whole disk read-only,
+private temporary folders, writable folders, hidden files, the workspace or its writable part, and
+last the files in it that must not change.
 """
 
 import os
@@ -22,8 +21,8 @@ from rookery.sandbox.confinement import (
 )
 
 EMPTY = {".json": ("{}", "empty.json"), ".xml": ("<settings/>", "empty.xml")}
-"""Hidden files are there, and empty in their own way: many programs do not forgive one that
-they cannot read."""
+"""Contents of hidden files. They exist but are empty, since many programs fail if a file cannot
+be read."""
 EMPTY_TEXT, UNREADABLE = "empty", "unreadable"
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
@@ -31,18 +30,18 @@ _KEEPS_SIGNALS = "--ignore-signal=HUP,INT,TERM"
 
 
 class Abilities(Struct, frozen=True):
-    """What the programs of this machine can do, beside the least that is needed."""
+    """Optional features of the programs on this machine."""
 
     env: str = ""
-    """An `env` that can ignore signals: otherwise asking bubblewrap to end kills the command."""
+    """An `env` that can ignore signals; without it, asking bubblewrap to end kills the command."""
     closes_users: bool = True
-    """Whether bubblewrap can keep commands from making user namespaces of their own."""
+    """Whether bubblewrap can keep commands from creating user namespaces."""
     joining: tuple[str, ...] = ()
-    """What leads into the network that commands share; without it each has its own."""
+    """The arguments that join the shared network; without them each command has its own."""
 
 
 def prepare_private(private: str) -> None:
-    """Make in the private folder what the mounts need."""
+    """Create the files that the mounts need in the private folder."""
     for name in TEMPORARY:
         os.mkdir(os.path.join(private, name), 0o700)
     for text, name in (*EMPTY.values(), ("", EMPTY_TEXT), ("", UNREADABLE)):
@@ -54,7 +53,7 @@ def prepare_private(private: str) -> None:
 def bubblewrap(
     program: str, confinement: Confinement, *, cwd: str, able: Abilities, needed: Iterable[str]
 ) -> list[str]:
-    """The words before a command. `needed` are folders without which it could not start."""
+    """The arguments before a command. `needed` are folders without which it could not start."""
     return [
         *([able.env, _KEEPS_SIGNALS] if able.env else []),
         *able.joining,
@@ -73,7 +72,7 @@ def bubblewrap(
 
 
 def mounted(confinement: Confinement) -> Iterator[Spot]:
-    """What must be found behind the mounts."""
+    """The files and folders that must be behind the mounts."""
     yield confinement.root
     yield from confinement.read
     yield from confinement.writable
@@ -87,7 +86,7 @@ def mounted(confinement: Confinement) -> Iterator[Spot]:
 def _machine() -> Iterator[str]:
     yield from ("--ro-bind", "/", "/")
     yield from ("--dev", "/dev")
-    # to root without any capability, /proc/sys is writable like any file of his
+    # /proc/sys belongs to root, who could write it even without capabilities
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
 
 
@@ -106,17 +105,17 @@ def _temporary(confinement: Confinement, needed: Iterable[str]) -> Iterator[str]
 def _workspace(confinement: Confinement) -> Iterator[str]:
     root = confinement.root.path
     inside = [path for path in confinement.hidden if within(path, root) and path != root]
-    outside = [path for path in _seen(confinement) if path not in inside and path != root]
+    outside = [path for path in _visible_places(confinement) if path not in inside and path != root]
     for read in confinement.read:
         yield from ("--ro-bind", read.path, read.path)
     for writable in confinement.writable:
         yield from ("--bind", writable.path, writable.path)
     yield from _hide(outside, confinement.private)
     if confinement.narrowed:
-        yield from _part(confinement, confinement.narrowed)
+        yield from _mount_part(confinement, confinement.narrowed)
     else:
         yield from ("--bind", root, root)
-    for pinned in confinement.pinned:  # a folder that is a mount cannot be renamed
+    for pinned in confinement.pinned:  # a mounted folder cannot be renamed
         yield from ("--bind", pinned.path, pinned.path)
     yield from _hide(inside, confinement.private)
     for kept in confinement.kept:
@@ -126,12 +125,13 @@ def _workspace(confinement: Confinement) -> Iterator[str]:
     for path in confinement.ignored:
         yield from _ignore(path, confinement.private)
     for path in (*outside, *inside):
-        if os.path.isdir(path):  # only now, when whatever is mounted inside has its place
+        if os.path.isdir(path):  # last, because mounts inside need a writable folder
             yield from ("--remount-ro", path)
 
 
-def _part(confinement: Confinement, narrowed: Narrowed) -> Iterator[str]:
-    """A file is only mounted where its folder is not open: a mount cannot be replaced."""
+def _mount_part(confinement: Confinement, narrowed: Narrowed) -> Iterator[str]:
+    """Mounts for the writable part. A file is mounted only if its folder is not writable,
+    because a mounted file cannot be replaced."""
     opened = {at.path for at in narrowed.opened}
     files = (at for at in narrowed.files if os.path.dirname(at.path) not in opened)
     inside = spots_inside(confinement.root, confinement.writable)
@@ -142,8 +142,8 @@ def _part(confinement: Confinement, narrowed: Narrowed) -> Iterator[str]:
         yield from (ways[path], path, path)
 
 
-def _seen(confinement: Confinement) -> Iterator[str]:
-    """The hidden places that can be seen at all: not what the private folders cover anyway."""
+def _visible_places(confinement: Confinement) -> Iterator[str]:
+    """The hidden places that are visible at all, and not covered by the private folders."""
     covered = [os.path.realpath(folder) for folder in TEMPORARY.values()]
     shown = [confinement.home, confinement.root.path, *(at.path for at in confinement.writable)]
     for path in confinement.hidden:

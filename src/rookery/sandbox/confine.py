@@ -1,25 +1,25 @@
-"""Stands in front of one command, gives up what the command must not have, and becomes it.
+"""Drops what a command must not have, then becomes the command.
 
-The sandbox runs this file as a script of its own. Its arguments are pairs of a verb and an
-operand, then `--`, then the command:
+The sandbox runs this file as a script. Its arguments are pairs of a verb and an operand, then `--`,
+then the command:
 
-    unset NAME            a variable the command does not get
-    is DEVICE:INODE:PATH  what must be at the path, or nothing is run
+    unset NAME            remove an environment variable
+    is DEVICE:INODE:PATH  refuse to run if anything else is at the path
     limit WHAT=NUMBER     a resource limit
-    drop capabilities     for root, who keeps none
-    write PATH            below it the command may write; without any, this is not restricted
-    keep PATH             below it the command may not write, even if it may around it
-    grow PATH             below it the command may make folders
-    hide PATH             what is below it, the command cannot read
-    network off|inside    no sockets but local ones, or those that a network namespace confines
-    proxy PATH=TOKEN      the product serves what is listened on for the command; it says TOKEN
+    drop capabilities     drop all capabilities of root
+    write PATH            allow writing below the path; without any, writing is not restricted
+    keep PATH             deny writing below the path, even inside a writable folder
+    grow PATH             allow creating folders below the path
+    hide PATH             deny reading below the path
+    network off|inside    allow only local sockets, or those that a network namespace confines
+    proxy PATH=TOKEN      pass listening sockets to rookery, which serves them; TOKEN authenticates
     forward PORT          a port of this machine that is served there too
 
-Whatever cannot be given up ends it with status 126, before the command has run. It is in the
-way of every command, hence imports almost nothing.
+If something cannot be dropped, it exits with status 126 and the command does not run. It runs
+before every command, so it imports almost nothing.
 """
 
-# what `os`, `signal`, `ctypes` and `json` add to these takes longer to import than all the rest
+# `os`, `signal`, `ctypes` and `json` would take longer to import than everything else here
 import _signal  # type: ignore[import-not-found]
 import posix as os
 import sys
@@ -38,11 +38,11 @@ _ASK_VERSION, _PATH_BENEATH = 1, 1
 
 EXECUTE, WRITE_FILE, READ_FILE = 1 << 0, 1 << 1, 1 << 2
 CHANGE_ENTRIES = 0b1_1111_1111_0000
-"""Make and remove entries of folders, of every kind."""
+"""Create and remove all kinds of directory entries."""
 MAKE_DIR = 1 << 7
 REFER, TRUNCATE = 1 << 13, 1 << 14
 _BIND_TCP_AND_CONNECT_TCP = 0b11
-KNOWS_TCP = 4
+TCP_VERSION = 4
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 
 _DIRECTORY, _KIND = 0o040000, 0o170000
@@ -55,11 +55,11 @@ class NotConfined(Exception):
 class ConfinementPlan:
     def __init__(self, words: list[str]) -> None:
         end = words.index("--")
-        self._said = list(zip(words[:end:2], words[1:end:2], strict=True))
+        self._arguments = list(zip(words[:end:2], words[1:end:2], strict=True))
         self.command = words[end + 1 :]
 
     def all(self, verb: str) -> list[str]:
-        return [operand for said, operand in self._said if said == verb]
+        return [operand for name, operand in self._arguments if name == verb]
 
 
 def main(words: list[str]) -> None:
@@ -72,9 +72,9 @@ def main(words: list[str]) -> None:
         set_limit(*limit.split("="))
     if plan.all("drop"):
         drop_capabilities()
-    _must(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be prevented")
+    _require(_call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "new privileges cannot be prevented")
     for where in plan.all("proxy"):
-        hand_over(where, [int(port) for port in plan.all("forward")])
+        pass_sockets(where, [int(port) for port in plan.all("forward")])
     network_off = "off" in plan.all("network")
     if plan.all("write") or plan.all("hide"):
         landlock(plan, network_off=network_off)
@@ -84,10 +84,10 @@ def main(words: list[str]) -> None:
         close_other_networks()
     for number in _SIGNALS:
         _signal.signal(number, _signal.SIG_DFL)
-    become(plan.command)
+    exec_command(plan.command)
 
 
-def become(command: list[str]) -> None:
+def exec_command(command: list[str]) -> None:
     try:
         os.execve(command[0], command, os.environ)
     except OSError as error:
@@ -96,7 +96,8 @@ def become(command: list[str]) -> None:
 
 
 def check_identity(named: str) -> None:
-    """Mounts were made by path; what is mounted now stays, so that looking once is enough."""
+    """Refuse if something else is at the path. Checked after mounting, as mounts were made by
+    path."""
     device, inode, path = named.split(":", 2)
     try:
         found = os.lstat(path)
@@ -107,7 +108,7 @@ def check_identity(named: str) -> None:
 
 
 def set_limit(what: str, number: str) -> None:
-    """Lower both limits; what is lower already stays."""
+    """Lower the soft and the hard limit; lower ones stay."""
     import resource
 
     which = getattr(resource, f"RLIMIT_{what}")
@@ -118,15 +119,15 @@ def set_limit(what: str, number: str) -> None:
 
 
 _HERE = "127.0.0.1"
-_LED = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_LED_IF_SET = ("npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY", "CARGO_HTTP_PROXY")
-_LED_JAVA = ("MAVEN_OPTS", "GRADLE_OPTS")
+_PROXY = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+_PROXY_IF_SET = ("npm_config_proxy", "npm_config_https_proxy", "PIP_PROXY", "CARGO_HTTP_PROXY")
+_PROXY_JAVA = ("MAVEN_OPTS", "GRADLE_OPTS")
 _WAITING = 128
 
 
-def hand_over(where: str, ports: list[int]) -> None:
-    """Listen in the command's network, and have the product accept there. A socket belongs to the
-    network it was made in, so that nothing has to run beside the command."""
+def pass_sockets(where: str, ports: list[int]) -> None:
+    """Listen in the command's network and pass the sockets to rookery, which accepts on them. A
+    socket stays in the namespace it was made in, so no process is needed beside the command."""
     import _socket
 
     def listening(port: int) -> "_socket.socket":
@@ -142,35 +143,35 @@ def hand_over(where: str, ports: list[int]) -> None:
         try:
             served[port] = listening(port)
         except OSError:
-            continue  # one below 1024 is the system's
+            continue  # ports below 1024 are privileged
     files = b"".join(_u32(each.fileno()) for each in served.values())
-    said = " ".join([token, *map(str, served)]).encode()
+    message = " ".join([token, *map(str, served)]).encode()
     try:
         product = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         product.connect(path)
-        product.sendmsg([said], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+        product.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
         product.close()
     except OSError as error:
         raise NotConfined(f"the network proxy cannot be reached ({error.strerror})") from error
     try:  # noqa: SIM105 (contextlib is slow to import)
         os.unlink(path)
     except OSError:
-        pass  # the product was quicker
-    lead_to(served[0].getsockname()[1])
+        pass  # rookery has removed it already
+    set_proxy_variables(served[0].getsockname()[1])
     for each in served.values():
         each.close()
 
 
-def lead_to(port: int) -> None:
-    """Tell programs of the proxy in the ways they know."""
+def set_proxy_variables(port: int) -> None:
+    """Set the variables by which programs find the proxy."""
     url = f"http://{_HERE}:{port}".encode()
     java = " ".join(f"-D{way}.proxyHost={_HERE} -D{way}.proxyPort={port}" for way in _WEB)
-    for name in _LED:
+    for name in _PROXY:
         os.environ[name.encode()] = url
-    for name in _LED_IF_SET:
+    for name in _PROXY_IF_SET:
         if name.encode() in os.environ:
             os.environ[name.encode()] = url
-    for name in _LED_JAVA:
+    for name in _PROXY_JAVA:
         before = os.environ.get(name.encode(), b"")
         os.environ[name.encode()] = (before + b" " + java.encode()).strip()
     for name in ("no_proxy", "NO_PROXY"):
@@ -183,14 +184,14 @@ _WEB = ("http", "https")
 
 def drop_capabilities() -> None:
     for capability in range(_CAPABILITIES):
-        _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last one
+        _call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)  # fails beyond the last one known
     _call("prctl", _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = _u32(_CAPABILITIES_VERSION_3, 0)
-    _must(_call("capset", header, bytes(24)), "capabilities cannot be dropped")
+    _require(_call("capset", header, bytes(24)), "capabilities cannot be dropped")
 
 
 def landlock_version() -> int:
-    """What the kernel knows of Landlock; 0 or less if nothing."""
+    """The kernel's Landlock version; 0 or less if it has none."""
     return _call("syscall", _CREATE_RULESET, None, 0, _ASK_VERSION)
 
 
@@ -203,7 +204,7 @@ def landlock(plan: ConfinementPlan, *, network_off: bool) -> None:
     hidden, unwritten = plan.all("hide"), plan.all("hide") + plan.all("keep")
     reads = EXECUTE | READ_FILE if hidden else 0
     handled = [changes | reads]
-    if version >= KNOWS_TCP:
+    if version >= TCP_VERSION:
         handled.append(_BIND_TCP_AND_CONNECT_TCP if network_off else 0)
     if version >= 6:
         handled.append(_ABSTRACT_SOCKETS_AND_SIGNALS)
@@ -218,11 +219,11 @@ def landlock(plan: ConfinementPlan, *, network_off: bool) -> None:
         allow(rules, path, MAKE_DIR)
     if hidden:
         allow_around(rules, "/", reads, frozenset(hidden), _ancestors(hidden))
-    _must(_call("syscall", _RESTRICT_SELF, rules, 0), "Landlock does not work")
+    _require(_call("syscall", _RESTRICT_SELF, rules, 0), "Landlock does not work")
 
 
 def allow(rules: int, path: str, access: int) -> None:
-    """What is gone needs no rule, and what a link leads to has its own."""
+    """Add a rule for a path, unless it does not exist or is a link."""
     try:
         file = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -232,7 +233,7 @@ def allow(rules: int, path: str, access: int) -> None:
         access &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
     if kind != 0o120000:
         rule = _u64(access) + _u32(file)
-        _must(
+        _require(
             _call("syscall", _ADD_RULE, rules, _PATH_BENEATH, rule, 0), f"{path} cannot be confined"
         )
     os.close(file)
@@ -241,8 +242,9 @@ def allow(rules: int, path: str, access: int) -> None:
 def allow_around(
     rules: int, folder: str, access: int, left_out: frozenset[str], above: frozenset[str]
 ) -> None:
-    """Landlock only allows, and all below too. So whatever stands beside a place that is left out
-    is allowed, and beside each folder on the way there."""
+    """Allow everything in a folder except the paths in `left_out`. Landlock rules cover
+    everything below a path, so the siblings on the way to an excluded path are allowed one by
+    one."""
     if folder in left_out:
         return
     if folder not in above:
@@ -266,8 +268,8 @@ _ARCHITECTURES = {
     "x86_64": ((0xC000003E, 41), (0x40000003, 102, 359)),
     "aarch64": ((0xC00000B7, 198), (0x40000028, 281)),
 }
-"""How the kernel calls them, and the number of `socket` there. Then the same for programs of
-32 bits, all of whose ways to a socket are closed: some cannot be told apart."""
+"""The kernel's number of the architecture and of `socket`; then the same for its 32-bit
+programs, for which all calls that can make a socket are denied."""
 _IO_URING_SETUP, _FOREIGN_NUMBERS = 425, 0x40000000
 _LOCAL_FAMILIES = 1, 16  # AF_UNIX and AF_NETLINK
 _CONFINED_FAMILIES = (*_LOCAL_FAMILIES, 2, 10)  # AF_INET and AF_INET6
@@ -276,16 +278,16 @@ _ALLOW, _UNREACHABLE = 0x7FFF0000, 0x00050000 | 101
 
 
 def close_network() -> None:
-    """No sockets but local ones. Landlock knows TCP only; io_uring makes sockets as well."""
+    """Allow only local sockets. Landlock covers only TCP, and io_uring can make sockets too."""
     if os.uname().machine in _ARCHITECTURES:
         allow_families(_LOCAL_FAMILIES)
-    elif landlock_version() < KNOWS_TCP:  # `guarantees` says that only TCP is closed otherwise
+    elif landlock_version() < TCP_VERSION:  # otherwise only TCP is denied, as `guarantees` says
         raise NotConfined("the network cannot be closed")
 
 
 def close_other_networks() -> None:
-    """Sockets of some families, such as those to the machine that hosts a virtual one, lead out
-    of every network namespace."""
+    """Deny families that bypass network namespaces, such as vsock to the host of a virtual
+    machine."""
     if os.uname().machine in _ARCHITECTURES:
         allow_families(_CONFINED_FAMILIES)
 
@@ -324,12 +326,16 @@ def allow_families(families: tuple[int, ...]) -> None:
 
 
 def _set_filter(program: list[bytes]) -> None:
-    from array import array
+    import _ctypes  # `array` would import half of `collections`
 
-    steps = array("B", b"".join(program))
-    filter_ = _u64(len(program), steps.buffer_info()[0])
+    class Byte(_ctypes._SimpleCData):  # type: ignore[type-arg]
+        _type_ = "B"
+
+    data = b"".join(program)
+    steps = (Byte * len(data)).from_buffer_copy(data)
+    filter_ = _u64(len(program), _ctypes.addressof(steps))
     done = _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_, 0, 0)
-    _must(done, "the network cannot be closed")
+    _require(done, "the network cannot be closed")
 
 
 def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
@@ -352,7 +358,7 @@ def _call(name: str, *arguments: int | bytes | None) -> int:
     return result
 
 
-def _must(result: int, otherwise: str) -> None:
+def _require(result: int, otherwise: str) -> None:
     if result < 0:
         raise NotConfined(otherwise)
 
@@ -361,7 +367,7 @@ if __name__ == "__main__":
     try:
         main(sys.argv[1:])
     except NotConfined as error:
-        said = f"sandbox: {error}, so the command was not run.\n"
-        os.write(2, said.encode(errors="surrogateescape"))
+        message = f"sandbox: {error}, so the command was not run.\n"
+        os.write(2, message.encode(errors="surrogateescape"))
     finally:
         os._exit(REFUSED)

@@ -1,10 +1,9 @@
-"""What a command is kept to, in canonical paths, whoever enforces it.
+"""What a command is confined to, in canonical paths and independent of the layer that enforces it.
 
-`narrow` says which part of the workspace a command may write to, where that is not all of it. A
-folder is written with all that is below it. A file that may be written, or something that may be
-made and is not there yet, needs its folder: editors put a new file in the place of the old one.
-So that folder is opened for what is new, and all that it has besides stays as it is. Nothing is
-made here and no link is followed: behind one lies what has another name.
+`narrow` computes the writable part of the workspace, if that is not all of it. A folder is writable
+with everything below it. A writable file, or one still to be created, needs its folder, because
+editors replace files: the folder is opened for new entries, and its other entries stay read-only.
+Nothing is created here and no link is followed.
 """
 
 import os
@@ -22,17 +21,17 @@ from rookery.engine.ports.workspace import WayOut
 from rookery.platform.paths import within, within_any
 
 NEVER_WRITABLE = (GOVERNANCE_FOLDER, PROJECT_FOLDER, ".git", ".hg", ".jj", ".svn")
-"""Nothing in a folder of one of these names is opened to a command that is kept to a part."""
+"""Nothing in folders of these names is writable for a command that is limited to a part."""
 MOST_BESIDE = 200
-"""Each entry beside an opened one is a mount. A folder that has more of them is not opened: its
-files can be changed in place then, and not be replaced."""
+"""Each sibling of a writable entry is a mount. A folder with more of them is not opened: its
+files can be changed in place but not replaced."""
 
 
 _NEVER = frozenset(map(folded, NEVER_WRITABLE))
 
 
 class Spot(Struct, frozen=True):
-    """A path and what was found there: a mount that leads to anything else is not accepted."""
+    """A path and the identity of the file found there; a mount of anything else is refused."""
 
     path: str
     device: int
@@ -46,11 +45,11 @@ class Spot(Struct, frozen=True):
 
 
 class Narrowed(Struct, frozen=True, kw_only=True):
-    """The part of the workspace that can be written, where that is not all of it.
+    """The writable part of the workspace, if that is not all of it.
 
-    `folders` with all below, and `files`. In `opened` folders new entries can be made, and what is
-    `beside` must stay as it is; in those of them that are `growing`, something is to be made that
-    is not there yet. What is `never` written is not written inside of `folders` either.
+    `folders` are writable with everything below, and so are `files`. In `opened` folders new
+    entries can be created, but the entries in `beside` stay read-only; in `growing` ones a named
+    path does not exist yet. `never` is read-only even inside `folders`.
     """
 
     folders: tuple[Spot, ...]
@@ -65,8 +64,8 @@ Network: TypeAlias = Literal["known", "on", "off"]
 
 
 class Handoff(Struct, frozen=True):
-    """A Unix socket as the command's launcher sees it, the word to say there, and the ports of
-    this machine to be served besides."""
+    """A Unix socket as the launcher sees it, the token to send, and the ports of this machine to
+    serve as well."""
 
     path: str
     token: str
@@ -79,12 +78,12 @@ class Handoff(Struct, frozen=True):
 
 
 class Confinement(Struct, frozen=True, kw_only=True):
-    """All paths are canonical and exist. What is outside every `writable` is read-only, and if it
-    is `narrowed`, the rest of the workspace too.
+    """All paths are canonical and exist. What is outside `writable` is read-only; if `narrowed` is
+    set, so is the rest of the workspace.
 
-    `kept` are folders that can be written but not moved away, and so are `pinned`, which lead to
-    what is special in the workspace. `fixed` cannot be changed, `hidden` and `ignored` not read.
-    `private` is a folder of ours for what the command thinks is temporary.
+    `kept` folders can be written but not renamed, and so can `pinned` ones, which contain special
+    files. `fixed` cannot be changed, `hidden` and `ignored` cannot be read. `private` is the folder
+    for the command's temporary files.
     """
 
     root: Spot
@@ -92,7 +91,7 @@ class Confinement(Struct, frozen=True, kw_only=True):
     private: str
     network: Network
     read: tuple[Spot, ...] = ()
-    """Seen wherever they lie, also among what is otherwise hidden, and not written."""
+    """Visible but read-only, even inside hidden places."""
     writable: tuple[Spot, ...] = ()
     kept: tuple[Spot, ...] = ()
     pinned: tuple[Spot, ...] = ()
@@ -101,11 +100,11 @@ class Confinement(Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     narrowed: Narrowed | None = None
     way: Handoff | None = None
-    """Where the launcher hands over what it listens on; without one "known" is closed too."""
+    """Where the launcher passes its listening sockets; without one, "known" means no network."""
 
 
 def spot(path: str) -> Spot | None:
-    """What is at a path, if that is a file or a folder and no link is on the way."""
+    """The file or folder at a path; None for anything else, or if a link is on the way."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
@@ -118,7 +117,7 @@ def spot(path: str) -> Spot | None:
 
 
 def spots(paths: Iterable[str]) -> tuple[Spot, ...]:
-    """The ones that are there, each once and outer ones first."""
+    """The existing ones, without duplicates, outer ones first."""
     found = {path: there for path in paths if (there := spot(path))}
     return tuple(found[path] for path in sorted(found, key=depth))
 
@@ -128,7 +127,7 @@ def spots_inside(folder: Spot, found: Iterable[Spot]) -> tuple[Spot, ...]:
 
 
 def outermost(found: Iterable[Spot]) -> tuple[Spot, ...]:
-    """Without what is inside one of the folders; they are given outer ones first."""
+    """Drop what is inside one of the folders; the input must have outer ones first."""
     kept: list[Spot] = []
     for each in found:
         if not within_any(each.path, [one.path for one in kept if one.folder]):
@@ -140,9 +139,9 @@ def depth(path: str) -> tuple[int, str]:
     return path.count("/"), path
 
 
-class SandboxWishes(Struct, frozen=True, kw_only=True):
-    """`writable` and `hidden` are places the user added; a hidden place is never writable.
-    `own` are the product's folders, of which commands see nothing."""
+class SandboxOptions(Struct, frozen=True, kw_only=True):
+    """Settings of the sandbox. `writable` and `hidden` are added by the user; a hidden place is
+    never writable. `own` are rookery's own folders, which are hidden from commands."""
 
     root: Path
     home: Path
@@ -156,8 +155,8 @@ class SandboxWishes(Struct, frozen=True, kw_only=True):
 def narrow(
     root: str, named: Iterable[str], *, never: Sequence[Spot], closed: Sequence[str]
 ) -> Narrowed:
-    """`named` is relative to the workspace, and empty for all of it. What is `closed` is mounted in
-    another way, whatever is said here."""
+    """Compute the writable part. `named` paths are relative to the workspace; an empty one is
+    all of it. `closed` paths are mounted separately."""
     wanted = [
         path for each in named if (path := _path(root, each)) and not within_any(path, closed)
     ]
@@ -165,9 +164,9 @@ def narrow(
     folders = outermost(at for at in found if at.folder)
     taken = [*closed, *(at.path for at in folders)]
     files = tuple(at for at in found if not at.folder and not within_any(at.path, taken))
-    missing = spots(_nearest(path) for path in wanted if not os.path.lexists(path))
+    missing = spots(_existing_parent(path) for path in wanted if not os.path.lexists(path))
     growing = tuple(at for at in missing if at.folder and not within_any(at.path, taken))
-    opened, beside = _opened(
+    opened, beside = _open_folders(
         (*(os.path.dirname(at.path) for at in files), *(at.path for at in growing)),
         {*closed, *(at.path for at in files)},
     )
@@ -186,7 +185,7 @@ def never_writable(root: str) -> list[str]:
 
 
 def _path(root: str, named: str) -> str:
-    """Where it is, if that is in the workspace and may be written at all."""
+    """The absolute path, if it is in the workspace and may be writable; else empty."""
     path = os.path.normpath(os.path.join(root, named))
     if not within(path, root) or "\0" in path:
         return ""
@@ -194,30 +193,30 @@ def _path(root: str, named: str) -> str:
     return "" if _NEVER.intersection(names) else path
 
 
-def _nearest(path: str) -> str:
-    """The innermost folder on the way there that is there."""
+def _existing_parent(path: str) -> str:
+    """The path itself or its nearest existing parent."""
     while not os.path.lexists(path):
         path = os.path.dirname(path)
     return path
 
 
-def _opened(
+def _open_folders(
     folders: Iterable[str], excepted: Collection[str]
 ) -> tuple[tuple[Spot, ...], tuple[Spot, ...]]:
-    """The folders that can be opened, and what must stay as it is in them."""
+    """The folders that can be opened, and their entries that stay read-only."""
     opened: list[Spot] = []
     beside: list[Spot] = []
     for folder in spots(folders):
-        others = _others(folder.path, excepted)
+        others = _other_entries(folder.path, excepted)
         if others is not None and len(beside) + len(others) <= MOST_BESIDE:
             opened.append(folder)
             beside += others
     return tuple(opened), tuple(beside)
 
 
-def _others(folder: str, excepted: Collection[str]) -> list[Spot] | None:
-    """The files and folders in a folder but for some; None if they are too many or cannot be known.
-    A link cannot be mounted over: that it was replaced can only be seen afterwards."""
+def _other_entries(folder: str, excepted: Collection[str]) -> list[Spot] | None:
+    """The other files and folders in a folder; None if there are too many or it cannot be read.
+    Links cannot be mounted over; that one was replaced is detected afterwards."""
     found: list[Spot] = []
     try:
         with os.scandir(folder) as entries:

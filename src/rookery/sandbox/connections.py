@@ -1,12 +1,11 @@
-"""Connections of commands: out of this machine, and to servers on `localhost`.
+"""Network connections of commands: to other hosts, and to servers on `localhost`.
 
-A name may lead to private addresses, which no command is led to. The proxy that the user's own
-environment names resolves names itself, so of a host reached that way only the name was judged.
+Names that resolve to private addresses are blocked. A proxy from the user's environment resolves
+names itself, so for hosts reached through it only the name is checked.
 
-Commands have a network of their own. A person who opens the page of a server that the agent has
-started expects it under the same address as anybody else, so it is published here. Nothing of
-ours sees a command connect to this machine's servers: that is read from what it says, and only
-ports on which this machine really listens count.
+Commands have their own network, so servers that they start are published on this machine's
+`localhost`. Connections in the other direction cannot be observed: refused ports are found in the
+command's output, and reported only if this machine listens on them.
 """
 
 import base64
@@ -51,18 +50,16 @@ _LISTENING = "0A"
 _TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 
-class Inside(Protocol):
-    """The network that commands are in."""
-
+class CommandNetwork(Protocol):
     def listening_ports(self) -> set[int]: ...
     def connect(self, port: int) -> socket.socket | None: ...
 
 
 class PublishedPorts:
-    """Looks for new servers while commands run. What is taken here already stays as it is."""
+    """Publishes new servers while commands run, except on ports that are already in use here."""
 
-    def __init__(self, inside: Inside, ours: Callable[[], Collection[int]]) -> None:
-        """`ours` are ports inside that we listen on ourselves."""
+    def __init__(self, inside: CommandNetwork, ours: Callable[[], Collection[int]]) -> None:
+        """`ours` are the ports inside that we listen on ourselves."""
         self._inside = inside
         self._ours = ours
         self._published: dict[int, anyio.CancelScope] = {}
@@ -112,24 +109,24 @@ class PublishedPorts:
                 await listener.serve(attend)
 
 
-def refused_ports(command: str, said: str) -> list[int]:
-    """Ports of `localhost` that are named where a connection was refused."""
-    if not _REFUSED.search(said):
+def refused_ports(command: str, output: str) -> list[int]:
+    """Ports of `localhost` that the output or the command names, if a connection was refused."""
+    if not _REFUSED.search(output):
         return []
-    found = (int(port) for port in _PORT.findall(f"{said}\n{command}"))
+    found = (int(port) for port in _PORT.findall(f"{output}\n{command}"))
     return [port for port in dict.fromkeys(found) if 0 < port < 65536]
 
 
 def listening_here() -> set[int]:
-    """The ports that something on this machine listens on, outside of any sandbox."""
+    """The ports that are listened on outside the sandbox."""
     found: set[int] = set()
     for table in _TABLES:
         with suppress(OSError), open(table) as file:
-            found.update(port for line in file if (port := _listened_on(line)))
+            found.update(port for line in file if (port := _listening_port(line)))
     return found
 
 
-def _listened_on(line: str) -> int:
+def _listening_port(line: str) -> int:
     fields = line.split()
     if len(fields) < 4 or fields[3] != _LISTENING:
         return 0
@@ -139,8 +136,8 @@ def _listened_on(line: str) -> int:
 USUAL_PORT = 80
 ANSWER_SECONDS = 60.0
 
-Find: TypeAlias = Callable[[HostPort, bool], Awaitable[list[str]]]
-"""From a host, and whether it may lie in a private network, to the addresses to connect to."""
+ResolveHost: TypeAlias = Callable[[HostPort, bool], Awaitable[list[str]]]
+"""Resolves a host to addresses; the flag says whether private ones are allowed."""
 
 LOOPBACK_ADDRESSES = {"localhost": ["127.0.0.1", "::1"]}
 
@@ -157,10 +154,10 @@ class Upstream(Struct, frozen=True):
 
 
 def upstream_for(request: ProxyRequest, environ: Mapping[str, str]) -> Upstream | None:
-    """Raises `OutOfReach` if the proxy is of a kind that ours cannot go through."""
+    """The proxy that the environment sets. Raises `OutOfReach` if its kind is not supported."""
     kind = "https" if request.is_tunnel else "http"
     url = _variable(environ, f"{kind}_proxy") or _variable(environ, "all_proxy")
-    if not url or _is_excepted(request.host, _variable(environ, "no_proxy")):
+    if not url or _is_in_no_proxy(request.host, _variable(environ, "no_proxy")):
         return None
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname:
@@ -187,7 +184,7 @@ async def dial_through(upstream: Upstream, request: ProxyRequest) -> Dialled:
 
 
 async def _tunnel(stream: anyio.abc.SocketStream, target: str, upstream: Upstream) -> bytes:
-    """What came behind the proxy's yes."""
+    """Open a tunnel; returns the bytes that followed the proxy's response."""
     first = f"CONNECT {target} HTTP/1.1\r\nHost: {target}".encode("ascii")
     await stream.send(b"\r\n".join([first, *upstream.fields]) + b"\r\n\r\n")
     buffered = BufferedByteReceiveStream(stream)
@@ -203,7 +200,7 @@ def _variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name) or environ.get(name.upper()) or ""
 
 
-def _is_excepted(host: str, names: str) -> bool:
+def _is_in_no_proxy(host: str, names: str) -> bool:
     for name in (each.strip().lower().lstrip("*").lstrip(".") for each in names.split(",")):
         if name and (host == name or host.endswith(f".{name}")):
             return True
@@ -217,8 +214,8 @@ def _basic(user: str | None, password: str | None) -> str:
     return base64.b64encode(both.encode()).decode("ascii")
 
 
-async def find_addresses(wanted: HostPort, private: bool) -> list[str]:
-    """Raises `OutOfReach` if a name leads where it should not, `OSError` if it leads nowhere."""
+async def resolve_host(wanted: HostPort, private: bool) -> list[str]:
+    """Resolve a host. Raises `OutOfReach` if an address is blocked, `OSError` if there is none."""
     if wanted.is_address:
         return [wanted.name]
     if wanted.is_loopback:
@@ -230,8 +227,7 @@ async def find_addresses(wanted: HostPort, private: bool) -> list[str]:
 
 
 def check_addresses(wanted: HostPort, addresses: list[str], *, private: bool) -> None:
-    """A name that is in your own configuration may lead to your own network, and no name to this
-    machine."""
+    """Refuse private addresses, unless `private`; loopback and link-local ones always."""
     for address in addresses:
         if is_public(address):
             continue
@@ -240,11 +236,11 @@ def check_addresses(wanted: HostPort, addresses: list[str], *, private: bool) ->
                 f"{wanted.name} resolves to a private address. If that is intended, add {wanted} "
                 "to sandbox.hosts in your settings."
             )
-        if _never_by_name(address):
+        if _is_always_blocked(address):
             raise OutOfReach(f"{wanted.name} resolves to {address}, which is always blocked.")
 
 
-def _never_by_name(address: str) -> bool:
+def _is_always_blocked(address: str) -> bool:
     found = ip_address(address)
     mapped = getattr(found, "ipv4_mapped", None) or found
     return bool(

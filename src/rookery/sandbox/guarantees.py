@@ -1,4 +1,4 @@
-"""What the sandbox of this machine guarantees, for whoever asks how far it can be trusted."""
+"""What the sandbox guarantees on this machine, for `doctor` and the documentation."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from rookery.sandbox.layers import SandboxState
 from rookery.sandbox.sandbox import Sandbox
 
 CLOSED_WHOLLY = ("x86_64", "aarch64")
-"""Where `confine` knows the numbers of the calls that make sockets."""
+"""Architectures for which `confine` knows the system calls that make sockets."""
 
 
 class Holds(StrEnum):
@@ -26,10 +26,10 @@ class Guarantee(Struct, frozen=True):
 
 
 def guarantees(sandbox: Sandbox) -> list[Guarantee]:
-    """Each promise, whether it is kept here, and what is missing if it is not wholly."""
+    """Each guarantee, whether it holds here, and what is missing if it does not fully."""
     state = sandbox.state
     if state.kind == "none":
-        return list(_without(state))
+        return list(_no_sandbox(state))
     if sandbox.open_to_all:
         found = [each for each in _by_landlock(state) if each.name != NETWORK]
         return [*found, Guarantee(NETWORK, Holds.NO, OPEN_TO_ALL)]
@@ -53,7 +53,7 @@ OPEN_TO_ALL = (
 _NEW_ONES = "protected files that a command creates are removed after it"
 
 
-def _without(state: SandboxState) -> Iterator[Guarantee]:
+def _no_sandbox(state: SandboxState) -> Iterator[Guarantee]:
     for name in (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES):
         yield Guarantee(name, Holds.NO, state.why)
     yield Guarantee(PROCESSES, Holds.PARTLY, "the warden ends all processes of the command")

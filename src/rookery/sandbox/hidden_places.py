@@ -1,9 +1,8 @@
-"""Where commands find credentials, sockets to powerful servers, and room for their caches.
+"""Credentials and powerful sockets to hide from commands, and private caches for tools.
 
-Most tools can be told where their cache is, and many fail if they cannot write there. So they
-are led to a private folder that looks like the user's own one: what is there is linked, to be
-read, and to be written where it is shared. What is new is private, and gone with the sandbox; a
-later run sweeps what a killed one left.
+Many tools fail if they cannot write to their cache, so variables point them to a private folder
+that mirrors the user's caches by links: existing entries can be read, and shared caches written.
+New entries are private and removed with the sandbox; a later run removes what a killed one left.
 """
 
 import os
@@ -36,9 +35,9 @@ SOCKETS = (
     "/tmp/.X11-unix",
     "/tmp/.ICE-unix",
 )
-"""Whoever reaches one of these has others do what the sandbox does not let him do."""
+"""Sockets of servers that could act for a command outside the sandbox."""
 
-WAYS_TO_NAMES = (
+RESOLVER_SOCKETS = (
     "/run/systemd/resolve/io.systemd.Resolve",
     "/run/systemd/resolve/io.systemd.Resolve.Monitor",
     "/run/nscd",
@@ -47,8 +46,8 @@ WAYS_TO_NAMES = (
     "/run/tailscale",
     "/var/run/tailscale",
 )
-"""Sockets of this machine's servers that look up names or connect for others: what a command asks
-them leaves the machine, whatever network it has itself."""
+"""Sockets of servers that resolve names or connect for others. Requests to them leave the
+machine, whatever network the command has itself."""
 
 SOCKET_VARIABLES = (
     "SSH_AUTH_SOCK",
@@ -71,14 +70,14 @@ SOCKET_VARIABLES = (
     "VSCODE_IPC_HOOK_CLI",
     "VSCODE_GIT_IPC_HANDLE",
 )
-"""Variables that lead to such sockets, which are not there."""
+"""Variables that point to such sockets, which are hidden."""
 
 VARIABLES = {
     "XDG_CACHE_HOME": ".cache",
     "npm_config_cache": ".npm",
     "BUN_INSTALL_CACHE_DIR": ".bun/install/cache",
 }
-"""By which variable tools are led to the private folder for which one at home."""
+"""The variable by which tools are pointed to the private copy of each cache."""
 
 FRESH = (
     ".bun/install/cache",
@@ -93,7 +92,7 @@ FRESH = (
     ".cache/zig",
     ".npm/_npx",
 )
-"""Tools that find one of these unwritable give up. So they find nothing, and make it anew."""
+"""Caches that tools cannot use unless writable, so they start empty."""
 
 OPENED = (
     ".cache/node/corepack/v1/npm",
@@ -101,14 +100,14 @@ OPENED = (
     ".cache/node/corepack/v1/yarn",
     ".cache/pypoetry/virtualenvs",
 )
-"""Whatever is in one of these is used as it is, and new things are put beside it."""
+"""Folders whose existing entries are linked, so that new ones can be added beside them."""
 
 MOST_LINKED = 2_000
 _FOLDER = "caches"
 
 
 def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
-    """The ones that exist, canonical; a place inside another is hidden with it."""
+    """The hidden places that exist, canonical, without those inside another."""
     at_home = (os.path.join(home, place) for place in CREDENTIAL_PLACES)
     of_system = (*SYSTEM_CREDENTIALS, *_host_keys("/etc/ssh"), *SOCKETS)
     readable = (place for place in of_system if os.access(place, os.R_OK))
@@ -116,7 +115,7 @@ def hidden_places(home: str, more: Iterable[str]) -> tuple[str, ...]:
 
 
 def shared_caches(home: str) -> tuple[str, ...]:
-    """Those where commands write, for the tools outside as well."""
+    """The existing caches that commands share with tools outside the sandbox."""
     return existing_places(os.path.join(home, place) for place in SHARED_CACHES)
 
 
@@ -134,9 +133,9 @@ def without(paths: Sequence[str], folders: Sequence[str]) -> tuple[str, ...]:
 
 
 def folders_between(writable: Sequence[str], hidden: Sequence[str]) -> list[str]:
-    """The folders on the way from a writable place to a hidden one in it. Each is to be mounted
-    by itself: otherwise it could be renamed, and the next command would find in it what was
-    hidden under the old name."""
+    """The folders between a writable place and a hidden one in it. Each must be a mount of its
+    own: otherwise it could be renamed, and the hidden files would be readable under the new
+    name."""
     found = []
     for path in hidden:
         folder = os.path.dirname(path)
@@ -147,26 +146,26 @@ def folders_between(writable: Sequence[str], hidden: Sequence[str]) -> list[str]
 
 
 class PrivateCaches:
-    """`writable` and `hidden` are canonical places, which are not the private folder's matter."""
+    """`writable` and `hidden` are canonical places, which are linked as they are."""
 
     def __init__(self, home: str, *, writable: Sequence[str], hidden: Sequence[str]) -> None:
         self._home = home
-        self._left_alone = (*writable, *hidden)
-        self._led = {
+        self._linked_whole = (*writable, *hidden)
+        self._variables = {
             variable: place
             for variable, place in VARIABLES.items()
             if not within_any(os.path.realpath(os.path.join(home, place)), writable)
         }
 
     def make(self, temporary: str) -> None:
-        for place in self._led.values():
+        for place in self._variables.values():
             self._open(place, os.path.join(temporary, _FOLDER))
 
     def environment(self, temporary: str) -> dict[str, str]:
-        """`temporary` is the same folder as the command sees it."""
+        """The variables for a command; `temporary` is the folder as the command sees it."""
         return {
             variable: os.path.join(temporary, _FOLDER, place)
-            for variable, place in self._led.items()
+            for variable, place in self._variables.items()
         }
 
     def _open(self, place: str, private: str) -> None:
@@ -180,7 +179,7 @@ class PrivateCaches:
                 os.symlink(real, os.path.join(private, inner))
 
     def _is_opened(self, place: str, real: str) -> bool:
-        if within_any(os.path.realpath(real), self._left_alone) or not os.path.isdir(real):
+        if within_any(os.path.realpath(real), self._linked_whole) or not os.path.isdir(real):
             return False
         return any(within(known, place) for known in (*SHARED_CACHES, *FRESH, *OPENED))
 
@@ -190,11 +189,11 @@ class PrivateCaches:
         try:
             return islice(os.listdir(os.path.join(self._home, place)), MOST_LINKED)
         except OSError:
-            return iter(())  # what is not there or cannot be listed is no cache to read from
+            return iter(())  # missing or unreadable
 
 
 def remove_tree(folder: str, lock: int) -> None:
-    """Also what commands made unwritable or unreadable in it."""
+    """Remove a folder, including what commands made unwritable or unreadable in it."""
     for place, folders, _ in os.walk(folder):
         for name in folders:
             if not os.path.islink(inner := os.path.join(place, name)):

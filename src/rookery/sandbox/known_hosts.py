@@ -1,8 +1,8 @@
-"""The hosts that every command may reach: registries, remotes and what the user lists.
+"""The hosts that every command may reach: registries, remotes and those in the user's settings.
 
-They are the package registries that this machine is configured for, and the repository's remotes
-as they are when a session starts. A project's own files have no say: apart from git's
-configuration nothing in the workspace is read, and what is written into that later does not count.
+Registries are the ones this machine is configured for, remotes those of the repository when the
+session starts. Apart from git's configuration no file of the workspace is read, and later changes
+of that do not count.
 """
 
 import os
@@ -34,7 +34,7 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
 _SCP = re.compile(r"(?:[^@/:]+@)?([^@/:\[\]]+|\[[0-9a-f:]+\]):(?!//)")
 _PORTS = {"http": (80,), "https": (443,), "git": (9418,)}
 _BY_SSH = (22, WEB_PORTS[1])
-"""The same repository is often fetched by https, without keys."""
+"""A repository with an ssh remote is often fetched by https as well, without keys."""
 
 
 class Remotes(Struct, frozen=True, kw_only=True):
@@ -43,8 +43,8 @@ class Remotes(Struct, frozen=True, kw_only=True):
 
 
 class KnownHosts:
-    """Those of one session. Its remotes are what they were at its start, and the machine's
-    registries are looked up when they are first needed."""
+    """The known hosts of one session. Remotes are those at its start; registries are looked up
+    on first use."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class KnownHosts:
 
 
 def registries(home: Path, workspace: Path, environ: Mapping[str, str]) -> tuple[Entry, ...]:
-    """What the tools on this machine install from."""
+    """The registries that tools on this machine install from."""
     tools: list[dict[str, Any]] = tomllib.loads(TABLE.read_text(encoding="utf-8"))["tool"]
     found = [
         *(each for tool in tools for each in _defaults(tool, workspace, environ)),
@@ -82,7 +82,7 @@ def registries(home: Path, workspace: Path, environ: Mapping[str, str]) -> tuple
 
 
 def entries_in(text: str) -> Iterator[Entry]:
-    """Each host in a URL, with the port that is meant."""
+    """Each host in a URL, with its port."""
     for scheme, authority in _REGISTRY_URL.findall(text):
         name, _, port = authority.rpartition("@")[2].partition(":")
         number = int(port) if port.isdecimal() else _REGISTRY_PORTS[scheme.lower()]
@@ -131,7 +131,7 @@ def _is_within(path: str, folder: Path) -> bool:
 
 
 def _text(path: str) -> str:
-    """Without comments, and without the proxies that are configured in the same files."""
+    """The text without comments and proxy settings."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read(LARGEST)
@@ -143,7 +143,7 @@ def _text(path: str) -> str:
 
 
 def remotes(config: str) -> Remotes:
-    """What a repository's own configuration names."""
+    """Parse the remotes in a repository's configuration."""
     found = list(_addresses(config))
     hosts = (each for _, address in found if (each := remote_host(address)))
     names = dict.fromkeys(name for name, _ in found)
@@ -151,7 +151,7 @@ def remotes(config: str) -> Remotes:
 
 
 def remote_host(address: str) -> Entry | None:
-    """The host of an address as git knows them; None for a folder."""
+    """The host of a remote's address; None for a folder."""
     if url := _URL.match(address):
         name, _, port = url[2].rpartition("@")[2].partition(":")
         ports = (int(port),) if port.isdecimal() else _PORTS.get(url[1].lower(), _BY_SSH)

@@ -1,4 +1,4 @@
-"""How a permitted command is started: as its parsed words or by a shell, confined or not."""
+"""Starts permitted commands: parsed or by a shell, in the sandbox or outside it."""
 
 import os
 from collections import deque
@@ -12,14 +12,15 @@ from msgspec.structs import replace
 
 from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import GitUse, Plain, PlainCommand
 from rookery.core.protected_paths import IGNORE_FILES, OF_BUILDS, protected
 from rookery.core.text.characters import folded, folded_names
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, GitUse, Outcome, Permit, Plain, PlainCommand
 from rookery.engine.ports.workspace import EntryFilter, Launch, WayOut, check_not_narrowed
+from rookery.platform import plain_runner
 from rookery.platform.git_index import GitIndexes
 from rookery.platform.git_programs import ObeyedByGit
 from rookery.platform.git_runner import git_hardening, hardened, is_git, sub_command
+from rookery.platform.own_programs import own_script
 from rookery.platform.paths import within
 from rookery.sandbox.confinement import NEVER_WRITABLE
 from rookery.sandbox.layers import INTERPRETER
@@ -27,23 +28,23 @@ from rookery.sandbox.sandbox import Sandbox
 from rookery.sandbox.shared_network import SharedNetwork
 
 MOST_LOOKED_AT = 2_000
-"""Entries of the workspace among which protected ones are looked for, from the top. What lies
-deeper is put back after the command."""
+"""Entries that are searched for protected files, from the top of the workspace. Deeper ones are
+restored after the command."""
 MOST_SEARCHED = 50_000
-"""Entries among which ignored ones are looked for, for what was read cannot be put back."""
+"""Entries that are searched for ignored files. More, because reading them cannot be undone."""
 MOST_MASKED = 500
-"""Mounts for ignored files and the folders that lead to them; twice as many take four times as
-long, and these take about half a second."""
+"""Mounts for ignored files and their parent folders. The time grows with the square of their
+number; this many take about half a second."""
 MOST_NAMED = 5
-_NEVER_LEFT_TO_GIT = frozenset(map(folded, NEVER_WRITABLE))
+_NEVER_WRITABLE = frozenset(map(folded, NEVER_WRITABLE))
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
 
-RUNNER = Path(__file__).parents[1] / "platform" / "plain_runner.py"
+RUNNER = Path(plain_runner.__file__)
 
 
-class _Special(Struct, frozen=True):
-    """What there is of protected and of ignored files; of a folder only itself. It is whole if
-    no ignored file is left out."""
+class _SpecialFiles(Struct, frozen=True):
+    """Protected and ignored files that exist; a folder stands for its content. `whole`: no
+    ignored file is missing."""
 
     protected: list[str]
     ignored: list[str]
@@ -51,7 +52,7 @@ class _Special(Struct, frozen=True):
 
 
 class SandboxedFolder(Protocol):
-    """The workspace, what git obeys in it, and what is kept from the agent."""
+    """The workspace, the files that git obeys in it, and those hidden from the agent."""
 
     @property
     def root(self) -> Path: ...
@@ -64,12 +65,12 @@ class SandboxedFolder(Protocol):
 
 class Network(Protocol):
     def open(self, folder: str, allowed: Collection[str], inside: SharedNetwork | None) -> WayOut:
-        """A way to the hosts that are known, and to those that are allowed besides. `inside` is
-        the network that commands share, if they do."""
+        """Open a way to the known hosts and those in `allowed`. `inside` is the shared network
+        of commands, if there is one."""
         ...
 
 
-class Launching:
+class SandboxLauncher:
     def __init__(
         self,
         boundaries: SandboxedFolder,
@@ -77,8 +78,8 @@ class Launching:
         repositories: Callable[[], Collection[str]] = lambda: (),
         network: Network | None = None,
     ) -> None:
-        """`repositories` are the ones that are known, wherever they lie in the workspace. Without a
-        `network` commands reach none where only known hosts are to be reached."""
+        """`repositories` are the known ones in the workspace. Without a `network`, commands that
+        may reach known hosts only reach none."""
         self._repositories = repositories
         self._network = network
         self._indexes = GitIndexes(str(boundaries.root))
@@ -86,7 +87,7 @@ class Launching:
         self._root = boundaries.root
         self._sandbox = sandbox
         self._masks_all: bool | None = None
-        """Whether all ignored files were masked the last time, as far as that is known."""
+        """Whether all ignored files were masked the last time; None if unknown."""
 
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         words = list(shell_argv)
@@ -96,7 +97,7 @@ class Launching:
             check_not_narrowed(permit.writable)
             return Launch(tuple(words), {})
         found = self._special_files(permit.withheld)
-        obeyed = filter(self._is_there, self._boundaries.obeyed_by_git.places())
+        obeyed = filter(self._exists, self._boundaries.obeyed_by_git.places())
         shielded = dict.fromkeys((*found.protected, *obeyed, *self._repositories()))
         way = self._way_out(permit)
         try:
@@ -106,7 +107,7 @@ class Launching:
                 protected=[
                     path
                     for path in shielded
-                    if not (self._left_to_git(path, permit) or _is_approved(path, permit))
+                    if not (self._may_git_change(path, permit) or _is_approved(path, permit))
                 ],
                 ignored=found.ignored,
                 writable=permit.writable,
@@ -119,7 +120,7 @@ class Launching:
             raise
         return replace(launch, way=way)
 
-    def _is_there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         return os.path.lexists(self._root / path)
 
     def _way_out(self, permit: Permit) -> WayOut | None:
@@ -128,22 +129,22 @@ class Launching:
         sandbox = self._sandbox
         return self._network.open(sandbox.way_folder, permit.hosts, sandbox.shared_network)
 
-    def _left_to_git(self, path: str, permit: Permit) -> bool:
-        """Whether git may change it: a mount in its way would leave a checkout half done. What is
-        not as git has it afterwards is put back."""
+    def _may_git_change(self, path: str, permit: Permit) -> bool:
+        """Whether git may change the file. A mount would make a checkout fail halfway; what
+        differs from git's version afterwards is restored."""
         if permit.git is GitUse.NONE or permit.writable is not None:
             return False
-        if _NEVER_LEFT_TO_GIT.intersection(folded_names(path)):
+        if _NEVER_WRITABLE.intersection(folded_names(path)):
             return False
         tracked = self._indexes.tracked_in("")
         return path in tracked or bool(tracked.names_in(path))
 
     def describe(self, *, confined: bool, writable: Collection[str] | None = None) -> str:
-        """Where a command runs, in one line for whoever is asked."""
+        """One line that says where a command runs, for approval questions."""
         if not confined:
             return "outside the sandbox, with your keys and the network"
         line = self._describe_sandbox()
-        return line if writable is None else f"{line}; of the workspace only {_named(writable)}"
+        return line if writable is None else f"{line}; of the workspace only {_list_part(writable)}"
 
     def _describe_sandbox(self) -> str:
         state = self._sandbox.state
@@ -158,7 +159,7 @@ class Launching:
     def _hiding(self, withheld: Callable[[str], bool] | None = None) -> EntryFilter:
         return self._boundaries.hiding(str(self._root), withheld)
 
-    def _special_files(self, withheld: Callable[[str], bool] | None = None) -> _Special:
+    def _special_files(self, withheld: Callable[[str], bool] | None = None) -> _SpecialFiles:
         hiding = self._hiding(withheld)
         thorough = withheld is not None or _has_rules(hiding)
         found = _special_files(self._root, hiding, thorough=thorough)
@@ -167,29 +168,29 @@ class Launching:
 
 
 def _is_approved(path: str, permit: Permit) -> bool:
-    """Whether a person said yes to a command whose line names it, or a file in it, as changed."""
+    """Whether a person approved a command that names the file, or one in it, as changed."""
     if not permit.by_hand or permit.writable is not None:
         return False
-    if _NEVER_LEFT_TO_GIT.intersection(folded_names(path)):
+    if _NEVER_WRITABLE.intersection(folded_names(path)):
         return False
     return any(within(named, path) for named in permit.named)
 
 
-def _named(writable: Collection[str]) -> str:
-    """The part of the workspace that can be written, in a few words."""
+def _list_part(writable: Collection[str]) -> str:
+    """The writable part of the workspace, in a few words."""
     names = sorted(path or "." for path in writable)
     more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
     return ", ".join([*names[:MOST_NAMED], *more]) or "nothing"
 
 
 def _has_rules(hiding: EntryFilter) -> bool:
-    """As soon as there is one, the files they are in are kept from the agent too."""
+    """Whether there are ignore rules. If there are, the ignore files themselves are hidden too."""
     return hiding.hides(IGNORE_FILES[0], is_folder=False)
 
 
-def _special_files(root: Path, hiding: EntryFilter, *, thorough: bool) -> _Special:
-    """Ignored files are looked for everywhere if it is thorough. The files with the rules are
-    only protected: git would take one that cannot be read for a change."""
+def _special_files(root: Path, hiding: EntryFilter, *, thorough: bool) -> _SpecialFiles:
+    """Find protected files, and if `thorough` ignored ones in the whole workspace. Ignore files
+    are only protected: to git, an unreadable one would look changed."""
     shielded: list[str] = []
     hidden: list[str] = []
     leading: set[str] = set()
@@ -205,7 +206,7 @@ def _special_files(root: Path, hiding: EntryFilter, *, thorough: bool) -> _Speci
             if folded(path) not in IGNORE_FILES and hiding.hides(path, is_folder=is_folder):
                 leading.update(map(str, PurePosixPath(path).parents))
                 if len(hidden) + len(leading) >= MOST_MASKED:
-                    return _Special(shielded, hidden, whole=False)
+                    return _SpecialFiles(shielded, hidden, whole=False)
                 hidden.append(path)
                 continue
             shield = shielding and looked_at <= MOST_LOOKED_AT and _is_shielded(path)
@@ -214,7 +215,7 @@ def _special_files(root: Path, hiding: EntryFilter, *, thorough: bool) -> _Speci
             inner = shielding and not shield and entry.name not in _WITHOUT_PROTECTED
             if is_folder and entry.name != ".git" and (inner or thorough):
                 waiting.append((path, inner))
-    return _Special(shielded, hidden, whole=not (thorough and waiting))
+    return _SpecialFiles(shielded, hidden, whole=not (thorough and waiting))
 
 
 def _is_shielded(path: str) -> bool:
@@ -229,22 +230,22 @@ OPEN_NETWORK = (
 
 
 class NoSandboxNotice:
-    """A hook that says once, before the first command, what does not confine it."""
+    """A hook that reports once, before the first command, what the sandbox does not confine."""
 
     def __init__(
-        self, sandbox: Sandbox, tell: Callable[[str], None], problems: Sequence[str] = ()
+        self, sandbox: Sandbox, report: Callable[[str], None], problems: Sequence[str] = ()
     ) -> None:
-        """`problems` are sentences about settings of the sandbox, told at the same time."""
+        """`problems` are sentences about sandbox settings, reported at the same time."""
         self._sandbox = sandbox
-        self._tell = tell
+        self._report = report
         self._problems = problems
-        self._told = False
+        self._reported = False
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
-        if action.command and not self._told:
-            self._told = True
+        if action.command and not self._reported:
+            self._reported = True
             for line in await anyio.to_thread.run_sync(self._lines):
-                self._tell(line)
+                self._report(line)
         return Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
@@ -262,35 +263,35 @@ def _entries(folder: Path) -> list["os.DirEntry[str]"]:
         with os.scandir(folder) as scan:
             return list(scan)
     except OSError:
-        return []  # nobody can read it, and so nobody needs to be kept from it
+        return []  # unreadable for commands too
 
 
 def plain_argv(plain: Plain, *, root: str = "") -> list[str]:
-    """The argv that runs it. Every command must begin with the absolute path of its program.
+    """The argv that runs a plain line. Each command must start with an absolute program path.
 
-    Git among them is run with `git_hardening` for the workspace `root`.
+    Git is run with `git_hardening` for the workspace `root`.
     """
     variables, options = git_hardening(root)
-    words = [*_counted([f"{name}={text}" for name, text in variables.items()])]
+    words = [*_with_length([f"{name}={text}" for name, text in variables.items()])]
     for pipeline in plain:
         words += [pipeline.when, str(len(pipeline.commands))]
         for command in pipeline.commands:
             words += [command.errors, command.output, command.folder, command.source]
             words += _words(command, options)
-    return [INTERPRETER, "-I", "-S", str(RUNNER), *words]
+    return [INTERPRETER, "-I", "-S", own_script(RUNNER), *words]
 
 
 def _words(command: PlainCommand, options: Sequence[str]) -> list[str]:
-    """How many words stand before git's sub-command (none for other programs), and all."""
+    """The number of words before git's sub-command (0 for other programs), then the words."""
     program = command.words[0]
     if not program.startswith("/"):
         raise ValueError(f"{program!r} is not the path of a program.")
     if not is_git(program):
-        return ["0", *_counted(command.words)]
+        return ["0", *_with_length(command.words)]
     words = hardened(command.words, options)
-    return [str(sub_command(words)), *_counted(words)]
+    return [str(sub_command(words)), *_with_length(words)]
 
 
-def _counted(words: Sequence[str]) -> Iterator[str]:
+def _with_length(words: Sequence[str]) -> Iterator[str]:
     yield str(len(words))
     yield from words

@@ -1,14 +1,14 @@
-"""Which layers of a sandbox work on this machine, and the words that put a command in them.
+"""Which sandbox layers work on this machine, and the arguments that run a command in them.
 
-Whether one works is found out by running nothing in it: user namespaces may be forbidden, a
-container may hide what a new /proc needs, a kernel may lack Landlock.
+Each is tested by running a trivial command in it: user namespaces may be forbidden, a container may
+hide what a new /proc needs, a kernel may lack Landlock.
 
-Landlock alone needs no package and no privilege. It can only allow, and always all below a folder:
-nothing inside the workspace can be taken out of it. So if only a part of the workspace may be
-written, a file of it can be changed in place and not be replaced, and a folder that is not there
-yet can be made, but only the next command can write in it. Where something inside of a folder is
-never written, nothing new can be made beside it. Within bubblewrap's mounts it is a second layer,
-which also closes the sockets that have no path.
+Landlock alone needs no package and no privilege. Its rules only allow, and always everything below
+a folder, so nothing inside the workspace can be excluded. If only a part of the workspace is
+writable, its files can be changed in place but not replaced, and a missing folder can be created
+but only the next command can write in it. Beside a path that is never writable nothing can be
+created. Within bubblewrap's mounts Landlock is a second layer, which also denies sockets without a
+path.
 """
 
 import os
@@ -26,17 +26,17 @@ from msgspec import Struct
 
 from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within
-from rookery.platform.wardens import take_orphans_in
+from rookery.platform.wardens import become_subreaper
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
 from rookery.sandbox.confinement import Confinement, Handoff, Narrowed, Network, Spot
 from rookery.sandbox.hidden_places import SOCKET_VARIABLES
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
-"""All of /dev that a command can use when it has the real one."""
+"""The devices that a command may use, if it has the real /dev."""
 
 
 def rules_alone(confinement: Confinement) -> Iterator[str]:
-    """The words for `confine` where nothing else confines."""
+    """The arguments for `confine` if it is the only layer."""
     workspace = _workspace(confinement)
     writable = [place.path for place in (*workspace, *confinement.writable)]
     devices = [os.path.join("/dev", name) for name in DEVICES]
@@ -52,7 +52,7 @@ def rules_alone(confinement: Confinement) -> Iterator[str]:
 
 
 def rules_within_mounts(confinement: Confinement) -> Iterator[str]:
-    """The words for `confine` where mounts hide and protect already."""
+    """The arguments for `confine` if mounts hide and protect files already."""
     opened = confinement.narrowed.opened if confinement.narrowed else ()
     writable = (*_workspace(confinement), *opened, *confinement.writable)
     for path in (*(place.path for place in writable), *TEMPORARY.values(), "/dev"):
@@ -60,14 +60,14 @@ def rules_within_mounts(confinement: Confinement) -> Iterator[str]:
 
 
 def _workspace(confinement: Confinement) -> tuple[Spot, ...]:
-    """What of the workspace can be written."""
+    """The writable part of the workspace."""
     if narrowed := confinement.narrowed:
         return (*narrowed.folders, *narrowed.files)
     return (confinement.root,)
 
 
 def _narrowing(root: Spot, narrowed: Narrowed) -> Iterator[str]:
-    """The workspace may lie in another place that can be written."""
+    """The workspace itself must be excluded, as it may be inside another writable folder."""
     never = [*narrowed.never, *(() if root in narrowed.folders else (root,))]
     for place in never:
         yield from ("keep", place.path)
@@ -79,12 +79,12 @@ def _narrowing(root: Spot, narrowed: Narrowed) -> Iterator[str]:
 
 
 def unreadable(confinement: Confinement) -> list[str]:
-    """What is to be hidden, except inside the workspace: there one place cannot be taken out."""
+    """The hidden places outside the workspace; Landlock cannot exclude those inside it."""
     return [path for path in confinement.hidden if not within(path, confinement.root.path)]
 
 
 def shared_temporary(confinement: Confinement) -> list[str]:
-    """The machine's temporary folders, unless something in one of them must stay hidden."""
+    """The machine's temporary folders, unless one contains something hidden."""
     return [
         real
         for real in dict.fromkeys(map(os.path.realpath, TEMPORARY.values()))
@@ -95,46 +95,46 @@ def shared_temporary(confinement: Confinement) -> list[str]:
 
 CONFINE = Path(__file__).with_name("confine.py")
 INTERPRETER = os.path.realpath(sys.executable)
-"""Not the link in a virtual environment, which may lie where commands can write."""
+"""Not the link in a virtual environment, which may be where commands can write."""
 PROGRAMS = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
-"""Where the sandbox's own programs are looked for: nowhere a project could have a say."""
+"""Where the sandbox's own programs are looked up: folders that no project can change."""
 PROBE = ("/bin/sh", "-c", ":")
 PROBE_SECONDS = 10.0
 
 OPEN_FILES, PROCESSES = 4096, 4096
-"""Processes are counted per user, and threads are processes: so they are limited only where
-bubblewrap gives the command a count of its own, and so high that no build meets it. Memory is
-not limited: a limit of the address space stops what reserves much and uses little, such as
-Node, Java and Go."""
+"""Processes are counted per user, including threads, so they are limited only where bubblewrap
+gives the command its own count, and so high that no build reaches it. Memory is not limited: a
+limit on the address space breaks programs that reserve much and use little, such as Node, Java
+and Go."""
 
-KNOWS_TRUNCATING = 3
-"""The first version of Landlock that keeps a command from cutting files to nothing."""
+TRUNCATE_VERSION = 3
+"""The first version of Landlock that can deny truncating files."""
 
 Kind: TypeAlias = Literal["bubblewrap+landlock", "bubblewrap", "landlock", "none"]
 
 
 class SandboxState(Struct, frozen=True, kw_only=True):
-    """What there is of a sandbox; `why` says why there is not more, and is empty if all is."""
+    """The layers in use; `why` says why there are not more, and is empty if all are."""
 
     kind: Kind
     network: Network = "on"
-    """What holds, which may be less than what is wished."""
+    """The network that commands have, which may differ from the setting."""
     landlock: int = 0
-    """The version the kernel has; 0 if none."""
+    """The kernel's version; 0 if it has none."""
     why: str = ""
     closes_users: bool = False
-    """Whether commands are kept from making user namespaces."""
+    """Whether commands cannot create user namespaces."""
     lost: str = ""
-    """Why no command can run at all; empty while the workspace is there."""
+    """Why no command can run at all; empty while the workspace exists."""
 
     @property
     def narrows(self) -> bool:
-        """Whether a command can be kept to a part of the workspace."""
-        return self.kind.startswith("bubblewrap") or self.landlock >= KNOWS_TRUNCATING
+        """Whether a command can be limited to a part of the workspace."""
+        return self.kind.startswith("bubblewrap") or self.landlock >= TRUNCATE_VERSION
 
     @property
     def line(self) -> str:
-        """The state for people, in one line."""
+        """The state in one line, for users."""
         if self.lost:
             return self.lost
         if self.kind == "none":
@@ -153,7 +153,7 @@ _NETWORK: dict[Network, str] = {
 
 
 class Layers(Struct, frozen=True):
-    """A sandbox that works, or none. `program` is bubblewrap, if it is one of the layers."""
+    """A working sandbox, or none. `program` is bubblewrap, if it is one of the layers."""
 
     state: SandboxState
     program: str = ""
@@ -161,8 +161,8 @@ class Layers(Struct, frozen=True):
 
 
 def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...] = ()) -> Layers:
-    """The best that works here. It takes a trivial command or two. `joining` leads into a network
-    that commands share."""
+    """Find the best layers that work here, by running a trivial command in each. `joining` are
+    the arguments that join the shared network."""
     if not sys.platform.startswith("linux"):
         return no_layers(f"there is no sandbox for {sys.platform} yet")
     from rookery.sandbox.confine import landlock_version
@@ -180,7 +180,7 @@ def find_layers(confinement: Confinement, programs: str, joining: tuple[str, ...
         if not refused:
             return layers
         refusal = f"bubblewrap does not work: {refused}"
-    open_or_closed: Network = "off" if network == "off" else "on"  # it knows no hosts
+    open_or_closed: Network = "off" if network == "off" else "on"  # Landlock cannot filter hosts
     state = SandboxState(kind="landlock", network=open_or_closed, landlock=version, why=refusal)
     refused = _try(Layers(state), confinement) if version else "the kernel has no Landlock"
     return no_layers(f"{refusal}, and {refused}") if refused else Layers(state)
@@ -191,14 +191,14 @@ def no_layers(why: str) -> Layers:
 
 
 def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
-    """The words that stand before a command."""
+    """The arguments before a command."""
     confine = [INTERPRETER, "-I", "-S", own_script(CONFINE)]
     words = [word for name in SOCKET_VARIABLES for word in ("unset", name)]
     words += ["limit", f"NOFILE={OPEN_FILES}", "limit", "CORE=0"]
     if not layers.able:
         found = (confinement.root, *confinement.writable)
         return [*confine, *words, *_identities(found), *rules_alone(confinement), "--"]
-    needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parent))
+    needed = (os.path.realpath(sys.base_prefix), str(CONFINE.parents[1]))
     mounts = bubblewrap(layers.program, confinement, cwd=cwd, able=layers.able, needed=needed)
     words += ["limit", f"NPROC={PROCESSES}", *_identities(mounted(confinement))]
     words += _way_out(confinement.way)
@@ -210,7 +210,7 @@ def prefix(layers: Layers, confinement: Confinement, cwd: str) -> list[str]:
 
 
 def _bubblewraps(programs: str, joining: tuple[str, ...]) -> Iterable[tuple[str, Abilities]]:
-    """With all it can do first; older ones, and other kinds of `env`, can do less."""
+    """Bubblewrap with decreasing features, as older versions and other kinds of `env` lack some."""
     program = shutil.which("bwrap", path=programs)
     env = shutil.which("env", path=programs) or ""
     ways = product(dict.fromkeys((joining, ())), dict.fromkeys((env, "")), (True, False))
@@ -220,8 +220,8 @@ def _bubblewraps(programs: str, joining: tuple[str, ...]) -> Iterable[tuple[str,
 
 
 def _try(layers: Layers, confinement: Confinement) -> str:
-    """Run nothing in it. Why that did not work; empty if it did."""
-    take_orphans_in()
+    """Run a trivial command; returns why it failed, or an empty string."""
+    become_subreaper()
     try:
         probe = subprocess.Popen(
             [*prefix(layers, confinement, confinement.root.path), *PROBE],
@@ -234,19 +234,19 @@ def _try(layers: Layers, confinement: Confinement) -> str:
     except OSError as error:
         return str(error)
     try:
-        _, words = probe.communicate(timeout=PROBE_SECONDS)
+        _, stderr = probe.communicate(timeout=PROBE_SECONDS)
     except subprocess.TimeoutExpired as error:
         os.killpg(probe.pid, signal.SIGKILL)
         probe.communicate()
         return str(error)
     finally:
-        _bury(probe.pid)
-    said = words.decode(errors="replace").strip().splitlines()
-    return "" if probe.returncode == 0 else (said or [f"status {probe.returncode}"])[-1]
+        _reap(probe.pid)
+    stderr_lines = stderr.decode(errors="replace").strip().splitlines()
+    return "" if probe.returncode == 0 else (stderr_lines or [f"status {probe.returncode}"])[-1]
 
 
-def _bury(group: int) -> None:
-    """bubblewrap ends before its inner half does, which is then left to us."""
+def _reap(group: int) -> None:
+    """Reap the inner process of bubblewrap, which outlives the outer one."""
     with suppress(ChildProcessError):
         while True:
             os.waitpid(-group, 0)

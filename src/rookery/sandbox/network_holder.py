@@ -1,13 +1,13 @@
-"""Holds a network of its own, which the commands of a session share, and connects into it.
+"""Holds the network namespace that the commands of a session share, and connects into it.
 
-`shared_network` runs this file as a script of its own. It makes the network, says `ready` on the
-socket that is its standard input, and then, for every port it is told there, sends back a socket
-that is connected to that port inside. It ends when the socket does.
+`shared_network` runs this file as a script. It creates the namespace and sends `ready` on the
+socket that is its standard input. Then it reads port numbers there and answers each with a socket
+connected to that port inside. It ends when the socket is closed.
 """
 
 import _socket
 import fcntl
-import os
+import posix as os
 import sys
 
 HERE = ((_socket.AF_INET, "127.0.0.1"), (_socket.AF_INET6, "::1"))
@@ -21,8 +21,8 @@ def main() -> None:
     enter_own_network()
     product = _socket.socket(fileno=0)
     product.send(b"ready")
-    while len(said := product.recv(_PORT_SIZE)) == _PORT_SIZE:
-        answer(product, int.from_bytes(said, "little"))
+    while len(request := product.recv(_PORT_SIZE)) == _PORT_SIZE:
+        answer(product, int.from_bytes(request, "little"))
 
 
 def enter_own_network() -> None:
@@ -43,7 +43,7 @@ def enter_own_network() -> None:
 
 
 def answer(product: "_socket.socket", port: int) -> None:
-    """A socket that is connected to the port, or none at all."""
+    """Send a socket connected to the port, or none if that fails."""
     made = connected(port)
     if made is None:
         product.send(b"0")

@@ -1,7 +1,7 @@
-"""The sandbox commands run in: what it keeps them to, and how one is started in it.
+"""The sandbox that commands run in.
 
-Its boundaries are those of the folder the product was started in, and are fixed when it is
-made: no argument of a call, no file in the workspace and no later change of either widens them.
+Its boundaries belong to the folder that rookery was started in, and are fixed when it is created:
+no argument, no file in the workspace and no later change of either can widen them.
 """
 
 import os
@@ -32,7 +32,7 @@ from rookery.sandbox.confinement import (
     Confinement,
     Handoff,
     Narrowed,
-    SandboxWishes,
+    SandboxOptions,
     Spot,
     narrow,
     never_writable,
@@ -42,7 +42,7 @@ from rookery.sandbox.confinement import (
     spots_inside,
 )
 from rookery.sandbox.hidden_places import (
-    WAYS_TO_NAMES,
+    RESOLVER_SOCKETS,
     PrivateCaches,
     folders_between,
     hidden_places,
@@ -62,24 +62,24 @@ from rookery.sandbox.layers import (
 from rookery.sandbox.shared_network import SharedNetwork, shared_network
 
 MOST_PINNED = 500
-"""Each pinned folder is a mount, and a mount costs the start of every command some time."""
+"""Each pinned folder is a mount, which slows down the start of every command."""
 
 
 class Sandbox:
-    """The sandbox of one workspace. What works is found out once, when it is first needed.
+    """The sandbox of one workspace. The layers are tested once, on first use.
 
-    Nothing here is asynchronous: the first call runs a trivial command or two, the others look
-    at some dozens of files. `programs` is where bubblewrap is looked for.
+    Nothing here is asynchronous: the first call runs a trivial command or two, the others access a
+    few dozen files. `programs` is the path on which bubblewrap is looked up.
     """
 
-    def __init__(self, wishes: SandboxWishes, programs: str = PROGRAMS) -> None:
-        self._wishes = wishes
+    def __init__(self, options: SandboxOptions, programs: str = PROGRAMS) -> None:
+        self._options = options
         self._programs = programs
-        self._root = _folder(os.path.realpath(wishes.root))
-        self._home = os.path.realpath(wishes.home)
-        self._own = [path for path in wishes.own if os.path.realpath(path) != self._root.path]
+        self._root = _folder(os.path.realpath(options.root))
+        self._home = os.path.realpath(options.home)
+        self._own = [path for path in options.own if os.path.realpath(path) != self._root.path]
         self._common = common_folder(self._root.path) if self._has_git_file() else ""
-        declared = (os.path.realpath(path) for path in wishes.writable)
+        declared = (os.path.realpath(path) for path in options.writable)
         hidden = self._hidden()
         self._writable_places = without((*shared_caches(self._home), *declared), hidden)
         commits = committing_parts(self._root.path, self._common) if self._common else []
@@ -88,47 +88,46 @@ class Sandbox:
         self._caches = PrivateCaches(self._home, writable=self._writable_places, hidden=hidden)
         self._layers: Layers | None = None
         self._private = ""
-        self._made: list[str] = []
-        """Folders of ours that did not exist before, outermost first."""
+        self._created: list[str] = []
+        """Rookery's own folders that we created, outermost first."""
         self._shared: SharedNetwork | None = None
         self._probing = Lock()
 
     @property
     def state(self) -> SandboxState:
-        if lost := self._lost():
+        if lost := self._workspace_problem():
             return SandboxState(kind="none", why=lost, lost=lost)
-        return self._found().state
+        return self._get_layers().state
 
     @property
     def narrows(self) -> bool:
-        """Whether a command can be kept to a part of the workspace."""
         return self.state.narrows
 
     @property
     def mounts(self) -> bool:
-        """Whether commands see protected files without being able to write them."""
+        """Whether protected files are visible to commands but read-only."""
         return self.state.kind.startswith("bubblewrap")
 
     @property
     def proxied(self) -> bool:
-        """Whether commands reach the network only by the way they are given."""
-        return self._wishes.network == "known" and self.mounts
+        """Whether commands reach the network only through the proxy."""
+        return self._options.network == "known" and self.mounts
 
     @property
     def open_to_all(self) -> bool:
-        """Whether commands reach every host although only known ones are wished."""
-        wished = self._wishes.network == "known" and self._wishes.mode != "off"
-        return wished and not self.mounts
+        """Whether commands reach every host although the setting allows only known ones."""
+        wanted = self._options.network == "known" and self._options.mode != "off"
+        return wanted and not self.mounts
 
     @property
     def way_folder(self) -> str:
-        """A folder that commands see as their temporary one."""
-        self._found()
+        """The folder that commands see as their temporary one."""
+        self._get_layers()
         return os.path.join(self._private, "tmp")
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """All places besides the workspace where commands can leave something for later."""
+        """All places outside the workspace where commands can leave files."""
         temporary = (
             os.path.realpath(path) for path in (*TEMPORARY.values(), tempfile.gettempdir())
         )
@@ -146,16 +145,15 @@ class Sandbox:
         git: bool = True,
         way: WayOut | None = None,
     ) -> Launch:
-        """How to start a command in the sandbox. Where there is none: as it is.
+        """Return how to start a command in the sandbox; unchanged if there is none.
 
-        `cwd` is absolute; `protected`, `ignored` and `writable` are relative to the workspace.
-        Of that, only what is `writable` can be written; None is for all of it. Without `git` no
-        repository can be written, as far as there are mounts. `way` leads to hosts. Raises
-        `Denied` if a sandbox is required, and `ToolError` if the one there was is gone, or the
-        workspace is.
+        `cwd` is absolute; `protected`, `ignored` and `writable` are relative to the workspace. Only
+        `writable` paths can be written; None means the whole workspace. Without `git`, repositories
+        are read-only, if there are mounts. `way` leads to hosts. Raises `Denied` if a sandbox is
+        required and there is none, and `ToolError` if the sandbox or the workspace has disappeared.
         """
         self._check_workspace()
-        layers = self._found()
+        layers = self._get_layers()
         if writable is not None and not layers.state.narrows:
             raise not_narrowed(f"it cannot be confined to that: {layers.state.why}")
         if layers.state.kind == "none":
@@ -163,12 +161,12 @@ class Sandbox:
         self._check_still_there(layers)
         self._make_own_folders()
         confinement = self._confinement(protected, ignored, writable, way, git=git)
-        words = prefix(layers, confinement, self._inside(cwd))
+        words = prefix(layers, confinement, self._check_inside(cwd))
         return Launch((*words, *argv), self._environment(layers))
 
     def close(self) -> None:
-        """Remove what commands left in their private temporary folders, and folders of ours that
-        were made for them and are still empty."""
+        """Remove the private temporary folders, and our own folders that we created if they are
+        empty."""
         with self._probing:
             self._layers = None
             if self._shared:
@@ -177,20 +175,20 @@ class Sandbox:
             if self._private:
                 self._remove()
                 self._private = ""
-            while self._made:
-                with suppress(OSError):  # somebody uses it by now
-                    os.rmdir(self._made.pop())
+            while self._created:
+                with suppress(OSError):  # in use by now
+                    os.rmdir(self._created.pop())
 
-    def _found(self) -> Layers:
+    def _get_layers(self) -> Layers:
         with self._probing:
             if self._layers is None:
-                found = self._find()
-                self._check_workspace()  # in another one, that nothing works says nothing
+                found = self._find_layers()
+                self._check_workspace()  # a failed test means nothing if the folder was replaced
                 self._layers = found
             return self._layers
 
-    def _find(self) -> Layers:
-        if self._wishes.mode == "off":
+    def _find_layers(self) -> Layers:
+        if self._options.mode == "off":
             return no_layers("it is turned off")
         if not self._private:
             self._private = os.path.realpath(tempfile.mkdtemp(prefix=f"{NAME}-"))
@@ -198,13 +196,13 @@ class Sandbox:
             self._remove = weakref.finalize(self, remove_tree, self._private, lock)
             prepare_private(self._private)
             self._caches.make(os.path.join(self._private, "tmp"))
-        if self._wishes.network == "known":
+        if self._options.network == "known":
             self._shared = shared_network(INTERPRETER, self._programs)
         joining = self._shared.joining if self._shared else ()
         return find_layers(self._confinement((), (), None), self._programs, joining)
 
     def _unconfined(self, argv: Sequence[str], state: SandboxState) -> Launch:
-        if self._wishes.mode == "required":
+        if self._options.mode == "required":
             raise Denied(
                 f"Commands must run in a sandbox, and there is none here: {state.why}. The "
                 "command was not run."
@@ -213,8 +211,8 @@ class Sandbox:
 
     @property
     def shared_network(self) -> SharedNetwork | None:
-        """The network that all commands are in, if they are in one."""
-        able = self._found().able
+        """The network that all commands share, if they do."""
+        able = self._get_layers().able
         return self._shared if able and able.joining else None
 
     def _check_still_there(self, layers: Layers) -> None:
@@ -227,11 +225,11 @@ class Sandbox:
             )
 
     def _check_workspace(self) -> None:
-        if lost := self._lost():
+        if lost := self._workspace_problem():
             raise ToolError(f"{lost} The command was not run; start again where the files are.")
 
-    def _lost(self) -> str:
-        """Why the workspace cannot be worked in any more; empty if it can."""
+    def _workspace_problem(self) -> str:
+        """Why the workspace cannot be used any more; empty if it can."""
         path = self._root.path
         found = spot(path)
         if not found:
@@ -239,11 +237,11 @@ class Sandbox:
         return "" if found == self._root else f"{path} is no longer the folder it was at the start."
 
     def _has_git_file(self) -> bool:
-        """Anything else, such as a pipe, must not even be opened."""
+        """Whether `.git` is a file. Anything else, such as a pipe, must not be opened."""
         found = spot(os.path.join(self._root.path, ".git"))
         return found is not None and not found.folder
 
-    def _inside(self, cwd: str) -> str:
+    def _check_inside(self, cwd: str) -> str:
         folder = os.path.realpath(cwd)
         if not within(folder, self._root.path):
             raise Denied(f"{cwd} is outside the workspace. Commands run inside it.")
@@ -258,7 +256,7 @@ class Sandbox:
         *,
         git: bool = True,
     ) -> Confinement:
-        guarded = self._inner(protected)
+        guarded = self._inside_workspace(protected)
         repositories = [path for path in guarded if os.path.basename(path) == ".git"]
         own = os.path.join(self._root.path, ".git")
         separate = map(separate_folder, (own, *repositories))
@@ -266,7 +264,7 @@ class Sandbox:
         found = spots(git_folders([own, *repositories, *led_to, self._admin]))
         never: tuple[Spot, ...] = () if git else found
         if part is not None:
-            never = self._never_written((*found, *spots([self._common])))
+            never = self._never_writable((*found, *spots([self._common])))
         fixed = [path for path in guarded if path not in repositories]
         fixed += [each.path for each in never]
         fixed += [each.path for each in found if not each.folder]
@@ -275,7 +273,7 @@ class Sandbox:
         unchangeable = outermost(spots(fixed))
         folders = [each.path for each in unchangeable if each.folder]
         kept = tuple(e for e in found if e.folder and not within_any(e.path, folders))
-        masked = self._inner(ignored)
+        masked = self._inside_workspace(ignored)
         hidden = self._hidden()
         writable = self._writable(hidden)
         special = (*masked, *hidden, *(at.path for at in (*kept, *unchangeable)))
@@ -286,11 +284,11 @@ class Sandbox:
             root=self._root,
             home=self._home,
             private=self._private,
-            network=self._wishes.network,
+            network=self._options.network,
             read=spots([self._common]) if self._common else (),
             writable=(*writable, *(self._commits if git and part is None else ())),
             kept=kept,
-            pinned=self._on_the_way(
+            pinned=self._parents_to_pin(
                 special, (*folders, *(at.path for at in kept)), narrowed, writable
             ),
             fixed=unchangeable,
@@ -301,35 +299,37 @@ class Sandbox:
         )
 
     def _hidden(self) -> tuple[str, ...]:
-        """Looked up for every command: people make key files while we run."""
-        names = () if self._wishes.network == "on" else WAYS_TO_NAMES
-        return hidden_places(self._home, (*self._wishes.hidden, *self._own, *names))
+        """The hidden places. Looked up for every command, since people add key files while we
+        run."""
+        names = () if self._options.network == "on" else RESOLVER_SOCKETS
+        return hidden_places(self._home, (*self._options.hidden, *self._own, *names))
 
     def _writable(self, hidden: Sequence[str]) -> tuple[Spot, ...]:
         places = without(self._writable_places, hidden)
         return spots((*places, *folders_between(places, hidden)))
 
     def _make_own_folders(self) -> None:
-        """What does not exist cannot be hidden from a command that runs when it is made."""
+        """Create missing folders of ours: one created while a command runs would not be hidden
+        from it."""
         for path in self._own:
             missing = [str(each) for each in (Path(path), *Path(path).parents) if not each.exists()]
             with suppress(OSError):
                 os.makedirs(path, mode=0o700, exist_ok=True)
-                self._made += reversed(missing)
+                self._created += reversed(missing)
 
-    def _never_written(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
-        """What a command that is kept to a part of the workspace can change under no name."""
+    def _never_writable(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
+        """What a command that is limited to a part of the workspace can never change."""
         return outermost(spots((*never_writable(self._root.path), *(at.path for at in git))))
 
-    def _on_the_way(
+    def _parents_to_pin(
         self,
         paths: Iterable[str],
         mounted: Sequence[str],
         narrowed: Narrowed | None,
         writable: Sequence[Spot],
     ) -> tuple[Spot, ...]:
-        """The folders of the workspace that lead to the paths and are not mounted anyway. By
-        renaming one, a command would find under the new name what was shielded under the old."""
+        """The folders that contain the paths and are no mounts yet. If a command could rename
+        one, the paths in it would not be protected under the new name."""
         written = [self._root.path]
         if narrowed:
             inside = spots_inside(self._root, writable)
@@ -337,8 +337,8 @@ class Sandbox:
         leading = dict.fromkeys(folders_between(written, list(paths)))
         return spots(islice((p for p in leading if not within_any(p, mounted)), MOST_PINNED))
 
-    def _inner(self, paths: Iterable[str]) -> list[str]:
-        """Where the paths lead, if that is in the workspace and there is something."""
+    def _inside_workspace(self, paths: Iterable[str]) -> list[str]:
+        """The real paths, if they exist in the workspace."""
         root = self._root.path
         real = dict.fromkeys(os.path.realpath(os.path.join(root, path)) for path in paths)
         return [path for path in real if path != root and within(path, root) and _plain(path)]

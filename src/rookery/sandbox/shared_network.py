@@ -1,7 +1,8 @@
-"""The network that the commands of a session share: a server in one is reached by the next.
+"""The network namespace that the commands of a session share, so that they reach each other's
+servers.
 
-It is a namespace of the kernel's, held by a process of ours. Commands join it before bubblewrap
-confines them. Where it cannot be made or joined, each command has a network of its own.
+A process of ours holds the namespace. Commands join it before bubblewrap confines them. If it
+cannot be created or joined, each command has its own network.
 """
 
 import shutil
@@ -24,7 +25,7 @@ _LOOPBACK = {"0100007F", "0" * 24 + "01000000"}
 
 
 class SharedNetwork:
-    """Raises `OSError` if it cannot be made."""
+    """Raises `OSError` if it cannot be created."""
 
     def __init__(self, interpreter: str, programs: str) -> None:
         self._nsenter = shutil.which("nsenter", path=programs)
@@ -53,13 +54,13 @@ class SharedNetwork:
 
     @property
     def joining(self) -> tuple[str, ...]:
-        """The words before a program that is to run in it."""
+        """The arguments before a program that is to run in the namespace."""
         assert self._nsenter
         target = f"--target={self._holder.pid}"
         return (self._nsenter, target, "--user", "--net", "--preserve-credentials", "--")
 
     def check(self) -> None:
-        """Raises `ToolError` if it is gone."""
+        """Raises `ToolError` if the process that holds the namespace has ended."""
         if self._holder.poll() is not None:
             raise ToolError(
                 "The sandbox network is gone because its process was killed. The command was not "
@@ -67,15 +68,15 @@ class SharedNetwork:
             )
 
     def listening_ports(self) -> set[int]:
-        """Ports that somebody inside listens on under `localhost`."""
+        """Ports inside that are listened on under `localhost`."""
         found: set[int] = set()
         for table in ("tcp", "tcp6"):
             with suppress(OSError), open(f"/proc/{self._holder.pid}/net/{table}") as file:
-                found.update(port for line in file if (port := _listened_on(line)))
+                found.update(port for line in file if (port := _listening_port(line)))
         return found
 
     def connect(self, port: int) -> socket.socket | None:
-        """A connection to a port inside; None if nobody is there."""
+        """Connect to a port inside; None if that fails."""
         with self._asking:
             try:
                 self._link.send(port.to_bytes(2, "little"))
@@ -91,15 +92,15 @@ class SharedNetwork:
 
 
 def shared_network(interpreter: str, programs: str) -> SharedNetwork | None:
-    """None where there can be none."""
+    """Create the shared network; None if that is not possible here."""
     try:
         return SharedNetwork(interpreter, programs)
     except OSError:
         return None
 
 
-def _listened_on(line: str) -> int:
-    """The port in a line of the kernel's table; 0 if it is not listened on."""
+def _listening_port(line: str) -> int:
+    """The port in a line of the kernel's table; 0 if it is not a listening socket."""
     fields = line.split()
     if len(fields) < 4 or fields[3] != _LISTENING:
         return 0

@@ -1,9 +1,8 @@
-"""The way out of one command's network namespace, and what it was kept from.
+"""The proxy of one command's network namespace, and the hosts it blocked.
 
-The command's launcher listens inside the namespace and hands its listening sockets to us over a
-Unix socket: a socket belongs to the namespace it was made in, whoever accepts on it. So nothing of
-ours runs beside the command. Only the launcher knows the token, and only the first that says it is
-heard.
+The launcher listens inside the namespace and passes its listening sockets to us over a Unix socket.
+A socket stays in the namespace it was made in, so no process of ours runs beside the command. Only
+the launcher knows the token, and only the first sender of it is accepted.
 """
 
 import logging
@@ -21,18 +20,18 @@ from anyio.abc import SocketListener, SocketStream
 from rookery.core.hosts import Entry, HostPort, covered, entries, host
 from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, splice
 from rookery.sandbox.connections import (
-    Find,
-    Inside,
+    CommandNetwork,
     PublishedPorts,
+    ResolveHost,
     dial_through,
-    find_addresses,
     listening_here,
     refused_ports,
+    resolve_host,
     upstream_for,
 )
 
 MOST_CONNECTIONS = 100
-"""At the same time, of one command; more wait."""
+"""Of one command at the same time; further ones wait."""
 MOST_BLOCKED = 20
 MOST_FORWARDED = 20
 LONGEST_GREETING = 1024
@@ -44,7 +43,7 @@ _debug = logging.getLogger(__name__)
 
 
 class Egress:
-    """Makes a way out for each command. `known` are the hosts that every command may reach."""
+    """Creates a proxy for each command. `known` are the hosts that every command may reach."""
 
     def __init__(
         self,
@@ -52,14 +51,14 @@ class Egress:
         known: Callable[[], Sequence[Entry]],
         *,
         environ: Mapping[str, str] = os.environ,
-        find: Find = find_addresses,
+        find: ResolveHost = resolve_host,
     ) -> None:
         self._start_soon = start_soon
         self._known = known
         self._environ = environ
-        self._find = find
-        self.told_of: set[int] = set()
-        """Ports of this machine that somebody was told of."""
+        self._resolve = find
+        self.reported_ports: set[int] = set()
+        """Ports of this machine that were already reported."""
         self._ways: list[CommandProxy] = []
         self._watching: anyio.CancelScope | None = None
 
@@ -67,21 +66,21 @@ class Egress:
         return covered(wanted, self._known())
 
     def open(
-        self, folder: str, allowed: Collection[str] = (), inside: Inside | None = None
+        self, folder: str, allowed: Collection[str] = (), inside: CommandNetwork | None = None
     ) -> "CommandProxy":
-        """`folder` is where the Unix socket is put. Its other end must see it too. `inside` is the
-        network that commands share."""
-        reach = CommandReach(self._known(), entries(allowed), self._environ, self._find)
+        """Create the proxy of a command. The Unix socket is put in `folder`, which the launcher
+        must see too. `inside` is the shared network of commands."""
+        reach = CommandReach(self._known(), entries(allowed), self._environ, self._resolve)
         return CommandProxy(folder, reach, self, inside)
 
-    def began(self, way: "CommandProxy", inside: Inside | None) -> None:
+    def proxy_started(self, way: "CommandProxy", inside: CommandNetwork | None) -> None:
         if inside and not self._ways:
             self._watching = anyio.CancelScope()
             published = PublishedPorts(inside, self._our_ports)
             self._start_soon(partial(published.watch, self._watching))
         self._ways.append(way)
 
-    def ended(self, way: "CommandProxy") -> None:
+    def proxy_ended(self, way: "CommandProxy") -> None:
         if way in self._ways:
             self._ways.remove(way)
         if not self._ways and self._watching:
@@ -96,19 +95,19 @@ class Egress:
 
 
 class CommandReach:
-    """What one command reaches, and what it was kept from."""
+    """Which hosts a command may reach, and which ones were blocked."""
 
     def __init__(
         self,
         known: Sequence[Entry],
         allowed: Sequence[Entry],
         environ: Mapping[str, str],
-        find: Find,
+        find: ResolveHost,
     ) -> None:
         self._known = known
         self._allowed = allowed
         self._environ = environ
-        self._find = find
+        self._resolve = find
         self.blocked: dict[HostPort, None] = {}
 
     @property
@@ -128,7 +127,7 @@ class CommandReach:
         upstream = None if wanted.is_private else upstream_for(request, self._environ)
         if upstream:
             return await dial_through(upstream, request)
-        stream = await connect(await self._find(wanted, configured), wanted.port)
+        stream = await connect(await self._resolve(wanted, configured), wanted.port)
         return Dialled(stream, b"" if request.is_tunnel else request.head())
 
     def _block(self, wanted: HostPort) -> None:
@@ -137,10 +136,10 @@ class CommandReach:
 
 
 class CommandProxy:
-    """Open from its making, in whichever thread, until `close`."""
+    """Open from its creation, in any thread, until `close`."""
 
     def __init__(
-        self, folder: str, reach: CommandReach, egress: Egress, inside: Inside | None = None
+        self, folder: str, reach: CommandReach, egress: Egress, inside: CommandNetwork | None = None
     ) -> None:
         self.name = f"way-{secrets.token_hex(8)}"
         self.token = secrets.token_hex(16)
@@ -151,59 +150,59 @@ class CommandProxy:
         self.listened_on: set[int] = set()
         self._path = os.path.join(folder, self.name)
         self._scope: anyio.CancelScope | None = None
-        self._socket = _listening(folder, self.name)
+        self._socket = _listen(folder, self.name)
 
     @property
     def blocked(self) -> tuple[str, ...]:
-        """What the command was kept from, as `host:port`."""
+        """The blocked hosts, as `host:port`."""
         return tuple(map(str, self._reach.blocked))
 
     def unreached(self, command: str, said: str) -> tuple[int, ...]:
-        """Ports of this machine that the command was refused, each told once in a session. `said`
-        is what it wrote."""
-        wanted = set(refused_ports(command, said)) - set(self.ports) - self._egress.told_of
+        """Ports of this machine that the command was refused, each reported once per session.
+        `said` is the command's output."""
+        wanted = set(refused_ports(command, said)) - set(self.ports) - self._egress.reported_ports
         if wanted and self._inside:
             wanted -= self._inside.listening_ports()
         found = tuple(sorted(wanted & listening_here())) if wanted else ()
-        self._egress.told_of.update(found)
+        self._egress.reported_ports.update(found)
         return found
 
     def start(self) -> None:
         self._scope = anyio.CancelScope()
         self._egress.start_soon(partial(self._serve, self._scope))
-        self._egress.began(self, self._inside)
+        self._egress.proxy_started(self, self._inside)
 
     def close(self) -> None:
-        self._egress.ended(self)
+        self._egress.proxy_ended(self)
         if self._scope:
             self._scope.cancel()
         else:
-            self._shut_door()
+            self._close_socket()
 
     async def _serve(self, scope: anyio.CancelScope) -> None:
         with scope:
             try:
-                await self._serve_handed(await self._handed())
+                await self._serve_sockets(await self._receive_sockets())
             except Exception:
                 _debug.exception("a command's network proxy failed")
             finally:
-                self._shut_door()
+                self._close_socket()
 
-    async def _handed(self) -> list[tuple[socket.socket, int]]:
-        """The sockets that the launcher listens on, each with the port it stands for. The first
-        is the proxy's."""
+    async def _receive_sockets(self) -> list[tuple[socket.socket, int]]:
+        """Receive the launcher's sockets, each with the port it serves. The first one is the
+        proxy's."""
         while True:
             await anyio.wait_readable(self._socket)
             with self._socket.accept()[0] as launcher:
                 launcher.setblocking(False)
                 with anyio.move_on_after(1):
                     await anyio.wait_readable(launcher)
-                    if found := _received(launcher, self.token):
+                    if found := _read_sockets(launcher, self.token):
                         self.listened_on = {each.getsockname()[1] for each, _ in found}
-                        self._shut_door()
+                        self._close_socket()
                         return found
 
-    async def _serve_handed(self, handed: list[tuple[socket.socket, int]]) -> None:
+    async def _serve_sockets(self, handed: list[tuple[socket.socket, int]]) -> None:
         slots = anyio.Semaphore(MOST_CONNECTIONS)
         async with anyio.create_task_group() as group:
 
@@ -211,7 +210,7 @@ class CommandProxy:
                 async with listener:
                     while True:
                         await slots.acquire()
-                        client = await _accepted(listener)
+                        client = await _accept(listener)
                         group.start_soon(serve, client, port)
 
             async def serve(client: SocketStream, port: int) -> None:
@@ -223,14 +222,14 @@ class CommandProxy:
             for each, port in handed:
                 group.start_soon(accept, await SocketListener.from_socket(each), port)
 
-    def _shut_door(self) -> None:
+    def _close_socket(self) -> None:
         self._socket.close()
-        with suppress(OSError):  # it was shut before
+        with suppress(OSError):  # already closed
             os.unlink(self._path)
 
 
 async def forward(client: SocketStream, port: int) -> None:
-    """Between the command and a server of this machine."""
+    """Connect the command to a server of this machine."""
     async with client:
         try:
             world = await connect([HERE, "::1"], port)
@@ -240,8 +239,8 @@ async def forward(client: SocketStream, port: int) -> None:
             await splice(client, world)
 
 
-async def _accepted(listener: SocketListener) -> SocketStream:
-    """A machine that is short of descriptors has some again later."""
+async def _accept(listener: SocketListener) -> SocketStream:
+    """Accept a connection; retry while the process has no file descriptors left."""
     while True:
         try:
             return await listener.accept()
@@ -249,8 +248,8 @@ async def _accepted(listener: SocketListener) -> SocketStream:
             await anyio.sleep(0.1)
 
 
-def _listening(folder: str, name: str) -> socket.socket:
-    """The path of such a socket may not be long, and that of the folder may be."""
+def _listen(folder: str, name: str) -> socket.socket:
+    """Listen on a Unix socket, bound through /proc because its path must be short."""
     made = socket.socket(socket.AF_UNIX)
     at = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -265,11 +264,11 @@ def _listening(folder: str, name: str) -> socket.socket:
     return made
 
 
-def _received(launcher: socket.socket, token: str) -> list[tuple[socket.socket, int]]:
-    """Nothing unless it says the token and hands over as many sockets as it names ports."""
-    said, files, _, _ = socket.recv_fds(launcher, LONGEST_GREETING, MOST_FORWARDED + 1)
+def _read_sockets(launcher: socket.socket, token: str) -> list[tuple[socket.socket, int]]:
+    """The sockets, if the token is right and there is one per port; else none."""
+    message, files, _, _ = socket.recv_fds(launcher, LONGEST_GREETING, MOST_FORWARDED + 1)
     sockets = [socket.socket(fileno=file) for file in files]
-    first, *ports = said.decode("ascii", "replace").split() or [""]
+    first, *ports = message.decode("ascii", "replace").split() or [""]
     fits = secrets.compare_digest(first, token) and len(ports) == len(sockets)
     if fits and all(map(_listens_here, sockets)):
         return list(zip(sockets, map(int, ports), strict=True))

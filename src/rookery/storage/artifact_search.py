@@ -1,9 +1,9 @@
-"""Finds the lines of a file that match a regular expression, and prints `NUMBER:LINE`.
+"""Prints the lines of a file that match a regular expression, as `NUMBER:LINE`.
 
-`sessions` runs this file as a script, with the expression on standard input, so that it can
-be ended. It takes a file of any size, also one that is a single line: a line is looked at
-up to `LONGEST_LINE` bytes, and the file is read in pieces. The match that goes beyond the limit
-is the last one, so that whoever reads them knows that there may be more.
+`sessions` runs this file as a script, with the expression on standard input, so that it can be
+killed. It handles files of any size, even a single long line: each line is read up to
+`LONGEST_LINE` bytes. The first match beyond the limit is printed last, so that the reader knows
+there may be more.
 """
 
 import re
@@ -30,7 +30,7 @@ def main(path: str, limit: int) -> None:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The expression, taken literally if it is none."""
+    """The expression, taken literally if it is invalid."""
     try:
         return re.compile(pattern, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError):
@@ -38,7 +38,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def lines(file: BinaryIO) -> Iterator[bytes]:
-    """Every line without its end, cut where it is too long."""
+    """Every line without its ending, cut where it is too long."""
     line = b""
     while piece := file.read(PIECE):
         first, *more = piece.split(b"\n")

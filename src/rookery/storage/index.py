@@ -1,9 +1,8 @@
-"""A table of all tasks and of the words in them, derived from the journals and nothing else.
+"""A search index of all tasks, derived from the journals only.
 
-No running task waits for it: whoever asks brings it up to date, and reads only what was
-appended since. The file may be deleted at any time. A damaged index, or one of another version,
-is set aside and made anew. If the file cannot be written, or stays locked for too long, the
-question is answered from an index in memory.
+Running tasks never wait for it: a reader updates it and reads only what was appended since. The
+file may be deleted at any time. A damaged index, or one of another version, is moved aside and
+rebuilt. If the file cannot be written or stays locked, an index in memory is used.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ from rookery.storage.journal_lines import (
     SEAL,
     Blobs,
     counting_lines,
-    never_begun,
+    never_started,
     opened_journal,
 )
 from rookery.storage.summary import TaskSummary, see, snippet, words_of
@@ -46,10 +45,10 @@ _FIND_WORDS = (
     "SELECT task, passages.text FROM words JOIN passages ON passages.id = words.rowid "
     "WHERE words MATCH ? ORDER BY rank"
 )
-_FIND_LETTERS = "SELECT task, text FROM passages WHERE text LIKE ? ESCAPE '\\' ORDER BY id"
+_FIND_SUBSTRING = "SELECT task, text FROM passages WHERE text LIKE ? ESCAPE '\\' ORDER BY id"
 
 Mark: TypeAlias = tuple[int, int]
-"""A journal's size and time of change: as long as they stay, nothing new is in it."""
+"""A journal's size and mtime; it is unchanged while they are."""
 
 _ABSENT: Mark = (-1, 0)
 _UNKNOWN: Mark = (-2, 0)
@@ -71,14 +70,14 @@ _PASSING_TROUBLE = {
 
 
 class SearchHit(Struct, frozen=True):
-    """A task that holds all the words that were looked for, and a place where it does."""
+    """A task that contains all search words, and a passage with one."""
 
     task: TaskSummary
     snippet: str
 
 
 class _JournalProgress(Struct, frozen=True):
-    """How far a journal has been read; `seal` is how the last line read ended."""
+    """How far a journal has been read; `seal` is the end of the last line read."""
 
     summary: TaskSummary
     seq: int = 0
@@ -87,11 +86,11 @@ class _JournalProgress(Struct, frozen=True):
 
 
 class UnfitIndex(Exception):
-    """The index is of another version, or holds what was never written to it."""
+    """The index has another version, or contains invalid data."""
 
 
 class SessionIndex:
-    """One open index. `full_text` tells whether this SQLite can make an index of words."""
+    """One open index. `full_text` says whether this SQLite has full-text search."""
 
     def __init__(self, connection: sqlite3.Connection, *, full_text: bool) -> None:
         self._db = connection
@@ -102,7 +101,7 @@ class SessionIndex:
         self._full_text = self._number("SELECT count(*) FROM sqlite_master WHERE name = 'words'")
 
     def refresh(self, folders: Mapping[str, Path]) -> int:
-        """Bring every task up to date. Returns how many journals had to be read."""
+        """Update all tasks. Returns the number of journals read."""
         rows = self._db.execute("SELECT id, size, changed FROM tasks")
         known = {task_id: (size, changed) for task_id, size, changed in rows}
         for task_id in known.keys() - folders.keys():
@@ -128,11 +127,11 @@ class SessionIndex:
         return [summary for summary in summaries if summary.updated or summary.damage]
 
     def search(self, words: str, workspace: str | None = None) -> list[SearchHit]:
-        """The tasks that hold all of the words, newest first."""
+        """The tasks that contain all of the words, newest first."""
         terms = words.split()
         if not terms or not _encodable(words):
             return []
-        passages = self._by_words(terms) or self._by_letters(terms)
+        passages = self._by_words(terms) or self._by_substring(terms)
         found = [task for task in self.summaries(workspace) if task.id in passages]
         return [SearchHit(task, snippet(passages[task.id], terms)) for task in found[:MOST_FOUND]]
 
@@ -142,7 +141,7 @@ class SessionIndex:
             self._db.execute("DELETE FROM tasks WHERE id = ?", (task_id,))
 
     def scrub(self) -> None:
-        """Leave nothing in the file of what was forgotten."""
+        """Remove deleted data from the file completely."""
         if self._full_text:
             self._db.execute("INSERT INTO words (words) VALUES ('optimize')")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -183,7 +182,7 @@ class SessionIndex:
         return _JournalProgress(msgspec.json.decode(encoded, type=TaskSummary), seq, end, seal)
 
     def _read(self, folder: Path, reading: _JournalProgress, mark: Mark) -> _JournalProgress:
-        """Go on from where reading ended, or from the start if that line is no longer there."""
+        """Continue where reading ended, or from the start if that line is gone."""
         journal, blobs = folder / JOURNAL, Blobs(folder / "blobs")
         damage = ""
         if mark == _ABSENT or not _is_still_there(journal, reading):
@@ -197,7 +196,7 @@ class SessionIndex:
                     summary = see(reading.summary, line.event)
                     reading = _JournalProgress(summary, line.event.seq, line.end, line.seal)
                     self._remember(summary.id, words_of(line.event.fact))
-            if reading.end < mark[0] and (reading.seq or not never_begun(journal)):
+            if reading.end < mark[0] and (reading.seq or not never_started(journal)):
                 damage = f"Its journal is damaged after event {reading.seq}."
         except StorageError as error:
             damage = str(error)
@@ -220,7 +219,7 @@ class SessionIndex:
         self._db.execute("DELETE FROM passages WHERE task = ?", (task_id,))
 
     def _by_words(self, terms: Sequence[str]) -> dict[str, str]:
-        """A passage of each task that has, for every term, a word beginning with it."""
+        """A passage of each task with a word that starts with each term."""
         phrases = [f'"{_quoted(term)}" *' for term in terms if any(map(str.isalnum, term))]
         if not (self._full_text and phrases):
             return {}
@@ -230,15 +229,15 @@ class SessionIndex:
             best = {task: text for task, text in best.items() if task in having}
         return best
 
-    def _by_letters(self, terms: Sequence[str]) -> dict[str, str]:
-        """The same by comparing letters: for parts of words, and scripts without spaces."""
-        found = [self._passages(_FIND_LETTERS, f"%{_escaped(term)}%") for term in terms]
+    def _by_substring(self, terms: Sequence[str]) -> dict[str, str]:
+        """The same by substring: for parts of words, and scripts without spaces."""
+        found = [self._passages(_FIND_SUBSTRING, f"%{_escaped(term)}%") for term in terms]
         return {
             task: text for task, text in found[0].items() if all(task in other for other in found)
         }
 
     def _passages(self, query: str, pattern: str) -> dict[str, str]:
-        """The first passage of each task that matches."""
+        """The first matching passage of each task."""
         passages: dict[str, str] = {}
         for task, text in self._db.execute(query, (pattern,)):
             passages.setdefault(str(task), str(text))
@@ -259,7 +258,7 @@ class SessionIndex:
 
 
 def ask_index(path: Path, folders: Mapping[str, Path], question: Callable[[SessionIndex], T]) -> T:
-    """Answer a question from an index that knows all that is in the tasks' folders now."""
+    """Answer a question from an up-to-date index of the tasks' folders."""
     for _ in range(2):
         try:
             found = _find_or_make(path)
@@ -293,7 +292,7 @@ def _mark(folder: Path) -> Mark:
 
 
 def _is_still_there(journal: Path, reading: _JournalProgress) -> bool:
-    """Whether the line that was read last is where it was."""
+    """Whether the last line read is still in its place."""
     if reading.seq == 0:
         return False
     with opened_journal(journal) as file:
@@ -306,7 +305,7 @@ def _quoted(term: str) -> str:
 
 
 def _encodable(words: str) -> bool:
-    """Half a character is in no text that was ever written."""
+    """Lone surrogates cannot occur in stored text."""
     try:
         words.encode()
     except UnicodeEncodeError:
@@ -333,7 +332,7 @@ def _ask(
 
 
 def _find_or_make(path: Path) -> os.stat_result:
-    """The file as it is before SQLite opens it, which would make it readable to others."""
+    """Create the file before SQLite does, which would make it readable by others."""
     private_folder(path.parent)
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
@@ -341,7 +340,7 @@ def _find_or_make(path: Path) -> os.stat_result:
 
 
 def _set_aside(path: Path, found: os.stat_result) -> None:
-    """Rename what was found unfit, unless another process has already replaced it."""
+    """Move an unusable index aside, unless another process has already replaced it."""
     with file_lock(path.with_name(f"{path.name}.lock"), wait=None):
         if path.exists() and os.path.samestat(path.stat(), found):
             path.replace(damaged_copy(path))

@@ -1,13 +1,13 @@
-"""One task's log on disk: a checksummed line for each event, appended and never rewritten.
+"""One task's log on disk: a checksummed line per event, append-only.
 
-An event is written with one `write`, and synced before `write` returns if anything that
-happens next relies on it. A task has one writer: whoever holds its `TaskLock`, which the
-operating system releases when the holder dies. docs/journal.md describes the file.
+An event is written with one `write`, and synced before `write` returns if later actions rely on it.
+A task has one writer, the holder of its `TaskLock`, which the operating system releases when the
+process dies. docs/journal.md describes the file.
 """
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import ClassVar
@@ -50,7 +50,8 @@ from rookery.storage.journal_lines import (
     End,
     counting_lines,
     line_from,
-    never_begun,
+    lost_lines,
+    never_started,
     opened_journal,
     pieces_of,
     recover,
@@ -58,15 +59,15 @@ from rookery.storage.journal_lines import (
 )
 
 SECONDS_OF_A_LOOK = 0.25
-"""More than `is_locked` takes, which holds the lock for a moment itself."""
+"""Longer than `is_locked` takes, which holds the lock for a moment."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class TaskLock:
     """Held from construction until `release`. Readers need none.
 
-    The file beside the journal says who holds it, for whoever is refused; what it says
-    means nothing once the lock is free.
+    The file beside the journal says who holds the lock, for error messages. It means nothing once
+    the lock is free.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -89,7 +90,7 @@ class TaskLock:
 
     @property
     def in_place(self) -> bool:
-        """Whether it still keeps others away: nobody has deleted or replaced its file."""
+        """Whether the lock file has not been deleted or replaced."""
         try:
             return os.path.samestat(os.fstat(self._fd), self._path.stat())
         except OSError:
@@ -131,8 +132,8 @@ class TaskLock:
 class Journal:
     """The journal of one task, held by its only writer until it is closed.
 
-    `recovered` says what had to be set aside when it was opened, or written again since; it is
-    empty once that sentence is on record in the journal itself.
+    `recovered` says what was moved aside when it was opened, or rewritten since. It is empty once
+    that sentence is in the journal itself.
     """
 
     waits: ClassVar[frozenset[type[Fact]]] = frozenset(
@@ -152,8 +153,8 @@ class Journal:
             Condensed,
         }
     )
-    """Facts that need not survive a power failure before the next one that must: without
-    them the task resumes in the same place. A mere crash of the process loses none."""
+    """Facts that need no sync of their own: without them the task resumes in the same place. A
+    crash of the process loses none."""
 
     largest: ClassVar[int] = 1024 * MIB
 
@@ -168,12 +169,12 @@ class Journal:
 
     @classmethod
     def create(cls, folder: Path) -> "Journal":
-        """An empty journal in a folder that holds no task yet, or one that was never begun."""
+        """Create an empty journal in a folder without a task, or with one that never started."""
         try:
             with ExitStack() as undo:
                 lock = TaskLock(private_folder(folder))
                 undo.callback(lock.release)
-                if not never_begun(folder / JOURNAL):
+                if not never_started(folder / JOURNAL):
                     raise StorageError(f"Session {folder.name} already exists.")
                 journal = cls(folder, lock, End())
                 undo.callback(journal.close)
@@ -189,7 +190,7 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path) -> "Journal":
-        """The journal of an existing task, with whatever does not count in it set aside."""
+        """Open the journal of an existing task. Invalid lines are moved aside."""
         try:
             with ExitStack() as undo:
                 lock = TaskLock(folder)
@@ -213,7 +214,7 @@ class Journal:
 
     @property
     def warning(self) -> str:
-        """What the user should know before the journal is full."""
+        """A warning for the user before the journal is full."""
         if self._end.size < self.largest // 2:
             return ""
         return (
@@ -222,7 +223,7 @@ class Journal:
         )
 
     def write(self, event: Event) -> None:
-        """Durable when it returns, unless its fact may wait. After an error nothing has changed."""
+        """Durable on return, unless the fact may wait. After an error nothing has changed."""
         assert event.fact.lasting
         assert event.seq == self._end.seq + 1
         if self._refusal:
@@ -270,7 +271,7 @@ class Journal:
             )
 
     def _is_gone(self) -> bool:
-        """Whether somebody has deleted the journal, or moved it away, while it is open here."""
+        """Whether the journal was deleted or moved while it is open here."""
         try:
             there = os.stat(self._folder / JOURNAL)
         except (FileNotFoundError, NotADirectoryError):
@@ -284,7 +285,8 @@ class Journal:
         )
 
     def _write_again(self) -> None:
-        """What is open here is whole, whoever has deleted its name."""
+        """Write the open file to its path again; its content is complete even if the name was
+        deleted."""
         try:
             if not self._lock.in_place:
                 lock = TaskLock(private_folder(self._folder))
@@ -306,7 +308,7 @@ class Journal:
         )
 
     def _append(self, line: bytes) -> None:
-        """One write. A short one is continued, which either works or tells what is wrong."""
+        """Write a line at once. A short write is continued, which succeeds or raises."""
         while line:
             line = line[os.write(self._fd, line) :]
 
@@ -319,7 +321,7 @@ class Journal:
             raise
 
     def _take_back(self) -> None:
-        """Forget the line that was being written."""
+        """Remove the line that was being written."""
         try:
             os.ftruncate(self._fd, self._end.size)
         except OSError as error:
@@ -333,7 +335,7 @@ class Journal:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether somebody works on the task in the folder."""
+    """Whether a process works on the task in the folder."""
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -344,15 +346,28 @@ def is_locked(folder: Path) -> bool:
         os.close(fd)
 
 
-def events_of_dead_task(folder: Path) -> list[Event] | None:
-    """Those of a stored task that no process works on; None while one does."""
-    if is_locked(folder):
-        return None
-    return list(read_events(folder)) if (folder / JOURNAL).exists() else []
+class Journals:
+    """The journals of all tasks, by folder."""
+
+    def __init__(self, folder_of: Callable[[str], Path]) -> None:
+        self._folder_of = folder_of
+
+    def events_of(self, task_id: str) -> list[Event] | None:
+        folder = self._folder_of(task_id)
+        if is_locked(folder):
+            return None
+        return list(read_events(folder)) if (folder / JOURNAL).exists() else []
+
+    def lost_lines(self, task_id: str) -> int:
+        folder = self._folder_of(task_id)
+        try:
+            return lost_lines(folder, held=is_locked(folder))
+        except OSError as error:
+            raise _unreadable(folder, error) from error
 
 
 def read_events(folder: Path) -> Iterator[Event]:
-    """The events of a stored task one by one, as far as they count. Needs no lock."""
+    """The valid events of a stored task. Needs no lock."""
     try:
         with opened_journal(folder / JOURNAL) as file:
             for line in counting_lines(file, Blobs(folder / "blobs")):

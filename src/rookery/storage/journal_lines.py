@@ -1,12 +1,12 @@
-"""The file of a journal: its lines, the blobs beside it, and its recovery.
+"""The file format of a journal: lines, blobs, and recovery.
 
-A line is the event's JSON, a tab, the CRC-32 of that JSON in eight hex digits, and a line
-feed. JSON written by our codec holds neither tabs nor line feeds, so a line can be found
-without parsing. A line counts only if its checksum fits and its `seq` is the next one.
-A tool's result too large for a line is in a blob, a file named by its SHA-256.
+A line is the event's JSON, a tab, the CRC-32 of the JSON in eight hex digits, and a line feed. The
+JSON contains neither tabs nor line feeds, so lines can be found without parsing. A line is valid if
+its checksum matches and its `seq` is the next one. A tool result too large for a line is a blob, a
+file named by its SHA-256.
 
-A killed process may leave half a line, a failing disk worse. `recover` copies what does not
-count beside the journal before it cuts it off, so a crash in between loses nothing.
+A killed process may leave half a line, a failing disk worse. `recover` copies invalid data beside
+the journal before cutting it off, so that a crash in between loses nothing.
 """
 
 import errno
@@ -40,13 +40,13 @@ _ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")
 
 
 class Blobs:
-    """The blobs of one task. The folder is made when the first one comes."""
+    """The blobs of one task. The folder is created with the first one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, data: bytes) -> str:
-        """Durable when it returns; what it returns is the name to fetch it by."""
+        """Store durably and return the name to fetch it by."""
         name = hashlib.sha256(data).hexdigest()
         private_folder(self._folder)
         if self.fetch(name) is None:
@@ -56,7 +56,7 @@ class Blobs:
         return name
 
     def fetch(self, name: str) -> bytes | None:
-        """What was kept, or None if it is missing or no longer what it was."""
+        """The stored data, or None if it is missing or corrupted."""
         try:
             data = (self._folder / name).read_bytes()
         except OSError:
@@ -74,7 +74,7 @@ class _Referring(msgspec.Struct):
 
 
 class JournalLine(Struct, frozen=True):
-    """An event as it was read: where in the file its line ends, and with which checksum."""
+    """An event with the offset of its line's end and its checksum."""
 
     event: Event
     end: int
@@ -83,14 +83,14 @@ class JournalLine(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """Where the part of a journal that counts ends."""
+    """Where the valid part of a journal ends."""
 
     seq: int = 0
     size: int = 0
 
 
 class Condition(Struct, frozen=True):
-    """A journal as it was found: `report` says what was set aside and is not yet on record."""
+    """The condition of a journal: `report` says what was moved aside and is not recorded yet."""
 
     end: End
     format: int
@@ -98,7 +98,7 @@ class Condition(Struct, frozen=True):
 
 
 def line_from(event: Event, blobs: Blobs) -> bytes:
-    """The event's line. A text that is too large for it is durably in `blobs` by then."""
+    """The event's line. A text too large for it is stored durably in `blobs` first."""
     json = event_to_json(event)
     if isinstance(event.fact, ToolFinished) and len(json) > LARGEST_INLINE:
         data = event.fact.text.encode()
@@ -110,10 +110,10 @@ def line_from(event: Event, blobs: Blobs) -> bytes:
 def counting_lines(
     file: BinaryIO, blobs: Blobs | None = None, *, start: int = 0, after: int = 0
 ) -> Iterator[JournalLine]:
-    """The lines that count, from byte `start` on, where event `after` ended.
+    """The valid lines from byte `start`, where event `after` ended.
 
-    Stops before the first line that does not count. Without `blobs` large texts stay empty.
-    Raises `StorageError` for an intact line that this version cannot understand.
+    Stops before the first invalid line. Without `blobs`, large texts stay empty. Raises
+    `StorageError` for an intact line that this version cannot understand.
     """
     file.seek(start)
     end, seq = start, after
@@ -131,7 +131,7 @@ def counting_lines(
 
 
 def flaw(raw: bytes, expected: int) -> str:
-    """Why the line that should hold event `expected` does not count."""
+    """Why the line that should contain event `expected` is invalid."""
     if not raw.endswith(b"\n"):
         return "it is not complete"
     json = _intact(raw)
@@ -141,9 +141,9 @@ def flaw(raw: bytes, expected: int) -> str:
 
 
 def recover(folder: Path) -> Condition:
-    """Leave only what counts in the journal. For whoever holds the task's lock.
+    """Remove invalid data from the journal. The caller holds the task's lock.
 
-    A journal of a newer format is not touched: what we take for damage may be none.
+    A journal of a newer format is not touched, because it may not be damaged at all.
     """
     journal = folder / JOURNAL
     end, version, on_record = _examine(journal)
@@ -156,15 +156,15 @@ def recover(folder: Path) -> Condition:
 
 @contextmanager
 def opened_journal(journal: Path) -> Iterator[BinaryIO]:
-    """The journal, to be read. Raises `OSError` for what could keep a reader waiting."""
+    """Open the journal for reading. Raises `OSError` for files that could block a reader."""
     with open(os.open(journal, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         yield file
 
 
-def never_begun(journal: Path) -> bool:
-    """Nothing was ever acknowledged: the process that made it died before its first line."""
+def never_started(journal: Path) -> bool:
+    """Whether the process that created it died before writing its first line."""
     try:
         with opened_journal(journal) as file:
             return not any(b"\n" in piece for piece in pieces_of(file.fileno(), 0))
@@ -173,7 +173,7 @@ def never_begun(journal: Path) -> bool:
 
 
 def set_aside(journal: Path, start: int) -> None:
-    """Move what follows byte `start` to a file whose name tells its place and content."""
+    """Move what follows byte `start` to a file named by its offset and content."""
     fd = os.open(journal, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         checksum = 0
@@ -207,7 +207,7 @@ def _referring_json(event: Event, fact: ToolFinished, data: bytes, blobs: Blobs)
 
 
 def _intact(raw: bytes) -> bytes | None:
-    """The JSON of a line, if the line is whole."""
+    """The JSON of a line, if the line is complete."""
     json, checksum = raw[:-SEAL], raw[-SEAL:]
     return json if checksum == b"\t%08x\n" % crc32(json) else None
 
@@ -236,7 +236,7 @@ def _text_of(reference: BlobReference, blobs: Blobs) -> str:
 
 
 def _examine(journal: Path) -> tuple[End, int, set[str]]:
-    """Where it ends, its format, and the files set aside that its notes speak of."""
+    """Where it ends, its format, and the files moved aside that its notes mention."""
     end, version, on_record = End(), FORMAT, set[str]()
     with opened_journal(journal) as file:
         for line in counting_lines(file):
@@ -252,7 +252,7 @@ def _examine(journal: Path) -> tuple[End, int, set[str]]:
 
 
 def _without_beginning(folder: Path) -> str:
-    if never_begun(folder / JOURNAL):
+    if never_started(folder / JOURNAL):
         return f"Session {folder.name} never started: its process ended first. Start it again."
     return (
         f"The journal of session {folder.name} is damaged from its first line, so the "
@@ -262,8 +262,36 @@ def _without_beginning(folder: Path) -> str:
 
 
 def _report(folder: Path, on_record: set[str]) -> str:
-    names = sorted(path.name for path in folder.iterdir() if _ASIDE.fullmatch(path.name))
-    return " ".join(_sentence(folder / name) for name in names if name not in on_record)
+    new = (path for path in _set_aside_files(folder) if path.name not in on_record)
+    return " ".join(map(_sentence, new))
+
+
+def lost_lines(folder: Path, *, held: bool) -> int:
+    """The number of complete lines that are invalid or were moved aside. Half a line was never
+    acknowledged. In a journal that is `held`, the invalid ones were moved aside. Raises
+    `OSError`."""
+    if not (folder / JOURNAL).exists():
+        return 0
+    if held:
+        return sum(map(_line_ends_in, _set_aside_files(folder)))
+    with opened_journal(folder / JOURNAL) as file:
+        end = 0
+        for line in counting_lines(file):
+            end = line.end
+        return _line_ends(file, end) + sum(map(_line_ends_in, _set_aside_files(folder)))
+
+
+def _line_ends_in(path: Path) -> int:
+    with opened_journal(path) as file:
+        return _line_ends(file, 0)
+
+
+def _line_ends(file: BinaryIO, start: int) -> int:
+    return sum(piece.count(b"\n") for piece in pieces_of(file.fileno(), start))
+
+
+def _set_aside_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if _ASIDE.fullmatch(path.name))
 
 
 def _sentence(aside: Path) -> str:

@@ -1,12 +1,10 @@
-"""API keys: where they are found, and how one is kept.
+"""Finds and stores API keys: in the keyring, or on disk in a private file.
 
-A key comes from a flag, from the provider's environment variable, from the system's keyring,
-or from a file that only its owner can read; never from a project. No text this module makes has
-a key in it.
+A key comes from a flag, the provider's environment variable, the system keyring, or a file that
+only its owner can read; never from a project. No text made here contains a key.
 
-A keyring takes a tenth of a second to answer, and for ever while it waits to be unlocked. So it
-is asked only for keys that we put there, which a file beside the file of keys lists, and only
-for a limited time.
+A keyring takes 0.1 s to answer, and never answers while it waits to be unlocked. So it is asked
+only for keys that we stored there, which are listed in a separate file, and with a timeout.
 """
 
 import json
@@ -36,20 +34,20 @@ IN_KEYRING = "the system's keyring"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 PATIENCE = 3.0
-"""Seconds until a keyring that does not answer is done without."""
+"""Seconds to wait for a keyring."""
 
 PATIENCE_WITH_PEOPLE = 60.0
-"""The same when somebody has just asked for it, and may be typing its password."""
+"""The same while the user may be typing the keyring's password."""
 
 SERVICE = NAME
 LEAST_PRIORITY = 1
-"""Backends below it are no place for a key, or none at all."""
+"""Keyring backends with a lower priority are not used."""
 
 T = TypeVar("T")
 
 
 class Key:
-    """An API key that shows where it comes from and nothing else, unless it is told to."""
+    """An API key whose repr shows only where it comes from."""
 
     __slots__ = ("_text", "source")
 
@@ -68,7 +66,7 @@ class Key:
 
 
 class NoKeyring(Exception):
-    """There is no keyring to be had here; its text says why."""
+    """No keyring can be used; the text says why."""
 
 
 _answers: dict[str, str | NoKeyring | None] = {}
@@ -82,10 +80,9 @@ def find_key(
     variable: str | None,
     keys_file: Path,
 ) -> Key | None:
-    """The key for a provider: from the flag, else its variable, else the keyring, else the file.
-    None if there is none. Raises `SettingsError` for a key, a keyring or a file that cannot be
-    used.
-    """
+    """The key for a provider: from the flag, its variable, the keyring or the file, in this
+    order. None if there is none. Raises `SettingsError` if a key, keyring or file cannot be
+    used."""
     if flag:
         return Key(flag, source="--api-key")
     if variable and (text := environ.get(variable)):
@@ -99,7 +96,7 @@ def find_key(
 def source_of_key(
     provider: str, *, environ: Mapping[str, str], variable: str | None, keys_file: Path
 ) -> str | None:
-    """Where a key would be found, without asking the keyring; None if there is none."""
+    """Where a key would come from, without asking the keyring; None if there is none."""
     if variable and environ.get(variable):
         return variable
     if provider in providers_in_keyring(keys_file):
@@ -110,25 +107,23 @@ def source_of_key(
 def all_keys(
     environ: Mapping[str, str], variables: Iterable[str], keys_file: Path
 ) -> Iterator[str]:
-    """Every key at hand, whether or not it is used, so that none of them is shown to anybody. A
-    file that cannot be used gives none: whoever needs a key of it says so."""
+    """Every available key, used or not, so that all of them can be hidden. A file that cannot be
+    used gives none; whoever needs its key reports that."""
     yield from (text.strip() for name in variables if (text := environ.get(name)))
-    yield from keys_heard()
+    yield from keys_from_keyring()
     with suppress(SettingsError):
         yield from _read(keys_file).values()
 
 
 def save_key(keys_file: Path, provider: str, key: str) -> None:
-    """Keep a key for a provider in place of the one before. The file is whole and private at
-    every instant.
-    """
+    """Store or replace the key of a provider. The file is complete and private at all times."""
     if not _NAME.fullmatch(provider):
         raise SettingsError("A provider's name has only letters, digits, - and _.")
     _write(keys_file, _read(keys_file) | {provider: usable_key(key)})
 
 
 def forget_key(keys_file: Path, provider: str) -> bool:
-    """Remove a key from the file, and say whether there was one."""
+    """Remove a key from the file. Returns whether there was one."""
     keys = _read(keys_file)
     if keys.pop(provider, None) is None:
         return False
@@ -137,12 +132,12 @@ def forget_key(keys_file: Path, provider: str) -> bool:
 
 
 def usable_key(text: str) -> str:
-    """A key as it is kept. Raises `SettingsError` for what cannot be one."""
+    """The key in the form in which it is stored. Raises `SettingsError` if it cannot be one."""
     return _usable(text, "The key that was given")
 
 
 def providers_in_keyring(keys_file: Path) -> Sequence[str]:
-    """Whose keys were put into the keyring. Nobody is asked for it."""
+    """The providers whose keys we stored in the keyring. Does not ask it."""
     try:
         names = json.loads(_marker(keys_file).read_bytes())["providers"]
         return [name for name in names if isinstance(name, str)]
@@ -151,8 +146,8 @@ def providers_in_keyring(keys_file: Path) -> Sequence[str]:
 
 
 def key_in_keyring(provider: str) -> str | None:
-    """The key that was put there; None if somebody has removed it. A keyring is asked once in
-    the life of a process. Raises `SettingsError` if it does not give the key."""
+    """The key that was stored there; None if it was removed. Each process asks the keyring once.
+    Raises `SettingsError` if it does not return the key."""
     if provider not in _answers:
         try:
             ask = partial(_password_for, provider)
@@ -169,14 +164,14 @@ def key_in_keyring(provider: str) -> str | None:
     return answer
 
 
-def keys_heard() -> Sequence[str]:
-    """The keys that the keyring has given so far; what it was not asked for, nobody can show."""
+def keys_from_keyring() -> Sequence[str]:
+    """The keys that the keyring has returned so far."""
     return [answer for answer in _answers.values() if isinstance(answer, str)]
 
 
 def keep_in_keyring(keys_file: Path, provider: str, key: str) -> str:
-    """Keep a key there, and remember that it is there. Gives the name of the keyring. Raises
-    `NoKeyring` if there is none, or it does not take the key."""
+    """Store a key there and record that. Returns the name of the keyring. Raises `NoKeyring` if
+    there is none or it refuses the key."""
 
     def put_and_look() -> str:
         backend = _backend()
@@ -192,7 +187,7 @@ def keep_in_keyring(keys_file: Path, provider: str, key: str) -> str:
 
 
 def forget_in_keyring(keys_file: Path, provider: str) -> bool:
-    """Remove a key, and say whether there was one. Raises `NoKeyring` if it may still be there."""
+    """Remove a key. Returns whether there was one. Raises `NoKeyring` if it may still be there."""
     known = providers_in_keyring(keys_file)
     if provider not in known:
         return False
@@ -210,7 +205,7 @@ def forget_in_keyring(keys_file: Path, provider: str) -> bool:
 
 
 def keyring_here() -> str:
-    """The name of the keyring that would be used. Raises `NoKeyring` with what is lacking."""
+    """The name of the available keyring. Raises `NoKeyring` with what is missing."""
     return _patiently(lambda: _name(_backend()), PATIENCE)
 
 
@@ -233,7 +228,7 @@ def _usable(text: str, called: str) -> str:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """The keys in the file, by provider; none if there is no file."""
+    """The keys in the file by provider; empty if there is no file."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -241,7 +236,7 @@ def _read(file: Path) -> dict[str, str]:
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {reason(error)}.") from error
     try:
-        _insist_on_privacy(file, os.fstat(fd))
+        _check_private(file, os.fstat(fd))
         with open(fd, "rb", closefd=False) as stream:
             data = stream.read(LARGEST_FILE + 1)
     finally:
@@ -249,7 +244,7 @@ def _read(file: Path) -> dict[str, str]:
     return {name: _text(file, name, value) for name, value in _table(file, data).items()}
 
 
-def _insist_on_privacy(file: Path, status: os.stat_result) -> None:
+def _check_private(file: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise SettingsError(f"{file} is not a regular file; move it away.")
     if status.st_uid != os.geteuid():
@@ -262,7 +257,7 @@ def _insist_on_privacy(file: Path, status: os.stat_result) -> None:
 
 
 def _table(file: Path, data: bytes) -> dict[str, Any]:
-    """What the file says. A parser's complaint may quote a key, so only its place is told."""
+    """Parse the file. A parser's message may quote a key, so only the position is reported."""
     import tomllib
 
     if len(data) > LARGEST_FILE or max(map(len, data.split(b"\n"))) > LONGEST_LINE:
@@ -295,7 +290,7 @@ def _password_for(provider: str) -> str | None:
 
 
 def _patiently(ask: Callable[[], T], patience: float) -> T:
-    """Ask beside everything else: what never answers is left behind, and ends with us."""
+    """Run in a daemon thread with a timeout: a call that never returns is abandoned."""
     from queue import Empty, SimpleQueue
     from threading import Thread
 
@@ -333,7 +328,7 @@ def _name(backend: "KeyringBackend") -> str:
 
 
 def _why(error: Exception) -> str:
-    """A backend's own words may hold what it was given, so only its kind is told."""
+    """The type of a backend's error. Its text may contain the key."""
     from keyring.errors import KeyringLocked
 
     return "it is locked" if isinstance(error, KeyringLocked) else type(error).__name__

@@ -1,8 +1,7 @@
-"""Which commands run, in all processes of this user: one small file for each.
+"""Lists the running commands of all processes of this user: one small file each.
 
-A file outlives a process that is killed, so none is believed unless the warden it names still
-lives. Numbers of processes are used again, hence a warden is known by its number and the
-moment it began.
+A file outlives a killed process, so an entry counts only while its warden lives. PIDs are reused,
+so a warden is identified by PID and start time.
 """
 
 import os
@@ -24,14 +23,13 @@ from rookery.errors import StorageError
 from rookery.platform.disk import private_folder, put
 
 END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
-"""What a warden takes for the wish to end its command; and to let it outlive us, which it looks
-for when it is told to."""
+"""Signals to a warden: end the command; let it outlive us; check for `KEEP`."""
 END_SECONDS, KEEP_SECONDS = 10.0, 5.0
 LARGEST_FILE = 1 * MIB
 
 
 class ListedCommand(Struct, frozen=True, kw_only=True):
-    """A command that runs; `id` is the number of its warden, `started` is in milliseconds."""
+    """A running command; `id` is the PID of its warden, `started` is in milliseconds."""
 
     id: int
     born: int
@@ -44,7 +42,7 @@ class ListedCommand(Struct, frozen=True, kw_only=True):
 
 
 class CommandRegistry:
-    """The commands listed in `folder`, which is made once there is one."""
+    """The commands listed in `folder`, which is created with the first one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -53,13 +51,13 @@ class CommandRegistry:
         return TaskCommandList(self, task_id, workspace)
 
     def all(self) -> list[ListedCommand]:
-        """Those that run, oldest first. What has ended without a word is cleared away."""
+        """Running commands, oldest first. Removes entries of dead ones."""
         found = [self._read(path) for path in self._folder.glob("*.json")]
         listed = [command for command in found if command]
         return sorted(listed, key=lambda command: (command.started, command.id))
 
     def put(self, command: ListedCommand) -> None:
-        """Never fails: it is a courtesy, and a full disk must not end a command."""
+        """Never fails: a full disk must not end a command."""
         with suppress(OSError, StorageError):
             private_folder(self._folder)
             put(self._path(command.id), [msgspec.json.encode(command)], durable=False)
@@ -69,8 +67,8 @@ class CommandRegistry:
             self._path(number).unlink(missing_ok=True)
 
     def stop(self, command: ListedCommand) -> None:
-        """End a command and all it started; has ended when this returns. Raises `StorageError`
-        if that takes too long."""
+        """End a command and everything it started, and wait for it. Raises `StorageError` on
+        timeout."""
         with _HeldWarden(command) as warden:
             warden.signal(END)
             if not warden.ended_within(END_SECONDS):
@@ -78,12 +76,12 @@ class CommandRegistry:
         self.remove(command.id)
 
     def keep(self, command: ListedCommand) -> None:
-        """Let a command outlive the session that started it. Raises `StorageError` if its
-        warden does not take notice."""
+        """Let a command outlive its session. Raises `StorageError` if its warden does not
+        respond."""
         with _HeldWarden(command) as warden:
             warden.signal(KEEP)
             warden.signal(LOOK)
-            if not warden.heard_within(KEEP_SECONDS):
+            if not warden.acknowledged_within(KEEP_SECONDS):
                 raise StorageError(f"Command {command.id} could not be kept; it does not answer.")
         self.put(replace(command, state="kept"))
 
@@ -106,7 +104,7 @@ class CommandRegistry:
 
 
 class TaskCommandList:
-    """The commands of one task, as its tools enter them in the list and strike them off."""
+    """Adds the commands of one task to the list and removes them."""
 
     def __init__(self, commands: CommandRegistry, task_id: str, workspace: Path) -> None:
         self._commands = commands
@@ -121,7 +119,7 @@ class TaskCommandList:
         self._commands.put(
             ListedCommand(
                 id=command.warden,
-                born=_born(command.warden),
+                born=_start_time(command.warden),
                 task_id=self._task_id,
                 call_id=as_utf8(call_id),
                 command=as_utf8(permit.command),
@@ -137,7 +135,7 @@ class TaskCommandList:
 
 
 class _HeldWarden:
-    """The process of a listed command, held so that no other can take its number meanwhile."""
+    """The warden of a listed command, held so that its PID cannot be reused meanwhile."""
 
     def __init__(self, command: ListedCommand) -> None:
         self._pid = command.id
@@ -168,8 +166,8 @@ class _HeldWarden:
     def ended_within(self, seconds: float) -> bool:
         return bool(select.select([self._process], [], [], seconds)[0])
 
-    def heard_within(self, seconds: float) -> bool:
-        """Whether it has looked at `KEEP`. It asks who sent that, so the sender must stay."""
+    def acknowledged_within(self, seconds: float) -> bool:
+        """Whether it has handled `KEEP`. It checks the sender, so the sender must stay alive."""
         deadline = time.monotonic() + seconds
         while _is_pending(self._pid, KEEP) and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -178,7 +176,7 @@ class _HeldWarden:
 
 def _lives(command: ListedCommand) -> bool:
     if command.born:
-        return _born(command.id) == command.born
+        return _start_time(command.id) == command.born
     try:
         os.kill(command.id, 0)
     except (OSError, OverflowError):
@@ -187,7 +185,7 @@ def _lives(command: ListedCommand) -> bool:
 
 
 def _is_pending(pid: int, number: signal.Signals) -> bool:
-    """Whether a process was sent a signal that it has not looked at."""
+    """Whether a process has not handled a signal yet."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -196,9 +194,8 @@ def _is_pending(pid: int, number: signal.Signals) -> bool:
     return any(int(mask, 16) >> (number - 1) & 1 for _, mask in words)
 
 
-def _born(pid: int) -> int:
-    """When a process began, in ticks since the system did; 0 for a dead one, and where that
-    cannot be known."""
+def _start_time(pid: int) -> int:
+    """When a process started, in ticks since boot; 0 if it is dead or that is unknown."""
     try:
         said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

@@ -1,12 +1,12 @@
 """All stored tasks: create, open, read, list, search, delete, fork.
 
-A task is a folder named by its id. Only what can be derived from the folders is known
-about them, so a task that is damaged harms no other. A fork is built in a folder of its own
-and renamed into place when it is complete, so a crash leaves all of it or none.
+A task is a folder named by its id. Everything known about tasks is derived from their folders, so a
+damaged task does not affect others. A fork is built in a folder of its own and renamed when it is
+complete, so that a crash leaves all of it or nothing.
 
-The outputs of a task's commands are files in its folder. The regular expression of a search in
-them comes from a model and may take for ever, and nothing can stop `re` once it runs. A search
-is therefore a process of its own.
+The output of a task's commands is stored in files in its folder. A regular expression for searching
+them comes from a model and may run forever, and `re` cannot be interrupted. So each search runs in
+its own process.
 """
 
 import os
@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_event
-from rookery.core.folds.task_state import fold
-from rookery.core.undo_plan import unsettled
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.faults import kp
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
 from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
 from rookery.storage.journal import Journal, TaskLock, is_locked, read_events
-from rookery.storage.journal_lines import JOURNAL, Blobs, line_from, never_begun
+from rookery.storage.journal_lines import JOURNAL, Blobs, line_from, never_started
 
 if TYPE_CHECKING:
     from rookery.storage.index import SearchHit, SessionIndex
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 _TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOMB = ".deleted-"
 HIDDEN = "hidden"
-"""The file in the folder of a task that says that no list shows it."""
+"""A file with this name in a task's folder hides it from lists."""
 _HASH = re.compile(rb"[0-9a-f]{40}")
 T = TypeVar("T")
 _UNFINISHED = ".forking-"
@@ -50,17 +48,17 @@ _OUTPUT_NAME = re.compile(r"cmd-([0-9]{1,18})\.txt")
 
 
 class TaskStore:
-    """The tasks kept in one place. Several processes may use it at once."""
+    """The stored tasks. Several processes may use it at once."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
         self.before_delete: Callable[[str], object] = lambda _: None
-        """Called with a task that is to be deleted. Raises `StorageError` if it must stay."""
+        """Called before a task is deleted. Raises `StorageError` if it must stay."""
         self.after_delete: Callable[[Collection[str]], object] = lambda _: None
-        """Called with the hashes in a task that was deleted, for what is kept of it elsewhere."""
+        """Called with the hashes in a deleted task, for data stored elsewhere."""
 
     def folder(self, task_id: str) -> Path:
-        """Where a task is or would be. Refuses what could name anything else."""
+        """The folder of a task, which may not exist. Rejects ids that could be other paths."""
         if not _TASK_ID.fullmatch(task_id):
             raise StorageError(
                 f"{task_id!r} is not a session id: use up to 64 letters, digits, '-' and '_'."
@@ -69,7 +67,7 @@ class TaskStore:
 
     def exists(self, task_id: str) -> bool:
         try:
-            return not never_begun(self.folder(task_id) / JOURNAL)
+            return not never_started(self.folder(task_id) / JOURNAL)
         except OSError:
             return True  # it cannot be read, but it is there
 
@@ -80,12 +78,12 @@ class TaskStore:
         return Journal.open(self.folder(task_id))
 
     def read(self, task_id: str) -> Iterator[Event]:
-        """The events of a task one by one, whoever is writing it meanwhile."""
+        """The events of a task, even while another process writes it."""
         return read_events(self.folder(task_id))
 
     def list(self, workspace: str | None = None, *, hidden: bool = True) -> "Sequence[TaskSummary]":
-        """Newest first; of one workspace, or of all; with or without those that are hidden and
-        their sub-tasks."""
+        """Newest first; of one workspace or all; with or without hidden ones and their
+        sub-tasks."""
         found = self._ask(lambda index: index.summaries(workspace))
         if hidden:
             return found
@@ -95,7 +93,7 @@ class TaskStore:
         return [each for each in found if each.id not in left_out]
 
     def hide(self, task_id: str) -> None:
-        """Leave a task out of the lists from now on. Nothing of it is deleted."""
+        """Hide a task from lists. Deletes nothing."""
         try:
             put(self.folder(task_id) / HIDDEN, [b""])
         except OSError as error:
@@ -117,12 +115,12 @@ class TaskStore:
         return is_locked(self.folder(task_id))
 
     def search(self, words: str, workspace: str | None = None) -> "Sequence[SearchHit]":
-        """The tasks that hold all of the words, newest first."""
+        """The tasks that contain all of the words, newest first."""
         return self._ask(lambda index: index.search(words, workspace))
 
     def delete(self, task_id: str) -> None:
-        """Remove all there is of a task. Once its folder is renamed it is gone for everybody;
-        a crash after that leaves only work for `sweep`."""
+        """Delete a task. Once its folder is renamed it is gone for all processes; after a crash
+        `sweep` finishes the rest."""
         folder = self.folder(task_id)
         self.before_delete(task_id)
         lock = TaskLock(folder)
@@ -133,7 +131,7 @@ class TaskStore:
             sync_folder(tomb.parent)
             kp("delete.marked")
             self._forget_deleted()
-            _bury(tomb)
+            _remove_deleted(tomb)
         except OSError as error:
             raise StorageError(
                 f"Session {task_id} could not be deleted ({reason(error)}). Make "
@@ -144,25 +142,24 @@ class TaskStore:
         self.after_delete(named)
 
     def hashes(self) -> set[str]:
-        """Every hash of 40 digits in the journals of all tasks: the checkpoints they need are
-        among them."""
+        """Every 40-digit hash in all journals, which includes the checkpoints they need."""
         return {known for entry in self._tasks() for known in _hashes_in(Path(entry.path))}
 
     def some_run(self) -> bool:
-        """Whether a process works on one of the tasks."""
+        """Whether a process works on any task."""
         return any(is_locked(Path(entry.path)) for entry in self._tasks())
 
     def _tasks(self) -> Iterator[os.DirEntry[str]]:
         return (entry for entry in self._entries() if not entry.name.startswith(_TOMB))
 
     def sweep(self) -> None:
-        """Finish the deletions that a crash interrupted. To be called once at every start."""
+        """Finish deletions that a crash interrupted. Called once at every start."""
         tombs = [Path(entry.path) for entry in self._entries() if entry.name.startswith(_TOMB)]
         try:
             if tombs:
                 self._forget_deleted()
             for tomb in tombs:
-                _bury(tomb)
+                _remove_deleted(tomb)
         except OSError as error:
             raise StorageError(
                 f"A deleted session could not be removed from {self._places.tasks} "
@@ -170,7 +167,7 @@ class TaskStore:
             ) from error
 
     def _forget_deleted(self) -> None:
-        """What is no longer in a folder must not be in the index either."""
+        """Remove deleted tasks from the index too."""
         from rookery.storage.index import damaged_copy
 
         damaged_copy(self._places.index_file).unlink(missing_ok=True)
@@ -202,17 +199,16 @@ class TaskStore:
 
 
 def fork(store: TaskStore, source: str, task_id: str, *, at: int | None, now: int) -> int:
-    """Keep what session `source` was right after event `at`, or is now, as session `task_id`.
-    Gives the event it was really cut at: the last one up to there at which no call was under
-    way. The source is only read, so somebody may be working on it.
-    """
+    """Copy session `source`, as it was after event `at` or is now, to session `task_id`. Returns
+    the event at which it was really cut: the last one up to there at which no call was running.
+    The source is only read, so a process may be working on it."""
     events = list(store.read(source))
     cut = settled_up_to(events, len(events) if at is None else at)
     home = store.folder(task_id)
     private_folder(home.parent)
     _clear_abandoned(home.parent)
     try:
-        _build(store.folder(source), home, _retold(events[:cut], source, now))
+        _build(store.folder(source), home, _forked_events(events[:cut], source, now))
     except OSError as error:
         raise StorageError(
             f"Session {source} could not be forked ({reason(error)}); it was not changed. "
@@ -222,16 +218,19 @@ def fork(store: TaskStore, source: str, task_id: str, *, at: int | None, now: in
 
 
 def settled_up_to(events: Sequence[Event], at: int) -> int:
-    """Event `at`, or the last one before it at which no call was under way and what was done to
-    files is on record."""
+    """Event `at`, or the last one before it at which no call was running and all file changes
+    were recorded."""
     if not 1 <= at <= len(events):
         raise SettingsError(f"No such event: {at}. The events are 1 to {len(events)}.")
+    from rookery.core.folds.task_state import fold
+    from rookery.core.undo_plan import unsettled
+
     while at > 1 and (fold(events[:at]).running or unsettled(events[:at])):
         at -= 1
     return at
 
 
-def _bury(tomb: Path) -> None:
+def _remove_deleted(tomb: Path) -> None:
     while tomb.exists():
         with suppress(FileNotFoundError):  # another process buries it too
             shutil.rmtree(tomb)
@@ -246,15 +245,17 @@ def _hashes_in(folder: Path) -> set[str]:
         return set()
 
 
-def _retold(events: Sequence[Event], source: str, now: int) -> Iterator[Event]:
-    """The events of the fork. It works for nobody, whoever the source worked for, and does not
-    do again by itself what the model had asked for and the source has done since."""
+def _forked_events(events: Sequence[Event], source: str, now: int) -> Iterator[Event]:
+    """The events of the fork. It has no parent, and does not repeat calls that the source has
+    made since."""
+    from rookery.core.folds.task_state import fold
+
     last: Event | None = None
     for event in events:
         last = replace(event, fact=_of_its_own(event.fact))
         yield last
-    told = Noted(text=f"This session was forked from {source} at event {len(events)}.")
-    more: list[Fact] = [Rewound(to=len(events)), told] if fold(events).pending else [told]
+    notice = Noted(text=f"This session was forked from {source} at event {len(events)}.")
+    more: list[Fact] = [Rewound(to=len(events)), notice] if fold(events).pending else [notice]
     for fact in more:
         last = next_event(last, fact, now)
         yield last
@@ -283,8 +284,7 @@ def _build(source: Path, home: Path, events: Iterator[Event]) -> None:
 
 
 def _copy_outputs(source: Path, copy: Path) -> None:
-    """What commands wrote can be looked up in the fork too. A command that is still running goes
-    on writing in the source alone."""
+    """Copy the output of commands too. A running command continues to write only to the source."""
     if not source.is_dir():
         return
     private_folder(copy)
@@ -294,7 +294,7 @@ def _copy_outputs(source: Path, copy: Path) -> None:
 
 
 def _clear_abandoned(tasks: Path) -> None:
-    """Remove what a killed process was building. What is still being built is locked."""
+    """Remove forks that a killed process left unfinished. One in progress is locked."""
     for folder in tasks.glob(f"{_UNFINISHED}*"):
         try:
             lock = TaskLock(folder)
@@ -305,14 +305,14 @@ def _clear_abandoned(tasks: Path) -> None:
 
 
 class TaskArtifacts:
-    """The artifacts of one task. `folder` is the task's own; theirs is made when one is written."""
+    """The artifacts of one task. `folder` is the task's; theirs is created with the first one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / OUTPUT_FOLDER
         self._last = 0
 
     def create(self) -> "OutputFile":
-        """An artifact that has no file until something is written to it."""
+        """An artifact whose file is created with the first write."""
         self._last = max([self._last, *self._numbers()]) + 1
         return OutputFile(self._folder / f"cmd-{self._last}.txt")
 
@@ -330,7 +330,7 @@ class TaskArtifacts:
             raise _missing(artifact_id) from error
 
     def lines(self, artifact_id: str, pattern: str, limit: int) -> list[tuple[int, str]]:
-        """Numbered lines that match, up to the first that goes beyond `limit` bytes."""
+        """Matching lines with their numbers, up to the first that exceeds `limit` bytes."""
         path = self._locate(artifact_id)
         if not path.exists():
             raise _missing(artifact_id)
@@ -361,7 +361,7 @@ class TaskArtifacts:
 
 
 class OutputFile:
-    """One command's output on disk; `size` is what has been written so far."""
+    """One command's output on disk; `size` is the number of bytes written so far."""
 
     def __init__(self, path: Path) -> None:
         self.id = path.name

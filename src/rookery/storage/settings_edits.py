@@ -1,7 +1,7 @@
-"""Change one value in a settings file and keep the rest as its owner wrote it.
+"""Changes one value in a settings file and keeps the rest as it is.
 
-tomlkit edits the text. The result is parsed again with the parser that reads settings, and is
-taken only if it holds the old values and the one that changed.
+tomlkit edits the text. The result is parsed again with the parser that reads settings, and accepted
+only if it has the old values and the changed one.
 """
 
 import os
@@ -38,8 +38,8 @@ def without(text: str, key: Key, file: Path) -> str:
 
 
 def change_settings(file: Path, change: Callable[[str], str], *, shared: bool) -> bool:
-    """Replace a settings file by what `change` makes of its text, under a lock; whether that is
-    anything new. A file `shared` in a project stays readable for others and must not be a link."""
+    """Replace a settings file with the result of `change`, under a lock. Returns whether it
+    changed. A file `shared` in a project stays readable by others and must not be a link."""
     before = text_of(file)
     if change(before) == before:
         return False
@@ -48,14 +48,14 @@ def change_settings(file: Path, change: Callable[[str], str], *, shared: bool) -
         before = text_of(file)
         after = change(before)
         if after != before:
-            _insist_that_it_can_be_read(before, after, file)
+            _check_length(before, after, file)
             _write(target, after, shared=shared)
     return after != before
 
 
-def _insist_that_it_can_be_read(before: str, after: str, file: Path) -> None:
-    """A file that is too long is not read at all, and then nothing starts any more. Who has made
-    it so themselves may still change it."""
+def _check_length(before: str, after: str, file: Path) -> None:
+    """Refuse to make a file longer than the limit, since nothing would start any more. A file
+    that is too long already may still be changed."""
     if _is_too_long(after) and not _is_too_long(before):
         raise SettingsError(
             f"{file} would be too long: the limit is {LARGEST_FILE} bytes, and "
@@ -76,7 +76,7 @@ def _target(file: Path, *, shared: bool) -> Path:
 
 @contextmanager
 def _locked(folder: Path, *, shared: bool) -> Iterator[None]:
-    """The folder itself is locked, so that no lock file is left behind in it."""
+    """Lock the folder itself, so that no lock file is left in it."""
     try:
         folder.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -143,7 +143,7 @@ def _set(document: Any, key: Key, value: Any) -> None:
 
 
 def _change_items(present: list[Any], wanted: list[Any]) -> None:
-    """Entry by entry, so that the other entries keep their lines and comments."""
+    """Change one entry at a time, so that the others keep their lines and comments."""
     before = len(present)
     for item in wanted:
         if item not in present:
@@ -185,7 +185,7 @@ def _removed(table: Mapping[str, Any], key: Key) -> dict[str, Any]:
 
 
 def _pruned(value: Any) -> Any:
-    """Without sections that say nothing."""
+    """Without empty sections."""
     if not isinstance(value, Mapping):
         return value
     inner = {name: _pruned(each) for name, each in value.items()}

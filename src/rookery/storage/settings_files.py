@@ -1,9 +1,9 @@
-"""The layers that settings come from, and where each value was found.
+"""Merges settings from files, environment and flags, and remembers the source of each value.
 
-Flag, environment, project, user, default: the first that has a setting decides it. A project
-was written by strangers, so callers leave it out unless the folder is trusted, and it counts only
-where it tightens (`PROJECT_MAY`); what else it wants is refused and reported. So is an unknown
-variable with our prefix: it may be a slip.
+Flag, environment, project, user, default: the first that has a setting decides it. A project was
+written by strangers, so callers leave it out unless the folder is trusted, and it may only tighten
+settings (`PROJECT_MAY`); anything else is refused and reported. So is an unknown variable with our
+prefix, which may be a typo.
 """
 
 import re
@@ -49,11 +49,11 @@ OTHER_VARIABLES = frozenset(
     ENV_PREFIX + name
     for name in ("HOME", "KILLPOINT", "KILLPOINT_LOG", "TORTURE", "NOTHING_LEFT_OUT")
 )
-"""Variables of ours that are no settings: where everything is kept, and what tests set."""
+"""Our variables that are not settings: the home folder, and what tests set."""
 
 
 class FoundSettings(Struct, frozen=True, kw_only=True):
-    """Settings, where each that was given came from, and what was asked for and not heard."""
+    """The settings, where each given value came from, and notices about ignored values."""
 
     settings: Settings
     origins: Mapping[Key, str]
@@ -69,7 +69,7 @@ class ExplainedSetting(Struct, frozen=True):
 
 
 class _Layers:
-    """What the layers so far say. A later layer is a stronger one."""
+    """The values of the layers so far. A later layer is stronger."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -80,7 +80,7 @@ class _Layers:
 
     def take_user(self, file: Path) -> None:
         for key, value in self._values_of(file):
-            with self._noting(f"{self._called(file)}: "):
+            with self._noting(f"{self._shown_path(file)}: "):
                 self._take(key, checked(key, value, name=spelled(key)), str(file))
 
     def take_project(self, file: Path, settings_file: Path) -> None:
@@ -88,9 +88,11 @@ class _Layers:
             return
         for key, value in self._values_of(file):
             if key not in PROJECT_MAY:
-                self.refused.append(f"{self._called(file)}: {self._foreign(key, settings_file)}")
+                self.refused.append(
+                    f"{self._shown_path(file)}: {self._foreign(key, settings_file)}"
+                )
                 continue
-            with self._noting(f"{self._called(file)}: "):
+            with self._noting(f"{self._shown_path(file)}: "):
                 self._tighten(key, checked(key, value, name=spelled(key)), file)
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
@@ -121,7 +123,7 @@ class _Layers:
                 self._take(key, strict, str(file))
         elif key not in self.origins:
             self.refused.append(
-                f"{self._called(file)}: a project can only {PROJECT_MAY[key]}, so "
+                f"{self._shown_path(file)}: a project can only {PROJECT_MAY[key]}, so "
                 f"{spelled(key)} = {shown(wanted)} was ignored; remove it."
             )
 
@@ -130,32 +132,32 @@ class _Layers:
             return no_such(key)
         return (
             f"{spelled(key)} cannot be set by a project; set it in "
-            f"{self._called(settings_file)} if you want it."
+            f"{self._shown_path(settings_file)} if you want it."
         )
 
     def _values_of(self, file: Path) -> list[tuple[Key, Any]]:
         values: list[tuple[Key, Any]] = []
         with self._noting():
-            called = self._called(file)
+            called = self._shown_path(file)
             values += values_in(_table_in(text_of(file, called), called))
         return values
 
     @contextmanager
     def _noting(self, where: str = "") -> Iterator[None]:
-        """What is wrong in here is noted, so that everything wrong can be said at once."""
+        """Collect errors, so that all of them can be reported at once."""
         try:
             yield
         except SettingsError as error:
             self.problems.append(f"{where}{error}")
 
-    def _called(self, file: Path) -> str:
-        """The file as its user calls it."""
+    def _shown_path(self, file: Path) -> str:
+        """The file's path for messages."""
         inside = bool(self._home) and file.is_relative_to(self._home)
         return str("~" / file.relative_to(self._home)) if inside else str(file)
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """What holds here, and where from."""
+    """The value in effect and its source."""
 
     value: Any
     origin: str
@@ -167,10 +169,10 @@ def find_settings(
     environ: Mapping[str, str],
     flags: Mapping[str, Any],
 ) -> FoundSettings:
-    """The settings that hold, and where from. Raises `SettingsError` with everything wrong.
+    """The settings in effect and their sources. Raises `SettingsError` that lists every problem.
 
-    `flags` has the settings given on the command line by their keys (`"ui.colour"`); None
-    means not given. Without a workspace no project is heard.
+    `flags` has the settings from the command line by key (`"ui.colour"`); None means not given.
+    Without a workspace no project is read.
     """
     layers = _Layers(home=environ.get("HOME", ""))
     layers.take_user(settings_file)
@@ -188,7 +190,7 @@ def find_settings(
 
 
 def text_of(file: Path, called: str = "") -> str:
-    """What a settings file says; nothing if there is none."""
+    """The text of a settings file; empty if it does not exist."""
     called = called or str(file)
     try:
         if not stat.S_ISREG(file.stat().st_mode):
@@ -210,6 +212,8 @@ def text_of(file: Path, called: str = "") -> str:
 
 
 def table_of(text: str, called: str) -> dict[str, Any]:
+    if not text:
+        return {}
     import tomllib
 
     try:
@@ -221,7 +225,7 @@ def table_of(text: str, called: str) -> dict[str, Any]:
 
 
 def explain(found: FoundSettings) -> list[ExplainedSetting]:
-    """Every setting with its value and where it came from; of models what was said of them."""
+    """Every setting with its value and source, including descriptions of models."""
     plain = [key for key in all_settings() if ANY not in key]
     described = [key for key in found.origins if key not in plain]
     return [
@@ -241,8 +245,8 @@ def held_in(found: FoundSettings, key: Key) -> Held:
     return Held(value=at, origin=found.origins.get(key, DEFAULT))
 
 
-def other_voice(found: FoundSettings, key: Key, file: Path) -> str:
-    """A sentence if something else than this file decides a setting; usually nothing."""
+def overriding_source(found: FoundSettings, key: Key, file: Path) -> str:
+    """A sentence if a setting is decided by something other than this file; usually empty."""
     held = held_in(found, key)
     if held.origin in (str(file), DEFAULT):
         return ""
@@ -254,8 +258,8 @@ def spoken(said: Any) -> str:
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each variable of ours that means nothing. What no shell can have set was
-    not meant."""
+    """A sentence for each unknown variable with our prefix. Names that no shell can set are
+    skipped."""
     from difflib import get_close_matches
 
     known = [variable_of(key) for key in all_settings() if ANY not in key]
@@ -286,7 +290,7 @@ def _table_in(text: str, called: str) -> dict[str, Any]:
 
 
 def _where(complaint: str) -> str:
-    """The parser's complaint, with the place first."""
+    """The parser's message, with the position first."""
     match = re.fullmatch(r"(.*) \(at (?:(line \d+, column \d+)|(end of document))\)", complaint)
     if match is None:
         return f"this is not valid TOML ({complaint})"

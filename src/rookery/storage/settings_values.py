@@ -1,7 +1,6 @@
-"""One value that someone wrote for a setting: is it one, and if not, what to say.
+"""Validates one value for a setting.
 
-Files, the environment and flags all come through `checked`, so a mistake reads the same
-wherever it was made.
+Files, the environment and flags all go through `checked`, so that errors read the same everywhere.
 """
 
 import re
@@ -17,7 +16,7 @@ from rookery.core.settings_reference import ANY, Key, all_settings, shown
 from rookery.errors import SettingsError
 
 NAMED_BY_USER = ("models", "modes")
-"""Sections of sections, whose names the user gives."""
+"""Sections whose subsections are named by the user."""
 
 
 @cache
@@ -26,12 +25,12 @@ def _sections() -> frozenset[Key]:
 
 
 def general(key: Key) -> Key:
-    """The key under which a setting is declared, whatever name the user gave in between."""
+    """The key under which a setting is declared, with a placeholder for the user's name."""
     return (key[0], ANY, *key[2:]) if key[0] in NAMED_BY_USER and len(key) > 1 else key
 
 
 def values_in(table: Mapping[str, Any], at: Key = ()) -> Iterator[tuple[Key, Any]]:
-    """Every value of a table and of the sections in it. Nothing is checked yet."""
+    """Every value of a table and its sections, unchecked."""
     for name, value in table.items():
         key = (*at, name)
         if isinstance(value, Mapping) and general(key) in _sections():
@@ -41,7 +40,7 @@ def values_in(table: Mapping[str, Any], at: Key = ()) -> Iterator[tuple[Key, Any
 
 
 def checked(key: Key, value: Any, *, name: str) -> Any:
-    """The value as its setting takes it. `name` is what the user calls the setting there."""
+    """The value converted to its setting's type. `name` is what the user calls the setting."""
     setting = all_settings().get(general(key))
     if setting is None:
         raise SettingsError(no_such(key))
@@ -55,8 +54,8 @@ def checked(key: Key, value: Any, *, name: str) -> Any:
 
 
 def checked_text(key: Key, text: str, *, name: str) -> Any:
-    """As `checked`, for places that hold nothing but text: a number is written in digits, a
-    list with commas in between, or as TOML and JSON write it."""
+    """As `checked`, for sources that contain only text: a number in digits, a list with commas
+    or in TOML or JSON."""
     for read in (str, int, float, _switch):
         try:
             return checked(key, read(text), name=name)
@@ -89,7 +88,7 @@ def _texts(text: str) -> Any:
 
 
 def _array(text: str) -> Any:
-    """A list as TOML writes it, which is how JSON writes it, too."""
+    """A list in TOML, which is also valid for JSON."""
     import tomllib
 
     try:
@@ -116,7 +115,7 @@ def settings_from(values: Mapping[Key, Any]) -> Settings:
 
 
 def spelled(key: Key) -> str:
-    """A key as one writes it in TOML."""
+    """A key in TOML."""
     return ".".join(name if re.fullmatch(r"[\w-]+", name, re.A) else shown(name) for name in key)
 
 
@@ -134,8 +133,8 @@ def no_such(key: Key) -> str:
 
 
 def _can_be_passed_on(value: Any) -> bool:
-    """Whether files and sockets can take it: a variable may hold bytes that are no text, and
-    numbers may be beyond TOML's own range."""
+    """Whether files and sockets can hold it: a variable may contain bytes that are not text, and
+    numbers may exceed TOML's range."""
     match value:
         case str():
             return not any("\ud800" <= char <= "\udfff" for char in value)
@@ -154,7 +153,7 @@ def _unfit(name: str, expected: str, value: Any) -> SettingsError:
 
 
 def _nearest(key: Key) -> Key | None:
-    """The setting that may have been meant: one of the same section, or else of any."""
+    """The closest setting: in the same section, or else in any."""
     from difflib import get_close_matches
 
     known = [known for known in (*all_settings(), *sorted(_sections())) if known[-1] != ANY]

@@ -1,4 +1,4 @@
-"""What a list shows of a task and what a search finds in it, folded event by event."""
+"""The list entry and the searchable text of a task, folded event by event."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from rookery.core.limits import KIB
 
 TITLE_LENGTH = 200
 RESULT_LENGTH = 8 * KIB
-"""How much of a tool's result can be searched, in characters."""
+"""Searchable characters of a tool's result."""
 
 
 class StoredStatus(StrEnum):
@@ -46,7 +46,7 @@ class StoredStatus(StrEnum):
 
 
 class TaskSummary(Struct, frozen=True, kw_only=True):
-    """One task in a list. `damage` says what is wrong with it on disk. Unknown cost is None."""
+    """One task in a list. `damage` describes damage on disk. Unknown cost is None."""
 
     id: str
     title: str = ""
@@ -63,12 +63,12 @@ class TaskSummary(Struct, frozen=True, kw_only=True):
 
 
 def see(summary: TaskSummary, event: Event) -> TaskSummary:
-    """The summary after one more event. What was rewound was paid for all the same."""
+    """The summary after one more event. Rewound requests still count as paid."""
     return replace(_after(summary, event), updated=event.ts)
 
 
 def words_of(fact: Fact) -> str:
-    """What of a fact can be found by searching."""
+    """The searchable text of a fact."""
     match fact:
         case TaskOpened(text=text) | UserSpoke(text=text) | Answered(text=text):
             return text
@@ -89,7 +89,7 @@ def words_of(fact: Fact) -> str:
 
 
 def readable(text: str) -> str:
-    """The words of a question. Some are told as JSON, of which only what was written is kept."""
+    """The text of a question. Some are stored as JSON, of which only the written text is kept."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -98,23 +98,23 @@ def readable(text: str) -> str:
         return text
 
 
-def _strings(told: object) -> Iterator[str]:
-    match told:
+def _strings(value: object) -> Iterator[str]:
+    match value:
         case str():
-            yield told
+            yield value
         case dict():
-            for name, each in told.items():
+            for name, each in value.items():
                 if name not in _NOT_SAID:
                     yield from _strings(each)
         case list():
-            for each in told:
+            for each in value:
                 yield from _strings(each)
         case _:
             pass
 
 
 _NOT_SAID = ("tool", "type", "status", "mode")
-"""Fields whose values are names of ours."""
+"""Fields whose values are our own names."""
 
 
 def _after(summary: TaskSummary, event: Event) -> TaskSummary:
@@ -153,7 +153,7 @@ def _charge(summary: TaskSummary, usage: Usage) -> TaskSummary:
 
 
 def snippet(text: str, terms: Sequence[str], width: int = 160) -> str:
-    """The part of a text around the first of the terms that is in it, on one line."""
+    """The text around the first matching term, on one line."""
     line = " ".join(text.split())
     folded = line.casefold()
     places = [place for term in terms if (place := folded.find(term.casefold())) >= 0]

@@ -1,4 +1,4 @@
-"""Whether a stored task keeps the promises a task makes. The answers are sentences."""
+"""Checks the invariants of a stored task. Problems are reported as sentences."""
 
 import stat
 from collections import Counter
@@ -48,11 +48,11 @@ from rookery.storage.journal_lines import (
 
 _EXECUTED = {Ending.DONE, Ending.UNKNOWN}
 _AFTER_THE_END = (FilesChanged, FilesRestored, Noted, Reminded)
-"""What `rewind` may put on record without reopening a task."""
+"""What `rewind` may record without reopening a task."""
 
 
 def verify(folder: Path) -> list[str]:
-    """Everything that is wrong with the task in `folder`; nothing is changed there."""
+    """Every problem of the task in `folder`. Changes nothing."""
     try:
         events, problems = _read(folder)
     except OSError as error:
@@ -70,7 +70,7 @@ def verify(folder: Path) -> list[str]:
 
 
 def _read(folder: Path) -> tuple[list[Event], list[str]]:
-    """The events that count, and what is wrong with how they are stored."""
+    """The valid events, and problems with how they are stored."""
     events: list[Event] = []
     problems: list[str] = []
     blobs, end = Blobs(folder / "blobs"), 0
@@ -121,7 +121,7 @@ def _problems_of_order(events: Sequence[Event]) -> Iterator[str]:
 
 
 class _Ledger(Struct):
-    """What has been said and done so far in the part of a log that counts."""
+    """What was said and done so far in the valid part of a log."""
 
     asked: set[str] = field(default_factory=set)
     answered: set[str] = field(default_factory=set)
@@ -132,7 +132,7 @@ class _Ledger(Struct):
     finished: set[str] = field(default_factory=set)
 
     def enter(self, event: Event) -> Iterator[str]:
-        """Take note of one more event; yields what is wrong with it."""
+        """Process one more event; yields its problems."""
         match event.fact:
             case Asked(ask_id=ask_id):
                 self.asked.add(ask_id)
@@ -191,21 +191,20 @@ def _problems_of_turns(events: Sequence[Event]) -> Iterator[str]:
         yield from ledger.enter(event)
 
 
-class _Deeds(Struct):
-    """What calls did to files, and which of their commands run on. Rewinding a conversation
-    takes back neither, so every event counts.
-    """
+class _FileChanges(Struct):
+    """What calls did to files, and which commands continue in the background. Rewinding a
+    conversation undoes neither, so every event counts."""
 
     calls: set[str] = field(default_factory=set)
     saved: dict[int, str] = field(default_factory=dict)
-    """By event: the checkpoint that was then the newest."""
+    """By event: the newest checkpoint at that time."""
     handed_on: dict[int, str] = field(default_factory=dict)
-    """By event: the call that a child began to work for."""
+    """By event: the call for which a sub-task started."""
     running: Counter[str] = field(default_factory=Counter)
     closed: bool = False
 
     def enter(self, event: Event) -> Iterator[str]:
-        """Take note of one more event; yields what is wrong with it."""
+        """Process one more event; yields its problems."""
         match event.fact:
             case AssistantSpoke(blocks=blocks, interrupted=False):
                 self.calls |= {block.id for block in blocks if isinstance(block, ToolCall)}
@@ -256,7 +255,7 @@ class _Deeds(Struct):
 
 
 def _problems_of_deeds(events: Sequence[Event]) -> Iterator[str]:
-    deeds = _Deeds()
+    deeds = _FileChanges()
     for event in events:
         yield from deeds.enter(event)
 

@@ -1,5 +1,5 @@
-"""The tools a model may call, those of a kind in one file.
+"""The tools a model may call, related ones in one file.
 
-The `TOOLS` of a module are found by `registry`. `prepare` reads and returns an `Action`; only
-`perform` changes something, and only with the permit of the gate.
+`registry` finds the `TOOLS` of each module. `prepare` reads and returns an `Action`; only `perform`
+changes something, and only with a permit from the gate.
 """

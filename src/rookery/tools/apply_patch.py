@@ -21,9 +21,9 @@ from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.tools.file_changes import (
     ONLY_LINE_ENDS,
-    beside,
     existing,
     explain_miss,
+    in_thread,
     readable_diff,
     rewrite,
     unchanged,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rookery.core.text.patch_text import Section
 
 TITLED = 4
-"""Files that are named in a title."""
+"""Number of files named in a title."""
 
 
 Operation: TypeAlias = Literal["created", "modified", "deleted", "moved", "unchanged"]
@@ -65,7 +65,7 @@ class ApplyPatch:
     async def prepare(self, args: ApplyPatchArgs, ctx: ToolContext) -> Action:
         from rookery.core.text.patch_text import MalformedPatch, parse
 
-        sections = await beside(partial(parse, args.patch))
+        sections = await in_thread(partial(parse, args.patch))
         if isinstance(sections, MalformedPatch):
             raise BadArguments(f"The patch is malformed at line {sections.line}: {sections.reason}")
         _refuse_repetition(sections, ctx)
@@ -79,7 +79,7 @@ class ApplyPatch:
 
 
 class _Step(Struct, frozen=True, kw_only=True):
-    """What becomes of one file. `origin` is where a moved one was."""
+    """The change of one file. `origin` is the old path of a moved file."""
 
     path: str
     operation: Operation
@@ -100,7 +100,7 @@ class _Step(Struct, frozen=True, kw_only=True):
 
 
 def _refuse_repetition(sections: "Sequence[Section]", ctx: ToolContext) -> None:
-    """Every file has one section, whatever it is called in it."""
+    """Refuse two sections for the same file, whatever it is called in them."""
     named = Counter(ctx.files.locate(path) for section in sections for path in _paths(section))
     for path, times in named.items():
         if times > 1:
@@ -119,7 +119,7 @@ def _paths(section: "Section") -> Iterator[str]:
 
 
 async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
-    """What a section does, or the explanation why it does not fit."""
+    """The change a section makes, or why it does not apply."""
     from rookery.core.text.patch_places import explain, patched
     from rookery.core.text.patch_text import Addition, Deletion, Update
 
@@ -130,7 +130,7 @@ async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
             return await _deletion(path, ctx)
         case Update(_, path, hunks, to):
             file = await existing(path, ctx)
-            new = await beside(partial(patched, file.text, hunks))
+            new = await in_thread(partial(patched, file.text, hunks))
             if not isinstance(new, str):
                 return explain_miss(ctx, file, partial(explain, miss=new))
             if to:
@@ -140,7 +140,7 @@ async def _step(section: "Section", ctx: ToolContext) -> "_Step | Action":
 
 
 async def _vacant(path: str, ctx: ToolContext) -> str:
-    """A path where nothing is."""
+    """A path where no file exists."""
     if await ctx.files.sha(path):
         raise BadArguments(
             f"{path} already exists; nothing was changed. Update it, or choose another path."
@@ -150,8 +150,8 @@ async def _vacant(path: str, ctx: ToolContext) -> str:
 
 
 async def _addition(path: str, text: str) -> _Step:
-    data, change = await beside(partial(rewrite, FileText(path=path, text="", sha=""), text))
-    diff = await beside(partial(readable_diff, "", text))
+    data, change = await in_thread(partial(rewrite, FileText(path=path, text="", sha=""), text))
+    diff = await in_thread(partial(readable_diff, "", text))
     return _Step(path=path, operation="created", diff=diff, edits=((change, data),))
 
 
@@ -166,13 +166,13 @@ async def _deletion(said: str, ctx: ToolContext) -> _Step:
             raise
         diff = LineDiff(f"({unreadable})", added=0, removed=0)
     else:
-        sha, diff = file.sha, await beside(partial(readable_diff, file.text, ""))
+        sha, diff = file.sha, await in_thread(partial(readable_diff, file.text, ""))
     gone = Change(path=path, before=sha, after="")
     return _Step(path=path, operation="deleted", diff=diff, edits=((gone, None),))
 
 
 def _by_its_own_name(path: str, ctx: ToolContext) -> str:
-    """A link would stay and lead nowhere."""
+    """Refuse to delete or move through a link: the link would stay and be broken."""
     place = ctx.files.place(path)
     if place.link:
         raise BadArguments(f"{path} is reached by a symbolic link. Name {place.path} itself.")
@@ -180,18 +180,18 @@ def _by_its_own_name(path: str, ctx: ToolContext) -> str:
 
 
 async def _update(file: FileText, text: str, swaps: Sequence[Swap]) -> _Step:
-    data, change = await beside(partial(rewrite, file, text))
-    diff = await beside(partial(readable_diff, file.text, text))
+    data, change = await in_thread(partial(rewrite, file, text))
+    diff = await in_thread(partial(readable_diff, file.text, text))
     if change.before == change.after:
         return _Step(path=file.path, operation="unchanged", diff=diff)
-    exact = await beside(partial(exact_pieces, file.text, text, swaps))
+    exact = await in_thread(partial(exact_pieces, file.text, text, swaps))
     edits = ((change, data),)
     return _Step(path=file.path, operation="modified", diff=diff, edits=edits, searched=exact)
 
 
 async def _move(file: FileText, path: str, text: str) -> _Step:
-    data, change = await beside(partial(rewrite, replace(file, path=path, sha=""), text))
-    diff = await beside(partial(readable_diff, file.text, text))
+    data, change = await in_thread(partial(rewrite, replace(file, path=path, sha=""), text))
+    diff = await in_thread(partial(readable_diff, file.text, text))
     gone = Change(path=file.path, before=file.sha, after="")
     edits = ((change, data), (gone, None))
     return _Step(path=path, operation="moved", diff=diff, edits=edits, origin=file.path)
@@ -206,7 +206,7 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
 
     async def perform(permit: Permit) -> Outcome:
         await ctx.files.apply(edits, permit, moved=moved)
-        result = {"files": [_told(step) for step in steps], "notice": FILES_AS_SPECIFIED}
+        result = {"files": [_result_row(step) for step in steps], "notice": FILES_AS_SPECIFIED}
         return Outcome(text=json.dumps(result, ensure_ascii=False))
 
     changes = [change for change, _ in edits]
@@ -230,9 +230,9 @@ def _together(steps: Sequence[_Step], ctx: ToolContext) -> Action:
     )
 
 
-def _told(step: _Step) -> dict[str, str]:
-    told = {"path": step.path, "operation": step.operation}
-    return {**told, "from": step.origin} if step.origin else told
+def _result_row(step: _Step) -> dict[str, str]:
+    row = {"path": step.path, "operation": step.operation}
+    return {**row, "from": step.origin} if step.origin else row
 
 
 def _title(steps: Sequence[_Step]) -> str:

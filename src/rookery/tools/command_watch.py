@@ -1,4 +1,4 @@
-"""Watching a command, in its call or in the background, and what the model is told of it."""
+"""Watches a command, in its call or in the background, and describes it to the model."""
 
 import math
 from contextlib import AsyncExitStack, suppress
@@ -25,12 +25,12 @@ from rookery.engine.ports.workspace import Artifact, CommandEnd, CommandState, R
 from rookery.errors import StorageError
 
 OFFER_SECONDS = 2.0
-"""After which the user may send a command to the background, or end it."""
+"""Seconds after which the user may send a command to the background, or end it."""
 OFFER_SECONDS_WITH_OUTPUT = 0.5
-"""The same for a command that has said something: whatever ends sooner is no bother."""
+"""The same for a command that has written something."""
 UNKNOWN_END = CommandEnd(exit_code=-1)
 SHOWN_WHOLE = 256 * KIB
-"""Output that clients are shown as it comes; of what follows they see samples."""
+"""Bytes of output that clients see live; of the rest they see samples."""
 SAMPLE = 4 * KIB
 SAMPLE_SECONDS = 0.2
 _CORE_DUMPS = {"SIGQUIT", "SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV"}
@@ -43,10 +43,9 @@ _BLOCKED = (
 
 
 class CommandWatch:
-    """One command. `preview` is what the model is to read of its output so far.
+    """One command. `preview` is its output so far as the model will see it.
 
-    Nothing is polled: the watch sleeps until there is output, an answer, or a moment at which
-    something is due.
+    Nothing is polled: the watch sleeps until there is output, an answer, or a deadline.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class CommandWatch:
         self._offer: Offer | None = None
         self._listed = False
         self._blocked_before: tuple[str, ...] = ()
-        self._began = self._heard = anyio.current_time()
+        self._began = self._last_output = anyio.current_time()
         self._leave_at = self._began + patience if ctx.background else math.inf
         self._offer_at = self._began + OFFER_SECONDS
         self._quiet_at = self._began + ctx.limits.quiet_seconds
@@ -76,7 +75,7 @@ class CommandWatch:
 
     @property
     def answer(self) -> Answered | None:
-        """What the user said to the offer."""
+        """The user's answer to the offer."""
         return self._offer.answer if self._offer else None
 
     @property
@@ -89,7 +88,7 @@ class CommandWatch:
         return anyio.current_time() - self._began
 
     async def wait(self) -> bool:
-        """Until the command has ended; False if it still runs and is not to be waited for."""
+        """Wait until the command has ended; False if it continues in the background."""
         try:
             while not self.answer and anyio.current_time() < self._leave_at:
                 moment = min(self._offer_at, self._quiet_at, self._leave_at)
@@ -103,7 +102,7 @@ class CommandWatch:
                 self._offer.withdraw()
 
     async def end(self) -> CommandEnd:
-        """Hear the command out, and say how it ended."""
+        """Wait for the end of the command and record how it ended."""
         await self._listen()
         end = await self._running.end()
         self._live.show_rest()
@@ -111,7 +110,7 @@ class CommandWatch:
         return end
 
     def send_to_background(self, context: AsyncExitStack) -> None:
-        """From now on it is the task that holds the command's context."""
+        """From now on the task holds the command's context."""
         assert self._ctx.background
         self._ctx.append(
             CommandDetached(
@@ -134,7 +133,7 @@ class CommandWatch:
         if self._running.kept:
             self._list("kept")
         elif self._listed:
-            self._ctx.command_list.leave(self._running)
+            self._ctx.command_list().leave(self._running)
 
     async def _attend(self, context: AsyncExitStack) -> None:
         news = _new_preview(self._ctx)
@@ -143,46 +142,46 @@ class CommandWatch:
                 news.add(self._cleaner.add(piece))
             try:
                 end = await self._running.end()
-                told = status(end, self._ctx.limits)
+                text = status(end, self._ctx.limits)
             except StorageError as error:
-                end, told = UNKNOWN_END, str(error)
+                end, text = UNKNOWN_END, str(error)
         news.add(self._cleaner.finish())
-        told += self._told_of_blocked() + self.told_of_unreached(end, news.text())
+        text += self._blocked_note() + self.unreached_note(end, news.text())
         self._ctx.append(
             CommandEnded(
                 call_id=self._ctx.call_id,
-                text=marked(ended_in_background(self._permit.command, told, news, self._artifact)),
+                text=marked(ended_in_background(self._permit.command, text, news, self._artifact)),
                 exit_code=end.exit_code,
             )
         )
 
-    def _told_of_blocked(self) -> str:
-        """Hosts it was kept from since it was sent to the background."""
+    def _blocked_note(self) -> str:
+        """Hosts it was blocked from since it was sent to the background."""
         new = [each for each in self._running.blocked if each not in self._blocked_before]
         if not new:
             return ""
         self._ctx.append(Noted(text=BLOCKED.format(", ".join(new))))
         return f" {BLOCKED.format(', '.join(new))}"
 
-    def told_of_unreached(self, end: CommandEnd, said: str) -> str:
-        """What the user and the model are told of servers of this machine that it did not reach."""
+    def unreached_note(self, end: CommandEnd, said: str) -> str:
+        """Notes to the user and the model about local servers that the command could not reach."""
         if not end.exit_code:
             return ""
         ports = self._running.unreached(self._permit.command, said)
-        told = [OWN_LOCALHOST.format(where=f"localhost:{port}") for port in ports]
-        for each in told:
+        text = [OWN_LOCALHOST.format(where=f"localhost:{port}") for port in ports]
+        for each in text:
             self._ctx.append(Noted(text=each))
-        return "".join(f"\n{each}" for each in told)
+        return "".join(f"\n{each}" for each in text)
 
     async def _listen(self) -> None:
         async for piece in self._running.output():
             self._live.show(piece)
             self.preview.add(self._cleaner.add(piece))
-            self._heard = anyio.current_time()
+            self._last_output = anyio.current_time()
             self._bring_forward(self._began + OFFER_SECONDS_WITH_OUTPUT)
 
     def _bring_forward(self, moment: float) -> None:
-        """Make the offer at that moment, if it was to be made later."""
+        """Make the offer at that moment, if it was due later."""
         if moment < self._offer_at < math.inf:
             self._offer_at = moment
             self._sleep.deadline = min(moment, self._sleep.deadline)
@@ -205,23 +204,23 @@ class CommandWatch:
 
     def _notice_silence(self, now: float) -> None:
         limit = self._ctx.limits.quiet_seconds
-        silence = now - self._heard
+        silence = now - self._last_output
         if silence >= limit:
             self._ctx.append(CommandQuiet(call_id=self._ctx.call_id, seconds=silence))
             limit += silence
-        self._quiet_at = self._heard + limit
+        self._quiet_at = self._last_output + limit
 
     def _list(self, state: CommandState) -> None:
         self._listed = True
-        self._ctx.command_list.enter(
+        self._ctx.command_list().enter(
             self._running, call_id=self._ctx.call_id, permit=self._permit, state=state
         )
 
 
 class _LiveOutput:
-    """Output for those who watch: all of it at first, then a sample now and then.
+    """Live output for clients: all of it at first, then samples.
 
-    News is never forgotten, so a flood that was shown whole would fill the memory.
+    Streamed events stay in memory, so a flood must not be streamed whole.
     """
 
     def __init__(self, ctx: ToolContext) -> None:
@@ -231,7 +230,7 @@ class _LiveOutput:
         self._held = ""
         self._skipped = 0
         self._lines = 0
-        """The lines that end in what was skipped."""
+        """Number of skipped line breaks."""
         self._at_line_end = True
 
     def show(self, piece: str) -> None:
@@ -297,11 +296,11 @@ def still_running(
     )
 
 
-def ended_in_background(command: str, told: str, news: Preview, kept: Artifact) -> str:
+def ended_in_background(command: str, text: str, news: Preview, kept: Artifact) -> str:
     return "\n".join(
         [
             f"[automatic] The command that ran in the background has ended: {first_line(command)}",
-            told,
+            text,
             *(_output(news, kept) if news.total else ["It wrote nothing more."]),
         ]
     )

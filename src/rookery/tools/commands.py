@@ -13,18 +13,17 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery.core.blocks import Image
-from rookery.core.command_lines import Judgement
 from rookery.core.facts import Answered, Ending
 from rookery.core.limits import KIB
 from rookery.core.replies import BLOCKED_FOR_NOW, user_message
 from rookery.core.text.output_preview import readable
 from rookery.core.tool_traits import ToolGroup, ToolTraits
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Artifacts
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.command_watch import CommandWatch, finished, first_line, still_running
-from rookery.tools.file_changes import beside
+from rookery.tools.file_changes import in_thread
 
 DEFAULT_LIMIT = 40 * KIB
 PIECE = 64 * KIB
@@ -64,7 +63,7 @@ class ReadCommandOutput:
         )
 
         async def perform(permit: Permit) -> Outcome:
-            return Outcome(text=await beside(work))
+            return Outcome(text=await in_thread(work))
 
         return Action(
             title=f"Search {args.artifact_id}" if args.search else f"Read {args.artifact_id}",
@@ -127,7 +126,7 @@ def _counted(lines: int, *, cut: bool) -> str:
     return f"{'the first ' if cut else ''}{lines} lines that match"
 
 
-MOST_CHANGES_TOLD = 5
+MOST_CHANGES_SHOWN = 5
 
 
 class ExecuteCommandArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,7 +156,8 @@ class ExecuteCommand:
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     traits: ClassVar[ToolTraits] = ToolTraits(
         hook_arguments={"command": "command", "timeout": "timeout"},
-        skipped=frozenset({"terminal"}),
+        skipped=frozenset({"terminal", "cwd", "timeout"}),
+        essential=True,
     )
 
     async def prepare(self, args: ExecuteCommandArgs, ctx: ToolContext) -> Action:
@@ -166,11 +166,14 @@ class ExecuteCommand:
         if PurePosixPath(cwd).is_absolute():
             raise ToolError(f"{cwd} is outside the workspace. Commands run inside it.")
 
-        judged = await beside(lambda: ctx.judge(args.command, cwd))
-        where = await beside(lambda: ctx.shell.describe(confined=not judged.needs_keys))
+        def looked_at() -> tuple[Judgement, str]:
+            judged = ctx.judge(args.command, cwd)
+            return judged, ctx.shell.describe(confined=not judged.needs_keys)
+
+        judged, where = await in_thread(looked_at)
 
         async def perform(permit: Permit) -> Outcome:
-            _check_unchanged(judged, await beside(lambda: ctx.judge(args.command, cwd)))
+            _check_unchanged(judged, await in_thread(lambda: ctx.judge(args.command, cwd)))
             return await _run(permit, args, ctx)
 
         return Action(
@@ -197,24 +200,24 @@ def _check(command: str, longest: int) -> None:
 
 
 def _check_unchanged(shown: Judgement, now: Judgement) -> None:
-    """What was allowed is what was shown. While somebody thinks about it, files come and go, and
-    a folder on the way may have become a link to another one."""
+    """Check that the command still means what was approved: while the user decides, files come
+    and go, and a folder may become a link to another one."""
     if _unordered(now) == _unordered(shown):
         return
     before, after = _effects(shown), _effects(now)
     changes = [f"it now {one}" for one in after if one not in before]
     changes += [f"no longer {one}" for one in before if one not in after]
-    told = changes[:MOST_CHANGES_TOLD] or ["the files it names have changed"]
-    if len(changes) > MOST_CHANGES_TOLD:
-        told.append(f"{len(changes) - MOST_CHANGES_TOLD} more")
+    described = changes[:MOST_CHANGES_SHOWN] or ["the files it names have changed"]
+    if len(changes) > MOST_CHANGES_SHOWN:
+        described.append(f"{len(changes) - MOST_CHANGES_SHOWN} more")
     raise ToolError(
         "What this command would do has changed since it was checked: "
-        f"{'; '.join(told)}. It was not run; call it again."
+        f"{'; '.join(described)}. It was not run; call it again."
     )
 
 
 def _unordered(judged: Judgement) -> Judgement:
-    """Folders are listed in an order of their own, which another file in them can change."""
+    """Folder order is arbitrary and changes with new files."""
     return replace(
         judged,
         targets=tuple(sorted(judged.targets, key=lambda at: (at.path, at.deed, at.reach))),
@@ -228,7 +231,7 @@ def _effects(judged: Judgement) -> list[str]:
 
 
 def _shortest(*limits: float | None) -> float:
-    """The smallest of several limits; what is not above zero is none."""
+    """The smallest limit above zero; zero means no limit."""
     return min((limit for limit in limits if limit and limit > 0), default=math.inf)
 
 
@@ -250,17 +253,17 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
             text = still_running(
                 permit.cwd, watch.seconds, watch.preview, artifact, waits_for_input=waits
             )
-            told = text + _told_of_blocked(running.blocked) + words
-            return Outcome(text=told, images=images, blocked=running.blocked)
+            shown = text + _blocked_note(running.blocked) + words
+            return Outcome(text=shown, images=images, blocked=running.blocked)
         if not ended:
             running.stop()
         end = await watch.end()
     where = ctx.shell.describe(confined=True) if permit.confined else ""
     cut_short = end.timed_out or end.flooded or end.stopped
     text = finished(permit.cwd, end, ctx.limits, watch.preview, artifact, where=where)
-    text += watch.told_of_unreached(end, watch.preview.text())
+    text += watch.unreached_note(end, watch.preview.text())
     return Outcome(
-        text=text + _told_of_blocked(running.blocked) + words,
+        text=text + _blocked_note(running.blocked) + words,
         ending=Ending.FAILED if cut_short else Ending.DONE,
         exit_code=end.exit_code,
         images=images,
@@ -268,12 +271,12 @@ async def _run(permit: Permit, args: ExecuteCommandArgs, ctx: ToolContext) -> Ou
     )
 
 
-def _told_of_blocked(hosts: Sequence[str]) -> str:
+def _blocked_note(hosts: Sequence[str]) -> str:
     return f"\n{BLOCKED_FOR_NOW.format(', '.join(hosts))}" if hosts else ""
 
 
 def _said(answer: Answered | None) -> tuple[str, tuple[Image, ...]]:
-    """What the user said while the command ran, for the model to read."""
+    """What the user wrote while the command ran, for the model."""
     if answer is None or not (answer.text or answer.images):
         return "", ()
     return "\n" + user_message(answer.text), answer.images

@@ -19,7 +19,7 @@ from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ChildTask, ToolContext
 from rookery.errors import BadArguments, ToolError
-from rookery.tools.file_changes import beside
+from rookery.tools.file_changes import in_thread
 
 MOST_ITEMS = 1000
 
@@ -72,7 +72,7 @@ class UpdateTodoList:
 
 
 def checklist(markdown: str) -> tuple[Todo, ...]:
-    """The items of a checklist. An item keeps its id for as long as its words stay the same."""
+    """The items of a checklist. An item keeps its id while its text stays the same."""
     seen: Counter[str] = Counter()
     todos: list[Todo] = []
     for line in markdown.splitlines():
@@ -121,9 +121,9 @@ class AttemptCompletion:
         )
 
 
-NOBODY = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."
-TAKEN = f"{NOBODY} Your own suggestion {{number}} was taken, which says no more than you did:"
-DECIDE = f"{NOBODY} Decide yourself and go on."
+UNATTENDED = "[automatic] Nobody is there to answer: the user has decided and allowed nothing."
+TAKEN = f"{UNATTENDED} Your own suggestion {{number}} was taken, which says no more than you did:"
+DECIDE = f"{UNATTENDED} Decide yourself and go on."
 
 
 class Suggestion(msgspec.Struct, forbid_unknown_fields=True):
@@ -159,7 +159,7 @@ class AskFollowupQuestion:
 
         async def perform(permit: Permit) -> Outcome:
             answer = await ctx.ask(AskKind.FOLLOWUP, json.dumps(data, ensure_ascii=False))
-            said = user_message(answer.text) if answer.by == "user" else _by_nobody(answer, args)
+            said = user_message(answer.text) if answer.by == "user" else _auto_answer(answer, args)
             return Outcome(text=said, images=answer.images)
 
         return Action(
@@ -169,8 +169,8 @@ class AskFollowupQuestion:
         )
 
 
-def _by_nobody(answer: Answered, args: AskFollowupQuestionArgs) -> str:
-    """What the model is told if a rule has answered: no word of it is the user's."""
+def _auto_answer(answer: Answered, args: AskFollowupQuestionArgs) -> str:
+    """The result if a rule answered instead of the user."""
     offered = [suggestion.text for suggestion in args.follow_up]
     if answer.text not in offered:
         return DECIDE
@@ -192,7 +192,7 @@ class SkillArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LoadSkill:
-    """`skills` are those of a mode, `body` is what one of them says."""
+    """`skills` returns the skills of a mode, `body` the text of one."""
 
     name: ClassVar[str] = "skill"
     description: ClassVar[str] = "Load the instructions of a skill that fits the task."
@@ -210,7 +210,7 @@ class LoadSkill:
         arguments = (args.args or "").strip()
 
         async def perform(permit: Permit) -> Outcome:
-            body = await beside(lambda: self._body(skill))
+            body = await in_thread(lambda: self._body(skill))
             return Outcome(text=skill_text(skill, body, arguments))
 
         return Action(

@@ -1,4 +1,4 @@
-"""The text of documents, got out of them by a process that may be killed."""
+"""Extracts the text of documents in a separate process that can be killed."""
 
 import sys
 from contextlib import suppress
@@ -24,14 +24,14 @@ _CRASHED = "The reader of such documents crashed on it."
 class DocumentKind(StrEnum):
     PDF = "pdf"
     ZIP = "zip"
-    """A document in an archive; which one, its parts tell."""
+    """A document in an archive; its parts tell which kind."""
     NOTEBOOK = "ipynb"
     COMPOUND = "compound"
-    """An old document, or one behind a password: neither is read."""
+    """An old or password-protected document; not supported."""
 
 
 class DocumentBounds(Struct, frozen=True, kw_only=True):
-    """What a document may be and cost. Beyond that it is refused, or shown in part."""
+    """Limits for a document. Beyond them it is refused or shown in part."""
 
     input_bytes: int = 50 * MIB
     expanded_bytes: int = 200 * MIB
@@ -46,20 +46,20 @@ BOUNDS = DocumentBounds()
 
 
 class DocumentText(Struct, frozen=True, kw_only=True):
-    """What could be read, and a sentence about what could not."""
+    """The text, and a sentence about what is missing."""
 
     text: str
     problem: str = ""
 
 
 def most_to_read(path: str) -> int | None:
-    """How many bytes of a file are read that may be a document by its name."""
+    """How many bytes to read of a file that may be a document, judging by its name."""
     suffix = PurePosixPath(path).suffix.lower()
     return BOUNDS.input_bytes if suffix in (".pdf", ".ipynb", *_ARCHIVES) else None
 
 
 def document_kind(path: str, data: bytes) -> DocumentKind | None:
-    """What the content is. An archive counts only if its name says that it is a document."""
+    """The kind of document. An archive counts only if its name says that it is a document."""
     suffix = PurePosixPath(path).suffix.lower()
     if data.startswith(b"%PDF-") or (suffix == ".pdf" and b"%PDF-" in data[:1024]):
         return DocumentKind.PDF
@@ -86,14 +86,14 @@ async def document_text(
             await _listen(kind, data, bounds, printed)
         except OSError as error:
             return DocumentText(text="", problem=f"Its reader did not start: {error.strerror}.")
-        return _heard(printed, missing=_CRASHED)
-    return _heard(printed, missing=f"Reading it was stopped after {bounds.seconds:g} seconds.")
+        return _parsed(printed, missing=_CRASHED)
+    return _parsed(printed, missing=f"Reading it was stopped after {bounds.seconds:g} seconds.")
 
 
 async def _listen(
     kind: DocumentKind, data: bytes, bounds: DocumentBounds, printed: bytearray
 ) -> None:
-    """Leaving this early kills the worker."""
+    """Exiting early kills the worker."""
     said = {field.name: getattr(bounds, field.name) for field in fields(bounds)}
     options = [str(kind), msgspec.json.encode(said).decode()]
     command = [sys.executable, "-I", "-P", "-B", str(_WORKER), *options]
@@ -115,7 +115,7 @@ async def _feed(worker: Process, data: bytes) -> None:
     await worker.stdin.aclose()
 
 
-def _heard(printed: bytearray, *, missing: str) -> DocumentText:
+def _parsed(printed: bytearray, *, missing: str) -> DocumentText:
     text, finished, problem = bytes(printed).partition(b"\0")
     return DocumentText(
         text=text.decode("utf-8", "ignore"),

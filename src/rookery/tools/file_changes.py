@@ -1,6 +1,6 @@
-"""What the editing tools share: from a new text to an action that the user can judge.
+"""Shared by the editing tools: turns a new text into an action that the user can judge.
 
-A new text is refused if one of its lines merely stands for text that the model left out.
+A new text is refused if one of its lines is a placeholder for text that the model left out.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ from rookery.errors import BadArguments, ToolError
 T = TypeVar("T")
 
 
-async def beside(work: Callable[[], T]) -> T:
-    """The result of something that changes nothing. If it is no longer wanted, whoever waits for
-    it goes on at once, and it comes to its end unheard."""
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run something read-only in a thread. If cancelled, the caller continues at once and the
+    result is discarded."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
@@ -57,7 +57,7 @@ _LONGEST_OMISSION = 120
 
 
 async def existing(path: str, ctx: ToolContext) -> FileText:
-    """The file that is to be edited."""
+    """The file to edit."""
     file = await ctx.files.examine(path)
     if file is None:
         raise BadArguments(f"No such file: {path}. write_to_file creates one.")
@@ -76,19 +76,16 @@ async def change_file(
     swaps: Sequence[Swap] = (),
     note: str = "",
 ) -> Action:
-    """Replace the file's text by `new`. A file without a hash is one that is not there yet.
+    """Replace the file's text with `new`. A file without a hash does not exist yet.
 
-    `reads` if the note quotes from the file: then the permit has to allow that too. `whole` if
-    nothing of what is in the file was looked at to make the new text. `swaps` are the pieces of
-    text that the model wants to have replaced.
+    `reads` if the note quotes the file: the permit must then allow reading. `whole` if the new text
+    was made without looking at the old one. `swaps` are the pieces of text the model replaces.
     """
-    data, change = await beside(partial(rewrite, file, new))
+    data, change, diff, pieces = await in_thread(partial(_rewritten, file, new, swaps))
     if change.before == change.after:
         return unchanged(file.path)
-    diff = await beside(partial(readable_diff, file.text, new))
     shown = diff.text or (ONLY_LINE_ENDS if file.sha else EMPTY_FILE)
     operation = "modified" if file.sha else "created"
-    pieces = await beside(partial(exact_pieces, file.text, new, swaps)) if swaps else ()
 
     async def perform(permit: Permit) -> Outcome:
         await ctx.files.write(change, data, permit)
@@ -117,6 +114,13 @@ async def change_file(
     )
 
 
+def _rewritten(
+    file: FileText, new: str, swaps: Sequence[Swap]
+) -> tuple[bytes, Change, LineDiff, Sequence[str]]:
+    pieces = exact_pieces(file.text, new, swaps) if swaps else ()
+    return *rewrite(file, new), readable_diff(file.text, new), pieces
+
+
 def is_outside(located: str) -> bool:
     return PurePosixPath(located).is_absolute()
 
@@ -129,16 +133,16 @@ def unchanged(path: str) -> Action:
 
 
 def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], str]) -> Action:
-    """Tell the model why its edit does not fit the file.
+    """Explain to the model why its edit does not fit the file.
 
-    The explanation quotes the file, and so it is a reading of the file, with a permit. The
-    call still counts as a mistake.
+    The explanation quotes the file, so it needs a permit for reading. The call still counts as a
+    mistake.
     """
 
     async def perform(permit: Permit) -> Outcome:
         match await ctx.files.read(file.path, permit):
             case FileText(text=text):
-                said = await beside(lambda: explanation(as_utf8(text)))
+                said = await in_thread(lambda: explanation(as_utf8(text)))
                 raise BadArguments(f"{file.path} was not changed. {said}")
             case _:
                 raise ToolError(f"{file.path} is no longer a text file.")
@@ -156,7 +160,7 @@ def explain_miss(ctx: ToolContext, file: FileText, explanation: Callable[[str], 
 
 
 def rewrite(file: FileText, new: str) -> tuple[bytes, Change]:
-    """What to write, and what that does to the file."""
+    """The bytes to write, and the resulting change."""
     _refuse_omission(file, new)
     data = _encoded(file, new)
     after = hashlib.sha256(data).hexdigest()
@@ -168,7 +172,7 @@ def readable_diff(old: str, new: str) -> LineDiff:
 
 
 def _keeps_scripts(file: FileText, new: str) -> bool:
-    """npm runs the scripts in package.json; the rest of it is a file like any other."""
+    """Whether package.json keeps its scripts, which npm runs; the rest of it is not protected."""
     named = PurePosixPath(file.path).name == "package.json"
     return named and bool(file.sha) and not scripts_changed(file.text, new)
 
@@ -192,7 +196,7 @@ def _encoded(file: FileText, new: str) -> bytes:
 
 
 def _omission(new: str, old: str = "") -> str | None:
-    """The first line of `new` that stands for something left out, unless `old` has it too."""
+    """The first line of `new` that is a placeholder, unless `old` has it too."""
     known: set[str] | None = None
     for line in new.split("\n"):
         if not _stands_in(line):

@@ -1,6 +1,6 @@
-"""What a model is shown of a file, whatever kind of file it is: lines, a block of code, a picture.
+"""What a model sees of a file of any kind: lines, a block of code, an image.
 
-A block is found by indentation alone. What is shown of one file leaves less room for the next.
+Blocks are found by indentation. Each file leaves less room for the next.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from rookery.core.blocks import TOGETHER, Image, Picture, Sight, picture
 from rookery.core.facts import Seen
-from rookery.core.indexed_code import rest_in_short
 from rookery.core.limits import MIB, Limits
 from rookery.core.text.characters import as_utf8
 from rookery.core.text.text_lines import Passage, Span, joined_spans, passage, rows_of
@@ -28,14 +27,14 @@ from rookery.tools.document_text import (
     document_text,
     most_to_read,
 )
-from rookery.tools.file_changes import beside
+from rookery.tools.file_changes import in_thread
 
 TAB = 4
 COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
 class IndentationAround(Struct, frozen=True, kw_only=True):
-    """The block of code around a line, which counts from 0."""
+    """The block of code around a line, counted from 0."""
 
     anchor: int
     max_levels: int
@@ -44,8 +43,8 @@ class IndentationAround(Struct, frozen=True, kw_only=True):
     limit: int
 
 
-class SectionWish(Struct, frozen=True, kw_only=True):
-    """What is wanted of a file: some lines, a block, or else as much as fits from the first."""
+class SectionSpec(Struct, frozen=True, kw_only=True):
+    """The requested part of a file: lines, a block, or as much as fits from the start."""
 
     path: str
     spans: tuple[Span, ...] = ()
@@ -61,8 +60,8 @@ class FileSection(Struct, frozen=True, kw_only=True):
 
 
 class _Lines(Struct, frozen=True, kw_only=True):
-    """The lines of a text that are shown, in words and in bytes; `whole` if those are all.
-    `cut_after` is the last one, if only for want of room no more are."""
+    """The shown lines of a text; `whole` if those are all. `cut_after` is the last one if there
+    was no room for more."""
 
     words: tuple[str, ...]
     size: int
@@ -71,7 +70,7 @@ class _Lines(Struct, frozen=True, kw_only=True):
 
 
 class Sections:
-    """The files of one call. What is shown of one of them leaves less room for the next."""
+    """The files of one call. Each leaves less room for the next."""
 
     def __init__(self, ctx: ToolContext, permit: Permit) -> None:
         self._ctx = ctx
@@ -79,76 +78,78 @@ class Sections:
         self._room = ctx.limits.read_bytes
         self._picture_room = TOGETHER
 
-    async def show(self, wish: SectionWish) -> FileSection:
+    async def show(self, spec: SectionSpec) -> FileSection:
         if self._room <= 0:
-            return _section(wish, "(Not shown: this call shows enough already. Read it by itself.)")
-        most = most_to_read(wish.path)
-        match await self._ctx.files.read(wish.path, self._permit, most):
+            return _section(spec, "(Not shown: this call shows enough already. Read it by itself.)")
+        most = most_to_read(spec.path)
+        match await self._ctx.files.read(spec.path, self._permit, most):
             case FileText() as file:
-                return await self._notebook(file, wish) or await self._text(file, wish)
+                return await self._notebook(file, spec) or await self._text(file, spec)
             case FileBytes() as file:
-                return self._picture(file, wish) or await self._document(file, wish)
+                return self._picture(file, spec) or await self._document(file, spec)
 
-    async def _text(self, file: FileText, wish: SectionWish) -> FileSection:
+    async def _text(self, file: FileText, spec: SectionSpec) -> FileSection:
         text = as_utf8(file.text)
-        lines = await self._lines(text, wish)
+        lines = await self._lines(text, spec)
         rest = await self._rest(file.path, text, lines.cut_after)
         seen = (Seen(file.path, file.sha, lines.whole),) if file.sha else ()
-        words = [_title(wish), *_part_of(file), *lines.words, *rest]
+        words = [_title(spec), *_part_of(file), *lines.words, *rest]
         return FileSection(text="\n".join(words), seen=seen)
 
     async def _rest(self, path: str, text: str, after: int) -> list[str]:
-        """What is defined in the lines that did not fit."""
+        """The definitions in the lines that did not fit."""
         if not after or self._ctx.outline is None:
             return []
+        from rookery.core.indexed_code import rest_in_short
+
         size = sum(map(len, rows_of(text)[after:]))
         outline = rest_in_short(await self._ctx.outline(path, text), after, size)
         self._room -= len(outline.encode())
         return [f"(Defined in the rest, by lines:)\n{outline}"] if outline else []
 
-    async def _notebook(self, file: FileText, wish: SectionWish) -> FileSection | None:
-        """None if it is none: then it is shown as the text that it is."""
+    async def _notebook(self, file: FileText, spec: SectionSpec) -> FileSection | None:
+        """None if it is not a notebook: then it is shown as text."""
         data = as_utf8(file.text).encode()
         if not file.sha or document_kind(file.path, data) is not DocumentKind.NOTEBOOK:
             return None
         document = await document_text(DocumentKind.NOTEBOOK, data)
-        return await self._extracted(document, wish) if document.text else None
+        return await self._extracted(document, spec) if document.text else None
 
-    async def _document(self, file: FileBytes, wish: SectionWish) -> FileSection:
+    async def _document(self, file: FileBytes, spec: SectionSpec) -> FileSection:
         kind = document_kind(file.path, file.data)
         if kind is None:
-            return _section(wish, _unreadable(file))
+            return _section(spec, _unreadable(file))
         if not file.sha:
             most = BOUNDS.input_bytes // MIB
-            return _section(wish, _unreadable(file, f"It is larger than {most} MiB."))
+            return _section(spec, _unreadable(file, f"It is larger than {most} MiB."))
         document = await document_text(kind, file.data)
         if not document.text.strip():
-            return _section(wish, _unreadable(file, document.problem))
-        return await self._extracted(document, wish)
+            return _section(spec, _unreadable(file, document.problem))
+        return await self._extracted(document, spec)
 
-    async def _extracted(self, document: DocumentText, wish: SectionWish) -> FileSection:
-        lines = await self._lines(document.text, wish)
+    async def _extracted(self, document: DocumentText, spec: SectionSpec) -> FileSection:
+        lines = await self._lines(document.text, spec)
         problem = [f"({document.problem})"] if document.problem else []
-        return _section(wish, *problem, *lines.words)
+        return _section(spec, *problem, *lines.words)
 
-    def _picture(self, file: FileBytes, wish: SectionWish) -> FileSection | None:
+    def _picture(self, file: FileBytes, spec: SectionSpec) -> FileSection | None:
         shown = _seen_picture(file, self._ctx, self._picture_room)
         if shown is None:
             return None
-        words = f"{_title(wish)}\n({shown.words}.)"
+        words = f"{_title(spec)}\n({shown.words}.)"
         if shown.image is None:
             return FileSection(text=words)
         self._picture_room -= len(file.data)
         return FileSection(text=words, images=(shown.image,))
 
-    async def _lines(self, text: str, wish: SectionWish) -> _Lines:
-        lines = await beside(partial(_chosen, text, wish, self._ctx.limits, self._room))
+    async def _lines(self, text: str, spec: SectionSpec) -> _Lines:
+        lines = await in_thread(partial(_chosen, text, spec, self._ctx.limits, self._room))
         self._room -= lines.size
         return lines
 
 
 class CodeBlock(Struct, frozen=True):
-    """Line indices, the last one included. `cut` if the limit stopped its growth."""
+    """Line indices, including the last. `cut` if the limit was reached."""
 
     first: int
     last: int
@@ -164,11 +165,10 @@ def block_around(
     include_header: bool = True,
     limit: int,
 ) -> CodeBlock:
-    """Grow from the anchor, one line up and one line down in turn, while lines belong to it.
+    """Grow from the anchor, alternately up and down, while lines belong to the block.
 
-    A line belongs if it is not outside the outermost wanted level. Of the lines at that level
-    only the nearest one on each side is taken, and above it the comments that introduce it,
-    unless siblings are wanted.
+    A line belongs if it is not outside the outermost wanted level. At that level only the nearest
+    line on each side is taken, and the comments above it, unless siblings are wanted.
     """
     levels = _levels(lines)
     outermost = max(0, levels[anchor] - max_levels) if max_levels else 0
@@ -201,29 +201,29 @@ def block_around(
 
 
 def _seen_picture(file: FileBytes, ctx: ToolContext, room: int) -> Picture | None:
-    """None if it is none. `room` is what is left for pictures in this call."""
+    """None if it is not an image. `room` is what is left for images in this call."""
     sight = Sight(sees=ctx.sees_images, most=ctx.limits.image_bytes, room=room)
     return picture(file.data, sight, complete=bool(file.sha))
 
 
-def _section(wish: SectionWish, *words: str) -> FileSection:
-    return FileSection(text="\n".join([_title(wish), *words]))
+def _section(spec: SectionSpec, *words: str) -> FileSection:
+    return FileSection(text="\n".join([_title(spec), *words]))
 
 
-def _title(wish: SectionWish) -> str:
-    return f"File: {wish.path}"
+def _title(spec: SectionSpec) -> str:
+    return f"File: {spec.path}"
 
 
-def _chosen(text: str, wish: SectionWish, limits: Limits, room: int) -> _Lines:
+def _chosen(text: str, spec: SectionSpec, limits: Limits, room: int) -> _Lines:
     rows = rows_of(text)
     if not rows:
         return _Lines(words=("(The file is empty.)",), size=0, whole=True)
-    if wish.around is not None:
-        return _block(rows, wish, wish.around, limits, room)
-    wanted = joined_spans(wish.spans or (Span(0, limits.read_lines - 1),))
+    if spec.around is not None:
+        return _block(rows, spec, spec.around, limits, room)
+    wanted = joined_spans(spec.spans or (Span(0, limits.read_lines - 1),))
     there = [span for span in wanted if span.first < len(rows)]
     if not there:
-        raise _past_the_end(wanted[0].first, wish, rows)
+        raise _past_the_end(wanted[0].first, spec, rows)
     missing = [
         f"(Line {span.first + 1} is past the end.)" for span in wanted if span.first >= len(rows)
     ]
@@ -237,10 +237,14 @@ def _chosen(text: str, wish: SectionWish, limits: Limits, room: int) -> _Lines:
 
 
 def _block(
-    rows: Sequence[str], wish: SectionWish, around: IndentationAround, limits: Limits, room: int
+    rows: Sequence[str],
+    spec: SectionSpec,
+    around: IndentationAround,
+    limits: Limits,
+    room: int,
 ) -> _Lines:
     if around.anchor >= len(rows):
-        raise _past_the_end(around.anchor, wish, rows)
+        raise _past_the_end(around.anchor, spec, rows)
     block = block_around(
         rows,
         around.anchor,
@@ -256,9 +260,9 @@ def _block(
     return _lines([f"(Lines {span} of {len(rows)}, the whole block.)"], passages, len(rows))
 
 
-def _past_the_end(first: int, wish: SectionWish, rows: Sequence[str]) -> ToolError:
+def _past_the_end(first: int, spec: SectionSpec, rows: Sequence[str]) -> ToolError:
     return ToolError(
-        f"Line {first + 1} is past the end of {wish.path}, which has {len(rows)} lines."
+        f"Line {first + 1} is past the end of {spec.path}, which has {len(rows)} lines."
     )
 
 
@@ -281,7 +285,7 @@ def _passages(
 
 
 def _where(passages: Sequence[Passage], spans: Sequence[Span], total: int) -> list[str]:
-    """Which lines these are, and how to go on where that is not plain to see."""
+    """Which lines these are, and how to continue."""
     last = passages[-1].span.last
     if len(spans) == 1 and last + 1 == total:
         return []
@@ -319,7 +323,7 @@ def _unreadable(file: FileBytes, reason: str = "") -> str:
 
 
 def _levels(lines: Sequence[str]) -> list[int]:
-    """Blank lines are as deep as the line before them."""
+    """Blank lines take the level of the line before them."""
     levels: list[int] = []
     for line in lines:
         code = line.lstrip(" \t")

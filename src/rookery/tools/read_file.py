@@ -15,7 +15,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Place
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.tools.file_sections import FileSection, IndentationAround, Sections, SectionWish
+from rookery.tools.file_sections import FileSection, IndentationAround, Sections, SectionSpec
 
 MOST_FILES = 20
 _SEPARATOR = "\n---\n"
@@ -55,9 +55,9 @@ class ReadFileArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    """A file that is asked for: what of it, and where it is."""
+    """A requested file and the part of it to show."""
 
-    wish: SectionWish
+    spec: SectionSpec
     place: Place
 
 
@@ -72,6 +72,7 @@ class ReadFile:
         hook_name="Read",
         hook_arguments={"path": "file_path", "offset": "offset", "limit": "limit"},
         skipped=frozenset({"files", "indentation", "mode"}),
+        essential=True,
     )
 
     async def prepare(self, args: ReadFileArgs, ctx: ToolContext) -> Action:
@@ -109,10 +110,10 @@ def span_of(said: Any) -> Span:
 def _single(args: ReadFileArgs, path: str, ctx: ToolContext) -> Action:
     _refuse_wrong_numbers(args)
     place = ctx.files.place(path)
-    wish = _wish(args, place.path, ctx.limits)
+    spec = _spec(args, place.path, ctx.limits)
 
     async def perform(permit: Permit) -> Outcome:
-        section = await Sections(ctx, permit).show(wish)
+        section = await Sections(ctx, permit).show(spec)
         return Outcome(text=section.text, images=section.images, seen=section.seen)
 
     start = _first_line(args)
@@ -153,12 +154,12 @@ def _most(args: ReadFileArgs, limits: Limits) -> int:
     return min(args.limit or limits.read_lines, limits.read_lines)
 
 
-def _wish(args: ReadFileArgs, path: str, limits: Limits) -> SectionWish:
+def _spec(args: ReadFileArgs, path: str, limits: Limits) -> SectionSpec:
     start, most = _first_line(args) - 1, _most(args, limits)
     if args.mode != "indentation":
-        return SectionWish(path=path, spans=(Span(start, start + most - 1),))
+        return SectionSpec(path=path, spans=(Span(start, start + most - 1),))
     around = args.indentation or Indentation()
-    return SectionWish(
+    return SectionSpec(
         path=path,
         around=IndentationAround(
             anchor=start,
@@ -188,7 +189,7 @@ def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
     async def perform(permit: Permit) -> Outcome:
         return await _joined(asked, ctx, permit)
 
-    names = [each.wish.path for each in wanted]
+    names = [each.spec.path for each in wanted]
     rest = len(names) - _NAMED_FILES
     return Action(
         title=f"Read {', '.join(names[:_NAMED_FILES])}{f' and {rest} more' if rest > 0 else ''}",
@@ -204,7 +205,7 @@ def _batch(args: ReadFileArgs, ctx: ToolContext) -> Action:
 
 
 def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | FileSection]:
-    """The files in order, each once; in the place of one that cannot be meant, a sentence."""
+    """The files in order, each once; a sentence in place of an invalid one."""
     asked: dict[str, _Wanted | FileSection] = {}
     for file in files:
         try:
@@ -222,13 +223,13 @@ def _found(files: Sequence[FileLines], ctx: ToolContext) -> list[_Wanted | FileS
             continue
         before = asked.get(place.path)
         if isinstance(before, _Wanted):
-            spans = (*before.wish.spans, *spans) if spans and before.wish.spans else ()
-        asked[place.path] = _Wanted(wish=SectionWish(path=place.path, spans=spans), place=place)
+            spans = (*before.spec.spans, *spans) if spans and before.spec.spans else ()
+        asked[place.path] = _Wanted(spec=SectionSpec(path=place.path, spans=spans), place=place)
     return list(asked.values())
 
 
 def _refusal(place: Place) -> str:
-    """Why one of several files is not asked for: it would be refused, and all others with it."""
+    """Why one of several files is left out: it would be refused, and the whole call with it."""
     if place.ignored:
         return KEPT_FROM_YOU.format(path=place.path)
     return CREDENTIALS.format(path=place.path) if place.credential else ""
@@ -248,15 +249,15 @@ async def _joined(
 
 
 async def _part(asked: _Wanted | FileSection, sections: Sections) -> FileSection:
-    """What is shown of one file. That it cannot be read does not spoil the others."""
+    """The shown part of one file. A read error does not affect the other files."""
     if isinstance(asked, FileSection):
         return asked
     try:
-        return await sections.show(asked.wish)
+        return await sections.show(asked.spec)
     except Denied:
         raise
     except ToolError as error:
-        return _failure(asked.wish.path, error)
+        return _failure(asked.spec.path, error)
 
 
 def _failure(path: str, error: ToolError) -> FileSection:
@@ -264,8 +265,8 @@ def _failure(path: str, error: ToolError) -> FileSection:
 
 
 def _shown(wanted: _Wanted) -> Mapping[str, Any]:
-    path = wanted.wish.path
-    lines = ", ".join(map(str, wanted.wish.spans))
+    path = wanted.spec.path
+    lines = ", ".join(map(str, wanted.spec.spans))
     return {
         "path": path,
         "lineSnippet": f"lines {lines}" if lines else "",

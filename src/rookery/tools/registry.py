@@ -1,13 +1,12 @@
-"""The tools, found by their modules, and what a model is told of each.
+"""Finds the tools in their modules and describes them to models.
 
-A class with a name, a group and arguments is a tool; its module lists it in `TOOLS`. What it says
-of itself beside that is in its `traits`. Small models get the same tools in fewer words
-(`compact_spec`).
+A tool is a class with a name, a group and arguments that its module lists in `TOOLS`. It declares
+anything else in `traits`. Small models get shorter descriptions of the same tools (`compact_spec`).
 """
 
 import pkgutil
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from types import ModuleType
@@ -17,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rookery import tools
-from rookery.core.tool_traits import ToolGroup, ToolTraits, traits_of
+from rookery.core.tool_traits import ToolGroup, ToolTraits, known_tools, traits_of
 from rookery.engine.ports.model import ToolSpec
 from rookery.engine.ports.tool import Tool
 
@@ -28,8 +27,8 @@ TOOLS_OF_OTHERS = (
     ToolTraits(name="run_slash_command"),
     ToolTraits(name="record_lesson"),
 )
-"""Names that rules may use though no tool here has them: all tools that users define go by one,
-and the rest are known from other agents."""
+"""Names that rules may use without a tool here: one for all custom tools, the others from other
+agents."""
 
 _NULL = {"type": "null"}
 _NOISE = ("title", "default")
@@ -38,13 +37,13 @@ _FIRST_SENTENCE = re.compile(r".*?\.(?=\s|\Z)", re.DOTALL)
 
 
 def all_tools() -> dict[str, Tool[Any]]:
-    """Those that need nothing but a `ToolContext`."""
+    """The tools that need only a `ToolContext`."""
     found = [tool for module in _modules() for tool in getattr(module, "TOOLS", ())]
     return {tool.name: tool for tool in sorted(found, key=attrgetter("name"))}
 
 
 def declared_tools() -> Iterator[ToolTraits]:
-    """What every tool of this folder declares, and names of tools that others have."""
+    """The traits of every tool in this folder, and the names of other agents' tools."""
     found = (
         declared_by(each)
         for module in _modules()
@@ -72,13 +71,22 @@ def _is_tool(found: object) -> TypeGuard[type[Tool[Any]]]:
 
 
 def offered(tools: Mapping[str, Tool[Any]]) -> list[ToolSpec]:
-    """The tools as the model is told of them."""
+    """The tools as described to the model."""
     return [spec_of(tool) for tool in tools.values() if not declared_by(tool).is_synonym]
 
 
 def spec_of(tool: Tool[Any]) -> ToolSpec:
     (schema,), parts = msgspec.json.schema_components([tool.arguments], ref_template="{name}")
     return ToolSpec(tool.name, tool.description, _plain(schema, parts))
+
+
+def essential_specs(specs: Sequence[ToolSpec], also: str) -> list[ToolSpec]:
+    """The tools for small models: essential ones, those that are not built in, and `also`.
+    All tools if the mode has no essential one."""
+    few = [spec for spec in specs if traits_of(spec.name).essential]
+    others = [spec for spec in specs if spec.name == also or spec.name not in known_tools()]
+    kept = {spec.name for spec in (*few, *others)}
+    return [compact_spec(spec) for spec in specs if spec.name in kept or not few]
 
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:
@@ -91,7 +99,7 @@ def compact_spec(spec: ToolSpec) -> ToolSpec:
 
 
 def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without what a model need not be told, and with what it refers to in place."""
+    """The schema without what a model does not need, and with references inlined."""
     fields = {key: value for key, value in schema.items() if key not in _NOISE}
     if reference := fields.pop("$ref", None):
         return _plain(parts[reference], parts) | fields
@@ -111,7 +119,7 @@ def _plain(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any
 
 
 def _bare(schema: Mapping[str, Any], traits: ToolTraits) -> dict[str, Any]:
-    """The schema without descriptions, but for those that are needed."""
+    """The schema without descriptions, except necessary ones."""
     fields = {name: value for name, value in schema.items() if name != "description"}
     if "properties" in fields:
         fields["properties"] = {

@@ -1,11 +1,10 @@
 """Look for files and code: list a folder, search for text, find code, list definitions."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 import msgspec
 
-from rookery.core.indexed_code import CodeHit, CodeHits, Definition, Outline, folded
 from rookery.core.limits import KIB
 from rookery.core.text.characters import as_utf8
 from rookery.core.tool_traits import ToolGroup, ToolTraits
@@ -15,6 +14,9 @@ from rookery.engine.ports.workspace import Files, FileText
 from rookery.errors import BadArguments, ToolError
 from rookery.tools.file_changes import is_outside
 
+if TYPE_CHECKING:
+    from rookery.core.indexed_code import CodeHit, CodeHits, Definition, Outline
+
 MOST_SHOWN = 12 * KIB
 LONGEST_QUERY = 2000
 
@@ -22,8 +24,8 @@ LONGEST_QUERY = 2000
 class Index(Protocol):
     async def search(
         self, query: str, path: str, permit: Permit, may_show: Callable[[str], bool]
-    ) -> CodeHits:
-        """What fits the query best in a folder or file, of that only what may be shown."""
+    ) -> "CodeHits":
+        """The best matches in a folder or file, without what may not be shown."""
         ...
 
 
@@ -73,7 +75,7 @@ class CodebaseSearch:
 
 
 def shown_by(files: Files, permit: Permit) -> Callable[[str], bool]:
-    """Whether a file may be shown now, whatever held when it was indexed."""
+    """Whether a file may be shown now; that may have changed since it was indexed."""
 
     def may_show(path: str) -> bool:
         try:
@@ -87,7 +89,7 @@ def shown_by(files: Files, permit: Permit) -> Callable[[str], bool]:
     return may_show
 
 
-def _report(query: str, found: CodeHits) -> str:
+def _report(query: str, found: "CodeHits") -> str:
     if not found.hits:
         nothing = f"Nothing in the code fits {query!r}. Try other words, or search_files."
         return "\n".join([nothing, *found.notes])
@@ -95,8 +97,8 @@ def _report(query: str, found: CodeHits) -> str:
     return "\n\n".join([*parts, *found.notes])
 
 
-def _within(hits: tuple[CodeHit, ...], room: int) -> Iterator[str]:
-    """As many as there is room for in bytes, but at least one."""
+def _within(hits: "tuple[CodeHit, ...]", room: int) -> Iterator[str]:
+    """As many as fit in this many bytes, but at least one."""
     for place, hit in enumerate(hits):
         part = f"# {hit.path}:{hit.start}-{hit.end} (score {hit.score:.2f})\n{_trimmed(hit.text)}"
         room -= len(part.encode()) + 2
@@ -117,14 +119,14 @@ MOST_OUTLINED = 16 * KIB
 
 
 class Outlines(Protocol):
-    async def outline(self, path: str, text: str) -> Sequence[Definition]:
-        """What a text defines that is in a file of this name."""
+    async def outline(self, path: str, text: str) -> "Sequence[Definition]":
+        """The definitions in the text of a file."""
         ...
 
     async def outlines_in(
         self, folder: str, permit: Permit, may_show: Callable[[str], bool]
-    ) -> Sequence[Outline] | None:
-        """The same for the files in a folder of the workspace; None if it is none."""
+    ) -> "Sequence[Outline] | None":
+        """The outlines of the files in a folder of the workspace; None if it is not a folder."""
         ...
 
 
@@ -166,22 +168,26 @@ class ListCodeDefinitionNames:
             },
         )
 
-    async def _of_file(self, path: str, ctx: ToolContext, permit: Permit) -> Outline:
+    async def _of_file(self, path: str, ctx: ToolContext, permit: Permit) -> "Outline":
+        from rookery.core.indexed_code import Outline
+
         file = await ctx.files.read(path, permit)
         if not isinstance(file, FileText):
             raise ToolError(f"{path} is not a text file, so it has no definitions.")
         return Outline(path, tuple(await self._outlines.outline(path, as_utf8(file.text))))
 
 
-def _outlines(path: str, found: Sequence[Outline]) -> str:
-    telling = [outline for outline in found if outline.definitions]
-    if not telling:
+def _outlines(path: str, found: "Sequence[Outline]") -> str:
+    nonempty = [outline for outline in found if outline.definitions]
+    if not nonempty:
         return f"No definitions found in {path}. read_file shows its content."
-    return "\n\n".join(_shared(telling, MOST_OUTLINED))
+    return "\n\n".join(_shared(nonempty, MOST_OUTLINED))
 
 
-def _shared(outlines: Sequence[Outline], room: int) -> Iterator[str]:
-    """Every file gets an equal share of the room that is left."""
+def _shared(outlines: "Sequence[Outline]", room: int) -> Iterator[str]:
+    """Share the remaining room equally between files."""
+    from rookery.core.indexed_code import folded
+
     for place, outline in enumerate(outlines):
         head = f"# {outline.path}\n"
         share = room // (len(outlines) - place)
@@ -212,6 +218,8 @@ class SearchFiles:
     traits: ClassVar[ToolTraits] = ToolTraits(
         hook_name="Grep",
         hook_arguments={"regex": "pattern", "path": "path", "file_pattern": "glob"},
+        skipped=frozenset({"file_pattern"}),
+        essential=True,
     )
 
     async def prepare(self, args: SearchFilesArgs, ctx: ToolContext) -> Action:
@@ -252,7 +260,10 @@ class ListFiles:
     arguments: ClassVar[type[msgspec.Struct]] = ListFilesArgs
     group: ClassVar[ToolGroup] = ToolGroup.READ
     traits: ClassVar[ToolTraits] = ToolTraits(
-        hook_name="Glob", hook_arguments={"path": "path"}, row_name="listFilesTopLevel"
+        hook_name="Glob",
+        hook_arguments={"path": "path"},
+        row_name="listFilesTopLevel",
+        essential=True,
     )
 
     async def prepare(self, args: ListFilesArgs, ctx: ToolContext) -> Action:

@@ -15,7 +15,7 @@ from rookery.engine.ports.actions import Action
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import FileText
 from rookery.errors import BadArguments
-from rookery.tools.file_changes import beside, change_file, existing, explain_miss
+from rookery.tools.file_changes import change_file, existing, explain_miss, in_thread
 
 if TYPE_CHECKING:
     from rookery.core.text.diff_blocks import Applied
@@ -86,7 +86,7 @@ _SOURCE = frozenset(
         ".zsh",
     ]
 )
-"""Files that nobody begins with a code fence on purpose."""
+"""Files that never start with a code fence on purpose."""
 
 
 class WriteToFileArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,6 +105,7 @@ class WriteToFile:
     traits: ClassVar[ToolTraits] = ToolTraits(
         hook_name="Write",
         hook_arguments={"path": "file_path", "content": "content"},
+        essential=True,
         row_name="newFileCreated",
     )
 
@@ -118,14 +119,13 @@ class WriteToFile:
             fresh = FileText(path=path, text="", sha="")
             return await change_file(ctx, fresh, content, tool="newFileCreated", note=note)
         said = content.removeprefix("\ufeff") if old.bom else content
-        text = await beside(partial(with_ends_of, old.text, said))
+        text = await in_thread(partial(with_ends_of, old.text, said))
         return await change_file(ctx, old, text, tool="editedExistingFile", whole=True, note=note)
 
 
 def _without_fences(content: str, path: str) -> str | None:
-    """What is in the one code block that the content is: models like to send a file as one.
-    None if it is something else, or the file may well be meant to hold a code block.
-    """
+    """The content of the single code block that models like to wrap files in. None if it is
+    something else, or if the file may be meant to contain a code block."""
     lines = content.strip().split("\n")
     fenced = len(lines) > 1 and _FENCE.fullmatch(lines[0]) and lines[-1].rstrip() == "```"
     if not fenced or PurePosixPath(path).suffix.lower() not in _SOURCE:
@@ -167,11 +167,11 @@ class ApplyDiff:
     async def prepare(self, args: ApplyDiffArgs, ctx: ToolContext) -> Action:
         from rookery.core.text.diff_blocks import Malformed, apply, explain, parse
 
-        blocks = await beside(partial(parse, args.diff))
+        blocks = await in_thread(partial(parse, args.diff))
         if isinstance(blocks, Malformed):
             raise BadArguments(f"The diff is malformed. {blocks.reason}")
         file = await existing(args.path, ctx)
-        applied = await beside(partial(apply, file.text, blocks))
+        applied = await in_thread(partial(apply, file.text, blocks))
         if not applied.count:
             return explain_miss(ctx, file, partial(explain, misses=applied.misses))
         said = as_utf8(file.text) if applied.misses else ""
@@ -183,7 +183,7 @@ class ApplyDiff:
             payload={"diff": args.diff},
             reads=bool(applied.misses),
             swaps=[line_swap(block.search, block.replace) for block in blocks],
-            note=await beside(partial(_note, said, applied)),
+            note=await in_thread(partial(_note, said, applied)),
         )
 
 
@@ -218,7 +218,7 @@ class SearchReplace:
         if args.old_string == args.new_string:
             raise BadArguments("old_string and new_string are the same.")
         file = await existing(args.file_path, ctx)
-        edited = await beside(
+        edited = await in_thread(
             partial(replace_text, file.text, args.old_string, args.new_string, everywhere=False)
         )
         match edited:
@@ -228,10 +228,10 @@ class SearchReplace:
             case Missing():
                 return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
             case Ambiguous(lines):
-                return explain_miss(ctx, file, lambda _: _told_apart(lines))
+                return explain_miss(ctx, file, lambda _: _ambiguous_lines(lines))
 
 
-def _told_apart(lines: tuple[int, ...]) -> str:
+def _ambiguous_lines(lines: tuple[int, ...]) -> str:
     listed = ", ".join(map(str, lines))
     return f"The text is in the file more than once, at lines {listed}. Quote more lines around it."
 
@@ -270,7 +270,7 @@ class EditFile:
             raise BadArguments("old_string and new_string are the same.")
         file = await existing(args.file_path, ctx)
         expected = args.expected_replacements or 1
-        edited = await beside(partial(replace_loosely, file.text, old, new, expected))
+        edited = await in_thread(partial(replace_loosely, file.text, old, new, expected))
         match edited:
             case str(text):
                 return await change_file(
@@ -309,6 +309,7 @@ class EditText:
     )
     arguments: ClassVar[type[msgspec.Struct]] = EditArgs
     group: ClassVar[ToolGroup] = ToolGroup.EDIT
+    traits: ClassVar[ToolTraits] = ToolTraits(skipped=frozenset({"replace_all"}), essential=True)
 
     async def prepare(self, args: EditArgs, ctx: ToolContext) -> Action:
         from rookery.core.text.literal_edits import Ambiguous, Missing, explain, replace_text
@@ -319,7 +320,7 @@ class EditText:
             raise BadArguments("old_string and new_string are the same.")
         file = await existing(args.file_path, ctx)
         everywhere, swap = bool(args.replace_all), Swap(args.old_string, args.new_string)
-        edited = await beside(
+        edited = await in_thread(
             partial(replace_text, file.text, args.old_string, args.new_string, everywhere)
         )
         match edited:

@@ -1,5 +1,5 @@
-"""The full-screen client, made with Textual.
+"""The full-screen client, built with Textual.
 
-`FullScreen` is the app, `TaskDesk` the task on it, `TranscriptView` the conversation. It talks to a
-host through `protocol`; only what is on the screen is laid out.
+`FullScreen` is the app, `SessionView` the session it shows, `TranscriptView` the conversation. The
+package talks to a host through `protocol`. Only what is visible is laid out.
 """

@@ -1,4 +1,4 @@
-"""The full-screen client: one task at a time, with all that work for it.
+"""The full-screen app: one session at a time, with its sub-tasks.
 
 `FullScreen` binds keys and messages to the parts that act on them; it holds no state of the task.
 """
@@ -20,15 +20,15 @@ from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
-from rookery.tui.composer import Composer, InputMemory, Remembered
-from rookery.tui.input_router import InputRouter, Navigation, after
+from rookery.tui.composer import Composer, InputEntries, InputMemory
+from rookery.tui.input_router import InputRouter, Navigation, next_name
 from rookery.tui.page import CSS
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.pickers.own_commands import obey
+from rookery.tui.pickers.own_commands import run_command
 from rookery.tui.pickers.picker import Picker, run_in_shell, shell_line
 from rookery.tui.question_queue import Notify
-from rookery.tui.rows.lines import Family
-from rookery.tui.session_view import Said
+from rookery.tui.rows.lines import RowKind
+from rookery.tui.session_view import Draft
 from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import DARK, THEMES
 
@@ -54,35 +54,35 @@ APP_KEYS: list[BindingType] = [
     Binding("f6", "command('queue')", "Queued messages", priority=True),
     Binding("f7", "command('cost')", "Cost", priority=True),
 ]
-BEHIND_A_SIDE_SCREEN = ("interrupt", "leave", "command", "copy", "toggle_theme", "suspend_process")
-"""What keys do behind a side screen too."""
+SIDE_SCREEN_ACTIONS = ("interrupt", "leave", "command", "copy", "toggle_theme", "suspend_process")
+"""Actions that stay available while a side screen is open."""
 
 
 SPIN_SECONDS = 0.12
-LONGEST_ANSWER = 3
-"""Letters of a yes or no. A longer text that was refused is put back into the input area."""
+SHORT_ANSWER = 3
+"""Characters of a yes or no. A longer text that is refused is put back into the input area."""
 
 
-class Opening(Struct, frozen=True, kw_only=True):
-    """What a session begins with."""
+class StartOptions(Struct, frozen=True, kw_only=True):
+    """How the app starts."""
 
     first: OpenTask | ReopenTask | None = None
-    words: str = ""
-    """What a resumed task is told first."""
+    first_message: str = ""
+    """First message to a resumed session."""
     draft: str = ""
-    """What is in the input area from the beginning."""
+    """Initial text of the input area."""
     mode: str = ""
     once: bool = False
-    """Leave when the task is done."""
+    """Exit when the task is done."""
     home: str = ""
     theme: str = DARK
     notify: Notify = "auto"
     suggestion_seconds: float = 60.0
-    """After which a run that acts unasked takes the first suggestion of a question."""
+    """Seconds after which auto-approve picks the first suggestion of a question."""
 
 
 class FullScreen(TaskController):
-    """What keys and messages do to the task."""
+    """The app: dispatches keys and messages."""
 
     CSS = CSS
     TITLE = "rookery"
@@ -93,25 +93,25 @@ class FullScreen(TaskController):
     def __init__(
         self,
         host: Host,
-        opening: Opening,
-        remembered: Remembered | None = None,
+        opening: StartOptions,
+        inputs: InputEntries | None = None,
         driver: type[Driver] | None = None,
     ) -> None:
         super().__init__(
             host,
             THEMES[opening.theme],
-            remembered or InputMemory(),
+            inputs or InputMemory(),
             home=opening.home,
             notify=opening.notify,
             driver=driver,
         )
         page = self._page
         self._opening = opening
-        self._early: list[ScreenEvent] | None = []
-        """What was typed before the input area was there; None once it is."""
+        self._early_events: list[ScreenEvent] | None = []
+        """Keys and pastes received before the input area had the focus; None afterwards."""
         self._status_updates.mode = opening.mode
         self._picker_control = PickerControl(self, page.slot, page.composer)
-        self._attachments = page.composer.attaching = Attachments(
+        self._attachments = page.composer.attachments = Attachments(
             self, page.attached.show, opening.home
         )
         self._router = InputRouter(
@@ -121,7 +121,7 @@ class FullScreen(TaskController):
             self._questions,
             self._status_updates,
             page.panel,
-            opening.words,
+            opening.first_message,
         )
         self._navigation = Navigation(
             self, page, self._session, self._status_updates, self._picker_control, self._attachments
@@ -133,43 +133,43 @@ class FullScreen(TaskController):
     def on_mount(self) -> None:
         self._page.composer.focus()
         if draft := self._opening.draft:
-            self._page.composer.put(draft)
-        self._status_updates.all()
-        # of what was on the screen before it was left to the shell nothing is there any more
+            self._page.composer.set_text(draft)
+        self._status_updates.update_all()
+        # after Ctrl-Z and `fg` the screen is empty
         self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
         self.set_interval(SPIN_SECONDS, self._tick)
-        self._start(self._begin())
+        self._start(self._open_first())
 
-    async def _begin(self) -> None:
+    async def _open_first(self) -> None:
         self._status_updates.about = await self._host.query(AskAbout())
-        self._status_updates.all()
+        self._status_updates.update_all()
         if first := self._opening.first:
             await self._switcher.begin(first)
 
     def _fatal_error(self) -> None:
-        # the usual report of a crash shows the values of all variables, keys included
+        # Textual's crash report shows the values of all variables, including API keys
         self._close_messages_no_wait()
 
     @property
     def result(self) -> str:
-        """What the task came to last."""
-        return self._page.transcript.last_text(Family.RESULT)
+        """The last result of the task."""
+        return self._page.transcript.last_text(RowKind.RESULT)
 
     @property
     def crash(self) -> Exception | None:
-        """What broke it, as it was raised."""
+        """The exception that ended the app, unwrapped."""
         error = self._exception
         while isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
             error = error.error
         return error
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a side screen is open, the keys are its own; leaving is always possible."""
-        alone = len(self.screen_stack) <= 1
-        return alone or action in BEHIND_A_SIDE_SCREEN
+        """While a side screen is open, only its own keys and a few app actions work."""
+        is_main = len(self.screen_stack) <= 1
+        return is_main or action in SIDE_SCREEN_ACTIONS
 
-    def _drawn(self) -> None:
-        if answering := self._router.answered_by_rule(once=self._opening.once):
+    def _on_drawn(self) -> None:
+        if answering := self._router.automatic_answer(once=self._opening.once):
             self._start(answering)
         root = self._session.root
         if self._opening.once and root and root.over:
@@ -178,22 +178,22 @@ class FullScreen(TaskController):
 
     async def _tick(self) -> None:
         if len(self.screen_stack) > 1:
-            self._questions.cover()
-        self._status_updates.status()
+            self._questions.suspend()
+        self._status_updates.update_status()
         self._page.status.spin()
         seconds = self._opening.suggestion_seconds
         await self._questions.count_down(seconds, automatic=self._status_updates.automatic)
 
-    # what the user does
+    # events
 
     async def on_event(self, event: ScreenEvent) -> None:
-        if self._early is not None and isinstance(event, Key | Paste):
-            self._early.append(event)
+        if self._early_events is not None and isinstance(event, Key | Paste):
+            self._early_events.append(event)
             return
         match event:
             case Key():
                 self._attention.key()
-                self._questions.stop_counting()
+                self._questions.cancel_countdown()
             case AppFocus() | AppBlur():
                 self._attention.focus_changed(isinstance(event, AppFocus))
             case _:
@@ -201,13 +201,13 @@ class FullScreen(TaskController):
         await super().on_event(event)
 
     async def on_descendant_focus(self) -> None:
-        """The input area is there, or something else that takes keys."""
-        early, self._early = self._early, None
+        """Replay early keys once a widget can receive them."""
+        early, self._early_events = self._early_events, None
         for event in early or ():
             await self.on_event(event)
 
     async def on_composer_triggered(self, message: Composer.Triggered) -> None:
-        await self._picker_control.typed(message.typed)
+        await self._picker_control.on_typed(message.typed)
 
     async def on_composer_listed(self, message: Composer.Listed) -> None:
         if not await self._picker_control.key(message.key):
@@ -222,23 +222,23 @@ class FullScreen(TaskController):
         await self._picker_control.close()
         if command := shell_line(text):
             await run_in_shell(self, self, command)
-        elif not await obey(text, self, self):
-            await self._say(text)
+        elif not await run_command(text, self, self):
+            await self._send_message(text)
 
-    async def _say(self, text: str) -> None:
-        """To whoever listens, with the pictures that are attached."""
+    async def _send_message(self, text: str) -> None:
+        """Send a message with the attached images."""
         taken = self._attachments.take()
-        said = Said(text=text, images=tuple(each.image for each in taken))
-        if not await self._router.say(said):
-            self._attachments.give_back(taken)
-            if len(text) > LONGEST_ANSWER:
-                self.take_back(text)
+        message = Draft(text=text, images=tuple(each.image for each in taken))
+        if not await self._router.send(message):
+            self._attachments.put_back(taken)
+            if len(text) > SHORT_ANSWER:
+                self.restore_text(text)
         self._page.transcript.action_to_bottom()
 
     async def on_composer_unused(self) -> None:
         question = self._questions.open
         if self._attachments.attached:
-            await self._say("")
+            await self._send_message("")
         elif question and question.asked.ask is AskKind.RESUME_TASK:
             await self._questions.answer(question, question.answer("yes"))
 
@@ -257,22 +257,22 @@ class FullScreen(TaskController):
             await self._questions.answer(question, *question.chosen(message.suggestion))
 
     def on_ask_panel_left(self) -> None:
-        self._questions.leave_alone()
+        self._questions.skip()
 
     # actions
 
     async def action_command(self, name: str) -> None:
         if len(self.screen_stack) <= 1:
-            await obey(f"/{name}", self, self)
+            await run_command(f"/{name}", self, self)
 
     async def action_interrupt(self) -> None:
         if len(self.screen_stack) <= 1 and self._picker_control.is_picking:
-            await self._picker_control.give_up()
+            await self._picker_control.cancel()
             return
         if self._status_updates.is_leaving:
             await self.action_leave()
         else:
-            self._status_updates.warn_of_leaving()
+            self._status_updates.warn_before_exit()
 
     async def action_leave(self) -> None:
         question = self._session.question
@@ -292,8 +292,8 @@ class FullScreen(TaskController):
     async def action_next_mode(self) -> None:
         await self._navigation.next_mode()
 
-    async def action_go_on_in_mode(self, mode: str) -> None:
-        await self._navigation.go_on_in_mode(mode)
+    async def action_use_mode(self, mode: str) -> None:
+        await self._navigation.use_mode(mode)
 
     def action_page(self, direction: int) -> None:
         self._navigation.page(direction)
@@ -305,22 +305,22 @@ class FullScreen(TaskController):
         await self._picker_control.toggle_todos()
 
     async def action_background(self) -> None:
-        await self._navigation.let_run_on()
+        await self._navigation.move_to_background()
 
     def action_attach(self) -> None:
-        """The picture in the clipboard."""
+        """Attach the image in the clipboard."""
         self._start(self._page.composer.action_attach())
 
     def action_copy(self) -> None:
-        said = self._page.transcript.last_text(Family.RESULT, Family.ANSWER)
-        if text := self.screen.get_selected_text() or said:
+        answer = self._page.transcript.last_text(RowKind.RESULT, RowKind.ANSWER)
+        if text := self.screen.get_selected_text() or answer:
             self.copy_to_clipboard(text)
             self.toast("Copied.", "success")
         else:
             self.toast("There is nothing to copy yet.")
 
     def action_toggle_theme(self) -> None:
-        self._theme = THEMES[after(self._theme.name, list(THEMES))]
+        self._theme = THEMES[next_name(self._theme.name, list(THEMES))]
         self.theme = self._theme.name
         self._page.set_theme(self._theme)
-        self._status_updates.all()
+        self._status_updates.update_all()

@@ -1,6 +1,8 @@
-"""The panel of a question: what keys do to it. One that has just appeared takes none (GATE-4):
-what is typed ahead never approves. Nor does a letter inside a word: an answer is a key that stands
-alone."""
+"""The question panel: handles its keys.
+
+A question takes no keys in its first half second, so that text typed ahead never approves anything.
+A letter answers only if no other letter precedes or follows it closely.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,7 +38,7 @@ class AskPanel(ShownQuestion, can_focus=True):
     ]
 
     class Answered(Message):
-        """`always` keeps the rule; `choice` is what goes beyond the reply otherwise."""
+        """Posted for an answer; `always` saves the rule, `choice` is a governance choice."""
 
         def __init__(
             self,
@@ -55,7 +57,7 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.choice = choice
 
     class Chosen(Message):
-        """One of the suggestions."""
+        """Posted when a suggestion is picked."""
 
         def __init__(self, task_id: str, asked: Asked, suggestion: OfferedAnswer) -> None:
             super().__init__()
@@ -64,16 +66,16 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.suggestion = suggestion
 
     class Left(Message):
-        """The user does not want to answer now."""
+        """Posted when the user does not want to answer now."""
 
         def __init__(self, asked: Asked) -> None:
             super().__init__()
             self.asked = asked
 
-    def __init__(self, theme: Theme, give_way: Callable[[str], None]) -> None:
-        """`give_way` hands a character to the input area, and with it the keys to come."""
+    def __init__(self, theme: Theme, hand_over: Callable[[str], None]) -> None:
+        """`hand_over` passes text, and the focus, to the input area."""
         super().__init__(theme)
-        self._give_way = give_way
+        self._hand_over = hand_over
 
     def _answer(self, reply: Reply, *, always: bool = False, choice: Choice | None = None) -> None:
         asked = self._asked
@@ -99,17 +101,17 @@ class AskPanel(ShownQuestion, can_focus=True):
             self.post_message(self.Left(self._asked))
 
     def action_always(self) -> None:
-        """Show the rule; only a yes to that keeps it, and it has to be seen first."""
+        """Show the rule; it has to be confirmed before it is saved."""
         if self._asked and self._asked.rule:
             self._confirm(QuestionStep.RULE)
 
     def action_for_task(self) -> None:
-        """Show what would be allowed until the task is over, likewise."""
+        """Show what would be allowed for the rest of the task; it has to be confirmed."""
         if self._offers("task"):
             self._confirm(QuestionStep.TASK)
 
     def action_expand(self) -> None:
-        """Show what would be added to the scope, likewise."""
+        """Show what would be added to the scope; it has to be confirmed."""
         if self._offers("expand"):
             self._confirm(QuestionStep.EXPAND)
 
@@ -123,18 +125,18 @@ class AskPanel(ShownQuestion, can_focus=True):
 
     def _confirm(self, step: QuestionStep) -> None:
         if self.live and self._step is QuestionStep.ANSWER and not self.unread:
-            self._turn_to(step)
+            self._show_step(step)
 
     def action_reason(self) -> None:
         if self._live and self._step is QuestionStep.ANSWER:
-            self._gave_way = self._wants_reason = True
-            self._give_way("")
+            self._handed_over = self._wants_reason = True
+            self._hand_over("")
 
     def back(self) -> bool:
-        """From what a yes would allow to the question. Whether there was a way back."""
+        """Return from a confirmation to the question. Returns whether there was one."""
         if self._asked and self._step in CONFIRMING:
-            self._letter.drop()
-            self._turn_to(QuestionStep.ANSWER)
+            self._held_letter.drop()
+            self._show_step(QuestionStep.ANSWER)
             return True
         return False
 
@@ -157,7 +159,7 @@ class AskPanel(ShownQuestion, can_focus=True):
         self._move(1)
 
     def action_page(self, direction: int) -> None:
-        scroll_view = self._drawing.scroll_view
+        scroll_view = self._view.scroll_view
         scroll_view.scroll_relative(
             y=direction * max(1, scroll_view.size.height - 1), animate=False
         )
@@ -169,45 +171,45 @@ class AskPanel(ShownQuestion, can_focus=True):
             self._at = (self._at + by) % len(offered)
             self._draw(whole=False)
         else:
-            self._drawing.scroll_view.scroll_relative(y=by, animate=False)
+            self._view.scroll_view.scroll_relative(y=by, animate=False)
             self._draw_keys()
 
     async def on_key(self, event: events.Key) -> None:
-        """Once the user has begun to type, what was typed right behind it is text as well."""
+        """Once the user has started to type text, all further keys are text."""
         character = event.character or ""
         if len(character) == 1 and character.isprintable():
             event.stop()
-            self._take_letter(character, event.time)
-        elif self._gave_way and event.key == "enter":
+            self._on_letter(character, event.time)
+        elif self._handed_over and event.key == "enter":
             event.stop()
-            self._give_way("\n")
+            self._hand_over("\n")
         elif action := _ACTIONS.get(event.key):
             event.stop()
             if event.key != "enter" or self._step is QuestionStep.CHOICE:
-                self._letter.drop()
+                self._held_letter.drop()
             action(self)
 
-    def _take_letter(self, letter: str, typed_at: float) -> None:
-        """An answer if it stands alone, which shows a moment later; text otherwise."""
+    def _on_letter(self, letter: str, typed_at: float) -> None:
+        """Hold the letter for a moment: it is an answer if no other follows, else text."""
         if self._asked is None:
             return
-        in_a_word = self._letter.is_in_a_word(typed_at, live=self._live)
-        if self._gave_way or in_a_word or letter not in answer_letters(self._asked, self._step):
-            before = self._letter.drop()
-            self._gave_way = True
-            self._give_way(before + letter)
+        in_a_word = self._held_letter.is_part_of_word(typed_at, live=self._live)
+        if self._handed_over or in_a_word or letter not in answer_letters(self._asked, self._step):
+            before = self._held_letter.drop()
+            self._handed_over = True
+            self._hand_over(before + letter)
         elif letter == "r":
-            self.action_reason()  # approves nothing, and words may follow at once
+            self.action_reason()  # approves nothing, so no need to wait for more letters
         else:
-            act = partial(self._carry_out, _LETTER_ACTIONS[letter], self.live)
-            self._letter.hold(letter, act)
+            act = partial(self._run_if_live, _LETTER_ACTIONS[letter], self.live)
+            self._held_letter.hold(letter, act)
 
-    def _carry_out(self, action: Callable[["AskPanel"], None], was_live: bool) -> None:
+    def _run_if_live(self, action: Callable[["AskPanel"], None], was_live: bool) -> None:
         if was_live:
             action(self)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The bindings are there to be read; keys are taken where they arrive."""
+        """The bindings only document the keys: `on_key` handles them."""
         return False
 
 

@@ -1,6 +1,6 @@
-"""What the panel of a question draws: its title, its body, its keys, and how high it is.
+"""Draws the question panel: title, body, notes and keys.
 
-The title and the keys always stay in sight; only the body is scrolled.
+The title and the keys are always visible; only the body scrolls.
 """
 
 from enum import Enum
@@ -15,20 +15,20 @@ from rookery.core.facts import Asked
 from rookery.tui.question_page import APPROVALS, QuestionStep, body_of, footing_of, page_of
 from rookery.tui.rows.lines import Piece, cut, wrapped
 from rookery.tui.screens.side_screen import TextScrollView
-from rookery.tui.short_texts import counted
+from rookery.tui.short_texts import plural
 from rookery.tui.theme import Theme
 
 TITLE_LINES = 2
-_WHILE_TYPED_TO = (("enter", "sends"), ("esc", "back"))
+_TYPING_KEYS = (("enter", "sends"), ("esc", "back"))
 
 
-class AskStanding(Enum):
-    """What becomes of a key."""
+class KeyState(Enum):
+    """What happens to a key."""
 
-    UNSEEN = "it was not visible for long enough"
-    OUT_OF_SIGHT = "the window is too small to show it"
-    TYPED_TO = "it is part of an answer in words"
-    ELSEWHERE = "it goes to something else"
+    TOO_NEW = "it was not visible for long enough"
+    NOT_VISIBLE = "the window is too small to show it"
+    TYPING = "it is part of an answer in words"
+    UNFOCUSED = "it goes to something else"
     READY = "it can be an answer"
 
 
@@ -38,7 +38,7 @@ def short_title(asked: Asked, step: QuestionStep, width: int) -> str:
 
 
 def long_title(asked: Asked, step: QuestionStep, width: int) -> list[Text]:
-    """A title that is too long to stay in sight is read with the rest."""
+    """A title that is too long for its lines moves into the scrolling body."""
     title = page_of(asked, step).title
     return [] if _is_short(title, width) else [*wrapped(Text(title), width), Text()]
 
@@ -48,48 +48,48 @@ def _is_short(title: str, width: int) -> bool:
 
 
 def title_line(words: str, position: tuple[int, int, int], theme: Theme) -> Text:
-    """`position` is the first and the last line that are seen of the text, and how many it has."""
-    title = Text(words, theme.ink(theme.accent, bold=True))
+    """`position` is the first visible line, the last one, and their total number."""
+    title = Text(words, theme.fg(theme.accent, bold=True))
     first, last, count = position
     if count > last or first > 1:
-        title.append(f"  ↑↓ {first}-{last} of {count}", theme.ink(theme.careful))
+        title.append(f"  ↑↓ {first}-{last} of {count}", theme.fg(theme.warning))
     return title
 
 
 def keys_line(
     keys: tuple[tuple[str, str], ...],
-    standing: AskStanding,
+    state: KeyState,
     *,
     unread: int,
     counting: str,
     theme: Theme,
 ) -> Text:
-    """`unread` lines are to be read first; `counting` tells what happens by itself."""
-    line, quiet, careful = Text(), theme.ink(theme.quiet), theme.ink(theme.careful)
-    ink = theme.ink(theme.accent, bold=True)
-    match standing:
-        case AskStanding.UNSEEN:
-            line.append("…   ", quiet)
+    """`unread` lines have to be read first; `counting` announces an automatic answer."""
+    line, muted, careful = Text(), theme.fg(theme.muted), theme.fg(theme.warning)
+    ink = theme.fg(theme.accent, bold=True)
+    match state:
+        case KeyState.TOO_NEW:
+            line.append("…   ", muted)
             keys = ()
-        case AskStanding.OUT_OF_SIGHT:
+        case KeyState.NOT_VISIBLE:
             line.append("the window is too small to answer   ", careful)
             keys = ()
-        case AskStanding.TYPED_TO:
-            keys = _WHILE_TYPED_TO
-        case AskStanding.ELSEWHERE:
+        case KeyState.TYPING:
+            keys = _TYPING_KEYS
+        case KeyState.UNFOCUSED:
             line.append("tab", ink).append(" to answer   ")
-            ink = theme.ink(theme.quiet, bold=True)
-        case AskStanding.READY if unread:
-            line.append(f"↓ {counted(unread, 'more line')}, then ", careful)
-        case AskStanding.READY:
+            ink = theme.fg(theme.muted, bold=True)
+        case KeyState.READY if unread:
+            line.append(f"↓ {plural(unread, 'more line')}, then ", careful)
+        case KeyState.READY:
             pass
     for key, what in keys:
-        line.append(key, ink).append(f" {what}   ", quiet)
+        line.append(key, ink).append(f" {what}   ", muted)
     return line.append(counting, careful)
 
 
-class AskDrawing:
-    """Title, text, notes and keys. What is drawn is kept until something else is turned to."""
+class AskView:
+    """The widgets of the panel. The body is kept until another question or step is shown."""
 
     def __init__(self, theme: Theme) -> None:
         self.theme = theme
@@ -104,7 +104,7 @@ class AskDrawing:
         return self._title, self.scroll_view, self._notes, self._keys
 
     def write(self, asked: Asked, step: QuestionStep, at: int) -> None:
-        """The text, from its beginning."""
+        """Replace the body, scrolled to its start."""
         theme, cramped = self.theme, self._is_cramped
 
         def lines(width: int) -> list[Text | Piece]:
@@ -115,11 +115,11 @@ class AskDrawing:
         self.scroll_view.show(lines)
 
     def fit(self, asked: Asked, step: QuestionStep, at: int, screen: Size) -> None:
-        """Be as high as there is room."""
+        """Adjust the panel's height to the available room."""
         scroll_view = self.scroll_view
         width = scroll_view.room if scroll_view.size.width else max(16, screen.width - 6)
         notes = footing_of(asked, step, width, self.theme)
-        room = room_for(asked, step, notes=len(notes), width=width, height=screen.height)
+        room = panel_size(asked, step, notes=len(notes), width=width, height=screen.height)
         if room.cramped != self._is_cramped:
             self._is_cramped = room.cramped
             self.write(asked, step, at)
@@ -127,49 +127,50 @@ class AskDrawing:
         self._notes.update(Text("\n").join(notes))
         self._notes.display = bool(notes) and not room.cramped
 
-    def tell(
+    def update_keys(
         self,
         asked: Asked,
         step: QuestionStep,
-        standing: AskStanding,
+        state: KeyState,
         *,
         unread: int,
         counting: str,
         width: int,
     ) -> None:
-        """The lines that change: what is scrolled to, and the keys that work now."""
+        """Update the scroll position and the keys that work now."""
         words = short_title(asked, step, self.scroll_view.room)
         self._title.update(title_line(words, self.scroll_view.position, self.theme))
         keys = page_of(asked, step).keys
-        line = keys_line(keys, standing, unread=unread, counting=counting, theme=self.theme)
-        line.rstrip()  # what is behind the last key must not be what does not fit
+        line = keys_line(keys, state, unread=unread, counting=counting, theme=self.theme)
+        line.rstrip()  # trailing blanks must not cause truncation
         self._keys.update(cut(line, width))
 
 
-LEAST_BODY = 3
-FRAME = 3
-"""Lines of a panel beside title, text and notes: its rule, an empty one, and the keys."""
-AROUND = 5
-"""Lines of the screen that a panel must leave: header, input area, status."""
-_LONGEST_PLACE = "  ↑↓ 100-100 of 1000"
+MIN_BODY_LINES = 3
+FRAME_LINES = 3
+"""Lines of a panel besides title, text and notes: the rule, a blank line and the keys."""
+OUTSIDE_LINES = 5
+"""Lines of the screen that a panel leaves free: header, input area, status."""
+_LONGEST_POSITION = "  ↑↓ 100-100 of 1000"
 
 
-class AskRoom(Struct, frozen=True, kw_only=True):
+class PanelSize(Struct, frozen=True, kw_only=True):
     cramped: bool
-    """There is no room for both, so that the notes scroll with the text."""
+    """Whether there is too little room, so that the notes scroll with the text."""
     body: int
-    """Lines that the text may have."""
+    """Maximum lines of the body."""
 
 
-def room_for(asked: Asked, step: QuestionStep, *, notes: int, width: int, height: int) -> AskRoom:
-    """As high as it needs to be, but never so high that nothing else is seen, unless it is an
-    action, of which as much as can be is to be read at once. All of it can be read in any case.
-    `notes` are the lines of what stays in sight below the text, `height` is the screen's."""
+def panel_size(
+    asked: Asked, step: QuestionStep, *, notes: int, width: int, height: int
+) -> PanelSize:
+    """The size of the panel: at most 3/5 of the screen, but as much as possible for an approval.
+    `notes` is the number of lines below the body, `height` the height of the screen."""
     title = short_title(asked, step, width)
-    fixed = FRAME + len(wrapped(Text(f"{title}{_LONGEST_PLACE}"), width))
-    room = height - AROUND - fixed
+    fixed = FRAME_LINES + len(wrapped(Text(f"{title}{_LONGEST_POSITION}"), width))
+    room = height - OUTSIDE_LINES - fixed
     below = notes + 1 if notes else 0
-    cramped = below + LEAST_BODY > room
+    cramped = below + MIN_BODY_LINES > room
     below = 0 if cramped else below
     enough = room if asked.ask in APPROVALS else height * 3 // 5 - fixed
-    return AskRoom(cramped=cramped, body=min(room, max(LEAST_BODY + below, enough)) - below)
+    return PanelSize(cramped=cramped, body=min(room, max(MIN_BODY_LINES + below, enough)) - below)

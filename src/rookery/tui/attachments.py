@@ -1,8 +1,8 @@
-"""Pictures that go with the next message: pasted by path, or taken from the clipboard.
+"""Images for the next message, pasted as a path or taken from the clipboard.
 
-Both are the user's own deed, so any file of theirs may be read. The first bytes decide what kind of
-picture it is, not its name. A file that is dragged into a terminal arrives as pasted text: as it
-is, in quotes, with a backslash before each blank, or as a URI.
+Both are explicit actions of the user, so any readable file is allowed. The content decides the
+image type, not the name. A file dragged into a terminal arrives as pasted text: plain, quoted, with
+escaped blanks, or as a URI.
 """
 
 import os
@@ -29,12 +29,12 @@ from rookery.protocol.picture_files import MOST, load_pictures
 from rookery.tui.interfaces import Controller
 from rookery.tui.short_texts import byte_count
 
-MOST_PICTURES = 20
-LOOKING_SECONDS = 2.0
-"""For finding a file: folders of other machines may never answer."""
-TOO_MANY = f"A message can have at most {MOST_PICTURES} images."
+MAX_IMAGES = 20
+FIND_FILE_SECONDS = 2.0
+"""Seconds to look for a file: a network folder may never answer."""
+TOO_MANY = f"A message can have at most {MAX_IMAGES} images."
 TOO_MUCH = f"The images of a message can have at most {TOGETHER // MIB} MiB together."
-NO_PICTURE = "There is no image in the clipboard."
+NO_IMAGE = "There is no image in the clipboard."
 NO_READER = "No program here can read the clipboard. Install {}."
 
 
@@ -44,7 +44,7 @@ class Attached(Struct, frozen=True, kw_only=True):
 
 
 class Attachments:
-    """What is attached, and what may be. Why something is not, a toast tells."""
+    """The attached images. A toast explains why an image is not accepted."""
 
     def __init__(
         self, controller: Controller, show: Callable[[Sequence[Attached]], None], home: str
@@ -59,55 +59,55 @@ class Attachments:
         return self._attached
 
     async def from_text(self, text: str) -> bool:
-        """Attach the picture that the text is a path of. False if it is to stay text."""
-        path = await _file_among(picture_paths(text, self._home))
-        if path is None or not await self._is_wanted():
+        """Attach the image whose path the text is. Returns False if the text should stay text."""
+        path = await _first_file(image_paths(text, self._home))
+        if path is None or not await self._accepts_images():
             return False
         images, problems = await load_pictures([path], "/")
         for problem in problems:
             self._controller.toast(f"Not attached: {problem['error']}", "warning")
         return any([self._add(Attached(name=PurePath(path).name, image=each)) for each in images])
 
-    async def from_clipboard(self, otherwise: Callable[[], bool]) -> None:
-        """Attach the picture in the clipboard. Where there is none, something else is done
-        `otherwise`, if it can be."""
-        if data := await clipboard_picture():
+    async def from_clipboard(self, fallback: Callable[[], bool]) -> None:
+        """Attach the image in the clipboard; if there is none, call `fallback`, which returns
+        whether it did something."""
+        if data := await clipboard_image():
             await self._add_data(data)
-        elif otherwise():
+        elif fallback():
             return
         elif readers():
-            self._controller.toast(NO_PICTURE)
+            self._controller.toast(NO_IMAGE)
         else:
             self._controller.toast(NO_READER.format(what_to_install()), "warning")
 
     async def _add_data(self, data: bytes) -> None:
-        whole = len(data) <= MOST_READ
-        found = picture(data[:MOST_READ], Sight(sees=True, most=MOST), complete=whole)
+        whole = len(data) <= MAX_READ
+        found = picture(data[:MAX_READ], Sight(sees=True, most=MOST), complete=whole)
         if found is None:
-            self._controller.toast(NO_PICTURE)
+            self._controller.toast(NO_IMAGE)
         elif found.image is None:
             self._controller.toast(f"Not attached: {found.words}", "warning")
-        elif await self._is_wanted():
+        elif await self._accepts_images():
             self._add(Attached(name="clipboard", image=found.image))
 
     def drop_last(self) -> None:
-        self._put(self._attached[:-1])
+        self._set(self._attached[:-1])
 
     def take(self) -> tuple[Attached, ...]:
-        """All of them, to be sent."""
+        """Remove and return all images, to send them."""
         taken = self._attached
         self.clear()
         return taken
 
     def clear(self) -> None:
-        self._put(())
+        self._set(())
 
-    def give_back(self, taken: Sequence[Attached]) -> None:
-        """They could not be sent."""
-        self._put((*taken, *self._attached)[:MOST_PICTURES])
+    def put_back(self, taken: Sequence[Attached]) -> None:
+        """Put back images that could not be sent."""
+        self._set((*taken, *self._attached)[:MAX_IMAGES])
 
-    async def _is_wanted(self) -> bool:
-        """Whether the model at work sees pictures. One that nobody knows is given the chance."""
+    async def _accepts_images(self) -> bool:
+        """Whether the model accepts images; assumed of an unknown model."""
         controller = self._controller
         name = (controller.view.model if controller.view else "") or controller.about.model
         try:
@@ -122,32 +122,32 @@ class Attachments:
         return False
 
     def _add(self, new: Attached) -> bool:
-        if len(self._attached) >= MOST_PICTURES:
+        if len(self._attached) >= MAX_IMAGES:
             self._controller.toast(TOO_MANY, "warning")
             return False
         if sum(byte_count(each.image) for each in (*self._attached, new)) > TOGETHER:
             self._controller.toast(TOO_MUCH, "warning")
             return False
-        self._put((*self._attached, new))
+        self._set((*self._attached, new))
         return True
 
-    def _put(self, attached: tuple[Attached, ...]) -> None:
+    def _set(self, attached: tuple[Attached, ...]) -> None:
         if attached != self._attached:
             self._attached = attached
             self._show(attached)
 
 
-async def _file_among(paths: Sequence[str]) -> str | None:
-    with anyio.move_on_after(LOOKING_SECONDS):
+async def _first_file(paths: Sequence[str]) -> str | None:
+    with anyio.move_on_after(FIND_FILE_SECONDS):
         for path in paths:
             if await anyio.to_thread.run_sync(os.path.isfile, path, abandon_on_cancel=True):
                 return path
     return None
 
 
-PATIENCE_SECONDS = 2.0
-"""For all programs together: who owns the clipboard may never answer."""
-MOST_READ = 10 * MIB
+CLIPBOARD_SECONDS = 2.0
+"""Seconds for all programs together: the owner of the clipboard may never answer."""
+MAX_READ = 10 * MIB
 _READERS: Sequence[Sequence[str]] = (
     ("wl-paste", "--type", "image/png"),
     ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
@@ -156,7 +156,7 @@ _READERS: Sequence[Sequence[str]] = (
 
 
 def readers() -> list[Sequence[str]]:
-    """The commands that print a picture, of those that are installed."""
+    """Installed commands that print the clipboard's image."""
     return [command for command in _READERS if shutil.which(command[0])]
 
 
@@ -164,26 +164,27 @@ def what_to_install() -> str:
     return "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
 
 
-async def clipboard_picture(patience: float = PATIENCE_SECONDS) -> bytes:
-    """Nothing if there is none. One byte more than `MOST_READ` if there is more than that."""
+async def clipboard_image(patience: float = CLIPBOARD_SECONDS) -> bytes:
+    """The clipboard's image, or nothing. Has more than `MAX_READ` bytes if the image is too
+    large."""
     with anyio.move_on_after(patience):
         for command in readers():
-            if data := await _printed(command):
+            if data := await _output_of(command):
                 return data
     return b""
 
 
-async def _printed(command: Sequence[str]) -> bytes:
-    """What a command prints, if it succeeds or there is too much of it."""
+async def _output_of(command: Sequence[str]) -> bytes:
+    """Output of a command; empty if it fails, unless there is more than the limit."""
     try:
         process = await anyio.open_process(
             command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
         )
-    except OSError:  # it went away, or is no program of this machine
+    except OSError:  # removed, or built for another machine
         return b""
     try:
         data = await _read(process)
-        enough = len(data) > MOST_READ or await process.wait() == 0
+        enough = len(data) > MAX_READ or await process.wait() == 0
         return data if enough else b""
     finally:
         with anyio.CancelScope(shield=True):
@@ -197,19 +198,19 @@ async def _read(process: Process) -> bytes:
     data = bytearray()
     async for piece in process.stdout:
         data += piece
-        if len(data) > MOST_READ:
+        if len(data) > MAX_READ:
             break
-    return bytes(data[: MOST_READ + 1])
+    return bytes(data[: MAX_READ + 1])
 
 
-LONGEST = 8192
+MAX_PATH_LENGTH = 8192
 _KINDS = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 
 
-def picture_paths(text: str, home: str) -> list[str]:
-    """What it may be the path of, the likeliest first; nothing if it is no path of a picture."""
+def image_paths(text: str, home: str) -> list[str]:
+    """Paths the text may stand for, most likely first; only those of images."""
     text = text.strip()
-    if not text or len(text) > LONGEST or not text.isprintable():
+    if not text or len(text) > MAX_PATH_LENGTH or not text.isprintable():
         return []
     if text.startswith("file:"):
         found = _in_uri(text)
@@ -230,7 +231,7 @@ def _in_uri(text: str) -> list[str]:
 def _in_shell_words(text: str) -> list[str]:
     try:
         words = shlex.split(text)
-    except ValueError:  # a quotation mark that belongs to the name
+    except ValueError:  # an unbalanced quote, such as an apostrophe
         return []
     return words if len(words) == 1 else []
 

@@ -1,4 +1,4 @@
-"""The input area: several lines, the input history, and triggers that open pickers."""
+"""The input area: multi-line text, the input history, and triggers that open pickers."""
 
 import json
 import re
@@ -15,16 +15,16 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from rookery.core.text.terminal_text import seen_letters
+from rookery.core.text.terminal_text import visible_characters
 from rookery.platform.disk import put
-from rookery.tui.pickers.pick_list import is_done
+from rookery.tui.pickers.pick_list import run_binding
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:^|.*\s)@(\S*)", re.DOTALL)
 
 
-class Remembered(Protocol):
-    """What was said earlier, newest last."""
+class InputEntries(Protocol):
+    """Earlier inputs, newest last."""
 
     @property
     def entries(self) -> Sequence[str]: ...
@@ -32,18 +32,18 @@ class Remembered(Protocol):
     def add(self, text: str) -> None: ...
 
 
-class Attaching(Protocol):
-    """Who takes pictures that are pasted."""
+class AttachmentTarget(Protocol):
+    """Accepts pasted images."""
 
     async def from_text(self, text: str) -> bool:
-        """Whether the text was the path of a picture, which is attached instead."""
+        """Attach the image whose path the text is. Returns whether it is one."""
         ...
 
-    async def from_clipboard(self, otherwise: Callable[[], bool]) -> None: ...
+    async def from_clipboard(self, fallback: Callable[[], bool]) -> None: ...
 
 
 class InputMemory:
-    """Remembers until the process ends."""
+    """Input history that is kept in memory only."""
 
     def __init__(self) -> None:
         self.entries: list[str] = []
@@ -53,25 +53,24 @@ class InputMemory:
             self.entries.append(text)
 
 
-class Typed(Struct, frozen=True, kw_only=True):
-    """A trigger, and what was typed behind it up to the cursor."""
+class TriggerText(Struct, frozen=True, kw_only=True):
+    """A trigger, and the text between it and the cursor."""
 
     trigger: str
     text: str
     begin: int
-    """Where the trigger stands, in the text before the cursor."""
+    """Index of the trigger in the text before the cursor."""
 
 
-def typed(before: str) -> Typed | None:
-    """The trigger that is being typed behind, in the text before the cursor: one begins the
-    first line, the other a word. A blank ends it, except in what is looked for among the tasks
-    and in a shell line."""
+def find_trigger(before: str) -> TriggerText | None:
+    """The trigger at the cursor: `/ ! # ?` at the start of the first line, `@` at the start of a
+    word. A blank ends it, except for session searches (`#`) and shell lines (`!`)."""
     line = before.rpartition("\n")[2]
     found = _AT_START.fullmatch(before) if line == before else None
     if found and (found[1] in "#!" or " " not in found[2]):
-        return Typed(trigger=found[1], text=found[2], begin=found.start(1))
+        return TriggerText(trigger=found[1], text=found[2], begin=found.start(1))
     if mention := _MENTION.fullmatch(line):
-        return Typed(trigger="@", text=mention[1], begin=len(before) - len(mention[1]) - 1)
+        return TriggerText(trigger="@", text=mention[1], begin=len(before) - len(mention[1]) - 1)
     return None
 
 
@@ -89,26 +88,26 @@ class Composer(TextArea):
             self.text = text
 
     class Triggered(Message):
-        """What is typed behind a trigger changed; None when there is none."""
+        """Posted when the text after a trigger changes; None if there is no trigger."""
 
-        def __init__(self, typed: Typed | None) -> None:
+        def __init__(self, typed: TriggerText | None) -> None:
             super().__init__()
             self.typed = typed
 
     class Listed(Message):
-        """A key for the picker that is open."""
+        """Posted for a key that belongs to the open picker."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
             self.key = key
 
     class Unused(Message):
-        """Enter, with nothing to send."""
+        """Posted for Enter in an empty input area."""
 
     class Erased(Message):
-        """Backspace, with nothing to erase."""
+        """Posted for Backspace in an empty input area."""
 
-    def __init__(self, remembered: Remembered) -> None:
+    def __init__(self, inputs: InputEntries) -> None:
         super().__init__(
             soft_wrap=True,
             show_line_numbers=False,
@@ -117,45 +116,45 @@ class Composer(TextArea):
             tab_behavior="focus",
         )
         self.cursor_blink = False
-        self._remembered = remembered
+        self._inputs = inputs
         self._place: int | None = None
-        """Which of what was said earlier is shown instead of the draft."""
+        """Index of the history entry that is shown instead of the draft."""
         self._draft = ""
-        self._typed: Typed | None = None
+        self._typed: TriggerText | None = None
         self.picking = False
-        """A picker is open, which takes some keys."""
-        self.attaching: Attaching | None = None
-        self._begun_at = time.monotonic()
+        """Whether a picker is open, which takes some keys."""
+        self.attachments: AttachmentTarget | None = None
+        self._started_at = time.monotonic()
 
     @property
-    def begun_at(self) -> float:
-        """When the first letter of what stands here was typed."""
-        return self._begun_at
+    def started_at(self) -> float:
+        """When the first character of the current text was typed."""
+        return self._started_at
 
-    def _note_beginning(self, event: events.Event) -> None:
+    def _note_start(self, event: events.Event) -> None:
         if not self.text:
-            self._begun_at = event.time
+            self._started_at = event.time
 
-    def take(self, letters: str) -> None:
-        """What was typed elsewhere and is meant for here."""
+    def type_text(self, letters: str) -> None:
+        """Insert text that was typed while another widget had the focus."""
         if not self.text:
-            self._begun_at = time.monotonic()
+            self._started_at = time.monotonic()
         self.insert(letters)
 
     @property
-    def typed(self) -> Typed | None:
+    def typed(self) -> TriggerText | None:
         return self._typed
 
     async def _on_key(self, event: events.Key) -> None:
-        self._note_beginning(event)
-        if self._used(event.key):
+        self._note_start(event)
+        if self._handle_key(event.key):
             event.stop()
             event.prevent_default()
-        elif not await is_done(self, event):
+        elif not await run_binding(self, event):
             await super()._on_key(event)
 
-    def _used(self, key: str) -> bool:
-        """Whether the key means something else here than in any text."""
+    def _handle_key(self, key: str) -> bool:
+        """Handle keys that differ from those of a plain text area. Returns whether it was one."""
         if self.picking and key in ("up", "down", "enter", "tab"):
             self.post_message(self.Listed(key))
             return True
@@ -173,17 +172,17 @@ class Composer(TextArea):
         return True
 
     async def _on_paste(self, event: events.Paste) -> None:
-        self._note_beginning(event)
-        # keys that come meanwhile wait here, so that Enter sends what was pasted before it
-        if self.attaching and await self.attaching.from_text(event.text):
+        self._note_start(event)
+        # keys wait meanwhile, so that Enter sends what was pasted before it
+        if self.attachments and await self.attachments.from_text(event.text):
             event.prevent_default()
 
     async def action_attach(self) -> None:
-        if self.attaching:
-            await self.attaching.from_clipboard(self._paste_own)
+        if self.attachments:
+            await self.attachments.from_clipboard(self._paste_internal)
 
-    def _paste_own(self) -> bool:
-        """Put in what was cut or copied here. Whether there is something."""
+    def _paste_internal(self) -> bool:
+        """Paste from the app's own clipboard. Returns whether it holds anything."""
         self.action_paste()
         return bool(self.app.clipboard)
 
@@ -198,7 +197,7 @@ class Composer(TextArea):
         if not text.strip():
             self.post_message(self.Unused())
             return
-        self._remembered.add(text)
+        self._inputs.add(text)
         self.post_message(self.Submitted(text))
         self.empty()
 
@@ -209,13 +208,13 @@ class Composer(TextArea):
         self._place, self._draft = None, ""
         self.load_text("")
 
-    def put(self, text: str) -> None:
-        """Instead of everything that is there."""
+    def set_text(self, text: str) -> None:
+        """Replace the whole text."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
     def complete(self, insert: str) -> None:
-        """Put a choice in the place of what was typed since the trigger, trigger included."""
+        """Replace the trigger and what was typed after it."""
         if (typed := self._typed) is None:
             self.insert(insert)
             return
@@ -228,8 +227,8 @@ class Composer(TextArea):
         return before.count("\n"), index - (before.rfind("\n") + 1)
 
     def _recall(self, by: int) -> bool:
-        """Show what was said before or after; the draft stands at the end."""
-        entries = self._remembered.entries
+        """Show the previous or next history entry; the draft comes last."""
+        entries = self._inputs.entries
         here = len(entries) if self._place is None else self._place
         there = here + by
         if not 0 <= there <= len(entries) or there == here:
@@ -237,12 +236,12 @@ class Composer(TextArea):
         if self._place is None:
             self._draft = self.text
         self._place = None if there == len(entries) else there
-        self.put(self._draft if self._place is None else entries[there])
+        self.set_text(self._draft if self._place is None else entries[there])
         return True
 
     def get_line(self, line_index: int) -> Text:
-        """As it is drawn: a name or what is pasted may hold anything."""
-        return Text(seen_letters(self.document.get_line(line_index)), end="", no_wrap=True)
+        """Make control characters visible: pasted text may contain anything."""
+        return Text(visible_characters(self.document.get_line(line_index)), end="", no_wrap=True)
 
     def render_line(self, y: int) -> Strip:
         if self.content_size.width < 1:
@@ -259,19 +258,21 @@ class Composer(TextArea):
         row, column = self.cursor_location
         lines = self.text.split("\n")
         before = "\n".join([*lines[:row], lines[row][:column]]) if row < len(lines) else ""
-        now = None if self._place is not None else typed(before)
+        now = None if self._place is not None else find_trigger(before)
         if now != self._typed:
             self._typed = now
             self.post_message(self.Triggered(now))
 
 
-MOST = 500
+MAX_ENTRIES = 500
 VERSION = 1
 
 
 class InputHistory:
-    """Newest last. Blanks and immediate repeats are not added. What another session has added
-    meanwhile is kept. `warn` is told in a sentence why something could not be written."""
+    """Input history in a file, newest last; blank and repeated entries are skipped.
+
+    Entries that another process added in the meantime are kept. `warn` is called if writing fails.
+    """
 
     def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
         self._path = path
@@ -287,7 +288,7 @@ class InputHistory:
             return
         known = _read(self._path) or self._entries
         if known[-1:] != [text]:
-            known = [*known, text][-MOST:]
+            known = [*known, text][-MAX_ENTRIES:]
         self._entries = known
         try:
             _write(self._path, known)
@@ -296,17 +297,17 @@ class InputHistory:
 
 
 def _read(path: Path) -> list[str]:
-    """A file that is missing or broken holds nothing."""
+    """Read the entries; a missing or broken file has none."""
     try:
         kept: Any = json.loads(path.read_text(encoding="utf-8"))
         entries = kept["entries"]
-        return [str(each) for each in entries if isinstance(each, str)][-MOST:]
+        return [str(each) for each in entries if isinstance(each, str)][-MAX_ENTRIES:]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
 
 
 def _write(path: Path, entries: Sequence[str]) -> None:
-    """All of it or nothing, and readable for nobody else: people type secrets."""
+    """Replace the file atomically; only the owner may read it, as users type secrets."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     text = json.dumps({"version": VERSION, "entries": list(entries)}, ensure_ascii=False)
     put(path, [text.encode(errors="replace")], durable=False)

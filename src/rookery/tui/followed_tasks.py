@@ -1,7 +1,7 @@
-"""Follows a task and all that work for it, and keeps what is to be shown of them.
+"""Follows a session and its sub-tasks, and folds their events into views.
 
-News of a stream come far faster than anybody reads: they are put aside as they come, put
-together, and folded into the view when the next picture is due.
+Streamed events arrive faster than the screen is drawn. They are buffered, merged, and folded when
+the next frame is due.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -38,17 +38,17 @@ from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 
 BACKLOG = 400
-"""Events at once that take long enough for somebody to notice."""
-GLIMPSE = 150
-"""Events at the end of a long past that fill a screen."""
+"""Number of pending events from which folding takes noticeable time."""
+PREVIEW_EVENTS = 150
+"""Number of last events that are enough to fill a screen."""
 SLICE_SECONDS = 0.015
-"""How long folding may keep the keyboard waiting."""
+"""Longest time that folding may block the event loop."""
 
 Start = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class WatchedTask:
-    """One task as it is seen here."""
+    """A followed task: its journal, its view and its open questions."""
 
     def __init__(
         self, task_id: str, *, call_id: str = "", parent: "WatchedTask | None" = None
@@ -58,20 +58,20 @@ class WatchedTask:
         self.parent = parent
         self.view = View()
         self.events: list[Event] = []
-        """What is on record."""
+        """The lasting events."""
         self.ended: dict[str, ToolFinished] = {}
-        self.ends_seen = 0
-        """How often `ended` has changed."""
+        self.ended_version = 0
+        """Number of changes to `ended`."""
         self.questions: dict[str, Asked] = {}
         self.failure = ""
-        """Why it failed, if it did."""
         self.over = False
-        """Nothing more will come."""
+        """Whether the event stream has ended."""
         self.condensing = False
-        """Its conversation is being summarised. What it had asked is asked again after that."""
-        self.refused_words = ""
-        """What a hook refused of what the user said, until it is given back."""
-        self._news: list[Event] = []
+        """Whether the conversation is being summarised; an open question is asked again
+        afterwards."""
+        self.refused_text = ""
+        """A message that a hook refused, until it is put back into the input area."""
+        self._pending: list[Event] = []
 
     @property
     def depth(self) -> int:
@@ -79,53 +79,53 @@ class WatchedTask:
 
     @property
     def waiting(self) -> int:
-        """Events that the view does not hold yet."""
-        return len(self._news)
+        """Number of events that are not folded yet."""
+        return len(self._pending)
 
     @property
     def asked(self) -> Asked | None:
-        """The question that is open, as it was put."""
+        """The open question."""
         row = None if self.condensing else self.view.open_ask
         return self.questions.get(row.ask_id) if row else None
 
-    def hear(self, event: Event) -> None:
-        """Put an event aside until the next picture."""
+    def receive(self, event: Event) -> None:
+        """Buffer an event until the next frame."""
         if event.fact.lasting:
             self.events.append(event)
-        self._news.append(event)
+        self._pending.append(event)
 
     def catch_up(self, seconds: float) -> None:
-        """Fold what was put aside, for at most so long."""
+        """Fold buffered events, for at most `seconds`."""
         until = anyio.current_time() + seconds
         done = 0
-        while done < len(self._news):
+        while done < len(self._pending):
             upto = self._end_of_stream(done)
-            self._see(_together(self._news[done:upto]))
+            self._fold(_merge(self._pending[done:upto]))
             done = upto
             if done % 32 == 0 and anyio.current_time() >= until:
                 break
-        del self._news[:done]
+        del self._pending[:done]
 
     def _end_of_stream(self, begin: int) -> int:
-        """Where the pieces end that belong together with the one at `begin`."""
-        stream, end = _stream_of(self._news[begin]), begin + 1
-        while stream and end < len(self._news) and _stream_of(self._news[end]) == stream:
+        """End of the run of streamed pieces that starts at `begin`."""
+        stream, end = _stream_of(self._pending[begin]), begin + 1
+        while stream and end < len(self._pending) and _stream_of(self._pending[end]) == stream:
             end += 1
         return end
 
-    def glimpse(self, most: int = GLIMPSE) -> View:
-        """What the end of a long backlog looks like, before all of it is folded."""
+    def preview(self, most: int = PREVIEW_EVENTS) -> View:
+        """A view of the last events only, shown while a long backlog is being folded."""
         view = View()
-        for event in (*self._openings(), *self._news[-most:]):
+        for event in (*self._opening_event(), *self._pending[-most:]):
             view = see(view, event)
             self._note(event)
         return view
 
-    def _openings(self) -> Sequence[Event]:
-        first = self._news[:1]
+    def _opening_event(self) -> Sequence[Event]:
+        first = self._pending[:1]
         return first if first and isinstance(first[0].fact, TaskOpened) else ()
 
-    def _see(self, event: Event) -> None:
+    def _fold(self, event: Event) -> None:
         self._note(event)
         self.view = see(self.view, event)
 
@@ -133,17 +133,17 @@ class WatchedTask:
         match event.fact:
             case ToolFinished(call_id=call_id) as finished:
                 self.ended[call_id] = finished
-                self.ends_seen += 1
+                self.ended_version += 1
             case Rewound():
-                self.ended = _ends(each for each in self.events if each.seq <= event.seq)
-                self.ends_seen += 1
+                self.ended = _call_ends(each for each in self.events if each.seq <= event.seq)
+                self.ended_version += 1
             case Asked(ask_id=ask_id) as asked:
                 self.questions[ask_id] = asked
                 self.condensing = False
             case Condensing():
                 self.condensing = True
             case RequestStarted():
-                self.condensing, self.refused_words = False, ""
+                self.condensing, self.refused_text = False, ""
             case Condensed() | StepCancelled():
                 self.condensing = False
             case TaskFailed(message=message):
@@ -151,28 +151,28 @@ class WatchedTask:
             case TaskReopened():
                 self.failure = ""
             case PromptRefused(text=text):
-                self.refused_words = text
+                self.refused_text = text
             case _:
                 pass
 
 
-def _ends(events: Iterable[Event]) -> dict[str, ToolFinished]:
-    """How calls ended. One that was taken back counts as not done, and its result is not told."""
+def _call_ends(events: Iterable[Event]) -> dict[str, ToolFinished]:
+    """How calls ended. Undone calls count as skipped, and their result is dropped."""
     known = list(events)
-    standing = {event.seq for event in live(known)}
-    taken_back: dict[str, ToolFinished] = {}
+    kept_seqs = {event.seq for event in live(known)}
+    undone: dict[str, ToolFinished] = {}
     ended: dict[str, ToolFinished] = {}
     for event in known:
         match event.fact:
-            case ToolFinished(call_id=call_id) as finished if event.seq in standing:
+            case ToolFinished(call_id=call_id) as finished if event.seq in kept_seqs:
                 ended[call_id] = finished
             case ToolFinished(call_id=call_id):
-                taken_back[call_id] = ToolFinished(call_id=call_id, text="", ending=Ending.SKIPPED)
-    return taken_back | ended
+                undone[call_id] = ToolFinished(call_id=call_id, text="", ending=Ending.SKIPPED)
+    return undone | ended
 
 
 def _stream_of(event: Event) -> tuple[object, ...]:
-    """What a piece of a stream belongs to, and for whatever is none, nothing but itself."""
+    """Identifies the stream that a piece belongs to; empty if the event is not streamed."""
     match event.fact:
         case TextStreamed(request_id=name) | ThinkingStreamed(request_id=name):
             return type(event.fact), name
@@ -184,8 +184,8 @@ def _stream_of(event: Event) -> tuple[object, ...]:
             return ()
 
 
-def _together(pieces: Sequence[Event]) -> Event:
-    """The pieces of one stream as one, named after the first."""
+def _merge(pieces: Sequence[Event]) -> Event:
+    """Merge the pieces of a stream into one event with the time of the first."""
     last, ts = pieces[-1], pieces[0].ts
     match last.fact:
         case CallStreamed() as call:
@@ -201,12 +201,12 @@ def _together(pieces: Sequence[Event]) -> Event:
 
 
 class Following:
-    """The task that is looked at, and its children. `news` is called whenever something came."""
+    """The session on the screen and its sub-tasks. `on_event` is called for every event."""
 
-    def __init__(self, host: Host, start: Start, news: Callable[[], None]) -> None:
+    def __init__(self, host: Host, start: Start, on_event: Callable[[], None]) -> None:
         self._host = host
         self._start = start
-        self._news = news
+        self._on_event = on_event
         self.root: WatchedTask | None = None
         self._tasks: dict[str, WatchedTask] = {}
 
@@ -226,7 +226,7 @@ class Following:
         self._tasks = {}
 
     async def follow(self, task_id: str) -> None:
-        """Until the task ends. Raises `CommandRejected` if it is not open."""
+        """Follow the task until it ends. Raises `CommandRejected` if it is not open."""
         self.forget()
         self.root = self._tasks[task_id] = WatchedTask(task_id)
         await self._listen(self.root, 0)
@@ -235,22 +235,22 @@ class Following:
         async for event in self._host.follow(task.task_id, after):
             if self._tasks.get(task.task_id) is not task:
                 return
-            task.hear(event)
+            task.receive(event)
             if isinstance(event.fact, ChildBegan):
                 self._start(self._follow_child(task, event.fact))
-            self._news()
+            self._on_event()
         task.over = True
-        self._news()
+        self._on_event()
 
     async def _follow_child(self, parent: WatchedTask, began: ChildBegan) -> None:
         child = WatchedTask(began.task_id, call_id=began.call_id, parent=parent)
         self._tasks[began.task_id] = child
-        # refused means that it ended before we came, in an earlier run: its parent tells the rest
+        # rejected: the sub-task ended in an earlier run, and the parent has its result
         with suppress(CommandRejected):
             await self._listen(child, began.after)
         child.over = True
 
-    def asking(self) -> Iterator[tuple[WatchedTask, Asked]]:
+    def open_questions(self) -> Iterator[tuple[WatchedTask, Asked]]:
         """The open questions, those of the innermost task first."""
         for task in sorted(self._tasks.values(), key=lambda each: -each.depth):
             if not task.over and (asked := task.asked):

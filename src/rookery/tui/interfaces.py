@@ -1,7 +1,7 @@
-"""What the parts of the full-screen client know of each other.
+"""Interfaces between the parts of the full-screen client.
 
-The app is a `Controller`. Pickers and side screens are handed it and nothing else, so that tests
-can give them another one.
+The app implements `Controller`. Pickers and side screens get only that, so that tests can pass a
+fake.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,8 +20,8 @@ ToastKind: TypeAlias = Literal["info", "success", "warning", "error"]
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """One row of a picker. Picking it puts `insert` in the place of what was typed since the
-    trigger, trigger included, and then does the `action`, if there is one."""
+    """A row of a picker. Picking it replaces the trigger and the text after it by `insert`, then
+    runs `action`."""
 
     label: str
     detail: str = ""
@@ -30,81 +30,64 @@ class Choice(Struct, frozen=True, kw_only=True):
 
 
 class Controller(Protocol):
-    """What screens and pickers get. All of it is as of now; what is kept grows old."""
+    """What screens and pickers may use. Read values when needed: they change."""
 
     @property
     def host(self) -> Host: ...
 
     @property
     def task_id(self) -> str | None:
-        """The task that is looked at."""
+        """The session on the screen."""
         ...
 
     @property
-    def view(self) -> View | None:
-        """That task as it stands."""
-        ...
+    def view(self) -> View | None: ...
 
     @property
     def about(self) -> About: ...
 
     @property
     def intent(self) -> str:
-        """What that task works for, or the next one if there is none; by its id."""
+        """Id of the active intent, or of the next session's if none is open."""
         ...
 
     @property
     def views(self) -> Mapping[str, View]:
-        """The task and all that work for it, as far as they were followed in this run."""
+        """Views of the session and its sub-tasks, as far as they were followed."""
         ...
 
     def events(self, task_id: str) -> Sequence[Event]:
-        """What is on record of a task that is followed: its lasting events, oldest first."""
+        """The lasting events of a followed task, oldest first."""
         ...
 
     async def send(self, command: Command) -> bool:
-        """Request something. A refusal is shown as a toast; whether it was accepted. Another
-        model, mode, intent or way of acting for no task (`""`) holds for the next one."""
+        """Send a command; a refusal is shown as a toast. Returns whether it was accepted. With
+        the task id `""`, a switch of model, mode, intent or approval applies to the next
+        session."""
         ...
 
     async def ask(self, query: Asking[T]) -> T:
-        """Look something up. Raises `CommandRejected`, whose text is for the reader."""
+        """Query the host. Raises `CommandRejected` with a message for the user."""
         ...
 
     def toast(self, text: str, kind: ToastKind = "info") -> None: ...
 
     async def open_task(self, task_id: str) -> None:
-        """Look at a stored or running task instead. Refused with a toast while one works."""
+        """Show a stored or running session. Refused with a toast while one is working."""
         ...
 
     async def new_task(self) -> None:
-        """Back to the empty page, where the next words open a task."""
+        """Show the empty page; the next message starts a session."""
         ...
 
     def insert(self, text: str) -> None:
-        """Put words into the input area at the cursor."""
+        """Insert text at the cursor of the input area."""
         ...
 
-    def take_back(self, text: str) -> None:
-        """Put words that were taken back into the input area, if there are no others."""
+    def restore_text(self, text: str) -> None:
+        """Put undone text back into the input area, if that is empty."""
         ...
 
     def press(self, action: str) -> None:
-        """Do one of the app's own actions, named as its bindings name it."""
+        """Run an action of the app, given as in its bindings."""
         ...
-
-
-class OpenPicker(Protocol):
-    """What the input area needs of a picker that is open below it. A picker is a widget with
-    these methods; it is made with the controller, and shows its own rows."""
-
-    async def look_for(self, text: str) -> None:
-        """Show what fits the text typed behind the trigger, once it has paused."""
-        ...
-
-    def move(self, by: int) -> None:
-        """Up or down; the list goes round."""
-        ...
-
-    @property
-    def chosen(self) -> Choice | None: ...

@@ -1,4 +1,4 @@
-"""The main page: the conversation, what stands around it, and where each part stands (`CSS`)."""
+"""The main page: its widgets and their layout (`CSS`)."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attached
-from rookery.tui.composer import Composer, Remembered
+from rookery.tui.composer import Composer, InputEntries
 from rookery.tui.rows.lines import cut
-from rookery.tui.short_texts import labels, nameless
+from rookery.tui.short_texts import image_labels, labels
 from rookery.tui.status import HeaderBar, StatusLine
 from rookery.tui.texts import welcome
 from rookery.tui.theme import Theme
@@ -49,27 +49,27 @@ Composer {
     background: $background; color: $foreground; scrollbar-size-vertical: 1;
 }
 Composer:focus { border: none; }
-Composer > .text-area--placeholder { color: $quiet; }
+Composer > .text-area--placeholder { color: $muted; }
 Composer > .text-area--cursor-line { background: $background; }
 StatusLine { height: 1; padding: 0 1; }
 """
 
 
-QUEUED = 4
-"""Of what the model has not heard yet, what is shown above the input area."""
+MAX_QUEUED = 4
+"""Number of queued messages shown above the input area."""
 
 
 class Page(Vertical):
-    def __init__(self, theme: Theme, remembered: Remembered) -> None:
+    def __init__(self, theme: Theme, inputs: InputEntries) -> None:
         super().__init__()
         self._theme = theme
         self.header = HeaderBar(theme)
         self.transcript = TranscriptView(theme)
         self.panel = AskPanel(theme, self._type)
-        self.composer = Composer(remembered)
+        self.composer = Composer(inputs)
         self.status = StatusLine(theme)
         self.slot = Vertical(id="slot")
-        """Where a picker or a list opens."""
+        """Where a picker or the to-do list opens."""
         self._empty = Static(id="welcome")
         self._queue = Static(id="queue")
         self.attached = AttachedLine(theme)
@@ -95,45 +95,45 @@ class Page(Vertical):
         self._type(message.letter)
 
     def _type(self, text: str) -> None:
-        """What was typed elsewhere and is meant for the input area, which has the keys now."""
+        """Pass text typed elsewhere, and the focus, to the input area."""
         self.screen.set_focus(self.composer)
         if text == "\n":
             self.composer.action_submit()
         else:
-            self.composer.take(text)
+            self.composer.type_text(text)
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
         for part in (self.header, self.transcript, self.panel, self.attached, self.status):
             part.set_theme(theme)
 
-    def show_conversation(self, there_is_one: bool, about: About) -> None:
-        """The conversation, or the empty page."""
-        if self._empty.display == there_is_one:
-            self._empty.display = not there_is_one
-            self.transcript.display = there_is_one
-        if not there_is_one:
+    def show_conversation(self, has_session: bool, about: About) -> None:
+        """Show the conversation or the empty page."""
+        if self._empty.display == has_session:
+            self._empty.display = not has_session
+            self.transcript.display = has_session
+        if not has_session:
             self._empty.update(welcome(about, self._theme))
 
     def show_queue(self, waiting: Sequence[UserSpoke]) -> None:
-        """What was said and not heard yet."""
+        """Show the queued messages."""
         self._queue.display = bool(waiting)
         if waiting:
-            ink, width = self._theme.ink(self._theme.quiet), self.size.width - 4
-            rows = [Text(f"⋯ {_unheard(said)}", ink) for said in waiting[-QUEUED:]]
+            ink, width = self._theme.fg(self._theme.muted), self.size.width - 4
+            rows = [Text(f"⋯ {_queued_text(message)}", ink) for message in waiting[-MAX_QUEUED:]]
             self._queue.update(Text("\n").join(cut(row, width) for row in rows))
 
-    def invite(self, words: str) -> None:
+    def set_placeholder(self, words: str) -> None:
         if self.composer.placeholder != words:
             self.composer.placeholder = words
 
 
-def _unheard(said: UserSpoke) -> str:
-    return harmless_line("  ".join(filter(None, (said.text, nameless(said.images)))))
+def _queued_text(message: UserSpoke) -> str:
+    return harmless_line("  ".join(filter(None, (message.text, image_labels(message.images)))))
 
 
 def attached_line(attached: Sequence[Attached], width: int) -> Text:
-    """Where there is no room for all, the last are shown: those are the first to be removed."""
+    """If not all fit, the last are shown: they are the first to be removed."""
     parts = labels((harmless_line(each.name), each.image) for each in attached)
     line = Text("  ".join(parts))
     while len(parts) > 1 and line.cell_len > width:
@@ -159,5 +159,5 @@ class AttachedLine(Static):
 
     def render(self) -> Text:
         line = attached_line(self._attached, max(20, self.content_size.width))
-        line.stylize(self.theme.ink(self.theme.accent))
+        line.stylize(self.theme.fg(self.theme.accent))
         return line

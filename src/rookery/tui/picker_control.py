@@ -1,4 +1,4 @@
-"""What is open below the input area: a picker, or the to-do list."""
+"""What opens below the input area: a picker, or the to-do list."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,22 +9,22 @@ from textual.widget import Widget
 
 from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged, live
 from rookery.core.text.terminal_text import harmless_line
-from rookery.tui.composer import Composer, Typed
+from rookery.tui.composer import Composer, TriggerText
 from rookery.tui.interfaces import Choice, Controller
 from rookery.tui.pickers.picker import Picker, picker_for
 from rookery.tui.rows.lines import cut
-from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS
+from rookery.tui.screens.side_screen import RELOAD_SECONDS
 from rookery.tui.short_texts import one_line
 from rookery.tui.theme import Theme, theme_of
 
 LINES = 10
 CELLS = 20
-_MARKS = {"pending": ("○", "quiet"), "in_progress": ("◐", "accent"), "completed": ("✔", "good")}
+_MARKS = {"pending": ("○", "muted"), "in_progress": ("◐", "accent"), "completed": ("✔", "good")}
 _CHANGES = {"completed": "done", "in_progress": "started", "pending": "reset"}
 
 
-def changed(todo: Todo, before: Mapping[str, Todo]) -> str:
-    """What became of an item since the list before; nothing is said of one that is as it was."""
+def change_of(todo: Todo, before: Mapping[str, Todo]) -> str:
+    """How an item changed since the previous list; empty if it did not."""
     was = before.get(todo.content)
     if was is None:
         return "new"
@@ -32,7 +32,7 @@ def changed(todo: Todo, before: Mapping[str, Todo]) -> str:
 
 
 def last_lists(events: Sequence[Event]) -> tuple[Sequence[Todo], Sequence[Todo]]:
-    """The list as it is, and as it was before."""
+    """The current list and the previous one."""
     now: Sequence[Todo] = ()
     before: Sequence[Todo] = ()
     for event in live(events):
@@ -44,23 +44,23 @@ def last_lists(events: Sequence[Event]) -> tuple[Sequence[Todo], Sequence[Todo]]
     return now, before
 
 
-def drawn_todos(
+def draw_todos(
     todos: Sequence[Todo], before: Sequence[Todo], width: int, theme: Theme, lines: int = LINES
 ) -> list[Text]:
-    """How far it is, and the items around the one at hand."""
+    """The progress and the items around the current one."""
     if not todos:
-        return [Text("There is no to-do list yet.", theme.ink(theme.quiet))]
+        return [Text("There is no to-do list yet.", theme.fg(theme.muted))]
     earlier = {todo.content: todo for todo in before}
-    first, last = _around(todos, lines - 1)
+    first, last = _window(todos, lines - 1)
     rows = [_row(todo, earlier, width, theme) for todo in todos[first:last]]
     hidden = [f"{first} above" if first else "", f"{len(todos) - last} below"]
     more = ", ".join(filter(None, hidden[: 2 if last < len(todos) else 1]))
     return [_progress(todos, more, theme), *rows]
 
 
-def _around(todos: Sequence[Todo], room: int) -> tuple[int, int]:
-    at_hand = next((at for at, todo in enumerate(todos) if todo.status != "completed"), len(todos))
-    first = max(0, min(at_hand - room // 3, len(todos) - room))
+def _window(todos: Sequence[Todo], room: int) -> tuple[int, int]:
+    current = next((at for at, todo in enumerate(todos) if todo.status != "completed"), len(todos))
+    first = max(0, min(current - room // 3, len(todos) - room))
     return first, min(len(todos), first + room)
 
 
@@ -68,24 +68,24 @@ def _progress(todos: Sequence[Todo], more: str, theme: Theme) -> Text:
     done = sum(todo.status == "completed" for todo in todos)
     full = CELLS * done // len(todos)
     return Text.assemble(
-        ("━" * full, theme.ink(theme.good)),
-        ("━" * (CELLS - full), theme.ink(theme.line)),
-        (f" {100 * done // len(todos)}%", theme.ink(theme.words, bold=True)),
-        (f"  {done} of {len(todos)} done", theme.ink(theme.quiet)),
-        (f"   {more}" if more else "", theme.ink(theme.quiet)),
+        ("━" * full, theme.fg(theme.good)),
+        ("━" * (CELLS - full), theme.fg(theme.line)),
+        (f" {100 * done // len(todos)}%", theme.fg(theme.text, bold=True)),
+        (f"  {done} of {len(todos)} done", theme.fg(theme.muted)),
+        (f"   {more}" if more else "", theme.fg(theme.muted)),
     )
 
 
 def _row(todo: Todo, before: Mapping[str, Todo], width: int, theme: Theme) -> Text:
     mark, ink = _MARKS[todo.status]
-    words = theme.words if todo.status == "in_progress" else theme.quiet
-    news = changed(todo, before) if before else ""
-    content = Text(harmless_line(one_line(todo.content)), theme.ink(words))
-    content = cut(content, width - 4 - len(news))
+    words = theme.text if todo.status == "in_progress" else theme.muted
+    change = change_of(todo, before) if before else ""
+    content = Text(harmless_line(one_line(todo.content)), theme.fg(words))
+    content = cut(content, width - 4 - len(change))
     return Text.assemble(
-        (f"{mark} ", theme.ink(getattr(theme, ink))),
+        (f"{mark} ", theme.fg(getattr(theme, ink))),
         content,
-        (f"  {news}" if news else "", theme.ink(theme.accent, italic=True)),
+        (f"  {change}" if change else "", theme.fg(theme.accent, italic=True)),
     )
 
 
@@ -104,9 +104,9 @@ class TodoPanel(Widget):
         return todos, before
 
     def on_mount(self) -> None:
-        self.set_interval(LOOK_AGAIN_SECONDS, self._look)
+        self.set_interval(RELOAD_SECONDS, self._reload)
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         todos = self._controller.view.todos if self._controller.view else ()
         if todos != self._lists[0]:
             self._lists = self._now()
@@ -118,13 +118,12 @@ class TodoPanel(Widget):
     def render(self) -> Text:
         width = self.content_size.width
         return Text("\n", no_wrap=True, end="").join(
-            drawn_todos(*self._lists, width, theme_of(self))
+            draw_todos(*self._lists, width, theme_of(self))
         )
 
 
 class PickerControl:
-    """Opens and closes what is in the slot. What was closed by hand stays so until another
-    trigger is typed."""
+    """Opens and closes the slot. A closed picker stays closed until another trigger is typed."""
 
     def __init__(self, controller: Controller, slot: Vertical, composer: Composer) -> None:
         self._controller = controller
@@ -142,8 +141,8 @@ class PickerControl:
     def is_picking(self) -> bool:
         return self._picker is not None
 
-    async def typed(self, typed: Typed | None) -> None:
-        """What is typed behind a trigger, or that nothing is."""
+    async def on_typed(self, typed: TriggerText | None) -> None:
+        """Update the picker for the text after a trigger, or close it."""
         if typed is None:
             self._closed_by_hand = False
             if self._picker:
@@ -155,16 +154,16 @@ class PickerControl:
             await self._open(picker_for(typed.trigger, self._controller))
             self._trigger = typed.trigger
         assert self._picker
-        await self._picker.look_for(typed.text)
+        await self._picker.search(typed.text)
 
     async def key(self, key: str) -> bool:
-        """A key that a picker may take. Whether it did."""
+        """Pass a key to the picker. Returns whether it was used."""
         if self._picker is None:
             return False
         if key in ("up", "down"):
             self._picker.move(-1 if key == "up" else 1)
             return True
-        # whoever types fast is ahead of what was found, so it is looked for now
+        # a fast typist is ahead of the search, so search now
         if (choice := await self._picker.settle()) is None:
             return key == "tab"
         await self.take(choice)
@@ -178,14 +177,14 @@ class PickerControl:
             await choice.action()
 
     async def close(self) -> bool:
-        """Whether there was something to close."""
+        """Close the slot. Returns whether it was open."""
         was_open = self.is_open
         self._closed_by_hand = self._picker is not None
         await self._empty()
         return was_open
 
-    async def give_up(self) -> bool:
-        """The same by hand. What only asked for the list is taken out of the input area."""
+    async def cancel(self) -> bool:
+        """Close the slot on Esc; also removes the `?` that opened the list of keys."""
         asked_for_keys = self._picker is not None and self._trigger == "?"
         was_open = await self.close()
         if asked_for_keys:

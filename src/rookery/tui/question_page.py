@@ -1,6 +1,7 @@
-"""The body of a question: what would be done, and what a yes would allow.
+"""The body of a question: what would be done, and what an approval would allow.
 
-Questions of an intent also say why it asks and what a wider yes would add to the scope.
+Approvals must show everything that would happen, with invisible characters made visible. Governance
+questions also show the reasons, and what a wider approval would add to the scope.
 """
 
 import re
@@ -14,9 +15,9 @@ from rookery.core.asks import AskedReason, AskedTarget, AskKind, Choice, IntentQ
 from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import approvable, harmless, plainly_visible, visible_line
 from rookery.protocol.codec import ceiling, followup, suggestions
-from rookery.tui.rows.lines import TAB, Piece, indented, text_pieces, together, wrapped
+from rookery.tui.rows.lines import TAB, Piece, as_pieces, indented, text_pieces, wrapped
 from rookery.tui.rows.markdown import GrowingMarkdownLines
-from rookery.tui.rows.tool_calls import diff_pieces, is_edit, payload_in
+from rookery.tui.rows.tool_calls import diff_pieces, is_edit, parse_payload
 from rookery.tui.theme import Theme
 
 APPROVALS = (
@@ -35,7 +36,7 @@ TRIES = (
 
 
 class QuestionStep(Enum):
-    """What the keys are about."""
+    """What the panel currently asks."""
 
     ANSWER = "yes or no"
     RULE = "whether the rule, now shown, is to be kept"
@@ -46,19 +47,17 @@ class QuestionStep(Enum):
 
 CHOSEN: dict[QuestionStep, Choice] = {QuestionStep.TASK: "task", QuestionStep.EXPAND: "expand"}
 CONFIRMING = (QuestionStep.RULE, *CHOSEN)
-"""A yes to more than this call, of which all is shown before another yes makes it so."""
+"""Steps that allow more than this call; what they would allow is shown in full first."""
 
 
 class QuestionPage(Struct, frozen=True, kw_only=True):
-    """What is shown of a question."""
-
     title: str
     keys: tuple[tuple[str, str], ...]
-    """Each key with what it does."""
+    """Each key with its label."""
 
 
 def has_panel(asked: Asked) -> bool:
-    """Whether the question needs keys of its own. The others are answered by typing."""
+    """Whether the question is shown in a panel. Others are answered by typing."""
     if asked.ask is AskKind.FOLLOWUP:
         return bool(followup(asked.text)[1])
     return asked.ask in APPROVALS or asked.ask in TRIES
@@ -106,7 +105,7 @@ def _approval_keys(asked: Asked) -> tuple[tuple[str, str], ...]:
 
 
 def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:
-    """The keys that answer, each a single letter. Whatever else is typed is text."""
+    """Letters that answer; any other key is text."""
     match step:
         case QuestionStep.CHOICE:
             count = min(9, len(suggestions(asked.text)))
@@ -118,17 +117,17 @@ def answer_letters(asked: Asked, step: QuestionStep) -> Collection[str]:
 
 
 def body_of(asked: Asked, step: QuestionStep, at: int, width: int, theme: Theme) -> list[Piece]:
-    """All there is to know, what matters most at the end."""
-    return together(_body(asked, step, at, width, theme))
+    """The whole question, the most important part last."""
+    return as_pieces(_body(asked, step, at, width, theme))
 
 
 def _body(
     asked: Asked, step: QuestionStep, at: int, width: int, theme: Theme
 ) -> list[Text | Piece]:
-    quiet = theme.ink(theme.quiet)
+    muted = theme.fg(theme.muted)
     if step is QuestionStep.RULE:
-        rule = wrapped(Text(_visible(asked.rule), theme.ink(theme.words, bold=True)), width)
-        return [Text("This will no longer ask:", quiet), *rule]
+        rule = wrapped(Text(_visible(asked.rule), theme.fg(theme.text, bold=True)), width)
+        return [Text("This will no longer ask:", muted), *rule]
     if asked.governance and (choice := CHOSEN.get(step)):
         return list(choice_lines(asked.governance, choice, width, theme))
     if asked.ask is AskKind.FOLLOWUP:
@@ -140,66 +139,66 @@ def _body(
 
 
 def _action(asked: Asked, width: int, theme: Theme) -> list[Text | Piece]:
-    quiet = theme.ink(theme.quiet)
+    muted = theme.fg(theme.muted)
     lines: list[Text | Piece] = []
     if asked.ask is AskKind.COMMAND:
         lines += _command(asked.text, width, theme)
         if asked.cwd:
-            lines += wrapped(Text(f"in {visible_line(asked.cwd)}", quiet), width)
+            lines += wrapped(Text(f"in {visible_line(asked.cwd)}", muted), width)
     elif asked.ask in APPROVALS:
         if asked.diff and _changes_files(asked):
             lines += diff_pieces(approvable(asked.diff), width, theme)
         elif asked.diff:
             words = approvable(asked.diff).expandtabs(TAB)
-            lines += text_pieces(words, width, theme.ink(theme.words))
+            lines += text_pieces(words, width, theme.fg(theme.text))
         elif asked.ask is not AskKind.TOOL:
-            lines += text_pieces(_visible(asked.text), width, theme.ink(theme.words))
+            lines += text_pieces(_visible(asked.text), width, theme.fg(theme.text))
     else:
         words = (
             ceiling(asked.text)
             if asked.ask is AskKind.AUTO_APPROVAL_MAX_REQ_REACHED
             else (asked.text)
         )
-        lines += text_pieces(harmless(words), width, theme.ink(theme.words))
+        lines += text_pieces(harmless(words), width, theme.fg(theme.text))
     return lines
 
 
 def _command(text: str, width: int, theme: Theme) -> Iterator[Text]:
-    """A line that goes on below is marked there: it is no second command."""
-    ink, quiet = theme.ink(theme.words, bold=True), theme.ink(theme.quiet)
-    margin = Text("$ ", quiet)
-    for line in _visible(_LAST_BLANKS.sub(_drawn_blanks, text)).split("\n"):
-        yield from indented(wrapped(Text(line, ink), width - 2), margin, Text("↪ ", quiet))
+    """Wrapped lines are marked, so that they do not look like separate commands."""
+    ink, muted = theme.fg(theme.text, bold=True), theme.fg(theme.muted)
+    margin = Text("$ ", muted)
+    for line in _visible(_LAST_BLANKS.sub(_mark_blanks, text)).split("\n"):
+        yield from indented(wrapped(Text(line, ink), width - 2), margin, Text("↪ ", muted))
         margin = Text("  ")
 
 
 _LAST_BLANKS = re.compile(r"[ \t]{1,3}$", re.MULTILINE)
 
 
-def _drawn_blanks(found: re.Match[str]) -> str:
+def _mark_blanks(found: re.Match[str]) -> str:
     return found[0].replace(" ", "␣").replace("\t", "␉")
 
 
 def _changes_files(asked: Asked) -> bool:
-    """Only then is its `diff` one: a sub-task or another mode is told there in plain words."""
-    return asked.ask is AskKind.TOOL and is_edit(payload_in(asked.text))
+    """Whether `diff` is a diff: for a sub-task or a mode switch it is plain text."""
+    return asked.ask is AskKind.TOOL and is_edit(parse_payload(asked.text))
 
 
 def _visible(text: str) -> str:
-    """With nothing in it that one would not see."""
+    """Make invisible characters visible."""
     return plainly_visible(text).expandtabs(TAB)
 
 
 def footing_of(asked: Asked, step: QuestionStep, width: int, theme: Theme) -> list[Text]:
-    """What one must know to answer, which stays in sight while the rest scrolls."""
+    """Notes that stay visible while the body scrolls."""
     if step in CONFIRMING:
         return []
     lines: list[Text] = []
     if asked.where:
-        lines += wrapped(Text(visible_line(asked.where), theme.ink(theme.quiet)), width)
+        lines += wrapped(Text(visible_line(asked.where), theme.fg(theme.muted)), width)
     for note in _other_notes(asked):
-        words = Text(visible_line(note), theme.ink(theme.careful))
-        mark = Text("! ", theme.ink(theme.careful, bold=True))
+        words = Text(visible_line(note), theme.fg(theme.warning))
+        mark = Text("! ", theme.fg(theme.warning, bold=True))
         lines += indented(wrapped(words, width - 2), mark, Text("  "))
     if asked.governance:
         lines += reason_lines(asked.governance, width, theme)
@@ -207,7 +206,7 @@ def footing_of(asked: Asked, step: QuestionStep, width: int, theme: Theme) -> li
 
 
 def _other_notes(asked: Asked) -> list[str]:
-    """Those that are not told with their code already."""
+    """Notes that are not already shown as reasons."""
     coded = {reason.text for reason in asked.governance.reasons} if asked.governance else set()
     return [note for note in asked.notes if note not in coded]
 
@@ -217,11 +216,11 @@ def _suggestions(asked: Asked, at: int, width: int, theme: Theme) -> list[Text |
     lines: list[Text | Piece] = [*question, Text()]
     for number, offered in enumerate(suggestions(asked.text)):
         chosen = number == at
-        ink = theme.ink(theme.accent, bold=True) if chosen else theme.ink(theme.words)
-        mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", theme.ink(theme.accent))
+        ink = theme.fg(theme.accent, bold=True) if chosen else theme.fg(theme.text)
+        mark = Text(f"{'▸' if chosen else ' '} {number + 1}. ", theme.fg(theme.accent))
         answer = Text(visible_line(offered.answer), ink)
         if offered.mode:
-            answer.append(f"  → {visible_line(offered.mode)} mode", theme.ink(theme.careful))
+            answer.append(f"  → {visible_line(offered.mode)} mode", theme.fg(theme.warning))
         words = wrapped(answer, width - mark.cell_len)
         lines += indented(words, mark, Text(" " * mark.cell_len))
     return lines
@@ -233,60 +232,60 @@ _NO_OBJECTION = ("in_scope", "ignored")
 
 
 def choice_keys(question: IntentQuestion | None) -> tuple[tuple[str, str], ...]:
-    """The keys of what can be said besides yes and no, each with what it does."""
+    """Keys and labels for the choices besides yes and no."""
     offered = question.choices if question else ()
     return tuple((LETTERS[each], _KEYS[each]) for each in offered)
 
 
 def target_lines(question: IntentQuestion, width: int, theme: Theme) -> Iterator[Text]:
-    """What would be touched, and what the scope says to each of it."""
+    """The paths an action touches, each with the verdict of the scope."""
     for target in question.targets:
         fine = target.verdict in _NO_OBJECTION
         ink = theme.good if fine else theme.bad
         words = Text.assemble(
-            (f"{visible_line(target.op)} ", theme.ink(theme.quiet)),
+            (f"{visible_line(target.op)} ", theme.fg(theme.muted)),
             (
                 visible_line(target.path),
-                theme.ink(theme.words if fine else theme.bad, bold=not fine),
+                theme.fg(theme.text if fine else theme.bad, bold=not fine),
             ),
-            (f"  {_verdict(target)}", theme.ink(ink)),
+            (f"  {_verdict(target)}", theme.fg(ink)),
         )
-        mark = Text("✓ " if fine else "✗ ", theme.ink(ink))
+        mark = Text("✓ " if fine else "✗ ", theme.fg(ink))
         yield from indented(wrapped(words, width - 2), mark, Text("  "))
 
 
 def _verdict(target: AskedTarget) -> str:
-    told = visible_line(target.verdict.replace("_", " "))
+    verdict = visible_line(target.verdict.replace("_", " "))
     real = f"; it is {visible_line(target.real_path)}" if target.real_path else ""
     nearest = f"; nearest: {visible_line(target.nearest)}" if target.nearest else ""
-    return f"{told}{real}{nearest}"
+    return f"{verdict}{real}{nearest}"
 
 
 def reason_lines(question: IntentQuestion, width: int, theme: Theme) -> Iterator[Text]:
-    """Why it is asked, each reason with its code, and what the intent owns."""
+    """The reasons with their codes, and the scope of the intent."""
     for reason in question.reasons:
         yield from indented(_reason(reason, width - 2, theme), _bang(theme), Text("  "))
     if question.intent_id:
-        yield from indented(_owns(question, width - 2, theme), Text("  "), Text("  "))
+        yield from indented(_scope_lines(question, width - 2, theme), Text("  "), Text("  "))
 
 
 def _bang(theme: Theme) -> Text:
-    return Text("! ", theme.ink(theme.careful, bold=True))
+    return Text("! ", theme.fg(theme.warning, bold=True))
 
 
 def _reason(reason: AskedReason, width: int, theme: Theme) -> list[Text]:
     words = Text.assemble(
-        (visible_line(reason.code), theme.ink(theme.careful, bold=True)),
-        (f" {visible_line(reason.text)}", theme.ink(theme.careful)),
+        (visible_line(reason.code), theme.fg(theme.warning, bold=True)),
+        (f" {visible_line(reason.text)}", theme.fg(theme.warning)),
     )
     return wrapped(words, width)
 
 
-def _owns(question: IntentQuestion, width: int, theme: Theme) -> list[Text]:
+def _scope_lines(question: IntentQuestion, width: int, theme: Theme) -> list[Text]:
     name = f' "{question.intent_name}"' if question.intent_name else ""
     owns = ", ".join(question.scope) or "nothing"
-    told = visible_line(f"Scope of {question.intent_id}{name}: {owns}")
-    return wrapped(Text(told, theme.ink(theme.quiet)), width)
+    scope = visible_line(f"Scope of {question.intent_id}{name}: {owns}")
+    return wrapped(Text(scope, theme.fg(theme.muted)), width)
 
 
 def choice_title(question: IntentQuestion, choice: Choice) -> str:
@@ -298,10 +297,10 @@ def choice_title(question: IntentQuestion, choice: Choice) -> str:
 def choice_lines(
     question: IntentQuestion, choice: Choice, width: int, theme: Theme
 ) -> Iterator[Text]:
-    """All that the choice would allow beyond this call."""
+    """Everything that the choice would allow beyond this call."""
     what, allowed = _allowance(question, choice)
-    yield from wrapped(Text(what, theme.ink(theme.quiet)), width)
-    words = Text(plainly_visible(allowed).expandtabs(TAB), theme.ink(theme.words, bold=True))
+    yield from wrapped(Text(what, theme.fg(theme.muted)), width)
+    words = Text(plainly_visible(allowed).expandtabs(TAB), theme.fg(theme.text, bold=True))
     yield from wrapped(words, width)
 
 

@@ -1,5 +1,4 @@
-"""The task that is shown: what it asks, who listens, what is sent about it, and switching to
-another one."""
+"""The session on the screen: its questions, the commands to answer them, and switching sessions."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -31,15 +30,15 @@ from rookery.tui.question_page import APPROVALS
 RESUMES = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
 
-class Said(Struct, frozen=True, kw_only=True):
-    """What the user says: words, and pictures that go with them."""
+class Draft(Struct, frozen=True, kw_only=True):
+    """A message of the user: text and images."""
 
     text: str = ""
     images: tuple[Image, ...] = ()
 
 
 class OpenQuestion(Struct, frozen=True):
-    """An open question, and whose it is."""
+    """An open question and the task that asks it."""
 
     task: WatchedTask
     asked: Asked
@@ -67,43 +66,43 @@ class OpenQuestion(Struct, frozen=True):
             choice=choice,
         )
 
-    def in_words(self, said: Said) -> Sequence[Command]:
-        """The answer that words are. What is asked for permission, words refuse; the result of
-        a refused call holds no pictures, so those are said besides."""
+    def text_answer(self, message: Draft) -> Sequence[Command]:
+        """Answer with a message. A message rejects an approval; its images are sent separately,
+        as the result of a rejected call has none."""
         if self.asked.ask not in APPROVALS:
-            return [self.answer("message", said.text, images=said.images)]
-        besides = speak(self.task.task_id, Said(images=said.images))
-        return [*([besides] if said.images else []), self.answer("no", said.text)]
+            return [self.answer("message", message.text, images=message.images)]
+        extra = speak(self.task.task_id, Draft(images=message.images))
+        return [*([extra] if message.images else []), self.answer("no", message.text)]
 
-    def in_queued_words(self) -> Sequence[Command]:
-        """The answer that words are which came too late for the last step."""
+    def queued_answer(self) -> Sequence[Command]:
+        """Answer with the queued messages that came too late for the last step."""
         queue = self.task.view.queue
         task_id = self.task.task_id
-        taken = [EditQueue(task_id=task_id, message_id=each.message_id) for each in queue]
+        edits = [EditQueue(task_id=task_id, message_id=each.message_id) for each in queue]
         text = "\n\n".join(each.text for each in queue if each.text)
         images = tuple(image for each in queue for image in each.images)
-        return [*taken, *self.in_words(Said(text=text, images=images))]
+        return [*edits, *self.text_answer(Draft(text=text, images=images))]
 
     def chosen(
         self, suggestion: OfferedAnswer, images: tuple[Image, ...] = ()
     ) -> Sequence[Command]:
-        """A suggestion may ask for a mode to go on in."""
+        """Answer with a suggestion, which may also switch the mode."""
         answer = self.answer("message", suggestion.answer, images=images)
         if not suggestion.mode or suggestion.mode == self.task.view.mode:
             return [answer]
         return [SwitchMode(task_id=self.task.task_id, mode=suggestion.mode), answer]
 
 
-def speak(task_id: str, said: Said) -> Speak:
+def speak(task_id: str, message: Draft) -> Speak:
     message_id = uuid.uuid4().hex
-    return Speak(task_id=task_id, message_id=message_id, text=said.text, images=said.images)
+    return Speak(task_id=task_id, message_id=message_id, text=message.text, images=message.images)
 
 
 class SessionView:
-    def __init__(self, host: Host, start: Start, news: Callable[[], None]) -> None:
-        self.following = Following(host, start, news)
+    def __init__(self, host: Host, start: Start, on_event: Callable[[], None]) -> None:
+        self.following = Following(host, start, on_event)
         self._settled: set[str] = set()
-        """Questions that were answered from here; their end is about to be told."""
+        """Ids of questions answered here whose `Answered` fact has not arrived."""
 
     @property
     def root(self) -> WatchedTask | None:
@@ -126,8 +125,8 @@ class SessionView:
         return task.events if task else ()
 
     @property
-    def works(self) -> bool:
-        """Something is being done that could be stopped."""
+    def is_working(self) -> bool:
+        """Whether something is running that can be stopped."""
         root = self.root
         if root is None or root.over or self.question:
             return False
@@ -137,22 +136,22 @@ class SessionView:
 
     @property
     def question(self) -> OpenQuestion | None:
-        """What the loop waits for, of the innermost task first."""
-        for task, asked in self.following.asking():
+        """The open question, of the innermost task first."""
+        for task, asked in self.following.open_questions():
             if asked.ask is not AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
                 return OpenQuestion(task, asked)
         return None
 
     @property
-    def offer(self) -> OpenQuestion | None:
-        """The running command may be let run on, or be ended."""
-        for task, asked in self.following.asking():
+    def background_question(self) -> OpenQuestion | None:
+        """The question whether to keep the running command in the background."""
+        for task, asked in self.following.open_questions():
             if asked.ask is AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
                 return OpenQuestion(task, asked)
         return None
 
     def note_condensing(self, task_id: str) -> None:
-        """It was asked for; from now on words wait for what comes after it."""
+        """Note that a summary was requested; messages are queued until it is done."""
         if task := self.following.task(task_id):
             task.condensing = True
 
@@ -160,23 +159,23 @@ class SessionView:
         self._settled.add(question.asked.ask_id)
 
     def reopen_question(self, question: OpenQuestion) -> None:
-        """The answer was refused."""
+        """Note that the answer was refused."""
         self._settled.discard(question.asked.ask_id)
 
     @property
-    def listener(self) -> str | None:
-        """Whoever is at work: the task, or the innermost that works for it."""
+    def working_task_id(self) -> str | None:
+        """Id of the task that works: the innermost one."""
         at_work = [task for task in self.following.tasks if not task.over]
         return max(at_work, key=lambda task: task.depth).task_id if at_work else None
 
-    def words(self, said: Said) -> Speak | None:
-        return speak(self.listener, said) if self.listener else None
+    def speak_command(self, message: Draft) -> Speak | None:
+        return speak(self.working_task_id, message) if self.working_task_id else None
 
     def stop(self) -> Cancel | None:
         return Cancel(task_id=self.task_id) if self.task_id else None
 
 
-AT_WORK = "A task is running. Esc stops it."
+BUSY = "A task is running. Esc stops it."
 
 
 class TaskSwitcher:
@@ -188,14 +187,13 @@ class TaskSwitcher:
         start: Start,
         leave: Callable[[], None],
     ) -> None:
-        """`start` has a task followed beside everything else; `leave` clears the screen of the
-        one that was looked at."""
+        """`start` runs a task in the background; `leave` clears the screen."""
         self._controller = controller
         self._session = session
         self._start = start
         self._leave = leave
-        self.has_begun = False
-        """There was a task, which one may want to go on with."""
+        self.has_opened = False
+        """Whether a session was opened, which can be resumed after the exit."""
 
     async def begin(self, first: OpenTask | ReopenTask) -> None:
         self._leave()
@@ -204,42 +202,42 @@ class TaskSwitcher:
         except CommandRejected as refusal:
             self._controller.toast(str(refusal), "warning")
         else:
-            self._look_at(first.task_id)
+            self._show(first.task_id)
 
     async def open(self, task_id: str) -> None:
-        """Another task, unless one works."""
-        if task_id == self._session.task_id or self._is_held():
+        """Show another session, unless one is working."""
+        if task_id == self._session.task_id or self._is_blocked():
             return
         if await self._controller.send(ReopenTask(task_id=task_id)):
-            await self._put_away()
-            self.turn_to(task_id)
+            await self._close_current()
+            self.switch_to(task_id)
 
-    async def renew(self) -> None:
-        """No task, unless one works."""
-        if not self._is_held():
-            await self._put_away()
+    async def show_empty(self) -> None:
+        """Show the empty page, unless a session is working."""
+        if not self._is_blocked():
+            await self._close_current()
             self._leave()
 
-    async def take_up(self, command: ReopenTask) -> bool:
-        """Go on with a task that is over. Whether it can be gone on with."""
+    async def resume(self, command: ReopenTask) -> bool:
+        """Resume an ended session. Returns whether it was accepted."""
         self._leave()
         accepted = await self._controller.send(command)
         if accepted:
-            self._look_at(command.task_id)
+            self._show(command.task_id)
         return accepted
 
-    def turn_to(self, task_id: str) -> None:
+    def switch_to(self, task_id: str) -> None:
         self._leave()
-        self._look_at(task_id)
+        self._show(task_id)
 
-    def _is_held(self) -> bool:
-        works = self._session.works
-        if works:
-            self._controller.toast(AT_WORK, "warning")
-        return works
+    def _is_blocked(self) -> bool:
+        is_working = self._session.is_working
+        if is_working:
+            self._controller.toast(BUSY, "warning")
+        return is_working
 
-    def _look_at(self, task_id: str) -> None:
-        self.has_begun = True
+    def _show(self, task_id: str) -> None:
+        self.has_opened = True
         self._start(self._follow(task_id))
 
     async def _follow(self, task_id: str) -> None:
@@ -248,8 +246,8 @@ class TaskSwitcher:
         except CommandRejected as refusal:
             self._controller.toast(str(refusal), "error")
 
-    async def _put_away(self) -> None:
-        """The task that was looked at is over: done if it says so, and kept in any case."""
+    async def _close_current(self) -> None:
+        """End the current session: completed if it offered a result, else closed."""
         root, question = self._session.root, self._session.question
         if root is None or root.over:
             return

@@ -1,4 +1,4 @@
-"""Times, amounts, states and pictures in a word or two."""
+"""Short texts for times, amounts, states and images."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -16,21 +16,21 @@ Status = Literal["working", "waiting", "open", "completed", "closed", "failed"]
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _STATES: dict[Status, tuple[str, str]] = {
     "working": ("◐", "accent"),
-    "waiting": ("?", "careful"),
-    "open": ("○", "careful"),
+    "waiting": ("?", "warning"),
+    "open": ("○", "warning"),
     "completed": ("✔", "good"),
-    "closed": ("·", "quiet"),
+    "closed": ("·", "muted"),
     "failed": ("✗", "bad"),
 }
 
 
 def state_mark(status: Status, theme: Theme) -> Text:
     mark, ink = _STATES[status]
-    return Text(mark, theme.ink(getattr(theme, ink)))
+    return Text(mark, theme.fg(getattr(theme, ink)))
 
 
 def ago(ts: int, now: int) -> str:
-    """How long ago something was, if it was lately, and else on which day. Both in milliseconds."""
+    """A relative time, or the date if older than a week. Both in milliseconds."""
     seconds = max(0, now - ts) // 1000
     if seconds < MINUTE:
         return "just now"
@@ -48,22 +48,22 @@ def clock(ts: int) -> str:
 
 
 def money(cost: float | None) -> str:
-    """Dollars; nothing if nobody knows."""
+    """Dollars and cents; empty if unknown."""
     return "" if cost is None else f"${cost:.2f}"
 
 
-def fine_money(cost: float | None) -> str:
-    """What a single request cost is often less than a cent."""
+def precise_money(cost: float | None) -> str:
+    """With four decimals, as a request often costs less than a cent."""
     return "" if cost is None else f"${cost:.4f}"
 
 
 def one_line(text: str) -> str:
-    """A text's words, without its line ends."""
+    """Collapse white space to single blanks."""
     return " ".join(text.split())
 
 
-def counted(count: int, noun: str) -> str:
-    """One line, two lines."""
+def plural(count: int, noun: str) -> str:
+    """The count with the noun in singular or plural."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -71,24 +71,24 @@ MARK = "▣"
 
 
 def byte_count(image: Image) -> int:
-    """Of the picture itself, which is kept as base64."""
+    """Size of the decoded image."""
     return len(image.data) * 3 // 4 - image.data[-2:].count("=")
 
 
-def size_in_words(size: int) -> str:
+def size_text(size: int) -> str:
     return f"{size / MIB:.1f} MB" if size >= MIB else f"{-(-size // KIB)} KB"
 
 
 def labels(pictures: Iterable[tuple[str, Image]]) -> list[str]:
-    """One for each picture, given its name."""
+    """A label for each image."""
     return [
-        f"{MARK} {number} {name} {size_in_words(byte_count(image))}"
+        f"{MARK} {number} {name} {size_text(byte_count(image))}"
         for number, (name, image) in enumerate(pictures, 1)
     ]
 
 
-def nameless(images: Iterable[Image]) -> str:
-    """Pictures of which nobody knows any longer what they were called."""
+def image_labels(images: Iterable[Image]) -> str:
+    """Labels for images without a name."""
     return "  ".join(labels((harmless_line(_kind(image)), image) for image in images))
 
 

@@ -1,7 +1,6 @@
-"""The question on the screen, and whether it was seen for long enough to be answered.
+"""The question on the screen, and whether it was visible long enough to be answered.
 
-A letter answers only if it stands alone: it waits a moment for another one, with which it would be
-a word.
+A letter answers only if it stands alone: it is held for a moment, in case another one follows.
 """
 
 import time
@@ -17,21 +16,20 @@ from textual.widget import Widget
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.tui.ask_view import AskDrawing, AskStanding
+from rookery.tui.ask_view import AskView, KeyState
 from rookery.tui.question_page import APPROVALS, QuestionStep
 from rookery.tui.theme import Theme
 
-UNTOUCHABLE_SECONDS = 0.5
-"""How long a question must have been on the screen before a key can answer it, and how long no
-letter must have been typed."""
-ALONE_SECONDS = 0.3
-"""How long a key waits for another one, with which it would be a word."""
+ANSWER_DELAY_SECONDS = 0.5
+"""Seconds a question must be visible, and no letter typed, before a key can answer it."""
+LETTER_HOLD_SECONDS = 0.3
+"""Seconds a letter is held to see whether another one follows."""
 
 
-class LoneLetter:
+class HeldLetter:
     def __init__(self, start_timer: Callable[[float, Callable[[], None]], Timer]) -> None:
         self._start_timer = start_timer
-        self._letter = ""
+        self._held_letter = ""
         self._timer: Timer | None = None
         self._typed_at = 0.0
 
@@ -40,58 +38,58 @@ class LoneLetter:
         return self._timer is not None
 
     @property
-    def untouchable_until(self) -> float:
-        """Until nobody has typed for long enough."""
-        return self._typed_at + UNTOUCHABLE_SECONDS
+    def locked_until(self) -> float:
+        """Time until which keys are ignored after the last letter."""
+        return self._typed_at + ANSWER_DELAY_SECONDS
 
-    def is_in_a_word(self, typed_at: float, *, live: bool) -> bool:
-        """Whether the letter that is typed now goes with one that waits, or with one right before
-        it, which the question, being `live`, did not take."""
-        soon = typed_at < self.untouchable_until
+    def is_part_of_word(self, typed_at: float, *, live: bool) -> bool:
+        """Whether the letter follows a held one, or, on a `live` question, closely follows
+        another."""
+        soon = typed_at < self.locked_until
         self._typed_at = typed_at
-        return bool(self._letter) or (live and soon)
+        return bool(self._held_letter) or (live and soon)
 
     def hold(self, letter: str, act: Callable[[], None]) -> None:
-        """Act on it, if nothing comes behind it."""
-        self._letter = letter
-        self._timer = self._start_timer(ALONE_SECONDS, partial(self._act_alone, act))
+        """Run `act` if no other key follows."""
+        self._held_letter = letter
+        self._timer = self._start_timer(LETTER_HOLD_SECONDS, partial(self._act, act))
 
-    def _act_alone(self, act: Callable[[], None]) -> None:
+    def _act(self, act: Callable[[], None]) -> None:
         self.drop()
         act()
 
     def drop(self) -> str:
-        """The letter that waited, which is no answer now."""
+        """Discard and return the held letter."""
         if self._timer:
             self._timer.stop()
-        letter, self._letter, self._timer = self._letter, "", None
+        letter, self._held_letter, self._timer = self._held_letter, "", None
         return letter
 
 
-_LEAST_WIDTH = 20
-"""Columns in which the keys can be told."""
+_MIN_WIDTH = 20
+"""Minimum width to show the keys."""
 
 
 class ShownQuestion(Vertical):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        self._drawing = AskDrawing(theme)
-        self._gave_way = False
+        self._view = AskView(theme)
+        self._handed_over = False
         self._wants_reason = False
-        self._letter = LoneLetter(self.set_timer)
+        self._held_letter = HeldLetter(self.set_timer)
         self._asked: Asked | None = None
         self._task_id = ""
         self._step = QuestionStep.ANSWER
         self._at = 0
         self._live = False
         self._counting = ""
-        self._turns = 0
-        """How often it turned to something else."""
+        self._steps = 0
+        """Number of changes of what is shown; outdated timers compare it."""
         self._is_read = False
-        """The end of what is asked about was in sight."""
+        """Whether the end of the body was visible."""
 
     def compose(self) -> ComposeResult:
-        yield from self._drawing.parts
+        yield from self._view.parts
 
     @property
     def asked(self) -> Asked | None:
@@ -99,156 +97,147 @@ class ShownQuestion(Vertical):
 
     @property
     def live(self) -> bool:
-        """It can be answered: it has been seen for long enough, and is in sight."""
-        return self._live and self.is_in_sight
+        """Whether it can be answered: it was visible long enough and still is."""
+        return self._live and self.is_fully_visible
 
     @property
-    def is_in_sight(self) -> bool:
-        """Its title, something of its text and its keys are on the screen."""
-        return self.size.width >= _LEAST_WIDTH and all(map(_is_on_screen, self.children))
+    def is_fully_visible(self) -> bool:
+        """Whether title, body and keys are on the screen."""
+        return self.size.width >= _MIN_WIDTH and all(map(_is_on_screen, self.children))
 
     @property
-    def is_typed_to(self) -> bool:
-        """It handed the keys to the input area, for an answer in words."""
-        return self._asked is not None and self._gave_way
+    def takes_text(self) -> bool:
+        """Whether the input area has the focus for an answer in words."""
+        return self._asked is not None and self._handed_over
 
     @property
     def wants_reason(self) -> bool:
-        """What is typed now is why it is refused, even if that is a yes."""
-        return self.is_typed_to and self._wants_reason
+        """Whether the text being typed is a reason for a rejection, even if it is "yes"."""
+        return self.takes_text and self._wants_reason
 
     @property
     def unread(self) -> int:
-        """Lines of an action that nobody can have read yet; it is not approved before."""
+        """Lines of an action that were not visible yet; it cannot be approved before."""
         if self._asked is None or self._asked.ask not in APPROVALS:
             return 0
-        _, last, count = self._drawing.scroll_view.position
+        _, last, count = self._view.scroll_view.position
         self._is_read = self._is_read or (self._live and last >= count)
         return 0 if self._is_read else count - last
 
     @property
-    def is_seen_whole(self) -> bool:
-        return self._drawing.scroll_view.is_seen_whole
-
-    @property
-    def has_waiting_letter(self) -> bool:
-        """A letter was typed that is an answer if none comes behind it."""
-        return self._letter.is_waiting
+    def fits_view(self) -> bool:
+        return self._view.scroll_view.fits_view
 
     def put(self, task_id: str, asked: Asked) -> None:
-        """Show a question that nobody has seen yet."""
+        """Show another question."""
         self._task_id, self._asked = task_id, asked
         self._step = QuestionStep.CHOICE if asked.ask is AskKind.FOLLOWUP else QuestionStep.ANSWER
-        self._at, self._live, self._counting, self._gave_way = 0, False, "", False
+        self._at, self._live, self._counting, self._handed_over = 0, False, "", False
         self._is_read = self._wants_reason = False
-        self._letter.drop()
+        self._held_letter.drop()
         self.display = True
         self._draw(whole=True)
 
     def close(self) -> None:
         self._asked = None
         self._live = False
-        self._letter.drop()
+        self._held_letter.drop()
         self.display = False
 
-    def come_alive(self) -> None:
+    def activate(self) -> None:
         self._live = self._asked is not None
         self._draw_keys()
 
-    def fall_asleep(self) -> None:
-        """Nobody sees it any more."""
+    def deactivate(self) -> None:
+        """Disable the question, as it is not visible."""
         self._live = False
-        self._letter.drop()
+        self._held_letter.drop()
         self._draw_keys()
 
     def count_down(self, words: str) -> None:
-        """What is told beside the keys while a suggestion is about to be taken by itself."""
+        """Text beside the keys that announces an automatic answer."""
         if words != self._counting:
             self._counting = words
             self._draw_keys()
 
     def set_theme(self, theme: Theme) -> None:
-        self._drawing.theme = theme
+        self._view.theme = theme
         if self._asked:
             self._draw(whole=True)
 
     def refit(self) -> None:
-        """The screen has another size, and what is seen of the question now was not seen before."""
+        """Fit the new screen size; the question has to be visible for a while again."""
         if self._asked:
             self._fit()
             if self._live:
-                self.fall_asleep()
-                self._wake_later()
+                self.deactivate()
+                self._activate_later()
 
     def on_resize(self, event: events.Resize) -> None:
         if self._asked:
             self._fit()
 
-    # being seen
-
-    def _turn_to(self, step: QuestionStep) -> None:
-        """Show something else of the question, which has to be seen first as well."""
+    def _show_step(self, step: QuestionStep) -> None:
+        """Show another step of the question, which has to be visible for a while first."""
         self._step, self._live, self._is_read = step, False, False
         self._draw(whole=True)
-        self._wake_later()
+        self._activate_later()
 
-    def _wake_later(self) -> None:
-        self._turns += 1
-        self.set_timer(UNTOUCHABLE_SECONDS, partial(self._wake_turn, self._asked, self._turns))
+    def _activate_later(self) -> None:
+        self._steps += 1
+        self.set_timer(ANSWER_DELAY_SECONDS, partial(self._activate_step, self._asked, self._steps))
 
-    def _wake_turn(self, asked: Asked | None, turns: int) -> None:
-        if self._asked is not asked or self._turns != turns:
+    def _activate_step(self, asked: Asked | None, steps: int) -> None:
+        if self._asked is not asked or self._steps != steps:
             return
-        if (wait := self._letter.untouchable_until - time.monotonic()) > 0:
-            self.set_timer(wait + 0.01, partial(self._wake_turn, asked, turns))
+        if (wait := self._held_letter.locked_until - time.monotonic()) > 0:
+            self.set_timer(wait + 0.01, partial(self._activate_step, asked, steps))
         else:
-            self.come_alive()
-
-    # drawing
+            self.activate()
 
     def _draw(self, *, whole: bool) -> None:
         assert self._asked
-        scroll_view = self._drawing.scroll_view
+        scroll_view = self._view.scroll_view
         where = scroll_view.scroll_y
-        self._drawing.write(self._asked, self._step, self._at)
+        self._view.write(self._asked, self._step, self._at)
         if not whole:
             scroll_view.scroll_to(0, where, animate=False)
         self._fit()
 
     def _fit(self) -> None:
         assert self._asked
-        self._drawing.fit(self._asked, self._step, self._at, self.app.size)
+        self._view.fit(self._asked, self._step, self._at, self.app.size)
         self.call_after_refresh(self._draw_keys)
         self._draw_keys()
 
     def _draw_keys(self) -> None:
         if self._asked is None or not self.is_mounted:
             return
-        standing = self._standing
-        self._drawing.tell(
+        state = self._key_state
+        self._view.update_keys(
             self._asked,
             self._step,
-            standing,
-            unread=self.unread if standing is AskStanding.READY else 0,
+            state,
+            unread=self.unread if state is KeyState.READY else 0,
             counting=self._counting,
             width=max(16, self.size.width - 4),
         )
 
     @property
-    def _standing(self) -> AskStanding:
+    def _key_state(self) -> KeyState:
         if not self._live:
-            return AskStanding.UNSEEN
-        if not self.is_in_sight:
-            return AskStanding.OUT_OF_SIGHT
-        if self.is_typed_to:
-            return AskStanding.TYPED_TO
-        return AskStanding.READY if self.has_focus else AskStanding.ELSEWHERE
+            return KeyState.TOO_NEW
+        if not self.is_fully_visible:
+            return KeyState.NOT_VISIBLE
+        if self.takes_text:
+            return KeyState.TYPING
+        return KeyState.READY if self.has_focus else KeyState.UNFOCUSED
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
-        self._gave_way = self._gave_way and not has_focus
+        self._handed_over = self._handed_over and not has_focus
         self._wants_reason = self._wants_reason and not has_focus
-        self._letter.drop()
+        self._held_letter.drop()
         self._draw_keys()
 
 

@@ -1,4 +1,4 @@
-"""The lines around the conversation: who works where, what it cost, what goes on."""
+"""The header and the status line."""
 
 from pathlib import PurePath
 
@@ -17,21 +17,21 @@ CELLS = 12
 HALF, MOST = 50, 75
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SCRIPTS = (".yaml", ".yml", ".json")
-LEAST_MODEL = 8
-"""Columns of a model's name that still tell which it is."""
-WINDOW = 200_000
-"""What is assumed of a model that nobody knows."""
+MIN_MODEL_COLUMNS = 8
+"""Minimum columns for a model's name."""
+DEFAULT_WINDOW = 200_000
+"""Context window assumed for an unknown model."""
 
 
 class HeaderFacts(Struct, frozen=True, kw_only=True):
-    """What the header shows."""
-
     about: About = About()
     home: str = ""
     model: str = ""
+    window: int = 0
+    """The context window of the last request's model; 0 if unknown."""
     mode: str = ""
     intent: str = ""
-    """What the task works for, by its id."""
+    """Id of the active intent."""
     intent_name: str = ""
     automatic: bool = False
     usage: Totals = Totals()
@@ -46,31 +46,31 @@ def short_number(count: int) -> str:
 
 
 def short_path(path: str, home: str) -> str:
-    """A path with the home as `~`."""
+    """Abbreviate the home folder as `~`."""
     if home and PurePath(path).is_relative_to(home):
         return str(PurePath("~") / PurePath(path).relative_to(home))
     return path
 
 
 def context_bar(used: int, window: int, theme: Theme) -> Text:
-    """How full the model's context is: twelve cells and a number."""
-    share = min(100, round(100 * used / (window or WINDOW)))
+    """How full the model's context is: a bar and a percentage."""
+    share = min(100, round(100 * used / (window or DEFAULT_WINDOW)))
     full = round(CELLS * share / 100)
-    ink = theme.bad if share > MOST else theme.careful if share > HALF else theme.good
+    ink = theme.bad if share > MOST else theme.warning if share > HALF else theme.good
     return Text.assemble(
-        ("━" * full, theme.ink(ink)),
-        ("━" * (CELLS - full), theme.ink(theme.line)),
-        (f" {share}%", theme.ink(theme.quiet if share <= HALF else ink)),
+        ("━" * full, theme.fg(ink)),
+        ("━" * (CELLS - full), theme.fg(theme.line)),
+        (f" {share}%", theme.fg(theme.muted if share <= HALF else ink)),
     )
 
 
-def metrics(around: HeaderFacts, theme: Theme, room: int) -> Text:
-    """Cost, tokens and context; what does not fit is left out, the context last."""
-    usage = around.usage
-    bar = context_bar(usage.context_tokens, around.about.window, theme)
-    quiet = theme.ink(theme.quiet)
-    cost = Text(f"${usage.cost:.2f}", quiet)
-    tokens = Text(f"↑{short_number(usage.tokens_in)} ↓{short_number(usage.tokens_out)}", quiet)
+def metrics(header: HeaderFacts, theme: Theme, room: int) -> Text:
+    """Cost, tokens and context; the context is the last to be left out if there is no room."""
+    usage = header.usage
+    bar = context_bar(usage.context_tokens, header.window or header.about.window, theme)
+    muted = theme.fg(theme.muted)
+    cost = Text(f"${usage.cost:.2f}", muted)
+    tokens = Text(f"↑{short_number(usage.tokens_in)} ↓{short_number(usage.tokens_out)}", muted)
     for parts in ([cost, tokens, bar], [cost, bar], [bar]):
         line = Text("  ").join(parts)
         if line.cell_len <= room:
@@ -79,36 +79,36 @@ def metrics(around: HeaderFacts, theme: Theme, room: int) -> Text:
 
 
 def _model_name(model: str) -> str:
-    """A script that plays a model is called by its file."""
+    """The file name, if the model is a script (used in tests)."""
     path = PurePath(model)
     return path.name if path.suffix in SCRIPTS else model
 
 
-def header_line(around: HeaderFacts, theme: Theme, width: int) -> Text:
-    quiet = theme.ink(theme.quiet)
-    left = Text("♜ rookery", theme.ink(theme.accent, bold=True))
-    if around.automatic:
-        left.append("  auto-approve", theme.ink(theme.careful, bold=True))
-    right = metrics(around, theme, width // 2)
-    middle = _middle(around, width - left.cell_len - right.cell_len - 4)
-    line = Text.assemble(left, "  ", (middle, quiet))
+def header_line(header: HeaderFacts, theme: Theme, width: int) -> Text:
+    muted = theme.fg(theme.muted)
+    left = Text("♜ rookery", theme.fg(theme.accent, bold=True))
+    if header.automatic:
+        left.append("  auto-approve", theme.fg(theme.warning, bold=True))
+    right = metrics(header, theme, width // 2)
+    middle = _middle(header, width - left.cell_len - right.cell_len - 4)
+    line = Text.assemble(left, "  ", (middle, muted))
     line = cut(line, max(8, width - right.cell_len - 2))
     line.append(" " * max(1, width - line.cell_len - right.cell_len))
     line.append_text(right)
     return line
 
 
-def _middle(around: HeaderFacts, room: int) -> str:
-    """As much as there is room for of who works for what, and where."""
-    about = around.about
-    where = harmless_line(short_path(about.workspace, around.home))
-    model = harmless_line(_model_name(around.model or about.model))
-    mode = harmless_line(around.mode or about.mode)
-    intent = harmless_line(around.intent)
-    named = f"{intent} {harmless_line(around.intent_name)}" if intent else ""
+def _middle(header: HeaderFacts, room: int) -> str:
+    """Mode, intent, model and workspace, as much as fits."""
+    about = header.about
+    where = harmless_line(short_path(about.workspace, header.home))
+    model = harmless_line(_model_name(header.model or about.model))
+    mode = harmless_line(header.mode or about.mode)
+    intent = harmless_line(header.intent)
+    named = f"{intent} {harmless_line(header.intent_name)}" if intent else ""
     short = model.rpartition("/")[2]
     taken = Text(" · ".join(filter(None, (mode, intent)))).cell_len
-    shorter = cut(Text(short), max(LEAST_MODEL, room - taken - 3)).plain
+    shorter = cut(Text(short), max(MIN_MODEL_COLUMNS, room - taken - 3)).plain
     for parts in (
         (mode, named, model, where),
         (mode, named, model),
@@ -129,11 +129,11 @@ class HeaderBar(Static):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.theme = theme
-        self._around = HeaderFacts()
+        self._header = HeaderFacts()
 
-    def show(self, around: HeaderFacts) -> None:
-        if around != self._around:
-            self._around = around
+    def show(self, header: HeaderFacts) -> None:
+        if header != self._header:
+            self._header = header
             self.refresh()
 
     def set_theme(self, theme: Theme) -> None:
@@ -141,11 +141,11 @@ class HeaderBar(Static):
         self.refresh()
 
     def render(self) -> Text:
-        return header_line(self._around, self.theme, max(20, self.size.width))
+        return header_line(self._header, self.theme, max(20, self.size.width))
 
 
 class BottomLine(Struct, frozen=True, kw_only=True):
-    """What the line at the bottom tells, the most urgent first."""
+    """Content of the status line, most urgent first."""
 
     toast: str = ""
     kind: ToastKind = "info"
@@ -154,40 +154,40 @@ class BottomLine(Struct, frozen=True, kw_only=True):
     working: str = ""
     seconds: int = 0
     place: str = ""
-    """Where in the conversation one looks, unless it is its end."""
+    """Scroll position, unless the end is visible."""
     todo: str = ""
     hint: str = "? shortcuts"
 
 
-_INKS = {"info": "accent", "success": "good", "warning": "careful", "error": "bad"}
+_COLOURS = {"info": "accent", "success": "good", "warning": "warning", "error": "bad"}
 
 
 def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text:
-    quiet = theme.ink(theme.quiet)
+    muted = theme.fg(theme.muted)
     right = doing.todo
     if doing.toast:
-        line = Text(harmless_line(doing.toast), theme.ink(getattr(theme, _INKS[doing.kind])))
+        line = Text(harmless_line(doing.toast), theme.fg(getattr(theme, _COLOURS[doing.kind])))
         right = ""
     elif doing.leaving:
-        line = Text("Press Ctrl+C again to exit; the session is kept.", theme.ink(theme.careful))
+        line = Text("Press Ctrl+C again to exit; the session is kept.", theme.fg(theme.warning))
     elif doing.stopping:
-        line = Text("Press Esc again to stop the task.", theme.ink(theme.careful))
+        line = Text("Press Esc again to stop the task.", theme.fg(theme.warning))
     elif doing.working:
         spin = SPINNER[frame % len(SPINNER)]
         seconds = f" {doing.seconds} s" if doing.seconds else ""
         line = Text.assemble(
-            (f"{spin} ", theme.ink(theme.accent)),
-            (f"{doing.working}{seconds}", theme.ink(theme.words)),
-            ("  Esc stops", quiet),
-            (f"  {doing.place}" if doing.place else "", quiet),
+            (f"{spin} ", theme.fg(theme.accent)),
+            (f"{doing.working}{seconds}", theme.fg(theme.text)),
+            ("  Esc stops", muted),
+            (f"  {doing.place}" if doing.place else "", muted),
         )
     elif doing.place:
-        line = Text(doing.place, quiet)
+        line = Text(doing.place, muted)
     else:
-        line = Text(doing.hint, quiet)
+        line = Text(doing.hint, muted)
     if not right:
         return cut(line, width)
-    tail = cut(Text(harmless_line(right), quiet), max(8, width // 3))
+    tail = cut(Text(harmless_line(right), muted), max(8, width // 3))
     line = cut(line, max(8, width - tail.cell_len - 2))
     line.append(" " * max(1, width - line.cell_len - tail.cell_len))
     line.append_text(tail)
@@ -211,7 +211,7 @@ class StatusLine(Static):
             self.refresh()
 
     def spin(self) -> None:
-        """Another moment has passed."""
+        """Advance the spinner."""
         if self._doing.working and not (self._doing.toast or self._doing.leaving):
             self._frame += 1
             self.refresh()

@@ -1,6 +1,6 @@
-"""Keeps the header, the status line and the input area in step with the task.
+"""Updates the header, the status line and the input area.
 
-While there is no task, it shows what was chosen for the next one.
+Without a session they show the options chosen for the next one.
 """
 
 import time
@@ -19,11 +19,11 @@ from rookery.tui.page import Page
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import SessionView
 from rookery.tui.status import BottomLine, HeaderFacts
-from rookery.tui.texts import SUMMARISING, invitation, todos_in_words, work_in_words
+from rookery.tui.texts import SUMMARISING, activity_text, placeholder_text, todo_text
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
-"""Within which a second Ctrl+C leaves, or a second Esc stops what asks."""
+"""Seconds within which a second Ctrl+C exits, or a second Esc stops the task."""
 
 
 class StatusUpdates:
@@ -34,7 +34,7 @@ class StatusUpdates:
         self._home = home
         self.about = About()
         self.mode = ""
-        """What the next task begins in, if somebody said so."""
+        """Mode chosen for the next session."""
         self.next = NextTask()
         self._toast: tuple[str, ToastKind, float] = ("", "info", 0.0)
         self._leaving_until = 0.0
@@ -43,19 +43,19 @@ class StatusUpdates:
 
     @property
     def about_next(self) -> About:
-        """With what was chosen for the next task."""
+        """The defaults with the options chosen for the next session."""
         about = replace(self.about, mode=self.mode or self.about.mode)
         return self.next.about(about)
 
     @property
     def mode_now(self) -> str:
-        """Of the task, or of the next one."""
+        """Mode of the session, or of the next one."""
         view = self._session.view
         return (view.mode if view else "") or self.mode or self.about.mode
 
     @property
     def intent_now(self) -> tuple[str, str]:
-        """What the task works for, or the next one: its id and its name."""
+        """Id and name of the active intent, or of the next session's."""
         view, chosen = self._session.view, self.next.intent
         if view is None:
             return (chosen.id, chosen.name) if chosen else ("", "")
@@ -63,7 +63,7 @@ class StatusUpdates:
 
     @property
     def automatic(self) -> bool:
-        """Actions need no yes."""
+        """Whether auto-approve is on."""
         view = self._session.view
         switched = view.automatic if view else self.next.automatic
         return self.about.automatic if switched is None else switched
@@ -78,88 +78,89 @@ class StatusUpdates:
 
     def toast(self, text: str, kind: ToastKind) -> None:
         self._toast = (text, kind, time.monotonic() + TOAST_SECONDS)
-        self.status()
+        self.update_status()
 
-    def warn_of_leaving(self) -> None:
+    def warn_before_exit(self) -> None:
         self._leaving_until = time.monotonic() + LEAVING_SECONDS
-        self.status()
+        self.update_status()
 
-    def warn_of_stopping(self) -> None:
+    def warn_before_stop(self) -> None:
         self._stopping_until = time.monotonic() + LEAVING_SECONDS
-        self.status()
+        self.update_status()
 
-    def stopped(self) -> None:
+    def clear_stop_warning(self) -> None:
         self._stopping_until = 0.0
 
-    def conversation(self) -> None:
+    def update_page(self) -> None:
         self._page.show_conversation(self._session.root is not None, self.about)
 
-    def all(self) -> None:
-        self.conversation()
-        self._give_back_refused_words()
+    def update_all(self) -> None:
+        self.update_page()
+        self._restore_refused_text()
         views = self._session.views.values()
-        self._page.show_queue([said for view in views for said in view.queue])
-        self.around()
+        self._page.show_queue([message for view in views for message in view.queue])
+        self.update_header()
         self._questions.show()
         question = self._questions.open
-        there_is_one = self._session.root is not None
         asked = question.asked if question else None
-        self._page.invite(invitation(asked, task=there_is_one, works=self._session.works))
-        self.status()
+        task, is_working = self._session.root is not None, self._session.is_working
+        self._page.set_placeholder(placeholder_text(asked, task=task, is_working=is_working))
+        self.update_status()
 
-    def _give_back_refused_words(self) -> None:
-        """What a hook refused can be changed and sent again."""
+    def _restore_refused_text(self) -> None:
+        """Put a message that a hook refused back into the input area."""
         root = self._session.root
-        if root is None or not root.refused_words:
+        if root is None or not root.refused_text:
             return
         if not self._page.composer.text:
-            self._page.composer.put(root.refused_words)
-        root.refused_words = ""
+            self._page.composer.set_text(root.refused_text)
+        root.refused_text = ""
 
-    def around(self) -> None:
+    def update_header(self) -> None:
         view = self._session.view
         intent_id, intent_name = self.intent_now
-        around = HeaderFacts(
+        header = HeaderFacts(
             about=self.about,
             home=self._home,
             model=view.model if view else self.next.model,
+            window=view.window if view else 0,
             mode=self.mode_now,
             intent=intent_id,
             intent_name=intent_name,
             automatic=self.automatic,
             usage=view.usage if view else Totals(),
         )
-        self._page.header.show(around)
+        self._page.header.show(header)
 
-    def status(self) -> None:
+    def update_status(self) -> None:
         now = time.monotonic()
         words, kind, until = self._toast
-        view, works = self._session.view, self._session.works
-        self._busy_since = (self._busy_since or now) if works else None
+        view, is_working = self._session.view, self._session.is_working
+        self._busy_since = (self._busy_since or now) if is_working else None
         self._page.status.show(
             BottomLine(
                 toast=words if now < until else "",
                 kind=kind,
                 leaving=self.is_leaving,
                 stopping=self.is_stopping,
-                working=self._work() if works else "",
+                working=self._work() if is_working else "",
                 seconds=int(now - self._busy_since) if self._busy_since else 0,
                 place=self._page.transcript.place,
-                todo=todos_in_words(view.todos if view else ()),
+                todo=todo_text(view.todos if view else ()),
             )
         )
 
     def _work(self) -> str:
-        deepest = self._session.following.task(self._session.listener or "")
+        deepest = self._session.following.task(self._session.working_task_id or "")
         if any(task.condensing for task in self._session.following.tasks):
             return SUMMARISING
-        words = work_in_words(deepest.view if deepest else None)
-        return f"{words} (Ctrl+B: background)" if self._session.offer else words
+        words = activity_text(deepest.view if deepest else None)
+        return f"{words} (Ctrl+B: background)" if self._session.background_question else words
 
 
 class NextTask:
-    """The next task, before it is opened. A model that was chosen holds for those after it too;
-    what it works for, and that it acts unasked, holds for this one only."""
+    """Options of the next session. A chosen model is kept for later sessions; intent and
+    auto-approve apply to the next one only."""
 
     def __init__(self) -> None:
         self.task_id = str(uuid.uuid4())
@@ -171,9 +172,9 @@ class NextTask:
     def model(self) -> str:
         return self._model.model if self._model else ""
 
-    def about(self, usual: About) -> About:
+    def about(self, base: About) -> About:
         chosen = self._model
-        return replace(usual, provider=chosen.provider, model=chosen.model) if chosen else usual
+        return replace(base, provider=chosen.provider, model=chosen.model) if chosen else base
 
     @property
     def automatic(self) -> bool | None:
@@ -183,7 +184,7 @@ class NextTask:
         self._model = model
 
     async def choose(self, choice: SwitchModel | SwitchApproval | SelectIntent, host: Host) -> None:
-        """Raises `CommandRejected` if the host would not have that model, or that intent."""
+        """Raises `CommandRejected` if the host does not accept the model or intent."""
         match choice:
             case SelectIntent(intent_id=intent_id):
                 self.intent = await _intent(intent_id, host) if intent_id else None
@@ -196,7 +197,7 @@ class NextTask:
                 self._model = choice
 
     async def _check(self, switch: SwitchModel, host: Host) -> None:
-        # a host looks at the model first: what it says of the task is only that there is none yet
+        # the host checks the model first, then refuses the task id, which does not exist yet
         try:
             await host.send(switch)
         except CommandRejected as refusal:
@@ -204,7 +205,7 @@ class NextTask:
                 raise
 
     def opening(self, text: str, images: tuple[Image, ...], mode: str) -> OpenTask:
-        """What opens it, so that all choices hold for its very first request."""
+        """The command that opens the session with all options."""
         model = self._model
         return OpenTask(
             task_id=self.task_id,
@@ -217,8 +218,8 @@ class NextTask:
             intent=self.intent.id if self.intent else "",
         )
 
-    def begun(self) -> None:
-        """It was opened; another one is next."""
+    def advance(self) -> None:
+        """Prepare for the session after the one just opened."""
         self.task_id = str(uuid.uuid4())
         self._approval = self.intent = None
 

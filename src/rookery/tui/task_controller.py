@@ -1,6 +1,6 @@
-"""The app's side of a task: follows it, draws what comes, and sends what screens ask for.
+"""Connects the app to the session: follows it, draws its events, and sends commands.
 
-`Pacing` limits how often the screen is drawn: less often while the user types.
+`RedrawPace` limits how often the screen is drawn: less often while the user types.
 """
 
 import time
@@ -24,28 +24,28 @@ from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
-from rookery.tui.composer import Remembered
+from rookery.tui.composer import InputEntries
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
-from rookery.tui.question_queue import Attention, AttentionCaller, Notify, Questions
+from rookery.tui.question_queue import Attention, Notifier, Notify, Questions
 from rookery.tui.session_view import SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
 from rookery.tui.theme import THEMES, Theme, textual_theme
 from rookery.tui.transcript_updates import Rendering
 
-PICTURE_SECONDS = 1 / 15
-"""Between two pictures of a stream."""
-PICTURE_SECONDS_WHILE_TYPING = 0.15
-"""What is typed is looked at first."""
+FRAME_SECONDS = 1 / 15
+"""Minimum time between two frames."""
+FRAME_SECONDS_WHILE_TYPING = 0.15
+"""The same while the user types, so that typing stays responsive."""
 TYPING_SECONDS = 0.5
-BREATH_SECONDS = 0.02
-"""For the keyboard and the screen, while a long past is being folded."""
+BACKLOG_PAUSE_SECONDS = 0.02
+"""Pause for keyboard and screen while a long journal is folded."""
 
 
-def wait_for_picture(now: float, *, last_at: float, key_at: float) -> float:
-    """Seconds until there may be another picture than the last; none are left if it is negative."""
+def frame_delay(now: float, *, last_at: float, key_at: float) -> float:
+    """Seconds until the next frame may be drawn; negative if it is due."""
     typing = now - key_at < TYPING_SECONDS
-    pause = PICTURE_SECONDS_WHILE_TYPING if typing else PICTURE_SECONDS
+    pause = FRAME_SECONDS_WHILE_TYPING if typing else FRAME_SECONDS
     return last_at + pause - now
 
 
@@ -56,42 +56,35 @@ class RedrawPace:
         attention: Attention,
         *,
         draw: Callable[[], bool],
-        drawn: Callable[[], None],
+        done: Callable[[], None],
     ) -> None:
-        """`draw` shows what has come and says whether there is more, for which there was no
-        time; `drawn` comes after a picture that shows all."""
+        """`draw` returns whether more is left to draw; `done` is called when nothing is."""
         self._app = app
         self._attention = attention
         self._draw = draw
-        self._drawn = drawn
+        self._on_drawn = done
         self._is_due = False
         self._last_at = 0.0
 
-    @property
-    def is_due(self) -> bool:
-        return self._is_due
-
-    def news(self) -> None:
-        """Something came."""
+    def schedule(self) -> None:
+        """Schedule a frame."""
         if self._is_due:
             return
         self._is_due = True
-        wait = wait_for_picture(
-            time.monotonic(), last_at=self._last_at, key_at=self._attention.key_at
-        )
+        wait = frame_delay(time.monotonic(), last_at=self._last_at, key_at=self._attention.key_at)
         if wait <= 0:
-            self._app.call_later(self._take)
+            self._app.call_later(self._draw_frame)
         else:
-            self._app.set_timer(wait, self._take)
+            self._app.set_timer(wait, self._draw_frame)
 
-    def _take(self) -> None:
+    def _draw_frame(self) -> None:
         self._is_due = False
         if self._draw():
             self._is_due = True
-            self._app.set_timer(BREATH_SECONDS, self._take)
+            self._app.set_timer(BACKLOG_PAUSE_SECONDS, self._draw_frame)
             return
         self._last_at = time.monotonic()
-        self._drawn()
+        self._on_drawn()
 
 
 T = TypeVar("T")
@@ -100,13 +93,13 @@ FOLLOWING = "following"
 
 
 class TaskController(App[RunEnd]):
-    """Is a `Controller`, and keeps its page up to date with the task."""
+    """Implements `Controller` and keeps the page up to date."""
 
     def __init__(
         self,
         host: Host,
         theme: Theme,
-        remembered: Remembered,
+        inputs: InputEntries,
         *,
         home: str,
         notify: Notify,
@@ -118,11 +111,11 @@ class TaskController(App[RunEnd]):
         for known in THEMES.values():
             self.register_theme(textual_theme(known))
         self.theme = theme.name
-        page = self._page = Page(theme, remembered)
-        caller = AttentionCaller(write=self._write, notify=notify)
-        self._attention = Attention(caller, "rookery", time.monotonic)
-        self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, drawn=self._drawn)
-        self._session = SessionView(host, self._start_following, self._redraw_pace.news)
+        page = self._page = Page(theme, inputs)
+        notifier = Notifier(write=self._write, notify=notify)
+        self._attention = Attention(notifier, "rookery", time.monotonic)
+        self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, done=self._on_drawn)
+        self._session = SessionView(host, self._start_following, self._redraw_pace.schedule)
         self._rendering = Rendering(page.transcript)
         self._questions = Questions(self, page.panel, page.composer, self._session, self._attention)
         self._status_updates = StatusUpdates(page, self._session, self._questions, home)
@@ -131,9 +124,9 @@ class TaskController(App[RunEnd]):
         )
 
     @property
-    def has_begun(self) -> bool:
-        """There was a task, which one may want to go on with."""
-        return self._switcher.has_begun
+    def has_opened(self) -> bool:
+        """Whether a session was opened, which can be resumed after the exit."""
+        return self._switcher.has_opened
 
     @property
     def host(self) -> Host:
@@ -169,10 +162,10 @@ class TaskController(App[RunEnd]):
                     SwitchModel(task_id="") | SwitchApproval(task_id="") | SelectIntent(task_id="")
                 ):
                     await self._status_updates.next.choose(command, self._host)
-                    self._status_updates.around()
+                    self._status_updates.update_header()
                 case SwitchMode(task_id="", mode=mode):
                     self._status_updates.mode = mode
-                    self._status_updates.around()
+                    self._status_updates.update_header()
                 case _:
                     await self._host.send(command)
         except (CommandRejected, StorageError) as refusal:
@@ -182,7 +175,7 @@ class TaskController(App[RunEnd]):
             self._status_updates.next.remember(command)
         if isinstance(command, Condense):
             self._session.note_condensing(command.task_id)
-            self._status_updates.all()
+            self._status_updates.update_all()
         return True
 
     async def ask(self, query: Asking[T]) -> T:
@@ -198,20 +191,18 @@ class TaskController(App[RunEnd]):
         await self._switcher.open(task_id)
 
     async def new_task(self) -> None:
-        await self._switcher.renew()
+        await self._switcher.show_empty()
 
     def insert(self, text: str) -> None:
         self._page.composer.insert(text)
         self._page.composer.focus()
 
-    def take_back(self, text: str) -> None:
+    def restore_text(self, text: str) -> None:
         if not self._page.composer.text:
-            self._page.composer.put(text)
+            self._page.composer.set_text(text)
 
     def press(self, action: str) -> None:
         self.call_later(self.run_action, action)
-
-    # keeping the page up to date
 
     def _start(self, work: Coroutine[Any, Any, object]) -> object:
         return self.run_worker(work)
@@ -230,16 +221,16 @@ class TaskController(App[RunEnd]):
         self._rendering.forget()
         self._questions.forget()
         self._page.composer.focus()
-        self._status_updates.all()
+        self._status_updates.update_all()
 
     def _draw(self) -> bool:
-        """What has come. Whether there is more, for which there was no time."""
+        """Draw what has arrived. Returns whether more is left."""
         with self.batch_update():
             more = self._rendering.catch_up(self._session.following)
-            self._status_updates.conversation()
+            self._status_updates.update_page()
             if not more:
-                self._status_updates.all()
+                self._status_updates.update_all()
         return more
 
-    def _drawn(self) -> None:
-        """All that has come is on the page."""
+    def _on_drawn(self) -> None:
+        """Called when everything that has arrived is drawn."""

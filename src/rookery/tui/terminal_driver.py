@@ -1,4 +1,4 @@
-"""The terminal itself: where it is written to, and whether its ground is light."""
+"""The terminal driver: output, early keys, line breaks, and whether the background is light."""
 
 import os
 import re
@@ -22,17 +22,17 @@ from textual.message import Message
 
 from rookery.platform.terminal_guard import guard_of
 
-ASK_GROUND = b"\x1b]11;?\x1b\\"
-ASK_WHO = b"\x1b[c"
-"""Every terminal answers this, so that nobody waits for an answer that does not come."""
+QUERY_BACKGROUND = b"\x1b]11;?\x1b\\"
+QUERY_DEVICE = b"\x1b[c"
+"""Every terminal answers this, so a missing answer to `QUERY_BACKGROUND` is noticed at once."""
 ANSWER_SECONDS = 0.4
-_GROUND_ANSWER = re.compile(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\\\)")
-_GROUND = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
-_WHO = re.compile(rb"\x1b\[\?[0-9;]*c")
-_LIGHT_GROUNDS = {"7", "15"}
+_BACKGROUND_ANSWER = re.compile(rb"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\\\)")
+_BACKGROUND = re.compile(rb"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)")
+_DEVICE_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
+_LIGHT_BACKGROUNDS = {"7", "15"}
 
 _LINE_BREAKS = ("\x1b\r", "\x1b\n", "\x1b[27;2;13~", "\x1b[27;3;13~", "\x1b[27;5;13~")
-"""Alt+Enter, and Enter with other keys, as terminals without the newer protocols spell them."""
+"""Alt+Enter, and Enter with modifiers, in terminals without the newer keyboard protocols."""
 
 
 _RESET = (
@@ -40,20 +40,20 @@ _RESET = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?1004l"
     "\x1b[<u\x1b[0m\x1b[?1049l\x1b[?25h"
 )
-"""What Textual switches on, switched off: pastes, mouse, focus, keys, the other screen, cursor."""
-_TOLD_LATE = re.compile(r"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
+"""Switches off what Textual switches on: paste, mouse, focus and key modes, alternate screen."""
+_LATE_ANSWER = re.compile(r"\x1b\]11;[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
 
 
 class KeyParser(XTermParser):
-    """Leaves out what the terminal tells of itself after nobody waits for it any more, which would
-    be typed into the input area. What was typed before the screen was there comes first."""
+    """Drops late answers to terminal queries, which would appear as typed text, and replays keys
+    that were typed before the app started."""
 
     typed_early = ""
 
     def feed(self, data: str) -> Iterable[Message]:
         yield from self._early()
-        keys = _TOLD_LATE.sub("", data)
-        # nothing at all would mean that nothing more comes
+        keys = _LATE_ANSWER.sub("", data)
+        # an empty string would mean the end of input
         if keys or not data:
             yield from super().feed(keys)
 
@@ -63,13 +63,13 @@ class KeyParser(XTermParser):
 
     def _early(self) -> Iterable[Message]:
         early, KeyParser.typed_early = KeyParser.typed_early, ""
-        if keys := _TOLD_LATE.sub("", early):
+        if keys := _LATE_ANSWER.sub("", early):
             yield from super().feed(keys)
 
 
 class ScreenDriver(LinuxDriver):
-    """Draws on standard output, so that standard error may go elsewhere. If the program is killed,
-    the terminal is given back all the same."""
+    """Draws on standard output, so that standard error can be redirected. The terminal is
+    restored even if the process is killed."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ScreenDriver(LinuxDriver):
         size: tuple[int, int] | None = None,
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        # without this they would be an Enter like any other, and send half a message
+        # otherwise these count as Enter and send an unfinished message
         assert isinstance(ANSI_SEQUENCES_KEYS, dict)
         ANSI_SEQUENCES_KEYS.update(dict.fromkeys(_LINE_BREAKS, (Keys.ControlJ,)))
         linux_driver.XTermParser = KeyParser  # type: ignore[attr-defined]
@@ -110,67 +110,66 @@ class ScreenDriver(LinuxDriver):
 
 
 def keep_early_keys(typed: bytes) -> None:
-    """What was typed before the screen was there is typed once it is. The terminal has made
-    each Enter a line feed until then."""
-    keys = _GROUND_ANSWER.sub(b"", _WHO.sub(b"", typed)).replace(b"\n", b"\r")
+    """Keep keys typed before the app started. Until then the terminal turned Enter into a line
+    feed."""
+    keys = _BACKGROUND_ANSWER.sub(b"", _DEVICE_ANSWER.sub(b"", typed)).replace(b"\n", b"\r")
     KeyParser.typed_early += keys.decode("utf-8", "replace")
 
 
 def is_light(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal's ground is light, as it says itself; dark if it does not tell."""
-    light = _asked()
+    """Whether the terminal's background is light; dark if unknown."""
+    light = _query_is_light()
     if light is None:
-        ground = environ.get("COLORFGBG", "").rpartition(";")[2]
-        return ground in _LIGHT_GROUNDS
+        background = environ.get("COLORFGBG", "").rpartition(";")[2]
+        return background in _LIGHT_BACKGROUNDS
     return light
 
 
-def _asked() -> bool | None:
+def _query_is_light() -> bool | None:
     assert sys.__stdin__
     assert sys.__stdout__
-    asking, telling = sys.__stdout__.fileno(), sys.__stdin__.fileno()
-    guard = guard_of(telling)
+    stdout_fd, stdin_fd = sys.__stdout__.fileno(), sys.__stdin__.fileno()
+    guard = guard_of(stdin_fd)
     try:
-        before = termios.tcgetattr(telling)
+        before = termios.tcgetattr(stdin_fd)
     except termios.error:
         return None
     try:
-        tty.setcbreak(telling, termios.TCSANOW)
+        tty.setcbreak(stdin_fd, termios.TCSANOW)
         guard.on()
-        os.write(asking, ASK_GROUND + ASK_WHO)
-        answer = _answer(telling)
+        os.write(stdout_fd, QUERY_BACKGROUND + QUERY_DEVICE)
+        answer = _read_answer(stdin_fd)
         keep_early_keys(answer)
         return light_in(answer)
     finally:
-        termios.tcsetattr(telling, termios.TCSANOW, before)
+        termios.tcsetattr(stdin_fd, termios.TCSANOW, before)
         guard.off()
 
 
-def _answer(telling: int) -> bytes:
-    """All that comes until the terminal has answered, or does not answer; the end of a character
-    that is being typed belongs to it."""
-    heard = b""
+def _read_answer(stdin_fd: int) -> bytes:
+    """Read until the terminal has answered or the time is over, up to a complete character."""
+    received = b""
     until = time.monotonic() + ANSWER_SECONDS
-    while not _WHO.search(heard) and (left := until - time.monotonic()) > 0:
-        piece = _piece(telling, left)
+    while not _DEVICE_ANSWER.search(received) and (left := until - time.monotonic()) > 0:
+        piece = _read_some(stdin_fd, left)
         if not piece:
             break
-        heard += piece
-    while _ends_within_a_character(heard) and (piece := _piece(telling, ANSWER_SECONDS)):
-        heard += piece
-    return heard
+        received += piece
+    while _ends_within_a_character(received) and (piece := _read_some(stdin_fd, ANSWER_SECONDS)):
+        received += piece
+    return received
 
 
-def _available(telling: int) -> bytes:
-    heard = b""
-    while piece := _piece(telling, 0):
-        heard += piece
-    return heard
+def _available(stdin_fd: int) -> bytes:
+    received = b""
+    while piece := _read_some(stdin_fd, 0):
+        received += piece
+    return received
 
 
-def _piece(telling: int, seconds: float) -> bytes:
-    ready = select.select([telling], [], [], seconds)[0]
-    return os.read(telling, 1024) if ready else b""
+def _read_some(stdin_fd: int, seconds: float) -> bytes:
+    ready = select.select([stdin_fd], [], [], seconds)[0]
+    return os.read(stdin_fd, 1024) if ready else b""
 
 
 def _ends_within_a_character(data: bytes) -> bool:
@@ -180,8 +179,8 @@ def _ends_within_a_character(data: bytes) -> bool:
 
 
 def light_in(answer: bytes) -> bool | None:
-    """Whether the ground that a terminal named is light; None if it named none."""
-    if not (found := _GROUND.search(answer)):
+    """Whether the background in the terminal's answer is light; None if there is no answer."""
+    if not (found := _BACKGROUND.search(answer)):
         return None
     red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
     return bool(0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.5)

@@ -1,4 +1,4 @@
-"""The sentences of the full screen."""
+"""Texts of the full screen."""
 
 from collections.abc import Sequence
 
@@ -8,38 +8,39 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, Todo
 from rookery.core.folds.view import View
 from rookery.core.queries import About
+from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.question_page import APPROVALS
 from rookery.tui.theme import Theme
 
-ASKED = "I'll ask before changing anything."
-UNASKED = "Auto-approve is on; every change can be undone."
+ASKS_FIRST = "I'll ask before changing anything."
+AUTO_APPROVES = "Auto-approve is on; every change can be undone."
 
 SUMMARISING = "Summarising the conversation"
 
 
 def welcome(about: About, theme: Theme) -> Text:
-    """The empty page."""
-    quiet = theme.ink(theme.quiet)
+    """Content of the empty page."""
+    muted = theme.fg(theme.muted)
     text = Text.assemble(
-        ("♜ rookery", theme.ink(theme.accent, bold=True)),
-        (f" {about.version}\n\n", quiet),
-        f"What should I do? {UNASKED if about.automatic else ASKED}\n",
+        ("♜ rookery", theme.fg(theme.accent, bold=True)),
+        (f" {about.version}\n\n", muted),
+        f"What should I do? {AUTO_APPROVES if about.automatic else ASKS_FIRST}\n",
     )
     for trigger in TRIGGERS:
-        text.append(f"\n{trigger.char}", theme.ink(theme.accent, bold=True))
-        text.append(f"  {trigger.what}", quiet)
+        text.append(f"\n{trigger.char}", theme.fg(theme.accent, bold=True))
+        text.append(f"  {trigger.what}", muted)
     if not about.trusted:
-        text.append("\n\nThis folder is not trusted: read-only.", theme.ink(theme.careful))
+        text.append("\n\nThis folder is not trusted: read-only.", theme.fg(theme.warning))
     return text
 
 
-def invitation(asked: Asked | None, *, task: bool, works: bool) -> str:
-    """What the empty input area says can be typed there."""
+def placeholder_text(asked: Asked | None, *, task: bool, is_working: bool) -> str:
+    """Placeholder of the input area."""
     if not task:
         return "What should I do?"
     match asked.ask if asked else None:
-        case None if works:
+        case None if is_working:
             return "Type a message; the model gets it at its next step"
         case AskKind.COMPLETION_RESULT:
             return "What next? Or /new"
@@ -55,14 +56,14 @@ def invitation(asked: Asked | None, *, task: bool, works: bool) -> str:
             return "Say what to do"
 
 
-def work_in_words(view: View | None) -> str:
-    """What the agent is busy with."""
+def activity_text(view: View | None) -> str:
+    """What the agent is doing."""
     if view is None or not view.messages:
         return "Starting"
     last = view.messages[-1]
     match last.say or last.ask:
         case _ if view.silence:
-            return "Waiting for the model"
+            return harmless_line(view.waiting_for) or "Waiting for the model"
         case "reasoning":
             return "Thinking"
         case "text" | "completion_result" if last.partial:
@@ -81,7 +82,7 @@ def work_in_words(view: View | None) -> str:
             return "Working"
 
 
-def todos_in_words(todos: Sequence[Todo]) -> str:
+def todo_text(todos: Sequence[Todo]) -> str:
     if not todos:
         return ""
     done = sum(todo.status == "completed" for todo in todos)
@@ -89,8 +90,8 @@ def todos_in_words(todos: Sequence[Todo]) -> str:
     return f"☑ {done}/{len(todos)} {now}".strip()
 
 
-def needs_you(asked: Asked) -> str:
-    """What a notification says."""
+def notification_text(asked: Asked) -> str:
+    """Text of a notification."""
     match asked.ask:
         case AskKind.COMPLETION_RESULT:
             return "The task is done."

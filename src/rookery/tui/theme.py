@@ -1,4 +1,4 @@
-"""Colours: two sets, one for dark and one for light ground, few and each with one meaning."""
+"""Colour themes: one for dark and one for light backgrounds."""
 
 from msgspec import Struct
 from rich.style import Style
@@ -9,25 +9,25 @@ DARK, LIGHT = "rookery-dark", "rookery-light"
 
 
 class Theme(Struct, frozen=True, kw_only=True):
-    """What things are drawn with. No style has a ground of its own unless it says so."""
+    """Colours by meaning. Styles have no background unless `on` is used."""
 
     name: str
-    ground: str
-    words: str
-    quiet: str
-    """Of less interest: folded things, what was only thought."""
+    background: str
+    text: str
+    muted: str
+    """Less important text: folded rows, reasoning."""
     line: str
     band: str
-    """The ground of what the user said."""
+    """Background of the user's messages."""
     accent: str
     good: str
     bad: str
-    careful: str
+    warning: str
     added: str
     removed: str
     dark: bool
 
-    def ink(self, colour: str, *, bold: bool = False, italic: bool = False) -> Style:
+    def fg(self, colour: str, *, bold: bool = False, italic: bool = False) -> Style:
         return Style(color=colour, bold=bold or None, italic=italic or None)
 
     def on(self, colour: str, ground: str, *, bold: bool = False) -> Style:
@@ -36,30 +36,30 @@ class Theme(Struct, frozen=True, kw_only=True):
 
 _DARK = Theme(
     name=DARK,
-    ground="#14171c",
-    words="#d4d9e0",
-    quiet="#7f8894",
+    background="#14171c",
+    text="#d4d9e0",
+    muted="#7f8894",
     line="#2c323b",
     band="#1e232b",
     accent="#82aee6",
     good="#93c58d",
     bad="#e58f88",
-    careful="#dcb96f",
+    warning="#dcb96f",
     added="#182a1f",
     removed="#2f1d20",
     dark=True,
 )
 _LIGHT = Theme(
     name=LIGHT,
-    ground="#fcfbf8",
-    words="#252a31",
-    quiet="#6d757f",
+    background="#fcfbf8",
+    text="#252a31",
+    muted="#6d757f",
     line="#dbd9d2",
     band="#f0eee7",
     accent="#2b5fa8",
     good="#2c7a3f",
     bad="#b3352c",
-    careful="#855c00",
+    warning="#855c00",
     added="#e2f2e4",
     removed="#fbe4e1",
     dark=False,
@@ -73,32 +73,32 @@ def textual_theme(theme: Theme) -> TextualTheme:
         primary=theme.accent,
         secondary=theme.accent,
         accent=theme.accent,
-        warning=theme.careful,
+        warning=theme.warning,
         error=theme.bad,
         success=theme.good,
-        foreground=theme.words,
-        background=theme.ground,
-        surface=theme.ground,
+        foreground=theme.text,
+        background=theme.background,
+        surface=theme.background,
         panel=theme.band,
         boost=theme.band,
         dark=theme.dark,
         variables={
-            "quiet": theme.quiet,
+            "muted": theme.muted,
             "line": theme.line,
             "band": theme.band,
             "scrollbar": theme.line,
-            "scrollbar-hover": theme.quiet,
+            "scrollbar-hover": theme.muted,
             "scrollbar-active": theme.accent,
-            "scrollbar-background": theme.ground,
-            "scrollbar-background-hover": theme.ground,
-            "scrollbar-background-active": theme.ground,
-            "scrollbar-corner-color": theme.ground,
-            "input-cursor-background": theme.words,
-            "input-cursor-foreground": theme.ground,
+            "scrollbar-background": theme.background,
+            "scrollbar-background-hover": theme.background,
+            "scrollbar-background-active": theme.background,
+            "scrollbar-corner-color": theme.background,
+            "input-cursor-background": theme.text,
+            "input-cursor-foreground": theme.background,
             "input-selection-background": theme.line,
             "screen-selection-background": theme.line,
             "block-cursor-background": theme.line,
-            "block-cursor-foreground": theme.words,
+            "block-cursor-foreground": theme.text,
             "border": theme.line,
             "border-blurred": theme.line,
         },

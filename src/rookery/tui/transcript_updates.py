@@ -1,6 +1,6 @@
-"""Turns what is followed into rows of the transcript, a change at a time.
+"""Converts changes of the followed tasks to changes of transcript rows.
 
-A request that is tried again and again is one row that counts.
+Repeated attempts of a request are shown as one row with a count.
 """
 
 import json
@@ -15,36 +15,36 @@ from rookery.tui.rows.lines import ShownRow
 from rookery.tui.transcript_view import TranscriptView
 from rookery.tui.virtual_list import Name, Row
 
-AT_ONCE = 500
-"""Rows that are added between two looks at the keyboard."""
+BATCH_ROWS = 500
+"""Rows added at a time, so that the keyboard stays responsive."""
 
 
 class Rendering:
-    """What of each task is in the transcript by now."""
+    """Keeps track of what the transcript shows of each task."""
 
     def __init__(self, transcript: TranscriptView) -> None:
         self._transcript = transcript
         self._drawn: dict[str, View] = {}
         self._ended: dict[str, int] = {}
         self._tries: dict[Name, int] = {}
-        self._glimpsed = False
+        self._previewed = False
         self._older: list[Message] = []
-        """What of a long past is not in the transcript yet."""
+        """Rows of a long session that are not in the transcript yet."""
 
     def forget(self) -> None:
         self._drawn, self._ended, self._tries = {}, {}, {}
-        self._glimpsed, self._older = False, []
+        self._previewed, self._older = False, []
         self._transcript.clear_rows()
 
     def catch_up(self, following: Following) -> bool:
-        """Show what has come. Whether there is more, for which there was no time."""
+        """Show what has arrived. Returns whether more is left."""
         root = following.root
         if root is None:
             return False
         is_new = root.task_id not in self._drawn
-        if is_new and root.waiting > BACKLOG and not self._glimpsed:
-            self._glimpsed = True
-            self._transcript.set_rows(self._shown(root, row) for row in root.glimpse().messages)
+        if is_new and root.waiting > BACKLOG and not self._previewed:
+            self._previewed = True
+            self._transcript.set_rows(self._row(root, row) for row in root.preview().messages)
             return True
         for task in following.tasks:
             task.catch_up(SLICE_SECONDS)
@@ -55,53 +55,53 @@ class Rendering:
         return self._show_older(root)
 
     def _show_older(self, root: WatchedTask) -> bool:
-        """The next part of a long past. Whether there is more of it."""
-        part, self._older = self._older[-AT_ONCE:], self._older[:-AT_ONCE]
+        """Prepend the next older rows. Returns whether more are left."""
+        part, self._older = self._older[-BATCH_ROWS:], self._older[:-BATCH_ROWS]
         if part:
-            self._transcript.prepend_rows(self._shown(root, message) for message in part)
+            self._transcript.prepend_rows(self._row(root, message) for message in part)
         return bool(self._older)
 
     def _update(self, task: WatchedTask) -> None:
         before, after = self._drawn.get(task.task_id), task.view
         if before is None and task.parent is None:
-            self._older = after.messages[: max(0, len(after.messages) - AT_ONCE)]
+            self._older = after.messages[: max(0, len(after.messages) - BATCH_ROWS)]
             recent = after.messages[len(self._older) :]
             self._count_tries(task, after.messages)
-            self._transcript.set_rows(self._shown(task, message) for message in recent)
+            self._transcript.set_rows(self._row(task, message) for message in recent)
         elif before is not after:
             self._apply(task, before or View(), after)
-        elif task.ends_seen == self._ended.get(task.task_id, 0):
+        elif task.ended_version == self._ended.get(task.task_id, 0):
             return
         self._drawn[task.task_id] = after
-        self._tell_ends(task)
+        self._update_ends(task)
 
     def _apply(self, task: WatchedTask, before: View, after: View) -> None:
         change = changes(before, after)
         if not (change.added or change.changed or change.removed):
             return
         self._transcript.change_rows(
-            changed=[self._shown(task, message) for message in change.changed],
+            changed=[self._row(task, message) for message in change.changed],
             removed=[(task.task_id, ts) for ts in change.removed],
             added=(),
         )
         for message in change.added:
-            name, shown = self._shown(task, message)
+            name, shown = self._row(task, message)
             self._transcript.change_rows((), (), [(self._place(task, message), name, shown)])
         run = last_tries(after.messages)
         counted = self._count_tries(task, run)
-        again = [self._shown(task, message) for message in run if message.ts in counted]
+        again = [self._row(task, message) for message in run if message.ts in counted]
         self._transcript.change_rows(again, (), ())
 
     def _count_tries(self, task: WatchedTask, messages: Sequence[Message]) -> Collection[int]:
-        """Whose count is another now."""
+        """Update the counts, and return the rows whose count has changed."""
         now = tries(messages)
         other = [ts for ts, count in now.items() if self._tries.get((task.task_id, ts), 1) != count]
         self._tries |= {(task.task_id, ts): count for ts, count in now.items()}
         return other
 
     def _place(self, task: WatchedTask, message: Message) -> int:
-        """Behind the task's row before it and all that hangs on that; the first row of a child
-        behind the call that it works for."""
+        """Index for a new row: after the task's previous row and its sub-tasks. The first row of
+        a sub-task goes below the call that started it."""
         rows = self._transcript.rows
         at = len(rows) - 1
         while at >= 0 and not _comes_before(rows[at].name, task, message):
@@ -122,19 +122,19 @@ class Rendering:
                 return at
         return len(rows) - 1
 
-    def _tell_ends(self, task: WatchedTask) -> None:
-        """Calls that ended, or were taken back, since the last picture; their rows may not have
-        changed otherwise."""
-        if task.ends_seen == self._ended.get(task.task_id, 0):
+    def _update_ends(self, task: WatchedTask) -> None:
+        """Update rows of calls that ended or were undone; the messages themselves may be
+        unchanged."""
+        if task.ended_version == self._ended.get(task.task_id, 0):
             return
-        self._ended[task.task_id] = task.ends_seen
+        self._ended[task.task_id] = task.ended_version
         rows = [row for row in self._transcript.rows[-400:] if row.name[0] == task.task_id]
-        again = [self._shown(task, row.shown.message) for row in rows if _ends_otherwise(task, row)]
+        again = [self._row(task, row.shown.message) for row in rows if _ends_otherwise(task, row)]
         self._transcript.change_rows(again, (), ())
 
-    def _shown(self, task: WatchedTask, message: Message) -> tuple[Name, ShownRow]:
+    def _row(self, task: WatchedTask, message: Message) -> tuple[Name, ShownRow]:
         name = task.task_id, message.ts
-        return name, replace(_shown(task, message), tries=self._tries.get(name, 1))
+        return name, replace(_row(task, message), tries=self._tries.get(name, 1))
 
 
 def _comes_before(name: Name, task: WatchedTask, message: Message) -> bool:
@@ -142,10 +142,10 @@ def _comes_before(name: Name, task: WatchedTask, message: Message) -> bool:
 
 
 def _ends_otherwise(task: WatchedTask, row: Row) -> bool:
-    return _shown(task, row.shown.message).ended != row.shown.ended
+    return _row(task, row.shown.message).ended != row.shown.ended
 
 
-def _shown(task: WatchedTask, message: Message) -> ShownRow:
+def _row(task: WatchedTask, message: Message) -> ShownRow:
     end = task.ended.get(message.call_id) if message.call_id and message.type == "ask" else None
     return ShownRow(
         message=message,
@@ -161,21 +161,20 @@ _STARTED, _DELAYED = "api_req_started", "api_req_retry_delayed"
 
 
 def tries(messages: Iterable[Message]) -> dict[int, int]:
-    """Of rows that tell of a failed try, how often it was tried: that of the last one tells it,
-    the others are given 0."""
-    told: dict[int, int] = {}
+    """Number of attempts by row: the last row of a request gets the count, the others 0."""
+    counts: dict[int, int] = {}
     run: list[Message] = []
     for message in messages:
         if not _is_try(message) or _is_first(message):
-            told |= _told(run)
+            counts |= _counts_of(run)
             run = []
         if _is_try(message):
             run.append(message)
-    return told | _told(run)
+    return counts | _counts_of(run)
 
 
 def last_tries(messages: Sequence[Message]) -> Sequence[Message]:
-    """The rows at the end that tell of one request."""
+    """The rows at the end that belong to one request."""
     begin = len(messages)
     while begin and _is_try(messages[begin - 1]):
         begin -= 1
@@ -184,7 +183,7 @@ def last_tries(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[begin:]
 
 
-def _told(run: Sequence[Message]) -> dict[int, int]:
+def _counts_of(run: Sequence[Message]) -> dict[int, int]:
     failed = sum(map(_has_failed, run))
     seen = [each.ts for each in run if each.say == _DELAYED or _has_failed(each)]
     return dict.fromkeys(seen, 0) | ({seen[-1]: max(1, failed)} if seen else {})

@@ -1,5 +1,7 @@
-"""The conversation as it scrolls by. Only rows near what is seen are ever drawn, and of what is
-on the screen, only lines that differ are painted."""
+"""The scrolling conversation.
+
+Only rows near the visible part are laid out, and only lines that changed are repainted.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -15,17 +17,17 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from rookery.tui.rows.lines import Family, ShownRow
+from rookery.tui.rows.lines import RowKind, ShownRow
 from rookery.tui.rows.row_view import can_unfold
 from rookery.tui.theme import Theme
-from rookery.tui.virtual_list import Anchor, Name, Named, Row, VirtualList
+from rookery.tui.virtual_list import Anchor, Name, NamedRow, Row, VirtualList
 
 AHEAD = 1
-"""Screens beyond the visible part that are laid out too."""
+"""Screens beyond the visible part that are laid out."""
 WHEEL_LINES = 3
 _OWN_KEYS = ("j", "k", "space")
-MOST_ROUNDS = 24
-"""Pieces near the seen ones that are laid out one after the other before a picture."""
+MAX_PASSES = 24
+"""Maximum layout passes before a frame."""
 
 
 class TranscriptView(ScrollView, can_focus=True):
@@ -42,7 +44,7 @@ class TranscriptView(ScrollView, can_focus=True):
     ]
 
     class Typed(Message):
-        """A letter for the input area."""
+        """Posted for a letter that belongs into the input area."""
 
         def __init__(self, letter: str) -> None:
             super().__init__()
@@ -53,16 +55,16 @@ class TranscriptView(ScrollView, can_focus=True):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._ground = theme.on(theme.words, theme.ground)
+        self._background = theme.on(theme.text, theme.background)
         self._virtual_list = VirtualList(theme)
         self._following = True
-        """The end stays in sight, whatever comes."""
+        """Whether the view sticks to the end."""
         self._marked: Name | None = None
         self._painted: list[Strip] = []
 
     def set_theme(self, theme: Theme) -> None:
         self._theme = theme
-        self._ground = theme.on(theme.words, theme.ground)
+        self._background = theme.on(theme.text, theme.background)
         self._fit()
 
     @property
@@ -71,19 +73,19 @@ class TranscriptView(ScrollView, can_focus=True):
 
     @property
     def place(self) -> str:
-        """Where one looks, unless it is the end."""
+        """Scroll position, unless the end is visible."""
         if self._following:
             return ""
         return f"line {self._first + 1} of {self._virtual_list.height}, End follows"
 
-    def last_text(self, *families: Family) -> str:
-        """What was said last, as it was written."""
+    def last_text(self, *kinds: RowKind) -> str:
+        """Raw text of the last row of these families."""
         for row in reversed(self.rows):
-            if row.family in families:
+            if row.kind in kinds:
                 return row.shown.message.text or ""
         return ""
 
-    # which rows there are
+    # rows
 
     def clear_rows(self) -> None:
         self._virtual_list.put(())
@@ -91,25 +93,25 @@ class TranscriptView(ScrollView, can_focus=True):
         self._following = True
         self._settle(None)
 
-    def set_rows(self, rows: Iterable[Named]) -> None:
-        """Show these instead."""
+    def set_rows(self, rows: Iterable[NamedRow]) -> None:
+        """Replace all rows."""
         anchor = self._anchor()
         self._virtual_list.put(rows)
         self._settle(anchor)
 
-    def prepend_rows(self, rows: Iterable[Named]) -> None:
-        """Put what came earlier in front."""
+    def prepend_rows(self, rows: Iterable[NamedRow]) -> None:
+        """Insert older rows at the top."""
         anchor = self._anchor()
         self._virtual_list.prepend(rows)
         self._settle(anchor)
 
     def change_rows(
         self,
-        changed: Iterable[Named],
+        changed: Iterable[NamedRow],
         removed: Iterable[Name],
         added: Iterable[tuple[int, Name, ShownRow]],
     ) -> None:
-        """Each that is added comes with the place it goes to."""
+        """Each added row comes with its index."""
         anchor = self._anchor()
         for name in removed:
             self._virtual_list.remove(name)
@@ -119,25 +121,24 @@ class TranscriptView(ScrollView, can_focus=True):
             self._virtual_list.insert(at, name, shown)
         self._settle(anchor)
 
-    # what is seen
+    # layout
 
     @property
     def _first(self) -> int:
-        """The first line that is seen."""
+        """The first visible line."""
         return round(self.scroll_y)
 
     def _settle(self, anchor: Anchor | None) -> None:
-        """After something changed: lay out what is near, keep what is seen in its place, and
-        paint what differs."""
+        """Lay out what is near, restore the scroll position, and repaint changed lines."""
         screen = self.size.height
         if not screen:
             return
-        for _ in range(MOST_ROUNDS):  # what is laid out may be lower than it was guessed to be
+        for _ in range(MAX_PASSES):  # rows may turn out lower than estimated
             place = self._place(anchor)
             if not self._virtual_list.lay_out(place - AHEAD * screen, place + (1 + AHEAD) * screen):
                 break
         if self.virtual_size != (size := Size(self._room, self._virtual_list.height)):
-            # setting it the usual way would have everything on the screen arranged anew
+            # assigning `virtual_size` would lay out the whole screen again
             self.set_reactive(Widget.virtual_size, size)
             self._scroll_update(size)
         if self._first != (place := self._place(anchor)):
@@ -145,7 +146,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self._repaint()
 
     def _anchor(self) -> Anchor | None:
-        """What stays in its place whatever changes; nothing if the end is followed."""
+        """The position to keep; None if the view follows the end."""
         return None if self._following else self._virtual_list.anchor(self._first)
 
     def _place(self, anchor: Anchor | None) -> int:
@@ -158,7 +159,7 @@ class TranscriptView(ScrollView, can_focus=True):
         return self.scrollable_content_region.width
 
     def _fit(self) -> None:
-        """The width or the colours changed."""
+        """Lay out everything again, after the width or theme changed."""
         anchor = self._anchor()
         self._virtual_list.fit(max(1, self._room - 1), self._theme)
         self._painted = []
@@ -169,7 +170,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self._fit()
 
     def _repaint(self) -> None:
-        """Have only those lines painted that differ from what is on the screen."""
+        """Repaint only the lines that changed."""
         height = self.size.height
         now = [self._virtual_list.strip(self._first + y) for y in range(height)]
         before, self._painted = self._painted, now
@@ -186,9 +187,9 @@ class TranscriptView(ScrollView, can_focus=True):
         if y < len(self._painted):
             self._painted[y] = strip
         if self._is_marked(line):
-            bar = Segment("▐", self._theme.ink(self._theme.accent))
+            bar = Segment("▐", self._theme.fg(self._theme.accent))
             strip = Strip([*strip.adjust_cell_length(width - 1), bar], width)
-        strip = strip.adjust_cell_length(width).apply_style(self._ground)
+        strip = strip.adjust_cell_length(width).apply_style(self._background)
         if (selection := self.text_selection) is not None:
             strip = self._selected(strip, line, selection)
         return strip.apply_offsets(0, line)
@@ -211,7 +212,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
-    # moving about
+    # scrolling
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -227,7 +228,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self._settle(self._anchor())
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed here and means nothing is meant for the input area."""
+        """Pass text to the input area."""
         letter = event.character or ""
         if event.is_printable and len(letter) == 1 and event.key not in _OWN_KEYS:
             event.stop()
@@ -258,11 +259,11 @@ class TranscriptView(ScrollView, can_focus=True):
     # folding
 
     def action_mark(self, by: int) -> None:
-        """Mark another row that can be unfolded, and bring it into sight."""
-        those = [at for at, row in enumerate(self.rows) if can_unfold(row.shown)]
-        if not those:
+        """Mark the next row that can be unfolded, and scroll to it."""
+        foldable = [at for at, row in enumerate(self.rows) if can_unfold(row.shown)]
+        if not foldable:
             return
-        at = self._next_to_mark(those, by)
+        at = self._next_to_mark(foldable, by)
         self._marked = self.rows[at].name
         top = self._virtual_list.top(at)
         if not self._first <= top < self._first + self.size.height:
@@ -270,14 +271,14 @@ class TranscriptView(ScrollView, can_focus=True):
         self._painted = []
         self.refresh()
 
-    def _next_to_mark(self, those: Sequence[int], by: int) -> int:
+    def _next_to_mark(self, foldable: Sequence[int], by: int) -> int:
         here = self._virtual_list.find(self._marked) if self._marked else None
         if here is None:
             seen = self._virtual_list.at_line(self._first + self.size.height - 1)
-            return max((at for at in those if at <= seen), default=those[0])
+            return max((at for at in foldable if at <= seen), default=foldable[0])
         if by > 0:
-            return next((at for at in those if at > here), those[-1])
-        return next((at for at in reversed(those) if at < here), those[0])
+            return next((at for at in foldable if at > here), foldable[-1])
+        return next((at for at in reversed(foldable) if at < here), foldable[0])
 
     def action_unfold(self) -> None:
         if self._marked and (at := self._virtual_list.find(self._marked)) is not None:
@@ -289,7 +290,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self._settle(anchor)
 
     def on_click(self, event: events.Click) -> None:
-        """The head of what can be unfolded."""
+        """Toggle a row by a click on its first lines."""
         line = self._first + event.y
         if line < self._virtual_list.height:
             at = self._virtual_list.at_line(line)
@@ -297,7 +298,7 @@ class TranscriptView(ScrollView, can_focus=True):
                 self._toggle(at)
 
     def _toggle(self, at: int) -> None:
-        """What is above stays where it is."""
+        """Fold or unfold a row without moving what is above it."""
         self._following = False
         anchor = self._anchor()
         self._virtual_list.toggle(at)

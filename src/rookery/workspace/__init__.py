@@ -1,5 +1,5 @@
-"""The files of a workspace: found, read, searched, and changed with a permit.
+"""The files of a workspace: resolving, reading, searching and changing them, and running commands.
 
-`WorkspaceFiles` is the port for tools, `Boundaries` knows what is outside or protected,
-`Terminal` runs commands. Nothing is written without a permit from the gate.
+`WorkspaceFiles` is the port for tools, `Boundaries` knows what is outside or protected, `Terminal`
+runs commands. Nothing is written without a permit from the gate.
 """

@@ -1,9 +1,9 @@
-"""What of the disk the agent may work on, and what is special about a path in it."""
+"""Which paths the agent may work on, and which of them are hidden, protected or hold
+credentials."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Boundaries:
-    """Of one workspace. `own` are the folders in which the product keeps its own things."""
+    """The boundaries of one workspace. `own` are the folders with rookery's own files."""
 
     def __init__(self, root: Path, *, home: Path, own: Sequence[Path]) -> None:
         self._given = root.absolute()
@@ -36,7 +36,7 @@ class Boundaries:
         self._own = own
         self._ignore = IgnoreFiles(self.root)
         self._ways: dict[str, tuple[str, ...]] = {}
-        """By which links a path was reached: rules for a link hold for what it leads to."""
+        """The links by which a path was reached; rules for a link also apply to its target."""
 
     @cached_property
     def obeyed_by_git(self) -> "ObeyedByGit":
@@ -44,19 +44,19 @@ class Boundaries:
 
         return ObeyedByGit(self.root)
 
-    def locate(self, said: str) -> str:
+    def locate(self, raw: str) -> str:
         """The canonical path, relative to the workspace or absolute outside it."""
-        path, _, ignored = self._found(said)
+        path, _, ignored = self._resolve(raw)
         if ignored:
             raise self.kept_back(path)
         return path
 
-    def place(self, said: str) -> Place:
-        path, ways, ignored = self._found(said)
+    def place(self, raw: str) -> Place:
+        path, ways, ignored = self._resolve(raw)
         names = [self._absolute(path), *ways]
         return Place(
             path=path,
-            said=said,
+            said=raw,
             outside=os.path.isabs(path),
             link=bool(ways),
             ignored=ignored,
@@ -65,7 +65,7 @@ class Boundaries:
         )
 
     def ignore_files(self) -> Sequence[str]:
-        """The names of the files that keep something from the agent."""
+        """The names of the ignore files that are present."""
         return self._ignore.rules().names
 
     def kept_back(self, path: str) -> ToolError:
@@ -81,44 +81,43 @@ class Boundaries:
         )
 
     def hiding(self, top: str, withheld: Callable[[str], bool] | None = None) -> "HiddenEntries":
-        """What a walk through the folder must leave out; the rules are those of this moment.
-        Besides, `withheld` tells of files of the workspace whether they are left out."""
+        """The entries that a walk through the folder must skip, by the current rules. `withheld`
+        tells which workspace files to skip as well."""
         secret = self._secret_places()
         near = near_credentials(top, str(self._home), secret)
         is_credential = self._credentials(secret) if near else _never
         return HiddenEntries(self._ignore.rules(), is_credential, self.root, top, withheld)
 
-    def _found(self, said: str) -> tuple[str, tuple[str, ...], bool]:
-        """Where a path leads, by which links, and whether it is kept from the agent. If it is
-        by its name alone, nothing else is found out about it: nobody shall learn what is there.
-        """
+    def _resolve(self, raw: str) -> tuple[str, tuple[str, ...], bool]:
+        """The canonical path, the links on the way, and whether it is hidden from the agent. If
+        its name alone is hidden, the disk is not accessed, so that nothing about it is revealed."""
         rules = self._ignore.rules()
-        read = lexical(self.root, said, also=self._given)
-        if self._covered(read, rules):
-            return self._shown(read), (), True
-        located = locate(self.root, said, also=self._given)
-        ways = self._remembered(located)
+        read = lexical(self.root, raw, also=self._given)
+        if self._is_covered(read, rules):
+            return self._display_path(read), (), True
+        located = locate(self.root, raw, also=self._given)
+        ways = self._remember_links(located)
         names = (located.path, *ways)
-        ignored = any(self._covered(path, rules) for path in names) or _is_linked_to_ignored(
-            located.path, rules, HardLinks(self.root), self._shown
+        ignored = any(self._is_covered(path, rules) for path in names) or _is_linked_to_ignored(
+            located.path, rules, HardLinks(self.root), self._display_path
         )
-        return self._shown(located.path), ways, ignored
+        return self._display_path(located.path), ways, ignored
 
-    def _remembered(self, located: Located) -> tuple[str, ...]:
+    def _remember_links(self, located: Located) -> tuple[str, ...]:
         ways = tuple(dict.fromkeys(self._ways.get(located.path, ()) + located.ways))
         if ways:
             self._ways[located.path] = ways
         return ways
 
-    def _covered(self, path: str, rules: IgnoreRules) -> bool:
-        below = self._shown(path)
+    def _is_covered(self, path: str, rules: IgnoreRules) -> bool:
+        below = self._display_path(path)
         if not rules.names or below == "." or below.startswith("/"):
             return False
         kinds = (os.path.isdir(path),) if os.path.lexists(path) else (False, True)
         return any(rules.cover(below, is_folder=kind) for kind in kinds)
 
-    def _shown(self, path: str) -> str:
-        """An absolute path as it is called: relative to the workspace if it is in it."""
+    def _display_path(self, path: str) -> str:
+        """Make an absolute path relative to the workspace, if it is inside."""
         if path == str(self.root):
             return "."
         within = f"{self.root}/" if self.root.name else "/"
@@ -129,24 +128,25 @@ class Boundaries:
 
     def _why_protected(self, names: Sequence[str]) -> str:
         new = not os.path.lexists(names[0])
-        reasons = (protected(self._shown(name), new=new) for name in names)
+        reasons = (protected(self._display_path(name), new=new) for name in names)
         if by_name := next(filter(None, reasons), ""):
             return by_name
-        if any(self.obeyed_by_git.covers(self._shown(name)) for name in names):
+        if any(self.obeyed_by_git.covers(self._display_path(name)) for name in names):
             return OBEYED_BY_GIT
         return LIKE_A_REPOSITORY if self._in_repository(names[0]) else ""
 
     def _in_repository(self, path: str) -> bool:
-        """Whether git takes a folder above for a repository, or would once this file is there.
-        What the workspace itself lies in does not count."""
+        """Whether git takes a parent folder for a repository, or would with this file in it. The
+        workspace's own parents do not count."""
         inner = PurePosixPath(path)
         top = self.root if inner.is_relative_to(self.root) else Path("/")
         names = inner.relative_to(top).parts
-        for depth, name in enumerate(names):
-            folder = top.joinpath(*names[:depth])
-            there = [part for part in PARTS_OF_A_REPOSITORY if os.path.lexists(folder / part)]
-            if completes_repository(name, there):
+        folder = str(top)
+        for name in names:
+            parts = (part for part in PARTS_OF_A_REPOSITORY if os.path.lexists(f"{folder}/{part}"))
+            if completes_repository(name, list(parts)):
                 return True
+            folder = f"{folder}/{name}"
         return False
 
     def _credentials(self, secret: Sequence[str] | None = None) -> Callable[[str], bool]:
@@ -154,32 +154,54 @@ class Boundaries:
         return lambda path: credential(path, str(self._home), places)
 
     def _secret_places(self) -> tuple[str, ...]:
-        """Also where links in the home folder lead: the place is meant, not its name. Looked up
-        each time, since people add key files and links while we run."""
+        """Rookery's own folders, and credential places that are reached by links. Looked up each
+        time, since people add key files and links while we run."""
         home = os.path.realpath(self._home)
         named = () if home == str(self._home) else CREDENTIAL_PLACES
         real = {*_linked_places(home), *(f"{home}/{place}" for place in named)}
-        return (*map(str, self._own), *sorted(real.union(map(os.path.realpath, self._own))))
+        own = tuple(map(str, self._own))
+        return (*own, *sorted(real.union(_resolved(own))))
 
 
-_STEPS = {place: tuple(accumulate(place.split("/"), "{}/{}".format)) for place in CREDENTIAL_PLACES}
-"""Each place with the folders on the way to it, from the outermost."""
+_STEPS = {place: tuple(place.split("/")) for place in CREDENTIAL_PLACES}
 
 
 def _linked_places(home: str) -> Iterator[str]:
-    """Where places below `home` lead over links. Most of them are not there at all."""
-    try:
-        there = set(os.listdir(home))
-    except OSError:
-        return
-    is_link = cache(lambda below: os.path.islink(f"{home}/{below}"))
+    """The targets of credential places that are reached by links. Most places do not exist."""
+    names_in, is_link = cache(_names_in), cache(os.path.islink)
     for place, steps in _STEPS.items():
-        if steps[0] in there and any(map(is_link, steps)):
-            yield os.path.realpath(f"{home}/{place}")
+        at = home
+        for step in steps:
+            names = names_in(at)
+            if names is not None and step not in names:
+                break
+            at = f"{at}/{step}"
+            if is_link(at):
+                yield os.path.realpath(f"{home}/{place}")
+                break
+
+
+def _names_in(folder: str) -> frozenset[str] | None:
+    """The names in a folder; None if it cannot be listed, though its files may be accessible."""
+    try:
+        return frozenset(os.listdir(folder))
+    except PermissionError:
+        return None
+    except OSError:
+        return frozenset()
+
+
+def _resolved(paths: Iterable[str]) -> Iterator[str]:
+    """`realpath` of each path, with the result for common parent folders cached."""
+    real = cache(os.path.realpath)
+    for path in paths:
+        folder, name = os.path.split(path)
+        at = os.path.join(real(folder), name)
+        yield os.path.realpath(at) if os.path.islink(at) else at
 
 
 class HiddenEntries:
-    """What a walk through the folder `top` leaves out, and how much of it there was."""
+    """Decides which entries below the folder `top` are hidden, and counts them."""
 
     def __init__(
         self,
@@ -200,10 +222,10 @@ class HiddenEntries:
         self.ruled_out = 0
 
     def hides(self, path: str, *, is_folder: bool, target: str = "") -> bool:
-        """Whether an entry of a folder that is not hidden is; `target` is where a link leads."""
+        """Whether to hide an entry of a visible folder; `target` is where a link leads."""
         absolute = f"{self._top.rstrip('/')}/{path}"
         leads = os.path.normpath(os.path.join(os.path.dirname(absolute), target)) if target else ""
-        if self._keeps_back(absolute, is_folder=is_folder) or (leads and self._covers(leads)):
+        if self._is_ignored(absolute, is_folder=is_folder) or (leads and self._covers(leads)):
             self.ignored += 1
             return True
         if self._is_credential(absolute):
@@ -228,9 +250,9 @@ class HiddenEntries:
         if self.credentials:
             yield f"({self.credentials} hidden: credentials.)"
 
-    def _keeps_back(self, absolute: str, *, is_folder: bool) -> bool:
+    def _is_ignored(self, absolute: str, *, is_folder: bool) -> bool:
         below = self._below(absolute) if self._rules.names else ""
-        if below and self._rules.keep_back(below, is_folder=is_folder):
+        if below and self._rules.hides(below, is_folder=is_folder):
             return True
         return _is_linked_to_ignored(absolute, self._rules, self._links, self._below)
 
@@ -246,7 +268,7 @@ class HiddenEntries:
 def _is_linked_to_ignored(
     path: str, rules: IgnoreRules, links: HardLinks, below: Callable[[str], str]
 ) -> bool:
-    """Whether a hard link gives the file another name that is kept from the agent, or might."""
+    """Whether the file has, or may have, a hard link with a hidden name."""
     if not rules.names:
         return False
     try:

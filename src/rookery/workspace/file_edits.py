@@ -1,8 +1,8 @@
-"""Changes of files, made all or not at all.
+"""Atomic changes of one or several files.
 
-A file is changed by renaming a finished, synced neighbour over it, so that at every instant
-it is either as it was or as it shall be. Of several files, what they were is kept beside them
-until the last one is changed, and put back if one cannot be.
+A file is replaced by renaming a synced temporary file over it, so a reader sees the old content or
+the new one. If several files are changed, the old ones are kept beside them until the last is done,
+and restored if one fails.
 """
 
 import errno
@@ -32,7 +32,7 @@ from rookery.platform.descriptors import (
     same_file,
 )
 from rookery.platform.disk import pieces_of, write_new
-from rookery.platform.locks import alone_in
+from rookery.platform.locks import lock_folders
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
 
@@ -53,18 +53,19 @@ _REASONS = {
 
 
 class FileEdit(Struct, frozen=True):
-    """A change, what to write (None removes the file), and where: names below a folder."""
+    """A change, the data to write (None deletes the file), and its path as names below `top`."""
 
     change: Change
     data: bytes | None
     top: Path
     names: tuple[str, ...]
     origin: "FileEdit | None" = None
-    """The edit that removes the file which this one was."""
+    """For a moved file: the edit that deletes it in its old place."""
 
 
 class _EditStep(Struct):
-    """An edit under way. `temporary` is what is to become the file, `kept` what it was."""
+    """An edit in progress. `temporary` is the file with the new content, `kept` the one with the
+    old."""
 
     edit: FileEdit
     folder: int
@@ -72,7 +73,7 @@ class _EditStep(Struct):
     kept: str = ""
     ours: os.stat_result | None = None
     kept_attributes: Attributes | None = None
-    """Those of the file that is to be replaced."""
+    """The attributes of the file to replace."""
     done: bool = False
 
     @property
@@ -85,60 +86,60 @@ class _EditStep(Struct):
 
 
 def make(edits: Sequence[FileEdit]) -> None:
-    """All of the edits, or none."""
+    """Make all of the edits, or none."""
     for edit in edits:
         _check(edit)
-    with ExitStack() as stack, _folders_for(edits):
+    with ExitStack() as stack, _missing_folders(edits):
         steps = [_EditStep(edit, stack.enter_context(_folder_of(edit))) for edit in edits]
         try:
             for step in steps:
                 _write_temporary(step)
             kp("files.temp_written")
-            with alone_in([step.folder for step in steps]):
+            with lock_folders([step.folder for step in steps]):
                 for step in steps:
-                    _take(step, keeping=len(steps) > 1)
-                _settle(steps)
+                    _apply(step, keeping=len(steps) > 1)
+                _sync_and_verify(steps)
         except BaseException:
-            _put_back(steps)
+            _roll_back(steps)
             raise
         finally:
-            _clear(steps)
+            _clean_up(steps)
 
 
 def unfinished(change: Change) -> str:
-    """How the names of neighbours begin that belong to this change."""
+    """The prefix of the temporary files of this change."""
     return f".~{(change.after or change.before)[:16]}-"
 
 
 def _check(edit: FileEdit) -> None:
     *folders, name = edit.names
     with explained(edit.change.path, "written"), opened_folder(edit.top, folders) as folder:
-        _demand_unchanged(folder, name, edit.change)
+        _check_unchanged(folder, name, edit.change)
 
 
-def _demand_unchanged(folder: int | None, name: str, change: Change) -> os.stat_result | None:
-    """What is there now, if it is what the change was made for."""
+def _check_unchanged(folder: int | None, name: str, change: Change) -> os.stat_result | None:
+    """The file as it is now. Raises ToolError if it is not the one the change was made for."""
     there = None if folder is None else regular_file(folder, name, change.path)
     if folder is None or there is None:
         if change.before:
             raise ToolError(f"{change.path} no longer exists; nothing was written.")
         return None
     if not change.before:
-        raise _created_meanwhile(change)
+        raise _created_error(change)
     if not there.st_mode & 0o222 or not os.access(name, os.W_OK, dir_fd=folder):
         raise ToolError(f"{change.path} is read-only; nothing was written.")
     if hash_of(folder, name, change.path) != change.before:
-        raise _changed_meanwhile(change)
+        raise _changed_error(change)
     return there
 
 
-def _created_meanwhile(change: Change) -> ToolError:
+def _created_error(change: Change) -> ToolError:
     return ChangedMeanwhile(
         f"{change.path} was created by another program; nothing was written. Read it first."
     )
 
 
-def _changed_meanwhile(change: Change) -> ToolError:
+def _changed_error(change: Change) -> ToolError:
     return ChangedMeanwhile(
         f"{change.path} changed on disk after this edit was prepared; nothing was written. "
         "Read it again and repeat the edit."
@@ -146,8 +147,8 @@ def _changed_meanwhile(change: Change) -> ToolError:
 
 
 @contextmanager
-def _folders_for(edits: Sequence[FileEdit]) -> Iterator[None]:
-    """Make the folders that are missing. If the edits fail, they go again."""
+def _missing_folders(edits: Sequence[FileEdit]) -> Iterator[None]:
+    """Create missing folders; remove them again if the edits fail."""
     made: list[tuple[Path, tuple[str, ...]]] = []
     try:
         for edit in edits:
@@ -181,7 +182,7 @@ def _folder_of(edit: FileEdit) -> Iterator[int]:
         yield folder
 
 
-def _neighbour(change: Change, kind: str) -> str:
+def _temporary_name(change: Change, kind: str) -> str:
     return f"{unfinished(change)}{secrets.token_hex(4)}.{kind}"
 
 
@@ -190,9 +191,9 @@ def _write_temporary(step: _EditStep) -> None:
         return
     with explained(step.change.path, "written"):
         step.kept_attributes = _attributes(step.folder, step.name, step.change.path)
-        like = step.kept_attributes or _of_origin(step.edit)
-        step.temporary = _neighbour(step.change, "tmp")
-        mode = 0o666 if like is None else 0o600  # a new file obeys the umask
+        like = step.kept_attributes or _origin_attributes(step.edit)
+        step.temporary = _temporary_name(step.change, "tmp")
+        mode = 0o666 if like is None else 0o600  # a new file gets the umask
         give = partial(keep_attributes, kept=like) if like else None
         data = [step.edit.data]
         step.ours = write_new(step.temporary, data, folder=step.folder, mode=mode, give=give)
@@ -205,7 +206,7 @@ def _attributes(folder: int, name: str, path: str) -> Attributes | None:
         return attributes_of(file.fileno())
 
 
-def _of_origin(edit: FileEdit) -> Attributes | None:
+def _origin_attributes(edit: FileEdit) -> Attributes | None:
     if edit.origin is None:
         return None
     *folders, name = edit.origin.names
@@ -213,52 +214,53 @@ def _of_origin(edit: FileEdit) -> Attributes | None:
         return _attributes(present(folder), name, edit.origin.change.path)
 
 
-def _take(step: _EditStep, *, keeping: bool) -> None:
-    """Let the change happen."""
+def _apply(step: _EditStep, *, keeping: bool) -> None:
+    """Put the new file in place, or remove the file."""
     with explained(step.change.path, "written"):
-        there = _demand_unchanged(step.folder, step.name, step.change)
-        _demand_same_attributes(step)
+        there = _check_unchanged(step.folder, step.name, step.change)
+        _check_attributes(step)
         if there is not None and keeping and step.temporary:
-            _keep(step)
+            _back_up(step)
         kp("files.before_rename")
         if not step.temporary:
-            _take_away(step)
+            _remove(step)
         elif there is None:
-            _name_anew(step)
+            _create(step)
         else:
             _rename(step, step.temporary, step.name)
         step.done = True
         kp("files.renamed")
 
 
-def _demand_same_attributes(step: _EditStep) -> None:
+def _check_attributes(step: _EditStep) -> None:
     known = step.kept_attributes
     if known and _attributes(step.folder, step.name, step.change.path) != known:
-        raise _changed_meanwhile(step.change)
+        raise _changed_error(step.change)
 
 
 def _rename(step: _EditStep, old: str, new: str) -> None:
     os.rename(old, new, src_dir_fd=step.folder, dst_dir_fd=step.folder)
 
 
-def _name_anew(step: _EditStep) -> None:
+def _create(step: _EditStep) -> None:
     try:
         name_anew(step.folder, step.temporary, step.name)
     except FileExistsError as error:
-        raise _created_meanwhile(step.change) from error
+        raise _created_error(step.change) from error
 
 
-def _take_away(step: _EditStep) -> None:
-    """Rename the file, and only then make sure that it is the one which is meant to go."""
-    kept = _neighbour(step.change, "old")
+def _remove(step: _EditStep) -> None:
+    """Rename the file first and check its content then, so that nothing can change it in
+    between."""
+    kept = _temporary_name(step.change, "old")
     _rename(step, step.name, kept)
     step.kept, step.done = kept, True
     if hash_of(step.folder, kept, step.change.path) != step.change.before:
-        raise _changed_meanwhile(step.change)
+        raise _changed_error(step.change)
 
 
-def _keep(step: _EditStep) -> None:
-    kept = _neighbour(step.change, "old")
+def _back_up(step: _EditStep) -> None:
+    kept = _temporary_name(step.change, "old")
     at = step.folder
     try:
         os.link(step.name, kept, src_dir_fd=at, dst_dir_fd=at, follow_symlinks=False)
@@ -272,18 +274,18 @@ def _keep(step: _EditStep) -> None:
     step.kept = kept
 
 
-def _settle(steps: Sequence[_EditStep]) -> None:
-    """Make it last, and see that it is so."""
+def _sync_and_verify(steps: Sequence[_EditStep]) -> None:
+    """Sync the folders, and check that the files read back as written."""
     for step in steps:
         with explained(step.change.path, "written"):
             os.fsync(step.folder)
     kp("files.synced")
     for step in steps:
         with explained(step.change.path, "read back"):
-            _demand_written(step)
+            _check_written(step)
 
 
-def _demand_written(step: _EditStep) -> None:
+def _check_written(step: _EditStep) -> None:
     after = step.change.after
     if after and hash_of(step.folder, step.name, step.change.path) != after:
         raise ToolError(
@@ -291,20 +293,20 @@ def _demand_written(step: _EditStep) -> None:
         )
 
 
-def _put_back(steps: Sequence[_EditStep]) -> None:
+def _roll_back(steps: Sequence[_EditStep]) -> None:
     lost: list[str] = []
     for step in reversed(steps):
         try:
             _undo(step)
         except OSError:
             lost.append(f"{step.change.path} (its old content is in {step.kept} beside it)")
-            step.kept = ""  # so that it is not cleared away
+            step.kept = ""  # so that `_clean_up` leaves it
     if lost:
         raise ToolError(f"An edit failed and could not be reverted: {', '.join(lost)}.")
 
 
 def _undo(step: _EditStep) -> None:
-    """What somebody else has put there meanwhile is left alone."""
+    """Undo the edit, unless another program has replaced the file since."""
     if not step.done:
         return
     if step.ours is None:
@@ -318,7 +320,7 @@ def _undo(step: _EditStep) -> None:
     os.fsync(step.folder)
 
 
-def _clear(steps: Sequence[_EditStep]) -> None:
+def _clean_up(steps: Sequence[_EditStep]) -> None:
     for step in steps:
         for name in filter(None, (step.temporary, step.kept)):
             with suppress(FileNotFoundError):
@@ -330,6 +332,6 @@ def explained(path: str, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
-        reason = said if isinstance(error, NotKept) else _REASONS.get(error.errno or 0, said)
+        message = (error.strerror or str(error)).lower()
+        reason = message if isinstance(error, NotKept) else _REASONS.get(error.errno or 0, message)
         raise ToolError(f"{path} was not {done}: {reason}.") from error

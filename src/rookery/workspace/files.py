@@ -1,7 +1,7 @@
-"""The files that the agent works on: found, read, and changed with a permit.
+"""The files that the agent works on: resolved, read, and changed with a permit.
 
-Texts that were read are remembered by their hashes, as many of the newest as there is room for.
-They tell what has changed about a file since the model read it.
+The newest texts that were read are cached by their hashes, to show what has changed in a file since
+the model read it.
 """
 
 import codecs
@@ -26,8 +26,8 @@ from rookery.platform.descriptors import content, hash_of, opened_folder, regula
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.file_edits import FileEdit, explained, make, unfinished
 
-_MARKS = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, as it starts with the same mark
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
@@ -42,12 +42,12 @@ def sha(data: bytes) -> str:
 
 
 def decoded(path: str, data: bytes, size: int) -> FileText | FileBytes:
-    """The file as text, if that is what its content is. With less than `size` bytes at hand
-    only the beginning is known, and the hash of the whole is not.
-    """
+    """Decode the data, if it is text. If there are less than `size` bytes, it is only the start
+    of the file, and the hash is left empty."""
     name = sha(data) if len(data) == size else ""
     mark, encoding = next(
-        ((mark, encoding) for mark, encoding in _MARKS if data.startswith(mark)), (b"", "utf-8")
+        ((mark, encoding) for mark, encoding in _BOMS if data.startswith(mark)),
+        (b"", "utf-8"),
     )
     text = _text(data[len(mark) :], encoding)
     if text is None:
@@ -57,16 +57,16 @@ def decoded(path: str, data: bytes, size: int) -> FileText | FileBytes:
 
 def _text(data: bytes, encoding: str) -> str | None:
     if encoding != "utf-8":
-        return _strictly(data, encoding)
+        return _decode_strictly(data, encoding)
     if b"\0" in data[:_INSPECTED] or data.startswith(_DOCUMENTS):
         return None
-    text = _strictly(data, encoding)
+    text = _decode_strictly(data, encoding)
     if text is None and b"\0" not in data:
         return data.decode(encoding, "surrogateescape")
     return text
 
 
-def _strictly(data: bytes, encoding: str) -> str | None:
+def _decode_strictly(data: bytes, encoding: str) -> str | None:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError:
@@ -76,13 +76,13 @@ def _strictly(data: bytes, encoding: str) -> str | None:
 T = TypeVar("T")
 
 MOST = 4 * MIB
-"""Characters of all texts together."""
+"""Characters of all cached texts together."""
 
 Noted = TypeVar("Noted", bound=FileText | FileBytes | None)
 
 
 class WorkspaceFiles:
-    """`own_folders` are those in which the product keeps its own things, `home` is the user's."""
+    """`own_folders` are the folders with rookery's own files, `home` is the user's home folder."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class WorkspaceFiles:
         self._known = KnownTexts()
 
     def known_text(self, sha: str) -> str | None:
-        """The text of a file that was looked at a while ago, by its hash."""
+        """The text with this hash, if it was read recently."""
         return self._known.get(sha)
 
     def locate(self, path: str) -> str:
@@ -112,10 +112,10 @@ class WorkspaceFiles:
             raise self.boundaries.kept_back(place.path)
         if place.credential:
             raise Denied(f"{place.path} holds credentials, which no tool opens.")
-        return self._known.noted(await _beside(self._examine, place.path))
+        return self._known.remember(await _in_thread(self._examine, place.path))
 
     async def sha(self, path: str) -> str:
-        return await _beside(self._sha, self.locate(path))
+        return await _in_thread(self._sha, self.locate(path))
 
     async def read(
         self, path: str, permit: Permit, most: int | None = None
@@ -124,7 +124,7 @@ class WorkspaceFiles:
         if located not in permit.reads:
             raise Denied(f"Reading {located} was not permitted.")
         most = max(most or 0, self._limits.edit_bytes)
-        return self._known.noted(await _beside(partial(self._read, most=most), located))
+        return self._known.remember(await _in_thread(partial(self._read, most=most), located))
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
         await self.apply([(change, data)], permit)
@@ -140,8 +140,8 @@ class WorkspaceFiles:
         if len({caseless(path) for path in paths}) < len(paths):
             raise ToolError(f"The same file is changed twice: {', '.join(paths)}.")
         for change, data in edits:
-            self._demand_permit(change, data, permit)
-        steps = [FileEdit(change, data, *self._way(change.path)) for change, data in edits]
+            self._check_permit(change, data, permit)
+        steps = [FileEdit(change, data, *self._split_path(change.path)) for change, data in edits]
         by_path = {step.change.path: step for step in steps}
         origins = {new: by_path[old] for new, old in (moved or {}).items()}
         steps = [replace(step, origin=origins.get(step.change.path)) for step in steps]
@@ -150,13 +150,13 @@ class WorkspaceFiles:
     async def remove_unfinished(self, change: Change) -> None:
         await anyio.to_thread.run_sync(self._remove_unfinished, change)
 
-    def _demand_permit(self, change: Change, data: bytes | None, permit: Permit) -> None:
+    def _check_permit(self, change: Change, data: bytes | None, permit: Permit) -> None:
         if change not in permit.changes or self.locate(change.path) != change.path:
             raise Denied(f"This change of {change.path} was not permitted.")
         if ("" if data is None else sha(data)) != change.after:
             raise Denied(f"The content for {change.path} is not what was permitted.")
 
-    def _way(self, path: str) -> tuple[Path, tuple[str, ...]]:
+    def _split_path(self, path: str) -> tuple[Path, tuple[str, ...]]:
         """A folder to start from, and the names that lead from there to the file."""
         names = PurePosixPath(path).parts
         if not names or path == "/":
@@ -164,10 +164,10 @@ class WorkspaceFiles:
         return (Path("/"), names[1:]) if path.startswith("/") else (self.boundaries.root, names)
 
     def _examine(self, path: str) -> FileText | None:
-        top, (*folders, name) = self._way(path)
+        top, (*folders, name) = self._split_path(path)
         with explained(path, "opened"), opened_folder(top, folders) as folder:
             if folder is None or (there := regular_file(folder, name, path)) is None:
-                _refuse_collision(top, (*folders, name), path)
+                _check_collision(top, (*folders, name), path)
                 return None
             if there.st_size > self._limits.edit_bytes:
                 most = self._limits.edit_bytes // MIB
@@ -181,14 +181,14 @@ class WorkspaceFiles:
                     )
 
     def _sha(self, path: str) -> str:
-        top, (*folders, name) = self._way(path)
+        top, (*folders, name) = self._split_path(path)
         with explained(path, "read"), opened_folder(top, folders) as folder:
             if folder is None or regular_file(folder, name, path) is None:
                 return ""
             return hash_of(folder, name, path)
 
     def _read(self, path: str, most: int) -> FileText | FileBytes:
-        top, (*folders, name) = self._way(path)
+        top, (*folders, name) = self._split_path(path)
         with explained(path, "read"), opened_folder(top, folders) as folder:
             if folder is None or regular_file(folder, name, path) is None:
                 raise ToolError(f"No such file: {path}. Use list_files to see what exists.")
@@ -199,9 +199,9 @@ class WorkspaceFiles:
             return found
 
     def _remove_unfinished(self, change: Change) -> None:
-        top, (*folders, _) = self._way(change.path)
+        top, (*folders, _) = self._split_path(change.path)
         with (
-            explained(change.path, "cleared of what is unfinished"),
+            explained(change.path, "cleaned up"),
             opened_folder(top, folders) as folder,
         ):
             for name in os.listdir(folder) if folder is not None else ():
@@ -209,13 +209,13 @@ class WorkspaceFiles:
                     os.unlink(name, dir_fd=folder)
 
 
-async def _beside(look: Callable[[str], T], path: str) -> T:
-    """What a file is like. Nobody has to wait for a slow disk who no longer wants to know."""
+async def _in_thread(look: Callable[[str], T], path: str) -> T:
+    """Run in a thread, which is abandoned on cancellation because the disk may be slow."""
     return await anyio.to_thread.run_sync(look, path, abandon_on_cancel=True)
 
 
-def _refuse_collision(top: Path, names: Sequence[str], path: str) -> None:
-    """A new name may not differ from one that is there only in case or composition."""
+def _check_collision(top: Path, names: Sequence[str], path: str) -> None:
+    """Refuse a new name that differs from an existing one only in case or Unicode composition."""
     at = top
     for part in names:
         if os.path.lexists(at / part):
@@ -238,8 +238,9 @@ class KnownTexts:
     def get(self, sha: str) -> str | None:
         return self._texts.get(sha)
 
-    def noted(self, file: Noted) -> Noted:
-        """The file itself. A text whose hash is not known is not kept, and no very long one."""
+    def remember(self, file: Noted) -> Noted:
+        """Cache the text and return the file. Very long texts and those without a hash are not
+        cached."""
         if isinstance(file, FileText) and file.sha and len(file.text) <= self._most:
             self._drop(file.sha)
             self._texts[file.sha] = file.text

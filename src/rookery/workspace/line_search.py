@@ -1,8 +1,8 @@
-"""Search files for lines, as a program of its own: `line_search.py MOST REGEX FILE...`
+"""Search files for lines, as a separate program: `line_search.py MOST REGEX FILE...`
 
-It takes the place of ripgrep where there is none, and prints the same JSON lines. It is a
-process so that it can be killed: there are expressions for which `re` takes for ever.
-It needs the standard library only, and is run by its path, not imported.
+Replaces ripgrep where it is not installed, and prints the same JSON lines. It is a process so that
+it can be killed, as some expressions take `re` forever. It is run by its path, not imported, and
+may use the standard library only.
 """
 
 import codecs

@@ -1,12 +1,11 @@
-"""Which file a path means, as a model said it, and which files the user keeps from the agent.
+"""Resolves paths written by a model, and reads the user's ignore files.
 
-The answer is canonical: symbolic links and `..` are gone from it. Whoever opens it therefore
-refuses every link on the way, and cannot be led elsewhere by one that was put there since.
+A resolved path contains no symbolic links and no `..`. The code that opens it refuses links on the
+way, so a link created later cannot redirect it.
 
-`.rookeryignore` and `.rooignore` are read when the workspace is opened and whenever they have
-changed. What they kept back at first they keep back to the end: whoever edits them can lock more,
-and unlock nothing. A file that cannot be understood keeps everything back, for nobody knows what
-it would have.
+`.rookeryignore` and `.rooignore` are read when the workspace is opened and when they change. Rules
+from the first reading stay in force, so an edit can hide more files but reveal none. An ignore file
+that cannot be parsed hides everything.
 """
 
 import os
@@ -27,12 +26,12 @@ from rookery.platform.paths import FilePattern, FileRules, file_pattern, hidden,
 _LARGEST = 256 * KIB
 
 _State: TypeAlias = tuple[tuple[int, ...] | None, ...]
-"""What tells whether the files have changed."""
+"""Identifies the versions of the ignore files."""
 
 
 class IgnoreRules(Struct, frozen=True):
-    """The rules of one moment; `problem` is why they cannot be known. Without names there are
-    none. A path is kept back if any of the rules says so, as it is spelled or folded."""
+    """The rules at one moment; `problem` is why they cannot be read. Without `names` there are
+    no ignore files. A path is hidden if a rule matches it, as written or case-folded."""
 
     names: tuple[str, ...] = ()
     rules: tuple[FileRules, ...] = ()
@@ -40,18 +39,18 @@ class IgnoreRules(Struct, frozen=True):
     problem: str = ""
 
     def cover(self, path: str, *, is_folder: bool) -> bool:
-        """Whether it, or a folder it is in, is kept back."""
+        """Whether the path or one of its parent folders is hidden."""
         if not self.names:
             return False
         names = path.split("/")
         depths = range(1, len(names) + 1)
         return any(
-            self.keep_back("/".join(names[:depth]), is_folder=is_folder or depth < len(names))
+            self.hides("/".join(names[:depth]), is_folder=is_folder or depth < len(names))
             for depth in depths
         )
 
-    def keep_back(self, path: str, *, is_folder: bool) -> bool:
-        """The same for what is in a folder that is not kept back."""
+    def hides(self, path: str, *, is_folder: bool) -> bool:
+        """Whether a path in a visible folder is hidden."""
         if not self.names:
             return False
         if self.problem or folded(path) in IGNORE_FILES:
@@ -65,20 +64,19 @@ class IgnoreRules(Struct, frozen=True):
 class IgnoreFiles:
     def __init__(self, root: Path) -> None:
         self._files = [root / name for name in IGNORE_FILES]
-        self._state = self._look()
+        self._state = self._versions()
         self._first = self._now = self._read()
 
     def rules(self) -> IgnoreRules:
-        """The rules that hold now."""
-        state = self._look()
+        state = self._versions()
         if state != self._state:
             self._state, self._now = state, self._read()
             if self._first.problem:
                 self._first = self._now
-        return _together(self._first, self._now)
+        return _merge(self._first, self._now)
 
-    def _look(self) -> _State:
-        return tuple(_mark(file) for file in self._files)
+    def _versions(self) -> _State:
+        return tuple(_version(file) for file in self._files)
 
     def _read(self) -> IgnoreRules:
         there = [file for file in self._files if os.path.lexists(file)]
@@ -88,7 +86,7 @@ class IgnoreFiles:
             try:
                 text = _text(file)
                 exact.append(_rules(text))
-                # a pattern may be faulty in this form only; then the other one has to do
+                # a pattern that is only invalid when folded is skipped here
                 folded_rules.append(FileRules.of_ignore_file(caseless(text).split("\n")))
             except OSError as error:
                 return _unusable(names, file, (error.strerror or str(error)).lower())
@@ -101,7 +99,7 @@ def _unusable(names: tuple[str, ...], file: Path, reason: str) -> IgnoreRules:
     return IgnoreRules(names, problem=f"{file.name} cannot be used: {reason}.")
 
 
-def _together(first: IgnoreRules, now: IgnoreRules) -> IgnoreRules:
+def _merge(first: IgnoreRules, now: IgnoreRules) -> IgnoreRules:
     if first is now:
         return now
     return IgnoreRules(
@@ -112,7 +110,7 @@ def _together(first: IgnoreRules, now: IgnoreRules) -> IgnoreRules:
     )
 
 
-def _mark(file: Path) -> tuple[int, ...] | None:
+def _version(file: Path) -> tuple[int, ...] | None:
     try:
         there = file.stat()
     except OSError:
@@ -134,7 +132,7 @@ def _text(file: Path) -> str:
 
 
 def _rules(text: str) -> FileRules:
-    """Of all lines, the last one first, for the last that fits decides."""
+    """Parse all lines, in reverse order because the last match decides."""
     patterns: list[FilePattern] = []
     for number, line in enumerate(text.split("\n"), start=1):
         try:
@@ -156,61 +154,62 @@ _LONGEST = 4096
 
 
 class Located(Struct, frozen=True):
-    """A canonical absolute path. `ways` are the other names by which it was reached: what each
-    symbolic link on the way was called, with what was still to come behind it."""
+    """A canonical absolute path. `ways` are the other names by which it was reached: the path of
+    each symbolic link followed, with the rest of the path after it."""
 
     path: str
     ways: tuple[str, ...] = ()
 
 
-def locate(root: Path, said: str, *, also: Path | None = None) -> Located:
-    """Where a path leads, seen from `root`, which is canonical; `also` is another name of it."""
-    located = _followed(root, _seen_from(root, also, said), said)
+def locate(root: Path, raw: str, *, also: Path | None = None) -> Located:
+    """Resolve a path, relative to the canonical `root`; `also` is another name of the root."""
+    located = _follow_links(root, _relative_to_root(root, also, raw), raw)
     if hidden(located.path):
         raise ToolError(
-            f"{said} leads to {visible(located.path)!r}, a name with unusual characters."
+            f"{raw} leads to {visible(located.path)!r}, a name with unusual characters."
         )
-    _refuse_odd(root, located.path, said)
+    _check_new_names(root, located.path, raw)
     return located
 
 
-def lexical(root: Path, said: str, *, also: Path | None = None) -> str:
-    """The path as it reads, absolute, without a look at the disk. Refuses what is no path."""
-    return posixpath.normpath(str(root / _seen_from(root, also, said)))
+def lexical(root: Path, raw: str, *, also: Path | None = None) -> str:
+    """The absolute normalized path, without accessing the disk. Raises ToolError if it is no
+    path."""
+    return posixpath.normpath(str(root / _relative_to_root(root, also, raw)))
 
 
-def _refuse_improper(said: str) -> None:
-    if len(said.encode("utf-8", "replace")) > _LONGEST:
+def _check_syntax(raw: str) -> None:
+    if len(raw.encode("utf-8", "replace")) > _LONGEST:
         raise ToolError(f"The path is longer than {_LONGEST} bytes.")
-    if not said.strip():
+    if not raw.strip():
         raise ToolError("The path is empty. Name a file, relative to the workspace.")
-    if hidden(said):
-        raise ToolError(f"The path {visible(said)!r} has invisible or control characters in it.")
-    if marks := hidden_marks(said):
+    if hidden(raw):
+        raise ToolError(f"The path {visible(raw)!r} has invisible or control characters in it.")
+    if marks := hidden_marks(raw):
         raise ToolError(
-            f"The path {said} has {marks[0]} in it, which marks an invisible character. Such a "
+            f"The path {raw} has {marks[0]} in it, which marks an invisible character. Such a "
             "file cannot be named here."
         )
-    if "\\" in said:
-        raise ToolError(f"{said} has a backslash in it; write paths with '/'.")
-    if _SCHEME.match(said) or said.startswith("//"):
-        raise ToolError(f"{said} is an address, not the path of a file here.")
-    parts = PurePosixPath(said).parts
-    if said.startswith("~") or _VARIABLE.match("".join(parts[:1])):
-        raise ToolError(f"{said} would need expansion; write the full path.")
+    if "\\" in raw:
+        raise ToolError(f"{raw} has a backslash in it; write paths with '/'.")
+    if _SCHEME.match(raw) or raw.startswith("//"):
+        raise ToolError(f"{raw} is an address, not the path of a file here.")
+    parts = PurePosixPath(raw).parts
+    if raw.startswith("~") or _VARIABLE.match("".join(parts[:1])):
+        raise ToolError(f"{raw} would need expansion; write the full path.")
 
 
-def _refuse_odd(root: Path, path: str, said: str) -> None:
+def _check_new_names(root: Path, path: str, raw: str) -> None:
     below = PurePosixPath(path)
     start = root if below.is_relative_to(root) else Path("/")
     names = below.relative_to(start).parts
     for depth, part in enumerate(names):
-        if (reason := _odd(part)) and not _listed(start.joinpath(*names[:depth]), part):
-            raise ToolError(f"{said} is not usable as a new path: '{part}' {reason}.")
+        if (reason := _why_odd(part)) and not _listed(start.joinpath(*names[:depth]), part):
+            raise ToolError(f"{raw} is not usable as a new path: '{part}' {reason}.")
 
 
-def _odd(part: str) -> str:
-    """Why a new name is refused: other systems, or other readers, take it for something else."""
+def _why_odd(part: str) -> str:
+    """Why a new name is refused: other systems or programs interpret it differently."""
     if part != part.rstrip(" ."):
         return "ends with a dot or a space"
     if ":" in part:
@@ -223,63 +222,63 @@ def _odd(part: str) -> str:
 
 
 def _listed(folder: Path, name: str) -> bool:
-    """Whether the folder itself calls a file so. A second name of a file can be opened, too."""
+    """Whether the folder lists this name; a file's short name can be opened but is not listed."""
     try:
         return name in os.listdir(folder)
     except OSError:
         return False
 
 
-def _seen_from(root: Path, also: Path | None, said: str) -> PurePosixPath:
-    """The path relative to the root if it is meant so, or absolute."""
-    _refuse_improper(said)
-    path = PurePosixPath(said)
+def _relative_to_root(root: Path, also: Path | None, raw: str) -> PurePosixPath:
+    """The path relative to the root if it is inside, or absolute."""
+    _check_syntax(raw)
+    path = PurePosixPath(raw)
     homes = (root, also) if path.is_absolute() else ()
     inside = (path.relative_to(home) for home in homes if home and path.is_relative_to(home))
     return next(inside, path)
 
 
-def _followed(root: Path, path: PurePosixPath, said: str) -> Located:
+def _follow_links(root: Path, path: PurePosixPath, raw: str) -> Located:
     done = [] if path.is_absolute() else list(root.parts[1:])
-    waiting, ways = _turned(path), list[str]()
+    waiting, ways = _reversed_parts(path), list[str]()
     while waiting:
         part = waiting.pop()
         if part == "..":
             done = done[:-1]
             continue
         at = f"/{'/'.join([*done, part])}"
-        _refuse_kernel(at, root, said)
-        target = _link_target(at, said)
+        _check_kernel(at, root, raw)
+        target = _link_target(at, raw)
         if target is None:
             done.append(part)
             continue
         ways.append(posixpath.normpath("/".join([at, *reversed(waiting)])))
         if len(ways) > _MOST_LINKS:
-            raise ToolError(f"{said} is a loop of symbolic links; name the file.")
+            raise ToolError(f"{raw} is a loop of symbolic links; name the file.")
         done = [] if target.is_absolute() else done
-        waiting += _turned(target)
+        waiting += _reversed_parts(target)
     return Located(f"/{'/'.join(done)}", tuple(ways))
 
 
-def _turned(path: PurePosixPath) -> list[str]:
-    """The names in a path, the last one first."""
+def _reversed_parts(path: PurePosixPath) -> list[str]:
+    """The parts of a path, last one first."""
     return [part for part in reversed(path.parts) if part.strip("/")]
 
 
-def _refuse_kernel(at: str, root: Path, said: str) -> None:
+def _check_kernel(at: str, root: Path, raw: str) -> None:
     first = at.split("/", 2)[1]
     if first.casefold() in _KERNEL and not at.startswith(f"{root}/"):
-        raise ToolError(f"{said} belongs to the operating system and is not a file to work on.")
+        raise ToolError(f"{raw} belongs to the operating system and is not a file to work on.")
 
 
-def _link_target(path: str, said: str) -> PurePosixPath | None:
+def _link_target(path: str, raw: str) -> PurePosixPath | None:
     try:
         target = os.readlink(path)
     except OSError:
-        return None  # no link, or nothing there; whatever else it is shows on opening
+        return None  # not a link, or nothing there; other errors appear when it is opened
     if not os.path.exists(path):
         raise ToolError(
-            f"{said} uses {visible(path)}, a symbolic link to {visible(target)}, "
+            f"{raw} uses {visible(path)}, a symbolic link to {visible(target)}, "
             "which does not exist."
         )
     return PurePosixPath(target)

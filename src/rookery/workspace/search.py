@@ -1,8 +1,8 @@
 """Listing and searching the workspace.
 
-Which files there are is found out here, in one way; ripgrep, or a process of ours where there
-is none, only looks into them. So both find the same, and both can be killed. They are handed
-open files, not names: what a name means may have changed until they come to it.
+The files are found here; ripgrep, or `line_search.py` where it is not installed, only searches
+them, so both find the same and both can be killed. They are given open files instead of names,
+because a name may refer to another file by the time it is opened.
 """
 
 import json
@@ -35,27 +35,27 @@ _LONGEST_REGEX = 10_000
 _LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
 _OWN_SEARCH = Path(__file__).with_name("line_search.py")
 _REST_OF_LINE = r"(?-u:[^\n]*)"
-"""ripgrep tells every match in a line apart; this makes them one, whatever bytes come after it."""
-_QUICKLY_READ = 64 * KIB
-_MESSAGE_PER_FILE = 4
-"""How many times as long as the largest file that is searched a message may be. It has a line
-twice, as it is and as a match, and spells some characters out."""
+"""ripgrep reports every match in a line separately; this extends a match to the end of the line."""
+_PARSED_AT_ONCE = 64 * KIB
+_MESSAGE_FACTOR = 4
+"""The longest message, as a multiple of the largest searched file. A message contains a line
+twice, as text and as match, with some characters escaped."""
 
 
 SearchCommand: TypeAlias = Callable[[str, int, Sequence[str]], list[str]]
-"""From an expression, the most matches per file, and files, to the program that looks there."""
+"""Builds the search program's arguments from a regex, the most matches per file, and files."""
 
 
 def find_ripgrep(root: Path = Path()) -> str:
-    """`rg` beside the interpreter, or else one in the PATH that has nothing to do with the
-    workspace `root`; empty if there is none."""
+    """`rg` beside the interpreter, or one in the PATH outside the workspace `root`; empty if
+    there is none."""
     beside = Path(sys.executable).with_name("rg")
     return str(beside) if beside.is_file() else find_own_program("rg", root)
 
 
 def with_ripgrep(program: str) -> SearchCommand:
-    # one thread, so that files are searched in the order given; no mmap, so that a binary
-    # file is recognised wherever it stops being text
+    # one thread keeps the files in order; without mmap a binary file is recognised
+    # wherever it stops being text
     options = (
         "--json --no-config --no-ignore --no-messages --no-mmap --crlf --threads=1 --context=1"
     )
@@ -73,7 +73,7 @@ def without_ripgrep(regex: str, most: int, files: Sequence[str]) -> list[str]:
 
 OVERVIEW_ENTRIES = 200
 OVERVIEW_BYTES = 4096
-"""What the first request of a task tells of the workspace."""
+"""The limits of the overview in the first request of a task."""
 
 _VERSION_CONTROL = {".git", ".hg", ".svn", ".jj"}
 
@@ -94,7 +94,7 @@ class WorkspaceFinder:
         self._command = command or (with_ripgrep(ripgrep) if ripgrep else without_ripgrep)
 
     async def list(self, path: str, *, recursive: bool, permit: Permit) -> str:
-        start = self._permitted(path, permit)
+        start = self._check_permit(path, permit)
         if self._root / start in (Path("/"), Path.home()):
             return f"{self._root / start}/\nThis folder is not listed; name one inside it."
         if not (self._root / start).is_dir():
@@ -109,8 +109,7 @@ class WorkspaceFinder:
         )
 
     async def overview(self) -> str:
-        """What `list` shows of the workspace and all below, as far as it is short; nothing of a
-        home folder."""
+        """A recursive listing of the workspace, cut if it is long; empty for a home folder."""
         if self._root in (Path("/"), Path.home()):
             return ""
         listed = await anyio.to_thread.run_sync(
@@ -122,35 +121,34 @@ class WorkspaceFinder:
         return f"{kept}\n(The rest is left out; list a folder to see more of it.)"
 
     async def search(self, path: str, regex: str, glob: str | None, permit: Permit) -> str:
-        start = self._permitted(path, permit)
+        start = self._check_permit(path, permit)
         if self._root / start == Path("/"):
             raise ToolError("The whole disk is not searched; name a folder on it.")
         if not (self._root / start).exists():
             raise ToolError(f"No such path: {path}. Use list_files to see what exists.")
         if not (self._root / start).is_dir() and not (self._root / start).is_file():
             raise ToolError(f"{path} is a device, pipe or socket, not a file.")
-        await self._refuse_faulty(regex)
+        await self._check_regex(regex)
         search = await anyio.to_thread.run_sync(
             lambda: _Search(self._tree(start, permit.withheld), self._limits, glob),
             abandon_on_cancel=True,
         )
         with anyio.move_on_after(self._limits.search_seconds) as time:
             while not search.found.full and (batch := await search.next_batch()):
-                await self._look_into(batch, regex, search)
-                del batch  # and thereby close its files, before others are opened
+                await self._search_in(batch, regex, search)
+                del batch  # closes its files before others are opened
         return search.report(out_of_time=time.cancelled_caught)
 
     def paths(self) -> Sequence[FoundPath]:
-        """All files and folders of the workspace that are listed, folders first; not where
-        version control keeps its own."""
-        found = [entry for level in self._tree("").level_by_level() for entry in level]
+        """All listed files and folders of the workspace, except those of version control."""
+        found = [entry for level in self._tree("").breadth_first() for entry in level]
         return [
             FoundPath(path=entry.path, folder=entry.is_folder)
             for entry in found
             if entry.name not in _VERSION_CONTROL
         ]
 
-    def _permitted(self, path: str, permit: Permit) -> str:
+    def _check_permit(self, path: str, permit: Permit) -> str:
         located = self._files.locate(path)
         if located not in permit.reads:
             raise Denied(f"Reading {located} was not permitted.")
@@ -166,7 +164,7 @@ class WorkspaceFinder:
         hiding = self._files.boundaries.hiding(str(self._root), withheld)
         return Tree(self._root, start, most, seconds, hiding)
 
-    async def _refuse_faulty(self, regex: str) -> None:
+    async def _check_regex(self, regex: str) -> None:
         if len(regex) > _LONGEST_REGEX or "\0" in regex:
             raise BadArguments(f"The regex is longer than {_LONGEST_REGEX} or has a NUL in it.")
         if _LINE_BREAK.search(regex):
@@ -175,10 +173,10 @@ class WorkspaceFinder:
         environment = _environment()
         process = await anyio.run_process(command, stdin=DEVNULL, check=False, env=environment)
         if process.returncode not in (0, 1):
-            said = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
-            raise BadArguments(f"The regular expression is invalid. {said}")
+            message = process.stderr.decode("utf-8", "replace").strip().removeprefix("rg: ")
+            raise BadArguments(f"The regular expression is invalid. {message}")
 
-    async def _look_into(self, files: "Sequence[OpenFile]", regex: str, search: "_Search") -> None:
+    async def _search_in(self, files: "Sequence[OpenFile]", regex: str, search: "_Search") -> None:
         names = search.names(files)
         command = self._command(regex, self._limits.search_matches + 1, list(names))
         async with await anyio.open_process(
@@ -191,10 +189,10 @@ class WorkspaceFinder:
             pass_fds=[file.descriptor for file in files],
         ) as process:
             assert process.stdout is not None
-            lines = _SearchedLines(longest=_MESSAGE_PER_FILE * self._limits.edit_bytes)
+            lines = _SearchedLines(longest=_MESSAGE_FACTOR * self._limits.edit_bytes)
             async for chunk in process.stdout:
                 for line in lines.complete(chunk):
-                    await _take(line, names, search.found)
+                    await _take_line(line, names, search.found)
                 if search.found.full:
                     process.kill()
                     return
@@ -210,25 +208,25 @@ class WorkspaceFinder:
         tree = self._tree(start, withheld)
         shown: list[TreeEntry] = []
         passed_over: list[TreeEntry] = []
-        for level in tree.level_by_level():
+        for level in tree.breadth_first():
             for entry in level:
                 hidden = recursive and tree.hides(entry)
-                closed = entry.is_folder and (hidden or tree.closed_to_listing(entry))
+                closed = entry.is_folder and (hidden or tree.is_not_listed(entry))
                 (passed_over if closed else shown).append(entry)
             if not recursive or len(shown) > most:
                 break
-        kept = sorted(_within(shown, most, tree), key=_in_order)
-        rows = [tree.called(_row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
+        kept = sorted(_limit(shown, most, tree), key=_order_key)
+        rows = [tree.display(_row(entry)) for entry in kept] or [f"(No files in {start or '.'}/)"]
         if len(shown) > most:
             rows.append(f"(Only {most} entries are shown; list a folder to see more of it.)")
         if passed_over:
-            names = ", ".join(tree.called(_row(entry)) for entry in passed_over[:20])
+            names = ", ".join(tree.display(_row(entry)) for entry in passed_over[:20])
             rows.append(f"(Not searched: {names})")
-        return "\n".join([*rows, *_reservations(tree)])
+        return "\n".join([*rows, *_notes(tree)])
 
 
 class _Search:
-    """One search under way: which files are still to be looked into, and what was found."""
+    """A search in progress: the files still to search, and the lines found."""
 
     def __init__(self, tree: "Tree", limits: Limits, glob: str | None) -> None:
         from rookery.workspace.source_files import FoundLines
@@ -241,18 +239,18 @@ class _Search:
         self._waiting = tree.files(file_filter(glob, tree.start))
 
     def names(self, files: "Sequence[OpenFile]") -> dict[str, str]:
-        """What files that were handed over are called here."""
-        return {file.handed_as: self._tree.called(file.path) for file in files}
+        """The path of each file by the name it was passed as."""
+        return {file.passed_path: self._tree.display(file.path) for file in files}
 
     async def next_batch(self) -> "Sequence[OpenFile]":
         return await anyio.to_thread.run_sync(self._next_batch, abandon_on_cancel=True)
 
     def _next_batch(self) -> "Sequence[OpenFile]":
-        from rookery.workspace.source_files import Opener, files_at_once
+        from rookery.workspace.source_files import Opener, batch_size
 
         opener = Opener(self._tree.root)
         try:
-            return list(islice(self._small_files(opener), files_at_once()))
+            return list(islice(self._small_files(opener), batch_size()))
         finally:
             opener.close()
 
@@ -265,7 +263,7 @@ class _Search:
                 self._large += 1
 
     def report(self, *, out_of_time: bool) -> str:
-        notes = list(_reservations(self._tree))
+        notes = list(_notes(self._tree))
         if self.found.oversized:
             notes.append(f"(Lines that match but are too long to show: {self.found.oversized}.)")
         if self._large:
@@ -278,7 +276,7 @@ class _Search:
 
 
 class _SearchedLines:
-    """Whole lines out of chunks of output. Of one that is too long nothing is kept."""
+    """Splits chunks of output into lines, discarding lines that are too long."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
@@ -308,26 +306,26 @@ def _environment() -> Mapping[str, str]:
     return command_environment(os.environ, confined=True)
 
 
-async def _take(line: bytes | None, names: Mapping[str, str], found: "FoundLines") -> None:
+async def _take_line(line: bytes | None, names: Mapping[str, str], found: "FoundLines") -> None:
     if line is None:
         found.oversized += 1
-    elif len(line) <= _QUICKLY_READ:
-        found.take(_named(json.loads(line), names))
+    elif len(line) <= _PARSED_AT_ONCE:
+        found.take(_rename_file(json.loads(line), names))
     else:
         message = await anyio.to_thread.run_sync(json.loads, line, abandon_on_cancel=True)
-        found.take(_named(message, names))
+        found.take(_rename_file(message, names))
 
 
-def _named(message: object, names: Mapping[str, str]) -> object:
-    """The message with the file's own name in the place of the one it was handed over by."""
+def _rename_file(message: object, names: Mapping[str, str]) -> object:
+    """Replace the name the file was passed as by its path."""
     match message:
         case {"data": {"path": {"text": str(handed)} as path}} if handed in names:
             path["text"] = names[handed]
     return message
 
 
-def _within(entries: "Sequence[TreeEntry]", most: int, tree: "Tree") -> "list[TreeEntry]":
-    """At most so many entries; folders of the first level are the last to be left out."""
+def _limit(entries: "Sequence[TreeEntry]", most: int, tree: "Tree") -> "list[TreeEntry]":
+    """At most so many entries; top-level folders are the last to be dropped."""
     depth = tree.start.count("/") + 1 if tree.start else 0
 
     def is_first(entry: "TreeEntry") -> bool:
@@ -336,11 +334,11 @@ def _within(entries: "Sequence[TreeEntry]", most: int, tree: "Tree") -> "list[Tr
     return sorted(entries, key=lambda entry: not is_first(entry))[:most]
 
 
-def _in_order(entry: "TreeEntry") -> list[object]:
-    """Parents before children."""
-    from rookery.workspace.tree import natural
+def _order_key(entry: "TreeEntry") -> list[object]:
+    """Sort key: parents before children."""
+    from rookery.workspace.tree import natural_key
 
-    return [natural(name) for name in entry.path.split("/")]
+    return [natural_key(name) for name in entry.path.split("/")]
 
 
 def _row(entry: "TreeEntry") -> str:
@@ -350,7 +348,7 @@ def _row(entry: "TreeEntry") -> str:
     return f"{name}/" if entry.is_folder else name
 
 
-def _reservations(tree: "Tree") -> Iterator[str]:
+def _notes(tree: "Tree") -> Iterator[str]:
     if tree.incomplete:
         yield "(Incomplete: there are too many files.)"
     if tree.unreadable:

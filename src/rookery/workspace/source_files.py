@@ -1,7 +1,7 @@
-"""The files that a search looks into, which of them may be indexed, and the lines it has found.
+"""The files to search or index, and the lines that a search has found.
 
-A process that searches is handed open files: a name may mean another file by the time it is
-opened, a descriptor does not.
+A search process is given open files, because a name may refer to another file by the time it is
+opened.
 """
 
 import base64
@@ -29,12 +29,12 @@ _CUT = " [cut]"
 
 
 class FoundLines(Struct):
-    """Takes what ripgrep says in JSON, in the order of the files that were searched."""
+    """Collects ripgrep's JSON messages, in the order of the searched files."""
 
     limits: Limits
     matches: int = 0
     oversized: int = 0
-    """Lines that were found but are too long to be looked at."""
+    """Matching lines that are too long to show."""
     full: bool = False
     _size: int = 0
     _files: dict[str, dict[int, tuple[str, bool]]] = field(default_factory=dict)
@@ -44,20 +44,20 @@ class FoundLines(Struct):
             case {"type": "match" | "context" as kind, "data": dict(data)}:
                 self._add(_path(data["path"]), data, is_match=kind == "match")
             case {"type": "end", "data": {"binary_offset": int(), "path": path}}:
-                self._forget(_path(path))
+                self._discard(_path(path))
 
     def _add(self, path: str, data: dict[str, Any], *, is_match: bool) -> None:
         enough = self.matches >= self.limits.search_matches or self._size > self.limits.read_bytes
         self.full = self.full or (is_match and enough)
         if self.full:
             return
-        text = _cut(_text(data["lines"]).rstrip("\r\n"), self.limits.search_line_length)
+        text = _shorten(_text(data["lines"]).rstrip("\r\n"), self.limits.search_line_length)
         self.matches += is_match
         self._size += len(text)
         self._files.setdefault(path, {})[data["line_number"]] = text, is_match
 
-    def _forget(self, path: str) -> None:
-        """It has turned out not to be text."""
+    def _discard(self, path: str) -> None:
+        """Discard the lines of a file that turned out to be binary."""
         rows = self._files.pop(path, {})
         self.matches -= sum(is_match for _, is_match in rows.values())
         self._size -= sum(len(text) for text, _ in rows.values())
@@ -78,7 +78,7 @@ def _groups(rows: dict[int, tuple[str, bool]]) -> str:
     shown: list[str] = []
     last = 0
     for number, (text, is_match) in rows.items():
-        if not is_match and not any(rows.get(near, ("", False))[1] for near in _beside(number)):
+        if not is_match and not any(rows.get(near, ("", False))[1] for near in _neighbours(number)):
             continue
         if last and number > last + 1:
             shown.append("----")
@@ -87,7 +87,7 @@ def _groups(rows: dict[int, tuple[str, bool]]) -> str:
     return "\n".join(shown)
 
 
-def _beside(number: int) -> tuple[int, int]:
+def _neighbours(number: int) -> tuple[int, int]:
     return number - 1, number + 1
 
 
@@ -96,20 +96,20 @@ def _path(spelled: dict[str, str]) -> str:
 
 
 def _text(spelled: dict[str, str]) -> str:
-    """ripgrep spells what is not UTF-8 in base64."""
+    """ripgrep encodes what is not UTF-8 in base64."""
     if "text" in spelled:
         return spelled["text"]
     return base64.b64decode(spelled["bytes"]).decode("utf-8", "replace")
 
 
-def _cut(text: str, length: int) -> str:
+def _shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[:length] + _CUT
 
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_AT_ONCE = 800
 _SHARE = 3
-"""One in so many of the files that a process may have open can be one that is searched."""
+"""Searched files may use one in so many of the process's file descriptors."""
 
 
 class WorkspaceSources:
@@ -166,7 +166,7 @@ class WorkspaceSources:
             try:
                 there = os.stat(top + path, follow_symlinks=False)
             except OSError:
-                continue  # gone again
+                continue  # deleted since
             yield Found(path, _mark(there))
 
 
@@ -175,7 +175,7 @@ def _mark(there: os.stat_result) -> Mark:
 
 
 class OpenFile:
-    """A file that is closed as soon as nobody wants it: whoever was to get it may be gone."""
+    """An open file, closed when garbage-collected, because a cancelled search never receives it."""
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
@@ -185,8 +185,8 @@ class OpenFile:
         os.close(self.descriptor)
 
     @property
-    def handed_as(self) -> str:
-        """The name by which another process that has got it can open it."""
+    def passed_path(self) -> str:
+        """The path by which a process that inherits the descriptor can open it."""
         return f"/dev/fd/{self.descriptor}"
 
     @property
@@ -195,7 +195,7 @@ class OpenFile:
 
 
 class Opener:
-    """Opens files below a folder, one after the other. Those of one folder follow each other."""
+    """Opens files below a folder, keeping the last folder open for files that follow."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -203,13 +203,13 @@ class Opener:
         self._at: int | None = None
 
     def open(self, path: str) -> "OpenFile | None":
-        """None for what is no regular file, gone, or not to be read."""
+        """Open the file; None if it is not a regular file, does not exist or cannot be read."""
         try:
             folder, _, name = path.rpartition("/")
             if folder != self._folder:
                 self.close()
                 self._folder, self._at = folder, open_folder(self._root, _names(folder))
-            descriptor = _opened(name, present(self._at))
+            descriptor = _open(name, present(self._at))
         except OSError:
             return None
         return None if descriptor is None else OpenFile(path, descriptor)
@@ -220,8 +220,8 @@ class Opener:
         self._folder = self._at = None
 
 
-def files_at_once() -> int:
-    """How many to hand over together."""
+def batch_size() -> int:
+    """How many files to pass to one process."""
     import resource
 
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -233,7 +233,7 @@ def _names(path: str) -> list[str]:
     return path.split("/") if path else []
 
 
-def _opened(name: str, at: int) -> int | None:
+def _open(name: str, at: int) -> int | None:
     there = os.stat(name, dir_fd=at, follow_symlinks=False)
     if not stat.S_ISREG(there.st_mode):
         return None

@@ -1,8 +1,7 @@
-"""Runs commands, and leaves nothing of them behind.
+"""Runs commands and ends all processes they started.
 
-Everything is pulled: whoever iterates `output` or awaits `end` reads what the command writes,
-and enforces its limits while doing so. There is no task in the background, so a command
-that nobody attends to waits, and ends when its context is left.
+There is no background task: iterating `output` or awaiting `end` reads what the command writes and
+enforces its limits. A command whose output is not read blocks, and is ended when its context exits.
 """
 
 import codecs
@@ -31,7 +30,7 @@ from rookery.engine.ports.workspace import (
 )
 from rookery.errors import Denied, StorageError, ToolError
 from rookery.platform.command_environment import command_environment
-from rookery.platform.guarded_process import GuardedProcess, guarded, not_started
+from rookery.platform.guarded_process import GuardedProcess, not_started, start_guarded
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import Wardens
 
@@ -42,9 +41,9 @@ TAIL = 1 * MIB
 class KeptOutput:
     """Writes at most `cap` bytes of output to an artifact, in constant memory.
 
-    Once the beginning has its share, the newest bytes wait in memory until it is known that
-    no more will come; only then is it decided which of them were the end. A disk that
-    refuses does not stop the command: `error` says so when all is over.
+    After the first part, the newest bytes are held in memory until the output ends, because only
+    then is it known which are the last. A write error does not stop the command; it is stored in
+    `error`.
     """
 
     def __init__(self, artifact: Artifact, cap: int) -> None:
@@ -59,7 +58,7 @@ class KeptOutput:
     def write(self, data: bytes) -> None:
         head, rest = data[: self._room], data[self._room :]
         self._room -= len(head)
-        self._put(head)
+        self._write(head)
         self._tail += rest
         excess = len(self._tail) - self._tail_size
         if excess > 0:
@@ -71,11 +70,11 @@ class KeptOutput:
             return
         self._closed = True
         if self._dropped:
-            self._put(f"\n[… {self._dropped} bytes dropped …]\n".encode())
-        self._put(bytes(self._tail))
+            self._write(f"\n[… {self._dropped} bytes dropped …]\n".encode())
+        self._write(bytes(self._tail))
         self._artifact.close()
 
-    def _put(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         if not data or self.error:
             return
         try:
@@ -85,28 +84,28 @@ class KeptOutput:
 
 
 PIECE = 4 * KIB
-GATHERING = 0.005
+GATHER_SECONDS = 0.005
 """Seconds in which small pieces of output become one, unless they reach `PIECE` first."""
 WARDEN_SECONDS = 3.0
-"""How much longer than the grace the warden may take before it is killed itself."""
-UNSEEN = -1
-"""The exit code of a command that nobody saw end."""
-ON_A_TERMINAL = {"TERM": "xterm-256color"}
+"""Seconds after the grace period before the warden itself is killed."""
+UNKNOWN_EXIT_CODE = -1
+"""The exit code of a command whose status is unknown."""
+TERMINAL_VARIABLES = {"TERM": "xterm-256color"}
 
 
 class Launcher(Protocol):
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
-        """Given the shell's words, the permit and the folder to run in, what to start. Raises
-        `ToolError` if it must not be."""
+        """What to start for a command. Raises `ToolError` if it must not run."""
         ...
 
     def describe(self, *, confined: bool) -> str:
-        """Where commands run and what holds there, in a line for whoever is asked."""
+        """One line that says where commands run and how they are confined, for approval
+        questions."""
         ...
 
 
 class AsItIsLauncher:
-    """Commands run as they are, confined by nothing."""
+    """Runs commands without a sandbox."""
 
     def __call__(self, shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         check_not_narrowed(permit.writable)
@@ -117,7 +116,7 @@ class AsItIsLauncher:
 
 
 class Terminal:
-    """The shell of one workspace. Commands run anywhere inside `root`, and nowhere else."""
+    """Runs commands in one workspace; the working folder must be inside `root`."""
 
     def __init__(
         self,
@@ -145,13 +144,13 @@ class Terminal:
             raise Denied("No command was permitted, so none was run.")
         folder = self._folder(permit.cwd)
         words = [self._shell, "-c", permit.command]
-        # it may look through the whole workspace for what to shield
+        # in a thread: it may scan the whole workspace for files to protect
         launch = await anyio.to_thread.run_sync(self._launcher, words, permit, folder)
         environment = command_environment(os.environ, confined=permit.confined)
-        environment |= ON_A_TERMINAL if terminal else {}
+        environment |= TERMINAL_VARIABLES if terminal else {}
         faults.kp("command.before_start")
-        with _opened(launch.way):
-            process = guarded(
+        with _started_proxy(launch.way):
+            process = start_guarded(
                 self._wardens,
                 launch.argv,
                 grace=self._limits.command_grace,
@@ -161,12 +160,12 @@ class Terminal:
             )
             kept = KeptOutput(keep, self._limits.output_on_disk)
             command = _Command(process, kept, self._limits, launch.way)
-            async with self._attended(command, seconds):
+            async with self._started(command, seconds):
                 yield command
 
     @asynccontextmanager
-    async def _attended(self, command: "_Command", seconds: float) -> AsyncGenerator[None, None]:
-        """Starts it, and ends it however the context is left."""
+    async def _started(self, command: "_Command", seconds: float) -> AsyncGenerator[None, None]:
+        """Start the command, and end it when the context exits."""
         try:
             await command.start(seconds)
             faults.kp("command.started")
@@ -187,7 +186,7 @@ class Terminal:
 
 
 @contextmanager
-def _opened(way: WayOut | None) -> Iterator[None]:
+def _started_proxy(way: WayOut | None) -> Iterator[None]:
     if way is None:
         yield
         return
@@ -199,7 +198,7 @@ def _opened(way: WayOut | None) -> Iterator[None]:
 
 
 class _Command:
-    """A command that runs, with a limit on its time and on what it writes."""
+    """A running command, with limits on its time and output."""
 
     pid = 0
 
@@ -237,7 +236,7 @@ class _Command:
         return self._way.unreached(command, said) if self._way else ()
 
     async def start(self, seconds: float) -> None:
-        """Wait until the shell runs. Raises `ToolError` if it never will."""
+        """Wait until the shell runs. Raises `ToolError` if it does not start."""
         self._deadline = anyio.current_time() + seconds
         with anyio.CancelScope(deadline=self._deadline):
             while not self._process.pid and not self._process.gone:
@@ -248,18 +247,18 @@ class _Command:
         self.pid = self._process.pid
 
     async def output(self) -> AsyncIterator[str]:
-        while data := await self._gather():
+        while data := await self._gather_output():
             if text := self._decoder.decode(data):
                 yield text
         if text := self._decoder.decode(b"", final=True):
             yield text
 
     async def end(self) -> CommandEnd:
-        """Raises `StorageError` if the output could not be kept."""
-        await self._run_out()
+        """Wait for the end. Raises `StorageError` if the output could not be stored."""
+        await self._drain()
         if self._store.error:
             raise self._store.error
-        code, name = _how(self._process.status)
+        code, name = _exit_code(self._process.status)
         return CommandEnd(
             exit_code=code,
             signal=name,
@@ -281,34 +280,34 @@ class _Command:
         return self._process.waits_for_input()
 
     async def finish(self) -> None:
-        """End whatever still runs, and keep its last words; or let go of it."""
+        """End what still runs and store the rest of its output, or release it if it was kept."""
         self._process.listen()
         if self.kept:
             self._store.close()
             self._process.release()
             return
         self._stop()
-        await self._run_out()
+        await self._drain()
         self._process.close()
 
-    async def _gather(self) -> bytes:
-        """The next output worth showing; nothing once there is no more. What was gathered when
-        a wait is cancelled is given with the next."""
+    async def _gather_output(self) -> bytes:
+        """The next output, with small pieces joined; empty at the end. If the wait is cancelled,
+        the bytes read so far are returned by the next call."""
         if not self._gathered:
-            self._gathered = await self._pull()
-        with anyio.move_on_after(GATHERING):
-            while 0 < len(self._gathered) < PIECE and (more := await self._pull()):
+            self._gathered = await self._read_output()
+        with anyio.move_on_after(GATHER_SECONDS):
+            while 0 < len(self._gathered) < PIECE and (more := await self._read_output()):
                 self._gathered += more
         data, self._gathered = self._gathered, b""
         return data
 
-    async def _run_out(self) -> None:
-        while await self._pull():
+    async def _drain(self) -> None:
+        while await self._read_output():
             pass
         self._store.close()
 
-    async def _pull(self) -> bytes:
-        """The next bytes of output; nothing once the command and all it started are gone.
+    async def _read_output(self) -> bytes:
+        """The next bytes of output; empty once the command and all it started have ended.
 
         Bytes that were read are returned without another wait, so cancelling loses none.
         """
@@ -316,14 +315,14 @@ class _Command:
             await checkpoint()
             self._process.listen()
             if anyio.current_time() >= self._deadline:
-                self._overrun()
+                self._on_timeout()
             if data := self._process.read():
                 self._take(data)
                 return data
             if self._process.gone:
                 return b""
             if self._process.status is not None and not self._process.output_open:
-                self._stop()  # whoever is left has no more to say to us
+                self._stop()  # the remaining processes have closed their output
             with anyio.CancelScope(deadline=self._deadline) as self._wait:
                 await _first_readable(self._process.sources)
 
@@ -334,7 +333,7 @@ class _Command:
             self._flooded = True
             self._stop()
 
-    def _overrun(self) -> None:
+    def _on_timeout(self) -> None:
         if self._stopping:
             self._process.kill()
         else:
@@ -349,26 +348,23 @@ class _Command:
             self._process.stop()
 
 
-def _how(status: int | None) -> tuple[int, str]:
-    """Exit code and signal, by the status a command's parent was given.
-
-    A shell says 128 + n of a child that signal n killed, and so do we of the shell itself.
-    """
-    code = UNSEEN if status is None else os.waitstatus_to_exitcode(status)
+def _exit_code(status: int | None) -> tuple[int, str]:
+    """Exit code and signal name for a wait status; 128 + n if signal n killed it, as in shells."""
+    code = UNKNOWN_EXIT_CODE if status is None else os.waitstatus_to_exitcode(status)
     if status is not None and code < 0:
         code = 128 - code
     return code, signal_name(code - 128)
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal; empty for what is none."""
+    """The name of a signal; empty if there is no such signal."""
     if 1 <= number <= 31:
         return signal.Signals(number).name
     return f"SIGRTMIN+{number - 34}" if 34 <= number <= 64 else ""
 
 
 async def _first_readable(files: Sequence[int]) -> None:
-    """Wait until one of the files has something to read, or has been closed."""
+    """Wait until one of the files is readable or closed."""
     async with anyio.create_task_group() as group:
 
         async def wait(file: int) -> None:

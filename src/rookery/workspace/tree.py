@@ -1,10 +1,10 @@
-"""The folders of a workspace, without what its .gitignore files leave out.
+"""Walks the folders of a workspace, honouring its .gitignore files.
 
-No symbolic link is followed, and none that takes a folder's place while it is walked through.
-What cannot be read is counted, not hidden. Paths are plain strings relative to the workspace,
-whose own is empty: there may be a great many of them.
+Symbolic links are not followed, even if one replaces a folder during the walk. Unreadable folders
+are counted. Paths are strings relative to the workspace, whose own path is empty, because there may
+be very many.
 
-`file_filter` reads file patterns as models write them: `*.py`, `src/**/*.ts`, `*.{ts,tsx}`,
+`file_filter` parses file patterns as models write them: `*.py`, `src/**/*.ts`, `*.{ts,tsx}`,
 `!*.lock`.
 """
 
@@ -26,7 +26,7 @@ from rookery.platform.paths import LONGEST, FileRules, file_pattern
 from rookery.workspace.boundaries import HiddenEntries
 
 NEVER_OPENED = {"node_modules", ".git", "__pycache__", "venv", "env"}
-"""Not even inside a hidden folder that was named on purpose."""
+"""Skipped even inside a hidden folder that was named explicitly."""
 NOT_SOURCE = {"node_modules", "__pycache__"}
 NOT_LISTED = {
     "dist",
@@ -52,8 +52,6 @@ _MOST = 64
 
 
 class TreeEntry(Struct, frozen=True):
-    """`link` is where a symbolic link points."""
-
     path: str
     name: str
     is_folder: bool = False
@@ -64,16 +62,16 @@ class Tree(Struct):
     root: Path
     start: str
     most: int
-    """Entries after which the walk is given up as too large."""
+    """Entries after which the walk stops."""
     seconds: float
     hiding: HiddenEntries
     top: str = ""
-    """The folder above which no ignore file is looked for; only outside the workspace is there
-    one, and the root is that of the disk."""
+    """The folder above which ignore files are not read. Only set outside the workspace, where
+    `root` is the root of the disk."""
     unreadable: int = 0
     incomplete: bool = False
-    on_purpose: bool = False
-    """A folder that would have been passed over was named: then everything in it counts."""
+    explicit: bool = False
+    """A folder that would be skipped was named explicitly, so everything in it is included."""
     _seen: int = 0
     _rules: dict[str, Rules] = {}
     _deadline: float = 0.0
@@ -82,36 +80,36 @@ class Tree(Struct):
         self._deadline = monotonic() + self.seconds
         names = [] if self.start == self.top else self.start.split("/")
         ways = ["/".join(names[:depth]) for depth in range(1, len(names) + 1)]
-        self.on_purpose = any(name.startswith(".") or name in NOT_LISTED for name in names) or any(
-            _ignored(way, self._rules_of(_parent(way)), is_folder=True) for way in ways
+        self.explicit = any(name.startswith(".") or name in NOT_LISTED for name in names) or any(
+            _is_ignored(way, self._rules_of(_parent(way)), is_folder=True) for way in ways
         )
 
-    def called(self, path: str) -> str:
-        """A path of the tree as the model knows it: outside the workspace it is absolute."""
+    def display(self, path: str) -> str:
+        """The path as shown to the model; absolute outside the workspace."""
         return f"/{path}" if self.top else path
 
     def entries(self, folder: str) -> list[TreeEntry]:
-        """What is in a folder, in the order people expect."""
+        """The visible entries of a folder, in natural order."""
         try:
             with opened_folder(self.root, _names(folder)) as opened:
                 at = present(opened)
-                rules = () if self.on_purpose else self._rules_of(folder, at)
+                rules = () if self.explicit else self._rules_of(folder, at)
                 with os.scandir(at) as scan:
-                    entries = [_entry(folder, found, at) for found in self._counted(scan)]
+                    entries = [_entry(folder, found, at) for found in self._count(scan)]
         except OSError:
             self.unreadable += 1
             return []
-        kept = [entry for entry in entries if entry and self._shows(entry, rules)]
-        return sorted(kept, key=lambda entry: natural(entry.name))
+        kept = [entry for entry in entries if entry and self._is_visible(entry, rules)]
+        return sorted(kept, key=lambda entry: natural_key(entry.name))
 
-    def _shows(self, entry: TreeEntry, rules: Rules) -> bool:
+    def _is_visible(self, entry: TreeEntry, rules: Rules) -> bool:
         is_folder = entry.is_folder
-        return not _ignored(entry.path, rules, is_folder=is_folder) and not self.hiding.hides(
+        return not _is_ignored(entry.path, rules, is_folder=is_folder) and not self.hiding.hides(
             entry.path, is_folder=is_folder, target=entry.link
         )
 
     def files(self, wanted: Callable[[str], bool]) -> Iterator[str]:
-        """All files to be searched, depth first, each folder's own files before its folders."""
+        """All files to search, depth first, the files of a folder before its sub-folders."""
         if not (self.root / self.start).is_dir():
             yield self.start
             return
@@ -121,11 +119,11 @@ class Tree(Struct):
             for entry in entries:
                 if not entry.is_folder and not entry.link and wanted(entry.path):
                     yield entry.path
-            open_folders = (e for e in reversed(entries) if not self._closed_to_search(e))
+            open_folders = (e for e in reversed(entries) if not self._is_not_searched(e))
             waiting.extend(entry.path for entry in open_folders if entry.is_folder)
 
-    def level_by_level(self) -> Iterator[list[TreeEntry]]:
-        """The entries of the first folder, then of its folders, and so on."""
+    def breadth_first(self) -> Iterator[list[TreeEntry]]:
+        """The entries of each folder, breadth first."""
         waiting = deque([self.start])
         while waiting and not self.incomplete:
             entries = self.entries(waiting.popleft())
@@ -133,25 +131,25 @@ class Tree(Struct):
             waiting.extend(
                 entry.path
                 for entry in entries
-                if entry.is_folder and not self.hides(entry) and not self.closed_to_listing(entry)
+                if entry.is_folder and not self.hides(entry) and not self.is_not_listed(entry)
             )
 
     def hides(self, entry: TreeEntry) -> bool:
-        return not self.on_purpose and entry.name.startswith(".")
+        return not self.explicit and entry.name.startswith(".")
 
-    def closed_to_listing(self, entry: TreeEntry) -> bool:
-        if self.on_purpose:
+    def is_not_listed(self, entry: TreeEntry) -> bool:
+        if self.explicit:
             return entry.name in NEVER_OPENED
         return entry.name in NOT_LISTED or f"/{entry.path}".endswith(
             tuple(f"/{pair}" for pair in NOT_LISTED_PAIRS)
         )
 
-    def _closed_to_search(self, entry: TreeEntry) -> bool:
-        if self.on_purpose:
+    def _is_not_searched(self, entry: TreeEntry) -> bool:
+        if self.explicit:
             return entry.name in NEVER_OPENED
         return self.hides(entry) or entry.name in NOT_SOURCE
 
-    def _counted(self, scan: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+    def _count(self, scan: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
         for entry in scan:
             self._seen += 1
             if self._seen > self.most or monotonic() > self._deadline:
@@ -173,11 +171,11 @@ class Tree(Struct):
             with opened_folder(self.root, _names(folder)) as opened:
                 return None if opened is None else _read_rules(opened)
         except OSError:
-            return None  # nearly every folder has none
+            return None  # most folders have no ignore file
 
 
-def natural(name: str) -> tuple[list[str | int], str]:
-    """Sorts 2 before 10, and a beside A."""
+def natural_key(name: str) -> tuple[list[str | int], str]:
+    """Sort key: 2 before 10, and a next to A."""
     runs = re.split(r"(\d+)", name.casefold())
     return [int(run) if place % 2 else run for place, run in enumerate(runs)], name
 
@@ -206,8 +204,8 @@ def _target(link: str, at: int) -> str:
         return "(gone)"
 
 
-def _ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
-    """The nearest ignore file with an opinion decides."""
+def _is_ignored(path: str, rules: Rules, *, is_folder: bool) -> bool:
+    """Whether the path is ignored; the nearest ignore file with a matching rule decides."""
     for folder, own in rules:
         inner = path[len(folder) + 1 :] if folder else path
         opinion = own.opinion(inner.split("/"), is_folder=is_folder)
@@ -225,7 +223,7 @@ def _read_rules(folder: int) -> FileRules | None:
 
 
 def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
-    """Whether a file is wanted. A pattern with a slash may begin at the workspace or at `start`."""
+    """A predicate for paths. A pattern with a slash is relative to the workspace or to `start`."""
     if not glob or not glob.strip():
         return lambda path: True
     if len(glob) > LONGEST:
@@ -245,7 +243,7 @@ def file_filter(glob: str | None, start: str) -> Callable[[str], bool]:
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The pattern for every choice that its braces leave."""
+    """Expand the braces of a pattern."""
     finished, waiting = list[str](), [pattern]
     while waiting and len(finished) + len(waiting) <= _MOST:
         current = waiting.pop()

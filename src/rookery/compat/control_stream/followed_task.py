@@ -16,39 +16,38 @@ class Attribution:
     def __init__(self) -> None:
         self.active = ""
         self.interrupted = ""
-        """Whom a cancellation has taken over from."""
+        """The request that was active before a cancellation."""
         self.turn: list[str] = []
-        """The requests that the turn answers, in their order."""
-        self._heard = False
-        """The last of them waited in the queue: an answer does not replace it."""
+        """The requests that this turn answers, in order."""
+        self._last_queued = False
+        """The last of them was a queued message, so an answer does not replace it."""
         self._waiting: dict[str, str] = {}
-        """The requests behind queued messages, oldest first."""
+        """Request ids of queued messages, oldest first."""
         self._places: dict[str, int] = {}
-        """The requests of this task that were queued, numbered in their order."""
+        """Position of each queued request of this task."""
         self.refused: dict[str, str] = {}
-        """Requests of the turn whose words a hook refused, each with the reason."""
+        """Requests of the turn whose message a hook refused, each with the reason."""
         self._answer = ""
-        """The request that answered last."""
+        """The last request that answered a question."""
         self._before_answer: tuple[str, str, list[str], bool] = ("", "", [], False)
 
     def take_over(self, request_id: str) -> None:
         self.active = request_id
         self.interrupted = ""
-        if self.turn and not self._heard:
+        if self.turn and not self._last_queued:
             self.turn.pop()
         self.turn.append(request_id)
-        self._heard = False
+        self._last_queued = False
 
     def answer(self, request_id: str, *, takes_over: bool) -> None:
-        """A request answers a question."""
         self._answer = request_id
-        self._before_answer = (self.active, self.interrupted, self.turn[:], self._heard)
+        self._before_answer = (self.active, self.interrupted, self.turn[:], self._last_queued)
         if takes_over:
             self.take_over(request_id)
 
-    def refuse(self, said: Fact | None, reason: str) -> str:
-        """The request behind words that a hook refused, if there is one."""
-        match said:
+    def refuse(self, message: Fact | None, reason: str) -> str:
+        """Return the request whose message a hook refused, if there is one."""
+        match message:
             case UserSpoke(message_id=message_id) | QueueEdited(message_id=message_id):
                 return self._refuse_queued(message_id, reason)
             case TaskOpened() if self.turn:
@@ -60,16 +59,16 @@ class Attribution:
                 return ""
 
     def _refuse_queued(self, message_id: str, reason: str) -> str:
-        """It gets its result in its place; what was going on before goes on."""
+        """Give the request its result in order; the active request stays."""
         if request_id := self._waiting.pop(message_id, ""):
             self._join_turn(request_id)
             self.refused[request_id] = reason
         return request_id
 
     def _refuse_answer(self) -> str:
-        """The one before it takes over again."""
+        """Make the previous request active again."""
         if self.active == self._answer:
-            self.active, self.interrupted, self.turn, self._heard = self._before_answer
+            self.active, self.interrupted, self.turn, self._last_queued = self._before_answer
         return self._answer
 
     def cancel(self, request_id: str) -> None:
@@ -77,7 +76,7 @@ class Attribution:
         self.active = request_id
 
     def start(self, request_id: str) -> None:
-        """Another task begins; what waited for the one before it will never be heard."""
+        """Begin another task; messages queued for the previous one are dropped."""
         for each in (self._waiting, self._places, self.refused, self.turn):
             each.clear()
         self.take_over(request_id)
@@ -92,14 +91,14 @@ class Attribution:
     def knows(self, message_id: str) -> bool:
         return message_id in self._waiting
 
-    def behind_removed(self, fact: Fact) -> str:
-        """The request behind a message that leaves the queue without being heard."""
+    def removed_request(self, fact: Fact) -> str:
+        """Return the request of a message that was removed from the queue."""
         if isinstance(fact, QueueEdited) and fact.text is None:
             return self._waiting.get(fact.message_id, "")
         return ""
 
-    def hear(self, message_id: str) -> None:
-        """The model hears a queued message, which gets a result of its own."""
+    def receive(self, message_id: str) -> None:
+        """Make a queued message active when the model receives it. It gets its own result."""
         request_id = self._waiting.pop(message_id, "")
         if not request_id:
             return
@@ -107,24 +106,24 @@ class Attribution:
         self._join_turn(request_id)
 
     def _join_turn(self, request_id: str) -> None:
-        """Put a queued request behind those that were queued before it."""
+        """Insert a queued request after those that were queued before it."""
         rest = [each for each in self.turn if each != request_id]
         later = (at for at, each in enumerate(rest) if self._is_later(each, request_id))
         place = next(later, len(rest))
         self.turn = [*rest[:place], request_id, *rest[place:]]
-        self._heard = True
+        self._last_queued = True
 
     def _is_later(self, one: str, other: str) -> bool:
         return self._places.get(one, 0) > self._places[other]
 
     def end_turn(self) -> list[tuple[str, str]]:
-        """The requests that get a result now, each with the reason if it was refused."""
+        """Return the requests that get a result now, each with the reason if it was refused."""
         requests, self.turn = self.turn or [self.interrupted or self.active], []
         refused, self.refused = self.refused, {}
         return [(each, refused.get(each, "")) for each in requests]
 
     def complete(self) -> None:
-        """A turn is complete. Whoever has waited longest is next."""
+        """Complete a turn. The oldest queued request becomes active."""
         if self._waiting:
             self.take_over(next(iter(self._waiting.values())))
 
@@ -142,21 +141,21 @@ ANSWERED_BY_MESSAGES = frozenset(
         AskKind.MISTAKE_LIMIT_REACHED,
     )
 )
-"""A message that comes while one of these is asked is its answer."""
+"""Questions that a message answers."""
 
 LONGEST_TEXT = 180
 _CUT = "..."
 
 
-def goes_on(ask: AskKind, reply: Reply) -> bool:
-    """Whether the task works on after such an answer."""
+def continues(ask: AskKind, reply: Reply) -> bool:
+    """Whether the task continues after this answer."""
     if reply == "yes":
         return ask is not AskKind.COMPLETION_RESULT
     return reply == "message" or CATEGORY[ask] is AskCategory.INTERACTIVE
 
 
 class StreamQuestion(Struct, frozen=True, kw_only=True):
-    """A question that stops a task. `row` is the id under which the driver was told of it."""
+    """A question that blocks a task. `row` is its id in the output."""
 
     task_id: str
     ask_id: str
@@ -166,7 +165,7 @@ class StreamQuestion(Struct, frozen=True, kw_only=True):
 
 
 class StreamRefusal(Struct, frozen=True, kw_only=True):
-    """A hook refused the words of a request. It is told at once if they were an answer."""
+    """A message that a hook refused. The refusal of an answer is reported at once."""
 
     request_id: str
     reason: str
@@ -174,11 +173,11 @@ class StreamRefusal(Struct, frozen=True, kw_only=True):
 
 
 _GROWING = ("assistant", "thinking", "tool_use", "tool_result")
-"""Rows that are told part by part. That of a call ends with its result."""
+"""Rows that are streamed. The row of a call ends with its result."""
 
 
-class ToldTask:
-    """A task, told as it goes. What is on record of it from earlier runs is not told again."""
+class StreamTask:
+    """A task and its output. Stored events are read but not written again."""
 
     def __init__(self, task_id: str, ids: Ids, stored: Iterable[Event] = ()) -> None:
         past = list(stored)
@@ -187,12 +186,12 @@ class ToldTask:
         after = past[-1].seq if past else 0
         self.output = DrivenOutput(session_id=task_id, after=after, ids=ids)
         self._spoken: dict[str, int] = {}
-        self.said: dict[int, Fact] = {}
-        """What the user said, by the numbers of its events."""
+        self.messages: dict[int, Fact] = {}
+        """The user's messages, by event number."""
         self.refusal: StreamRefusal | None = None
-        """The refusal that the next event is about."""
+        """The refusal that the next event belongs to."""
         self._open: set[int] = set()
-        """The rows that were told and not closed."""
+        """Rows that were written and not closed."""
         for event in past:
             self.learn(event)
             self.output.see(event)
@@ -211,30 +210,29 @@ class ToldTask:
         if isinstance(event.fact, UserSpoke):
             self._spoken[event.fact.message_id] = event.ts
         if isinstance(event.fact, TaskOpened | UserSpoke | QueueEdited | Answered):
-            self.said[event.seq] = event.fact
+            self.messages[event.seq] = event.fact
 
-    def tell(self, event: Event) -> Iterator[Output]:
-        """What the event leads to. Words that wait are told when the model hears them."""
+    def events_for(self, event: Event) -> Iterator[Output]:
+        """Return the output for an event. Queued messages wait until the model gets them."""
         if not isinstance(event.fact, UserSpoke):
             for one in self.output.see(event):
                 self._note(one)
                 yield one
 
     def settle(self) -> Iterator[Output]:
-        """Close the rows that nothing will come of any more. What an earlier run left open was
-        never told here."""
-        told, self._open = self._open, set()
-        yield from (one for one in self.output.settle() if one.get("id") in told)
+        """Close the rows that stay unfinished. Rows of an earlier run were never written here."""
+        written, self._open = self._open, set()
+        yield from (one for one in self.output.settle() if one.get("id") in written)
 
-    def _note(self, told: Output) -> None:
-        if told["type"] not in _GROWING:
+    def _note(self, row: Output) -> None:
+        if row["type"] not in _GROWING:
             return
-        if "done" in told and told["type"] != "tool_use":
-            self._open.discard(told["id"])
+        if "done" in row and row["type"] != "tool_use":
+            self._open.discard(row["id"])
         else:
-            self._open.add(told["id"])
+            self._open.add(row["id"])
 
-    def tell_queue(self, subtype: str, queue: tuple[UserSpoke, ...]) -> Output:
+    def queue_update(self, subtype: str, queue: tuple[UserSpoke, ...]) -> Output:
         return queue_event(subtype, self.task_id, queue, self._spoken)
 
     def _named(self, asked: Message) -> StreamQuestion:
@@ -247,18 +245,18 @@ class ToldTask:
         )
 
 
-class ToldChild(ToldTask):
-    """A task that works for another one. Its own session tells what it does; here it is told
-    what it asks, what comes of that, and what it hears from the user."""
+class StreamSubTask(StreamTask):
+    """A sub-task. Its own session has its full output; here only its questions, their results
+    and the user's answers are written."""
 
     def __init__(self, task_id: str, ids: Ids) -> None:
         super().__init__(task_id, ids)
         self._asked: set[int] = set()
 
-    def tell(self, event: Event) -> Iterator[Output]:
-        told = list(super().tell(event))
-        self._asked |= {one["id"] for one in told if one.get("subtype") == "waiting"}
-        for one in told:
+    def events_for(self, event: Event) -> Iterator[Output]:
+        rows = list(super().events_for(event))
+        self._asked |= {one["id"] for one in rows if one.get("subtype") == "waiting"}
+        for one in rows:
             answered = one["type"] == "user" and isinstance(event.fact, Answered)
             if answered or one.get("id") in self._asked:
                 yield {**one, "taskId": self.task_id}
@@ -272,7 +270,7 @@ class ToldChild(ToldTask):
 def queue_event(
     subtype: str, task_id: str, queue: Sequence[UserSpoke], times: Mapping[str, int]
 ) -> Output:
-    """`times` are when the messages were queued."""
+    """`times` maps message ids to the time they were queued."""
     waiting = "1 message is queued" if len(queue) == 1 else f"{len(queue)} messages are queued"
     return output(
         type="queue",
@@ -285,7 +283,7 @@ def queue_event(
 
 
 def change_between(before: Sequence[UserSpoke], after: Sequence[UserSpoke]) -> str | None:
-    """What a queue event that tells this change is called; None if there is none to tell."""
+    """Return the subtype of the queue event for a change; None if nothing changed."""
     if before == after:
         return None
     if len(after) > len(before):
@@ -298,12 +296,12 @@ def change_between(before: Sequence[UserSpoke], after: Sequence[UserSpoke]) -> s
 def _item(spoken: UserSpoke, at: int | None) -> Output:
     return output(
         id=spoken.message_id,
-        text=_shortened(spoken.text) or None,
+        text=_shorten(spoken.text) or None,
         imageCount=len(spoken.images) or None,
         timestamp=at,
     )
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - len(_CUT)] + _CUT

@@ -1,7 +1,7 @@
-"""Drives a host by commands from a stream of lines, and tells what happens.
+"""Drives a host by JSON commands, one on each line, and writes events.
 
-Commands are carried out in their order. Only a message for a task that is being interrupted has
-to wait, and what comes after it waits too; ping, cancel and shutdown never do.
+Commands are carried out in order. A message for a task that is being interrupted has to wait, and
+so do the commands after it; ping, cancel and shutdown never wait.
 """
 
 from collections import deque
@@ -21,22 +21,22 @@ from rookery.compat.control_stream.stream_commands import (
     StreamCommand,
     read_command,
 )
-from rookery.compat.control_stream.stream_requests import NOT_ANY_MORE, Requests
+from rookery.compat.control_stream.stream_requests import SHUT_DOWN, Requests
 from rookery.compat.driver import (
     DONE,
-    ENDING,
     LONGEST,
-    MENDED,
     REFUSED,
+    SELF_HANDLED,
+    STOP_SECONDS,
     DriverConversation,
+    EventSender,
     FollowedTasks,
     InputLost,
     LineReader,
-    News,
     OutputQueue,
-    Telling,
+    Wakeup,
     cause_of,
-    left_open,
+    unanswered,
 )
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.commands import ReopenTask
@@ -47,7 +47,7 @@ from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 
 RECOVERY = 8.0
-"""Seconds until a task that was interrupted asks whether to go on."""
+"""Seconds to wait until an interrupted task asks whether to resume."""
 RESUMING = 2.0
 """The same for a stored task that was opened."""
 
@@ -64,44 +64,44 @@ _CODES = {
 
 
 class StreamClient:
-    """A client for programs. It ends with its input, with a shutdown, or when nobody reads its
-    output any more; one that `stays` ends by a signal only."""
+    """The client of the control stream. It ends with its input, a shutdown, or when its output
+    is closed; with `stays` only by a signal."""
 
     def __init__(
         self,
         lines: AsyncIterator[bytes],
-        outbox: OutputQueue,
+        queue: OutputQueue,
         *,
         first: ReopenTask | None = None,
         stored: Sequence[Event] = (),
-        worked: Iterable[Event] = (),
+        child_events: Iterable[Event] = (),
         stays: bool = False,
         strict: bool = False,
         watch: Callable[[Event], None] = lambda event: None,
-        complain: Callable[[str], None] = lambda sentence: None,
-        blame: Callable[[RookeryError], str] = lambda refusal: "task_failed",
+        report: Callable[[str], None] = lambda sentence: None,
+        error_code: Callable[[RookeryError], str] = lambda refusal: "task_failed",
     ) -> None:
-        """`stored` is what a task to be resumed has on record, and `worked` what those have that
-        worked for it. `strict` ends the run with the first request that fails; `watch` sees the
-        events of the task that is driven, `complain` tells a person why the run ended, and
-        `blame` gives the code of what a start was refused with."""
+        """`stored` are the events of a resumed task, `child_events` those of its sub-tasks.
+        `strict` ends the run at the first failed request; `watch` gets the events of the driven
+        task, `report` tells the user why the run ended, and `error_code` returns the code for a
+        rejected start."""
         self._lines = lines
-        self._telling = Telling(outbox)
+        self._sender = EventSender(queue)
         self._first = first
         self._stored = stored
-        self._worked = worked
+        self._child_events = child_events
         self._stays = stays
         self._strict = strict
         self._watch = watch
-        self._complain = complain
-        self._blame = blame
+        self._report = report
+        self._error_code = error_code
         self._stream = ControlStream()
         self._delayed: deque[StreamCommand] = deque()
         self._reader = LineReader(
             read_command, bad=BadCommand, too_long=TOO_LONG, refuse=self._refuse_line
         )
-        self._news = News()
-        self._heard_any = False
+        self._wakeup = Wakeup()
+        self._got_command = False
         self._leaving = False
 
     async def run(self, host: Host) -> RunEnd:
@@ -110,31 +110,31 @@ class StreamClient:
         except* ReaderLeft:
             raise
         except* Exception as errors:
-            end = self._broke(errors)
+            end = self._report_error(errors)
             if not self._stays:
                 raise
         if self._stays:
-            self.ended(end)
+            self.report_end(end)
             await anyio.sleep_forever()
         return end
 
-    async def stopped(self, host: Host) -> bool:
+    async def on_interrupt(self, host: Host) -> bool:
         return False
 
-    def ended(self, end: RunEnd) -> None:
+    def report_end(self, end: RunEnd) -> None:
         code = "" if end.fate is Fate.COMPLETED else end.code
-        with suppress(ReaderLeft):  # how it ended is also in the exit code
-            self._telling.tell_last(self._stream.finish(code, end.reason))
+        with suppress(ReaderLeft):  # the exit code tells it too
+            self._sender.send_last(self._stream.finish(code, end.reason))
         if code and end.reason:
-            self._complain(end.reason)
+            self._report(end.reason)
 
-    def _broke(self, errors: BaseExceptionGroup[Exception]) -> RunEnd:
-        """What went wrong, once it was told. What cannot be kept is told when the run ends."""
+    def _report_error(self, errors: BaseExceptionGroup[Exception]) -> RunEnd:
+        """Report an error and return how the run ends. `report_end` reports storage errors."""
         error = cause_of(errors)
         if isinstance(error, StorageError):
             return RunEnd(Fate.FAILED, str(error), "storage_failed")
         reason = f"{type(error).__name__}: {error}"
-        self._telling.tell_last(self._stream.finish("task_failed", reason))
+        self._sender.send_last(self._stream.finish("task_failed", reason))
         return RunEnd(Fate.FAILED, "", "task_failed")
 
     async def _drive(self, host: Host) -> RunEnd:
@@ -142,96 +142,96 @@ class StreamClient:
             self._group: TaskGroup = group
             self._conversation = DriverConversation()
             self._followed = FollowedTasks(
-                host, group, self._news, see=self._tell_event, ended=self._tell_end
+                host, group, self._wakeup, see=self._on_event, ended=self._on_end
             )
-            group.start_soon(self._telling.run)
-            self._telling.tell(self._stream.begin(self._first.task_id if self._first else ""))
+            group.start_soon(self._sender.run)
+            self._sender.send(self._stream.begin(self._first.task_id if self._first else ""))
             if self._first:
                 await self._resume(self._first, host)
             self._requests = Requests(
                 host,
                 self._stream,
-                tell=self._telling.tell,
+                send=self._sender.send,
                 follow=self._followed.follow,
                 recovered=self._recovered,
-                blame=self._blame,
+                error_code=self._error_code,
             )
-            end = await self._conversation.hold(self._converse)
+            end = await self._conversation.run(self._exchange)
             await self._leave()
-            await self._news.until(self._all_told, ENDING)
+            await self._wakeup.wait_for(self._all_reported, STOP_SECONDS)
             group.cancel_scope.cancel()
         return end
 
-    def _all_told(self) -> bool:
+    def _all_reported(self) -> bool:
         return all(map(self._stream.drives, self._followed.ids))
 
     async def _resume(self, first: ReopenTask, host: Host) -> None:
-        self._telling.tell(self._stream.resume_task(first.task_id, self._stored, self._worked))
+        self._sender.send(self._stream.resume_task(first.task_id, self._stored, self._child_events))
         await host.send(first)
         self._followed.follow(first.task_id, self._stored[-1].seq if self._stored else 0)
-        await self._news.until(lambda: self._stream.question is not None, RESUMING)
+        await self._wakeup.wait_for(lambda: self._stream.question is not None, RESUMING)
 
-    async def _converse(self) -> RunEnd:
+    async def _exchange(self) -> RunEnd:
         try:
             async for line in self._lines:
-                command = self._reader.wanted(line)
+                command = self._reader.parse(line)
                 if command is None:
                     continue
-                self._heard_any = True
-                await self._hear(command)
+                self._got_command = True
+                await self._dispatch(command)
                 if isinstance(command, Shutdown):
                     return await self._shut_down(command)
         except InputLost as lost:
             return RunEnd(Fate.LEFT, str(lost), "usage")
-        return await self._out_of_input()
+        return await self._finish_input()
 
     def _refuse_line(self, bad: BadCommand, number: int) -> None:
-        self._telling.tell([self._stream.refuse_line(bad)])
+        self._sender.send([self._stream.refuse_line(bad)])
 
-    async def _hear(self, command: StreamCommand) -> None:
-        hurried = isinstance(command, Ping | CancelTask | Shutdown)
+    async def _dispatch(self, command: StreamCommand) -> None:
+        urgent = isinstance(command, Ping | CancelTask | Shutdown)
         waits = isinstance(command, SendMessage) and self._stream.cancelling
-        if hurried or not (self._delayed or waits):
+        if urgent or not (self._delayed or waits):
             await self._requests.carry_out(command)
             return
         self._delayed.append(command)
         if len(self._delayed) == 1:
-            self._group.start_soon(self._catch_up)
+            self._group.start_soon(self._run_delayed)
 
-    async def _catch_up(self) -> None:
+    async def _run_delayed(self) -> None:
         while self._delayed:
             command = self._delayed[0]
             if self._leaving:
-                self._requests.refuse(command, "client_error", NOT_ANY_MORE)
+                self._requests.refuse(command, "client_error", SHUT_DOWN)
             else:
                 await self._requests.carry_out(command)
             self._delayed.popleft()
-            self._news.spread()
+            self._wakeup.notify()
 
     async def _recovered(self) -> bool:
-        await self._news.until(lambda: self._leaving or not self._stream.cancelling, RECOVERY)
+        await self._wakeup.wait_for(lambda: self._leaving or not self._stream.cancelling, RECOVERY)
         return not self._leaving
 
     async def _leave(self) -> None:
-        """Nothing new is begun, not even what was to wait for its turn."""
+        """Start nothing more, not even delayed commands."""
         self._leaving = True
-        self._news.spread()
-        await self._news.until(lambda: not self._delayed)
+        self._wakeup.notify()
+        await self._wakeup.wait_for(lambda: not self._delayed)
 
     async def _shut_down(self, command: Shutdown) -> RunEnd:
         await self._leave()
         if self._stream.under_way:
             with suppress(CommandRejected):
                 await self._requests.interrupt(command.request_id)
-            await self._news.until(lambda: not self._stream.busy, ENDING)
+            await self._wakeup.wait_for(lambda: not self._stream.busy, STOP_SECONDS)
         return DONE
 
-    async def _out_of_input(self) -> RunEnd:
-        """Nobody can say any more, so what the task asks now stays unanswered."""
+    async def _finish_input(self) -> RunEnd:
+        """Finish after the end of input: questions can no longer be answered."""
         stream = self._stream
-        if not self._heard_any:
+        if not self._got_command:
             return RunEnd(Fate.LEFT, NO_COMMAND, "usage")
-        await self._news.until(self._at_rest)
+        await self._wakeup.wait_for(self._is_idle)
         question = stream.question
         if question is None:
             failure = stream.failure
@@ -240,32 +240,32 @@ class StreamClient:
             return RunEnd(Fate.LEFT, f"{REFUSED} {stream.refused}", "governance_refused")
         if stream.complete:
             return DONE
-        return left_open(question.ask, stream.task_id)
+        return unanswered(question.ask, stream.task_id)
 
-    def _at_rest(self) -> bool:
+    def _is_idle(self) -> bool:
         stream = self._stream
         if self._delayed:
             return False
-        return not stream.task_id or (stream.question is not None and stream.overheard is None)
+        return not stream.task_id or (stream.question is not None and stream.early_finish is None)
 
-    async def _tell_event(self, task_id: str, event: Event) -> None:
+    async def _on_event(self, task_id: str, event: Event) -> None:
         if task_id == self._stream.task_id:
             self._watch(event)
-        self._telling.tell(self._stream.see(task_id, event))
+        self._sender.send(self._stream.see(task_id, event))
         match event.fact:
             case ChildBegan(task_id=child, after=known):
                 self._followed.follow(child, known)
-            case RequestFailed() as failure if self._strict and failure.error not in MENDED:
-                self._strike(failure)
+            case RequestFailed() as failure if self._strict and failure.error not in SELF_HANDLED:
+                self._fail(failure)
             case _:
                 pass
-        if question := self._stream.overheard:
-            await self._requests.hear_out(question)
+        if question := self._stream.early_finish:
+            await self._requests.resume_queued(question)
 
-    def _tell_end(self, task_id: str) -> None:
-        self._telling.tell(self._stream.end_task(task_id))
+    def _on_end(self, task_id: str) -> None:
+        self._sender.send(self._stream.end_task(task_id))
 
-    def _strike(self, failure: RequestFailed) -> None:
+    def _fail(self, failure: RequestFailed) -> None:
         code = _CODES.get(failure.error, "task_failed")
-        self._telling.tell(self._stream.give_up_start(failure.message))
-        self._conversation.break_off(RunEnd(Fate.FAILED, failure.message, code))
+        self._sender.send(self._stream.give_up_start(failure.message))
+        self._conversation.abort(RunEnd(Fate.FAILED, failure.message, code))

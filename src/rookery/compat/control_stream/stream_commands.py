@@ -1,8 +1,8 @@
-"""The commands of the control stream and its replies to them.
+"""The commands of the control stream and the replies to them.
 
-A command is one JSON object on each line, checked by one table. The published schema is made
-from the same table, so what is accepted and what is promised cannot differ. What was accepted is
-answered by an ack and a done, anything else by one error.
+A command is one JSON object on each line, checked against one table. The published schema is
+generated from the same table, so that both always agree. An accepted command gets an ack and a
+done, any other a single error.
 """
 
 import json
@@ -44,21 +44,12 @@ REPLY_CONTENTS = {
     "invalid_command": "This is not a command.",
     "client_error": "The command could not be carried out.",
 }
-"""Every code there is, with what is said if nothing better is known."""
-ACK_CODES = ("accepted",)
-DONE_CODES = (
-    *("task_completed", "task_failed", "task_aborted", "responded", "queued", "resumed"),
-    *("no_active_task", "cancel_requested", "pong", "shutdown_requested", "cleared"),
-)
-ERROR_CODES = (
-    *("task_busy", "task_error", "no_active_task", "no_pending_ask", "cancel_error"),
-    *("invalid_command", "client_error"),
-)
+"""Every reply code with its default text."""
 UNSUCCESSFUL = ("task_failed", "task_aborted")
 
 
 class Shape(Struct, frozen=True):
-    """What a field may hold: as a schema, and as the reason why something is not it."""
+    """The type of a field: its schema, and a function that returns why a value is invalid."""
 
     schema: Mapping[str, Any]
     problem: Callable[[Any], str]
@@ -70,15 +61,15 @@ class Field(Struct, frozen=True):
     required: bool = False
 
 
-def _no_words(given: Any) -> str:
+def _words_problem(given: Any) -> str:
     return "" if isinstance(given, str) and given.strip() else "must be a non-blank string"
 
 
-def _no_text(given: Any) -> str:
+def _text_problem(given: Any) -> str:
     return "" if isinstance(given, str) else "must be a string"
 
 
-def _no_images(given: Any) -> str:
+def _images_problem(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         return "must be a list of strings"
     if len(given) > MOST_IMAGES:
@@ -88,33 +79,33 @@ def _no_images(given: Any) -> str:
     return ""
 
 
-def _no_uuid(given: Any) -> str:
-    return _no_words(given) or ("" if _UUID.match(given.strip()) else "must be a UUID")
+def _uuid_problem(given: Any) -> str:
+    return _words_problem(given) or ("" if _UUID.match(given.strip()) else "must be a UUID")
 
 
-def _no_settings(given: Any) -> str:
+def _settings_problem(given: Any) -> str:
     return "" if isinstance(given, dict) else "must be an object"
 
 
-def _no_row(given: Any) -> str:
+def _row_problem(given: Any) -> str:
     return "" if type(given) is int else "must be the id of a question, a whole number"
 
 
-def _no_choice(given: Any) -> str:
+def _choice_problem(given: Any) -> str:
     known = given in ("yes", "no", *CHOICES)
     return "" if known else f"must be one of yes, no, {', '.join(CHOICES)}"
 
 
-WORDS = Shape({"type": "string", "pattern": "\\S"}, _no_words)
-TEXT = Shape({"type": "string"}, _no_text)
+WORDS = Shape({"type": "string", "pattern": "\\S"}, _words_problem)
+TEXT = Shape({"type": "string"}, _text_problem)
 IMAGES = Shape(
     {"type": "array", "maxItems": MOST_IMAGES, "items": {"type": "string", "pattern": PATTERN}},
-    _no_images,
+    _images_problem,
 )
-TASK_ID = Shape({"type": "string", "pattern": UUID_PATTERN}, _no_uuid)
-SETTINGS = Shape({"type": "object"}, _no_settings)
-ROW = Shape({"type": "integer"}, _no_row)
-CHOICE = Shape({"enum": ["yes", "no", *CHOICES]}, _no_choice)
+TASK_ID = Shape({"type": "string", "pattern": UUID_PATTERN}, _uuid_problem)
+SETTINGS = Shape({"type": "object"}, _settings_problem)
+ROW = Shape({"type": "integer"}, _row_problem)
+CHOICE = Shape({"enum": ["yes", "no", *CHOICES]}, _choice_problem)
 
 _PROMPT, _IMAGES, _TEXT = Field("prompt", WORDS, True), Field("images", IMAGES), Field("text", TEXT)
 
@@ -129,8 +120,7 @@ COMMANDS: Mapping[str, tuple[Field, ...]] = {
     "answer": (_TEXT, _IMAGES, Field("id", ROW), Field("choice", CHOICE)),
     "clear": (),
 }
-"""Each command with its own fields, in the order in which they are checked. All of them have a
-`requestId` beside."""
+"""The fields of each command, in the order they are checked. `requestId` is in every one."""
 
 CAPABILITIES = [f"stdin:{name}" for name in COMMANDS]
 REQUEST_ID = Field("requestId", WORDS, True)
@@ -141,7 +131,7 @@ class Start(Struct, frozen=True, kw_only=True):
     request_id: str
     prompt: str
     task_id: str = ""
-    """None given: any will do."""
+    """Empty: a new id is created."""
     images: tuple[Image, ...] = ()
     configuration: Mapping[str, Any]
 
@@ -154,7 +144,7 @@ class SendMessage(Struct, frozen=True, kw_only=True):
 
 
 class AnswerAsk(Struct, frozen=True, kw_only=True):
-    """An answer to the question that is open, or to none but the one with this row's id."""
+    """An answer to the open question; with `row` only to that one."""
 
     name: Literal["approve", "reject", "answer"]
     request_id: str
@@ -163,7 +153,7 @@ class AnswerAsk(Struct, frozen=True, kw_only=True):
     images: tuple[Image, ...] = ()
     row: int | None = None
     choice: Choice | None = None
-    """What goes beyond yes or no to a question of governance."""
+    """An answer other than yes or no to a governance question."""
 
 
 class CancelTask(Struct, frozen=True, kw_only=True):
@@ -192,7 +182,7 @@ StreamCommand: TypeAlias = (
 
 
 class BadCommand(Exception):
-    """A line that is no command. What of it could be read is kept, so that it can be answered."""
+    """An invalid command line, with the parts that are needed to reply to it."""
 
     def __init__(self, message: str, *, request_id: str = "", command: str = "") -> None:
         super().__init__(message)
@@ -201,15 +191,15 @@ class BadCommand(Exception):
 
 
 def read_command(line: bytes, number: int) -> StreamCommand:
-    """The command on a line. Raises `BadCommand` with the first thing that is wrong."""
+    """Parse a command line. Raises `BadCommand` with the first problem."""
     given = _object_in(line, number)
     request_id = given.get("requestId")
     request_id = request_id.strip() if isinstance(request_id, str) else ""
     name = given.get("command")
 
     def bad(reason: str) -> BadCommand:
-        said = name if isinstance(name, str) and name in COMMANDS else ""
-        return BadCommand(_told(number, reason), request_id=request_id, command=said)
+        value = name if isinstance(name, str) and name in COMMANDS else ""
+        return BadCommand(_message(number, reason), request_id=request_id, command=value)
 
     if not isinstance(name, str):
         raise bad('"command" is missing or not a string')
@@ -227,7 +217,7 @@ def read_command(line: bytes, number: int) -> StreamCommand:
     return _command(name, request_id, known)
 
 
-def _told(number: int, reason: str) -> str:
+def _message(number: int, reason: str) -> str:
     return f"stdin command line {number}: {reason}"
 
 
@@ -235,9 +225,9 @@ def _object_in(line: bytes, number: int) -> dict[str, Any]:
     try:
         given = whole_values(json.loads(line.decode("utf-8")))
     except (ValueError, RecursionError) as error:
-        raise BadCommand(_told(number, f"invalid JSON ({_why(error)})")) from error
+        raise BadCommand(_message(number, f"invalid JSON ({_why(error)})")) from error
     if not isinstance(given, dict):
-        raise BadCommand(_told(number, "it is not a JSON object"))
+        raise BadCommand(_message(number, "it is not a JSON object"))
     return given
 
 
@@ -274,12 +264,12 @@ def _command(name: str, request_id: str, given: Mapping[str, Any]) -> StreamComm
         case "reject":
             return AnswerAsk(name=name, request_id=request_id, reply="no", text=text, images=images)
         case "answer":
-            said = given.get("choice", "message")
-            choice = said if said in CHOICES else None
+            value = given.get("choice", "message")
+            choice = value if value in CHOICES else None
             return AnswerAsk(
                 name=name,
                 request_id=request_id,
-                reply=reply_of(choice) if choice else said,
+                reply=reply_of(choice) if choice else value,
                 text=text,
                 images=images,
                 row=given.get("id"),

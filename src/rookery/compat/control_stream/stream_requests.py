@@ -1,4 +1,4 @@
-"""Carries out what a driver requests, each request with its replies."""
+"""Carries out the commands of the control stream, and replies to them."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +10,7 @@ from rookery.compat.control_stream.event_stream import ControlStream
 from rookery.compat.control_stream.followed_task import (
     ANSWERED_BY_MESSAGES,
     StreamQuestion,
-    goes_on,
+    continues,
 )
 from rookery.compat.control_stream.stream_commands import (
     AnswerAsk,
@@ -38,12 +38,12 @@ from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.codec import Host
 
 IGNORED = "These settings are ignored: {names}."
-NOT_ANY_MORE = "The run was shut down first."
+SHUT_DOWN = "The run was shut down first."
 TAKES_WORDS = "This question needs text. Send it with answer or message."
 
 
 class _RequestRefused(Exception):
-    """A request that cannot be carried out now; `code` is why."""
+    """A command that cannot be carried out now; `code` is the reply code."""
 
     def __init__(self, code: str, content: str = "") -> None:
         super().__init__(content)
@@ -51,28 +51,28 @@ class _RequestRefused(Exception):
 
 
 class Requests:
-    """`tell` writes events, `follow` has a task told from now on, and `recovered` waits until a
-    task that is being interrupted can be spoken to again; False if the run ends first. `blame`
-    gives the code for programs of what a start was refused with."""
+    """`send` writes events, `follow` reports a task from now on, and `recovered` waits until an
+    interrupted task accepts messages again (False if the run ends first). `error_code` returns the
+    error code of a rejected start."""
 
     def __init__(
         self,
         host: Host,
         stream: ControlStream,
         *,
-        tell: Callable[[Sequence[Output]], None],
+        send: Callable[[Sequence[Output]], None],
         follow: Callable[[str], None],
         recovered: Callable[[], Awaitable[bool]],
-        blame: Callable[[RookeryError], str] = lambda refusal: "task_failed",
+        error_code: Callable[[RookeryError], str] = lambda refusal: "task_failed",
     ) -> None:
         self._host = host
         self._stream = stream
-        self._tell = tell
+        self._send = send
         self._follow = follow
         self._recovered = recovered
-        self._blame = blame
+        self._error_code = error_code
         self._opening = anyio.Lock()
-        """So that what is to stop a task that is being opened comes when it is open."""
+        """Makes an interrupt wait until a task that is being opened is open."""
         self._known = {stream.task_id} - {""}
 
     async def carry_out(self, command: StreamCommand) -> None:
@@ -82,7 +82,7 @@ class Requests:
             self.refuse(command, refusal.code, str(refusal))
 
     def refuse(self, command: StreamCommand, code: str, content: str = "") -> None:
-        self._tell([self._stream.refuse(command, code, content)])
+        self._send([self._stream.refuse(command, code, content)])
 
     async def _carry_out(self, command: StreamCommand) -> None:
         match command:
@@ -102,7 +102,7 @@ class Requests:
                 self._accept(command, "shutdown_requested")
 
     async def interrupt(self, request_id: str) -> None:
-        """Stop what is being done. Raises `CommandRejected` if it has just ended by itself."""
+        """Interrupt the task. Raises `CommandRejected` if it has just ended by itself."""
         async with self._opening:
             if not self._stream.under_way:
                 raise CommandRejected("Nothing is running.")
@@ -111,13 +111,13 @@ class Requests:
             if not again:
                 await self._host.send(Cancel(task_id=self._stream.task_id))
 
-    async def hear_out(self, question: StreamQuestion) -> None:
-        """Go on with what was said too late to be heard before the task was offered as done."""
-        self._stream.hear_out(question)
+    async def resume_queued(self, question: StreamQuestion) -> None:
+        """Continue with messages that arrived just before the completion question."""
+        self._stream.resume_queued(question)
         await self._send_answer(question, "message", "", (), by_driver=False)
 
     def _accept(self, command: StreamCommand, code: str) -> None:
-        self._tell([self._stream.acknowledge(command), self._stream.settle(command, code)])
+        self._send([self._stream.acknowledge(command), self._stream.settle(command, code)])
 
     async def _start(self, command: Start) -> None:
         stream = self._stream
@@ -128,16 +128,16 @@ class Requests:
         if problem := approval_problem(wanted):
             raise _RequestRefused("client_error", problem)
         task_id = command.task_id or str(uuid.uuid4())
-        self._tell([stream.accept_start(command, task_id)])
+        self._send([stream.accept_start(command, task_id)])
         if wanted.ignored:
-            self._tell([stream.note(IGNORED.format(names=", ".join(wanted.ignored)))])
+            self._send([stream.note(IGNORED.format(names=", ".join(wanted.ignored)))])
         async with self._opening:
             try:
                 await self._open(command, task_id, wanted)
             except RookeryError as refusal:
-                self._tell(stream.refuse_start(str(refusal), self._blame(refusal)))
+                self._send(stream.refuse_start(str(refusal), self._error_code(refusal)))
                 return
-            self._tell(stream.begin_task(task_id, command.request_id))
+            self._send(stream.begin_task(task_id, command.request_id))
         self._follow(task_id)
         if before:
             await self._close(before)
@@ -171,11 +171,11 @@ class Requests:
     async def _message(self, command: SendMessage) -> None:
         stream = self._stream
         if stream.cancelling and not await self._recovered():
-            raise _RequestRefused("client_error", NOT_ANY_MORE)
+            raise _RequestRefused("client_error", SHUT_DOWN)
         if not stream.task_id:
             raise _RequestRefused("no_active_task")
         question = stream.question
-        if question and stream.unheard:
+        if question and stream.has_unread:
             await self._queue_behind(command, question)
             return
         if question and question.ask in ANSWERED_BY_MESSAGES:
@@ -186,7 +186,7 @@ class Requests:
         await self._queue(command)
 
     async def _queue_behind(self, command: SendMessage, question: StreamQuestion) -> None:
-        """The task goes on, and the model hears first what was said first."""
+        """Queue the message and resume the task, so that earlier messages come first."""
         await self._speak(command)
         self._stream.deliver(question, "message", command.request_id, words=True)
         await self._send_answer(question, "message", "", ())
@@ -199,7 +199,7 @@ class Requests:
     async def _speak(self, command: SendMessage) -> None:
         stream, message_id = self._stream, uuid.uuid4().hex
         words = Speak(
-            task_id=stream.listener,
+            task_id=stream.receiver,
             message_id=message_id,
             text=command.prompt,
             images=command.images,
@@ -227,9 +227,9 @@ class Requests:
         if not sent:
             raise _RequestRefused("no_pending_ask")
         self._accept(command, "responded")
-        if question.task_id == stream.task_id and not goes_on(question.ask, reply):
-            # it is about to close, and would not hear what is said until then
-            self._tell(stream.end_task(question.task_id))
+        if question.task_id == stream.task_id and not continues(question.ask, reply):
+            # the task is about to close and takes no more messages
+            self._send(stream.end_task(question.task_id))
 
     async def _send_answer(
         self,
@@ -241,7 +241,7 @@ class Requests:
         by_driver: bool = True,
         choice: Choice | None = None,
     ) -> bool:
-        """Whether the question was still open."""
+        """Send an answer; False if the question is no longer open."""
         answer = Answer(
             task_id=question.task_id,
             ask_id=question.ask_id,
@@ -265,7 +265,7 @@ class Requests:
                 await self.interrupt(command.request_id)
                 code = "cancel_requested"
             except CommandRejected:
-                pass  # it has just ended by itself, so there is nothing left to stop
+                pass  # it has just ended by itself
             except RookeryError as error:
                 raise _RequestRefused("cancel_error", str(error)) from error
         self._accept(command, code)
@@ -274,10 +274,10 @@ class Requests:
         if self._stream.busy:
             raise _RequestRefused("task_busy")
         if before := self._stream.task_id:
-            self._tell(self._stream.leave_task())
+            self._send(self._stream.leave_task())
             await self._close(before)
         self._accept(command, "cleared")
 
     async def _close(self, task_id: str) -> None:
-        with suppress(CommandRejected):  # it has closed itself meanwhile
+        with suppress(CommandRejected):  # already closed
             await self._host.send(CloseTask(task_id=task_id))

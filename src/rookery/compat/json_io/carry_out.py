@@ -1,4 +1,4 @@
-"""Carries out what the driver of `--json-io` requests."""
+"""Carries out the requests of the `--json-io` driver."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -28,22 +28,22 @@ from rookery.protocol.codec import Host
 from rookery.protocol.picture_files import load_pictures
 
 ALL = 1_000_000
-"""More tasks than anybody has."""
+"""More tasks than any user has."""
 NOTHING_SAID = "Give a task: the message has neither text nor an image."
 NOTHING_DONE = "Nothing is running."
 NOT_HERE = "Task {id} does not belong to this workspace."
 
 
 class EngineRequests:
-    """`tell` writes lines, `follow` has a task told from now on, `beside` does what takes a moment
-    while the next request is heard, and `ended` waits for the end of a task."""
+    """`send` writes lines, `follow` reports a task from now on, `beside` runs slow work while
+    further requests are read, and `ended` waits for the end of a task."""
 
     def __init__(
         self,
         host: Host,
-        told: EngineMessages,
+        messages: EngineMessages,
         *,
-        tell: Callable[[Sequence[Wire]], None],
+        send: Callable[[Sequence[Wire]], None],
         follow: Callable[[str], None],
         beside: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
         ended: Callable[[str], Awaitable[None]],
@@ -52,12 +52,11 @@ class EngineRequests:
         now: Callable[[], int],
         next_id: str = "",
     ) -> None:
-        """`say_next` keeps words with which the task goes on when it asks whether to; `now` is
-        milliseconds since the epoch, `next_id` what the first new task is called if
-        the driver does not say."""
+        """`say_next` stores the message to answer the next resume question with; `now` returns
+        milliseconds since the epoch; `next_id` is the default id of the first new task."""
         self._host = host
-        self._told = told
-        self._tell = tell
+        self._messages = messages
+        self._send = send
         self._follow = follow
         self._beside = beside
         self._ended = ended
@@ -67,14 +66,14 @@ class EngineRequests:
         self._next_id = next_id
         self._known: set[str] = set()
         self._deleting: set[str] = set()
-        self.answers = EngineAnswers(host, told, note)
+        self.answers = EngineAnswers(host, messages, note)
 
     async def carry_out(self, request: wants.Request) -> None:
-        """Do what is requested. What cannot be done is told, and nothing else changes."""
+        """Carry out a request. Errors are reported, and change nothing else."""
         try:
             await self._carry_out(request)
         except RookeryError as refusal:
-            self._tell([error(str(refusal))])
+            self._send([error(str(refusal))])
 
     async def _carry_out(self, request: wants.Request) -> None:
         match request:
@@ -100,82 +99,82 @@ class EngineRequests:
             case wants.Choose(settings=settings):
                 await self._choose(settings)
             case wants.LaunchRequest():
-                self._tell(self._told.launch(await self._host.query(AskTasks())))
+                self._send(self._messages.launch(await self._host.query(AskTasks())))
                 self._beside(lambda: self._look_up(request))
             case wants.CondenseTask(task_id=task_id):
-                await self._condense(task_id or self._told.root)
+                await self._condense(task_id or self._messages.root)
             case wants.RestoreFilesRequest(row=row, with_words=with_words):
                 await self._restore(row, with_words=with_words)
             case wants.RewriteMessage():
                 await self._rewrite(request)
             case wants.PingRequest():
-                self._tell([event("pong")])
+                self._send([event("pong")])
             case wants.ShutdownRequest():
                 pass
-            case wants.Unheard(type=type):
+            case wants.Ignored(type=type):
                 self._note(f"A message of type {type[:40]!r} is ignored.")
             case _:
                 self._beside(lambda: self._look_up(request))
 
     async def open(self, first: OpenTask, settings: StartSettings | None = None) -> None:
-        """Begin a task; the one before is closed and stays in the history."""
-        before = self._told.root if not self._told.over else ""
+        """Open a task and close the previous one."""
+        before = self._messages.root if not self._messages.over else ""
         if first.task_id in self._known:
             raise SettingsError(
                 f"Task {first.task_id} already exists. Omit taskId, or use another."
             )
         now = self._now()
-        await self._host.send(self._as_wanted(first, settings or self._told.wanted))
+        await self._host.send(self._with_settings(first, settings or self._messages.wanted))
         self._known.add(first.task_id)
-        self._told.drive(first.task_id)
-        self._tell(self._told.created(now, first.text))
+        self._messages.drive(first.task_id)
+        self._send(self._messages.created(now, first.text))
         self._follow(first.task_id)
         if before:
             await self._close(before)
-        self._beside(self.tell_history)
+        self._beside(self.send_history)
 
-    def _as_wanted(self, first: OpenTask, wanted: StartSettings) -> OpenTask:
-        """Its first request is already as it is wanted to be."""
-        about = self._told.about
+    def _with_settings(self, first: OpenTask, wanted: StartSettings) -> OpenTask:
+        """Apply the settings to the command, so that they hold from the first request on."""
+        about = self._messages.about
         if wanted.provider or wanted.model:
             provider, model = wanted.provider or about.provider, wanted.model or about.model
             first = replace(first, provider=provider, model=model)
         return replace(first, automatic=wanted.automatic)
 
     async def reopen(self, task_id: str) -> None:
-        """Go on with a stored task."""
-        before = self._told.root if not self._told.over else ""
+        """Resume a stored task."""
+        before = self._messages.root if not self._messages.over else ""
         now = self._now()
-        await self._ended(task_id)  # if it is being closed, or it would not be opened again
+        await self._ended(task_id)  # a task that is still closing cannot be opened
         await self._host.send(ReopenTask(task_id=task_id))
         self._known.add(task_id)
-        self._told.drive(task_id)
-        self._tell(self._told.created(now))
+        self._messages.drive(task_id)
+        self._send(self._messages.created(now))
         self._follow(task_id)
         if before:
             await self._close(before)
 
     async def interrupt(self) -> None:
-        told = self._told
-        if told.over or told.cancelling:
+        messages = self._messages
+        if messages.over or messages.cancelling:
             return
-        question = told.question
+        question = messages.question
         if question and CATEGORY[question.ask] is not AskCategory.INTERACTIVE:
-            self._tell([event("status", message=NOTHING_DONE)])
+            self._send([event("status", message=NOTHING_DONE)])
             return
-        told.cancelling = True
+        messages.cancelling = True
         with suppress(CommandRejected):  # it has just ended by itself
-            await self._host.send(commands.Cancel(task_id=told.root))
+            await self._host.send(commands.Cancel(task_id=messages.root))
 
-    async def tell_history(self) -> None:
-        with suppress(RookeryError):  # a history that cannot be read is told when it is asked for
-            self._tell(self._told.history(await self._host.query(AskTasks())))
+    async def send_history(self) -> None:
+        with suppress(RookeryError):  # reported when it is requested
+            self._send(self._messages.history(await self._host.query(AskTasks())))
 
     async def _new_task(self, request: wants.NewTaskRequest) -> None:
         images = await self._pictures(request.images)
         if not (request.text.strip() or images):
             raise SettingsError(NOTHING_SAID)
-        wanted = _over(self._told.wanted, request.settings)
+        wanted = _merge(self._messages.wanted, request.settings)
         await self._check_mode(wanted.mode)
         self._check_settings(request.settings)
         task_id = request.task_id or self._next_id or str(uuid.uuid4())
@@ -183,22 +182,22 @@ class EngineRequests:
             task_id=task_id,
             text=request.text,
             images=images,
-            mode=wanted.mode or self._told.about.mode,
+            mode=wanted.mode or self._messages.about.mode,
         )
         await self.open(first, wanted)
         self._next_id = ""
 
     async def _clear(self) -> None:
-        before, over = self._told.root, self._told.over
-        self._tell(self._told.leave())
+        before, over = self._messages.root, self._messages.over
+        self._send(self._messages.leave())
         if before and not over:
             await self._close(before)
 
     async def _show(self, task_id: str) -> None:
         if task_id in self._deleting:
             raise SettingsError(NOT_HERE.format(id=task_id))
-        if task_id == self._told.root and not self._told.over:
-            self._tell(self._told.show_again())
+        if task_id == self._messages.root and not self._messages.over:
+            self._send(self._messages.show_again())
             return
         await self._check_here(task_id)
         await self.reopen(task_id)
@@ -206,28 +205,28 @@ class EngineRequests:
     async def _delete(self, task_id: str) -> None:
         try:
             await self._check_here(task_id)
-            if task_id == self._told.root:
+            if task_id == self._messages.root:
                 await self._clear()
                 await self._ended(task_id)
             await self._host.send(commands.DeleteTask(task_id=task_id))
         except RookeryError as refusal:
-            self._tell([error(str(refusal))])
+            self._send([error(str(refusal))])
         self._deleting.discard(task_id)
-        await self.tell_history()
+        await self.send_history()
 
     async def _choose(self, settings: StartSettings) -> None:
         await self._check_mode(settings.mode)
         self._check_settings(settings)
-        if not self._told.over:
-            task_id = self._told.root
+        if not self._messages.over:
+            task_id = self._messages.root
             if settings.mode:
                 await self._host.send(commands.SwitchMode(task_id=task_id, mode=settings.mode))
             for change in self._changes(task_id, settings):
                 await self._host.send(change)
-        self._tell(self._told.choose(settings))
+        self._send(self._messages.choose(settings))
 
     def _changes(self, task_id: str, wanted: StartSettings) -> Sequence[Command]:
-        about, changes = self._told.about, list[Command]()
+        about, changes = self._messages.about, list[Command]()
         if wanted.provider or wanted.model:
             provider, model = wanted.provider or about.provider, wanted.model or about.model
             switch = commands.SwitchModel(task_id=task_id, provider=provider, model=model)
@@ -237,23 +236,23 @@ class EngineRequests:
         return changes
 
     async def _condense(self, task_id: str) -> None:
-        self._tell(self._told.condense(task_id))
+        self._send(self._messages.condense(task_id))
         try:
             await self._host.send(commands.Condense(task_id=task_id))
         except CommandRejected:
-            self._tell(self._told.condensed())
+            self._send(self._messages.condensed())
             raise
 
     async def _restore(self, row: float, *, with_words: bool) -> None:
-        to = checkpoint(self._told, row)
-        task_id = self._told.root
-        # what a call changes counts from its checkpoint on, so that is to be undone too
+        to = checkpoint(self._messages, row)
+        task_id = self._messages.root
+        # includes the changes of the call that made the checkpoint
         await self._host.send(commands.RestoreFiles(task_id=task_id, to=to - 1))
         if with_words:
             await self._host.send(commands.Rewind(task_id=task_id, to=to))
 
     async def _rewrite(self, request: wants.RewriteMessage) -> None:
-        task_id, to = self._told.root, before_message(self._told, request.row)
+        task_id, to = self._messages.root, before_message(self._messages, request.row)
         images = await self._pictures(request.images)
         if request.with_files:
             await self._host.send(commands.RestoreFiles(task_id=task_id, to=to))
@@ -262,7 +261,7 @@ class EngineRequests:
         await self._host.send(commands.Rewind(task_id=task_id, to=to))
 
     async def _look_up(self, request: wants.Request) -> None:
-        self._tell(await look_up(self._host, self._told, request))
+        self._send(await look_up(self._host, self._messages, request))
 
     async def _check_mode(self, mode: str) -> None:
         known = [each.slug for each in await self._host.query(AskModes())] if mode else []
@@ -275,9 +274,9 @@ class EngineRequests:
             raise SettingsError(NOT_HERE.format(id=task_id))
 
     async def _pictures(self, given: Sequence[str]) -> tuple[Image, ...]:
-        images, problems = await load_pictures(given, self._told.about.workspace)
+        images, problems = await load_pictures(given, self._messages.about.workspace)
         if problems:
-            self._tell([unloaded_pictures(problems)])
+            self._send([unloaded_pictures(problems)])
         return images
 
     def _check_settings(self, settings: StartSettings) -> None:
@@ -287,15 +286,15 @@ class EngineRequests:
             self._note(f"These settings are ignored: {', '.join(settings.ignored)}.")
 
     async def _close(self, task_id: str) -> None:
-        with suppress(CommandRejected):  # it has closed itself meanwhile
+        with suppress(CommandRejected):  # already closed
             await self._host.send(CloseTask(task_id=task_id))
 
 
-def _over(usual: StartSettings, given: StartSettings) -> StartSettings:
-    """What is given, and what is usual where nothing is."""
+def _merge(default: StartSettings, given: StartSettings) -> StartSettings:
+    """Return the given settings, with defaults for what is missing."""
     return StartSettings(
-        mode=given.mode or usual.mode,
-        provider=given.provider or usual.provider,
-        model=given.model or usual.model,
-        automatic=usual.automatic if given.automatic is None else given.automatic,
+        mode=given.mode or default.mode,
+        provider=given.provider or default.provider,
+        model=given.model or default.model,
+        automatic=default.automatic if given.automatic is None else given.automatic,
     )

@@ -1,17 +1,17 @@
-"""The other end of `--json-io`: an agent as a Python program sees and drives it.
+"""The other end of `--json-io`: a client with which Python programs drive an agent.
 
-`ExtensionClient` is fed the lines of a webview, says how things stand, calls listeners when
-something happens, and spells answers, which it hands to whatever sends them. It reads and writes
-nothing itself. Names and payloads of events are those of the message protocol.
+`ExtensionClient` takes the engine's messages, tracks the agent's state, calls listeners, and builds
+answers, which it passes to `send`. It does no I/O itself. Names and payloads of events are those of
+the message protocol.
 """
 
 import json
 from collections.abc import Callable, Iterable, Sequence
 
 from rookery.compat.json_io.client_state import (
+    AgentEvent,
+    ClientState,
     Emitter,
-    Happening,
-    Known,
     Listener,
     MessageProcessor,
     StateStore,
@@ -23,7 +23,7 @@ from rookery.core.folds.agent_state import AgentState, AgentStateInfo
 
 
 class ExtensionClient:
-    """The one source of truth about an agent, for a program. `send` takes what it answers."""
+    """The state of an agent, and the means to drive it. `send` gets the messages for the engine."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ExtensionClient:
         now: Callable[[], float] = lambda: 0.0,
         note: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """`note` is told, once debugging is on, what was dropped and why."""
+        """`note` gets the reason for each dropped message while debugging is on."""
         self._send = send
         self._sink = note
         self._debug = False
@@ -42,14 +42,14 @@ class ExtensionClient:
         self.store = StateStore(
             now=now,
             history=history,
-            failed=lambda error: self._emitter.emit(Happening.ERROR, error),
+            failed=lambda error: self._emitter.emit(AgentEvent.ERROR, error),
         )
         self._processor = MessageProcessor(
             self.store, self._emitter, only_significant=only_significant, note=self._note
         )
 
     def handle_message(self, given: Wire | str | bytes) -> None:
-        """One message of the engine. What is none is dropped."""
+        """Process one message of the engine. Invalid ones are dropped."""
         message: object = given
         if isinstance(given, str | bytes):
             try:
@@ -111,23 +111,23 @@ class ExtensionClient:
         return self.store.known.mode
 
     @property
-    def state_history(self) -> Sequence[Known]:
+    def state_history(self) -> Sequence[ClientState]:
         return self.store.history
 
-    def on(self, happening: Happening | str, listener: Listener) -> Stop:
-        return self._emitter.on(happening, listener)
+    def on(self, event: AgentEvent | str, listener: Listener) -> Stop:
+        return self._emitter.on(event, listener)
 
-    def once(self, happening: Happening | str, listener: Listener) -> Stop:
-        return self._emitter.once(happening, listener)
+    def once(self, event: AgentEvent | str, listener: Listener) -> Stop:
+        return self._emitter.once(event, listener)
 
-    def off(self, happening: Happening | str, listener: Listener) -> None:
-        self._emitter.off(happening, listener)
+    def off(self, event: AgentEvent | str, listener: Listener) -> None:
+        self._emitter.off(event, listener)
 
-    def remove_all_listeners(self, happening: Happening | str | None = None) -> None:
-        self._emitter.remove_all_listeners(happening)
+    def remove_all_listeners(self, event: AgentEvent | str | None = None) -> None:
+        self._emitter.remove_all_listeners(event)
 
-    def listener_count(self, happening: Happening | str) -> int:
-        return self._emitter.listener_count(happening)
+    def listener_count(self, event: AgentEvent | str) -> int:
+        return self._emitter.listener_count(event)
 
     def approve(self, text: str = "", images: Sequence[str] = ()) -> None:
         self.send_response("yesButtonClicked", text, images)
@@ -145,7 +145,7 @@ class ExtensionClient:
         self.approve()
 
     def send_response(self, response: str, text: str = "", images: Sequence[str] = ()) -> None:
-        """Answer what is asked. The answer names the question, so that it answers no other."""
+        """Answer the open question. The answer names it, so that it cannot answer another one."""
         asked = self.agent_state.last_message_ts if self.is_waiting_for_input else None
         self._send(
             output(
@@ -178,7 +178,7 @@ class ExtensionClient:
     def clear_task(self) -> None:
         self._send({"type": "clearTask"})
         self.store.clear()
-        self._emitter.emit(Happening.TASK_CLEARED)
+        self._emitter.emit(AgentEvent.TASK_CLEARED)
 
     def cancel_task(self) -> None:
         self._send({"type": "cancelTask"})
@@ -190,7 +190,7 @@ class ExtensionClient:
         self._send({"type": "terminalOperation", "terminalOperation": "abort"})
 
     def reset(self) -> None:
-        """As it was before anything came. Nobody is told, and nobody listens any more."""
+        """Go back to the initial state without notifying anyone, and remove all listeners."""
         self._emitter.remove_all_listeners()
         self._processor.reset()
         self.store.reset()

@@ -1,4 +1,4 @@
-"""What a Python client of `--json-io` knows: the rows and state so far, and who listens."""
+"""The state of a Python client of `--json-io`: rows, agent state and listeners."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,34 +16,34 @@ from rookery.core.message import Message
 T = TypeVar("T")
 Listener: TypeAlias = Callable[[Any], object]
 Stop: TypeAlias = Callable[[], None]
-"""Ends a subscription. Doing so twice does no harm."""
+"""Ends a subscription. Calling it twice is harmless."""
 
 NOTHING = detect(())
 
 _COMPLETIONS = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)
 
 
-class Happening(StrEnum):
-    """Everything one can be told of, with what comes along."""
+class AgentEvent(StrEnum):
+    """The events a program can listen to, each with its payload."""
 
     STATE_CHANGE = "stateChange"
-    """`StateChange`"""
+    """Payload: `StateChange`."""
     MESSAGE = "message"
-    """The message, which was not seen before."""
+    """Payload: a new message."""
     MESSAGE_UPDATED = "messageUpdated"
-    """The message, which was known and has changed."""
+    """Payload: a known message that has changed."""
     WAITING_FOR_INPUT = "waitingForInput"
-    """`Waiting`"""
+    """Payload: `WaitingForInput`."""
     RESUMED_RUNNING = "resumedRunning"
     STREAMING_STARTED = "streamingStarted"
     STREAMING_ENDED = "streamingEnded"
     TASK_COMPLETED = "taskCompleted"
-    """`Completed`"""
+    """Payload: `Completed`."""
     TASK_CLEARED = "taskCleared"
     MODE_CHANGED = "modeChanged"
-    """`ModeChange`"""
+    """Payload: `ModeChange`."""
     ERROR = "error"
-    """The exception."""
+    """Payload: the exception."""
 
 
 class StateChange(Struct, frozen=True, kw_only=True):
@@ -73,49 +73,49 @@ class ModeChange(Struct, frozen=True, kw_only=True):
 
 
 class Emitter:
-    """Tells listeners of happenings, in the order in which they came. One that fails stops no
-    other: its failure is an `error`, and that of a listener to errors is nobody's."""
+    """Calls listeners in the order they were added. An exception in one does not stop the
+    others: it is emitted as `error`, unless an error listener raised it."""
 
     def __init__(self) -> None:
-        self._listeners: dict[Happening, list[Listener]] = {}
+        self._listeners: dict[AgentEvent, list[Listener]] = {}
 
-    def on(self, happening: Happening | str, listener: Listener) -> Stop:
-        self._listeners.setdefault(Happening(happening), []).append(listener)
-        return lambda: self.off(happening, listener)
+    def on(self, event: AgentEvent | str, listener: Listener) -> Stop:
+        self._listeners.setdefault(AgentEvent(event), []).append(listener)
+        return lambda: self.off(event, listener)
 
-    def once(self, happening: Happening | str, listener: Listener) -> Stop:
-        def hear(payload: Any) -> None:
-            self.off(happening, hear)
+    def once(self, event: AgentEvent | str, listener: Listener) -> Stop:
+        def once_listener(payload: Any) -> None:
+            self.off(event, once_listener)
             listener(payload)
 
-        return self.on(happening, hear)
+        return self.on(event, once_listener)
 
-    def off(self, happening: Happening | str, listener: Listener) -> None:
-        listeners = self._listeners.get(Happening(happening), [])
+    def off(self, event: AgentEvent | str, listener: Listener) -> None:
+        listeners = self._listeners.get(AgentEvent(event), [])
         if listener in listeners:
             listeners.remove(listener)
 
-    def remove_all_listeners(self, happening: Happening | str | None = None) -> None:
-        if happening is None:
+    def remove_all_listeners(self, event: AgentEvent | str | None = None) -> None:
+        if event is None:
             self._listeners.clear()
         else:
-            self._listeners.pop(Happening(happening), None)
+            self._listeners.pop(AgentEvent(event), None)
 
-    def listener_count(self, happening: Happening | str) -> int:
-        return len(self._listeners.get(Happening(happening), ()))
+    def listener_count(self, event: AgentEvent | str) -> int:
+        return len(self._listeners.get(AgentEvent(event), ()))
 
-    def emit(self, happening: Happening, payload: Any = None) -> None:
-        for listener in tuple(self._listeners.get(happening, ())):
+    def emit(self, event: AgentEvent, payload: Any = None) -> None:
+        for listener in tuple(self._listeners.get(event, ())):
             try:
                 listener(payload)
             except Exception as error:
-                if happening is not Happening.ERROR:
-                    self.emit(Happening.ERROR, error)
+                if event is not AgentEvent.ERROR:
+                    self.emit(AgentEvent.ERROR, error)
 
 
 class Observable(Generic[T]):
-    """A value that can be watched. Who comes is handed the present one at once; one who fails is
-    no reason not to tell the others."""
+    """A value that can be watched. A new observer gets the current value at once. An exception
+    in one does not stop the others."""
 
     def __init__(self, value: T, failed: Callable[[Exception], None]) -> None:
         self._value = value
@@ -128,7 +128,7 @@ class Observable(Generic[T]):
 
     def subscribe(self, observer: Callable[[T], object]) -> Stop:
         self._observers.append(observer)
-        self._hand(observer)
+        self._notify(observer)
 
         def stop() -> None:
             if observer in self._observers:
@@ -139,30 +139,30 @@ class Observable(Generic[T]):
     def change(self, value: T) -> None:
         self._value = value
         for observer in tuple(self._observers):
-            self._hand(observer)
+            self._notify(observer)
 
     def forget(self, value: T) -> None:
-        """Take another value and have nobody watch it."""
+        """Set the value and remove all observers."""
         self._observers.clear()
         self._value = value
 
-    def _hand(self, observer: Callable[[T], object]) -> None:
+    def _notify(self, observer: Callable[[T], object]) -> None:
         try:
             observer(self._value)
         except Exception as error:
             self._failed(error)
 
 
-class Known(Struct, frozen=True, kw_only=True):
-    """All that is known at one moment; it never changes, another takes its place."""
+class ClientState(Struct, frozen=True, kw_only=True):
+    """The known state at one moment; immutable."""
 
     messages: tuple[Wire, ...] = ()
-    """As they came, with fields that nobody here knows."""
+    """As received, with unknown fields."""
     rows: tuple[Message, ...] = ()
-    """The same as we read them."""
+    """The same messages, parsed."""
     agent: AgentStateInfo = NOTHING
     initialized: bool = False
-    """A list of messages has come, if only an empty one."""
+    """A list of messages was received, even if it was empty."""
     updated: float = 0.0
     mode: str | None = None
 
@@ -175,28 +175,27 @@ class StateStore:
         history: int = 0,
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
-        """`now` is when something was learnt. So many earlier states are kept as `history` says;
-        the oldest go first."""
+        """`now` returns the time of an update, `history` limits the earlier states kept."""
         self._now = now
-        self._past: deque[Known] = deque(maxlen=history)
-        self.observable: Observable[Known] = Observable(Known(), failed)
+        self._past: deque[ClientState] = deque(maxlen=history)
+        self.observable: Observable[ClientState] = Observable(ClientState(), failed)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> ClientState:
         return self.observable.value
 
     @property
-    def history(self) -> tuple[Known, ...]:
+    def history(self) -> tuple[ClientState, ...]:
         return tuple(self._past)
 
     def set_messages(self, given: Iterable[object]) -> None:
-        """Take another list in place of the one before; what is no message is left out."""
+        """Replace the list of messages; invalid ones are dropped."""
         pairs = [(each, row) for each in given if (row := read_row(each)) is not None]
         messages = tuple(each for each, _ in pairs if isinstance(each, dict))
         self._become(messages, tuple(row for _, row in pairs), initialized=True)
 
     def update_message(self, message: Wire) -> None:
-        """Take another version of a message, or one more."""
+        """Replace a message, or add it if it is new."""
         row = read_row(message)
         if row is None:
             return
@@ -210,7 +209,7 @@ class StateStore:
         self._become(messages, rows, initialized=known.initialized)
 
     def place(self, ts: float) -> int | None:
-        """Where the message with this `ts` is; most likely at the end."""
+        """Return the index of the message with this `ts`, searching from the end."""
         rows = self.known.rows
         return next((at for at in range(len(rows) - 1, -1, -1) if rows[at].ts == ts), None)
 
@@ -218,19 +217,19 @@ class StateStore:
         self._change(replace(self.known, mode=mode, updated=self._now()))
 
     def clear(self) -> None:
-        """There is no task any more. The mode stays."""
+        """Remove the task but keep the mode."""
         self._become((), (), initialized=True)
 
     def reset(self) -> None:
-        """As it was before anything came, without telling anyone."""
+        """Go back to the initial state without notifying anyone."""
         self._past.clear()
-        self.observable.forget(Known())
+        self.observable.forget(ClientState())
 
     def _become(
         self, messages: tuple[Wire, ...], rows: tuple[Message, ...], *, initialized: bool
     ) -> None:
         self._change(
-            Known(
+            ClientState(
                 messages=messages,
                 rows=rows,
                 agent=detect(rows),
@@ -240,14 +239,14 @@ class StateStore:
             )
         )
 
-    def _change(self, known: Known) -> None:
+    def _change(self, known: ClientState) -> None:
         if self._past.maxlen:
             self._past.append(self.known)
         self.observable.change(known)
 
 
 class MessageProcessor:
-    """Turns what the engine says into what is known and what happens."""
+    """Turns messages of the engine into state and events."""
 
     def __init__(
         self,
@@ -257,7 +256,7 @@ class MessageProcessor:
         only_significant: bool = False,
         note: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """`only_significant` leaves out changes of the state that are none of its kind."""
+        """`only_significant` suppresses state changes within the same kind of state."""
         self._store = store
         self._emitter = emitter
         self._only_significant = only_significant
@@ -274,7 +273,7 @@ class MessageProcessor:
                 case _:
                     self._note(f"A message of type {message.get('type')!r} is ignored.")
         except Exception as error:
-            self._emitter.emit(Happening.ERROR, error)
+            self._emitter.emit(AgentEvent.ERROR, error)
 
     def reset(self) -> None:
         self._version = None
@@ -287,17 +286,17 @@ class MessageProcessor:
         if isinstance(messages, list) and self._is_news(state.get("clineMessagesSeq")):
             before = self._store.known
             self._store.set_messages(messages)
-            self._tell_messages(before)
-            self._tell_change(before)
+            self._emit_messages(before)
+            self._emit_change(before)
 
     def _take_mode(self, mode: str) -> None:
         before = self._store.known.mode
         self._store.set_mode(mode)
         change = ModeChange(previous_mode=before, current_mode=mode)
-        self._emitter.emit(Happening.MODE_CHANGED, change)
+        self._emitter.emit(AgentEvent.MODE_CHANGED, change)
 
     def _is_news(self, version: object) -> bool:
-        """A snapshot that was overtaken by a later one takes nothing back."""
+        """Whether the snapshot is newer than the last one."""
         if not isinstance(version, int | float):
             return True
         if self._version is not None and version <= self._version:
@@ -314,40 +313,40 @@ class MessageProcessor:
         place = self._store.place(row.ts)
         self._store.update_message(message)
         if place is None:
-            self._emitter.emit(Happening.MESSAGE, message)
+            self._emitter.emit(AgentEvent.MESSAGE, message)
         elif before.messages[place] != message:
-            self._emitter.emit(Happening.MESSAGE_UPDATED, message)
-        self._tell_change(before)
+            self._emitter.emit(AgentEvent.MESSAGE_UPDATED, message)
+        self._emit_change(before)
 
-    def _tell_messages(self, before: Known) -> None:
+    def _emit_messages(self, before: ClientState) -> None:
         known = {message["ts"]: message for message in before.messages}
         for message in self._store.known.messages:
             if message["ts"] not in known:
-                self._emitter.emit(Happening.MESSAGE, message)
+                self._emitter.emit(AgentEvent.MESSAGE, message)
             elif known[message["ts"]] != message:
-                self._emitter.emit(Happening.MESSAGE_UPDATED, message)
+                self._emitter.emit(AgentEvent.MESSAGE_UPDATED, message)
 
-    def _tell_change(self, before: Known) -> None:
-        """What the step from one state to the next means. The order is part of the promise."""
+    def _emit_change(self, before: ClientState) -> None:
+        """Emit the events for a state change. Their order is part of the protocol."""
         old, now = before.agent, self._store.known.agent
         last = self._store.known.messages[-1] if self._store.known.messages else {}
         emit = self._emitter.emit
         change = StateChange(previous_state=old, current_state=now)
         if change.is_significant_change or not self._only_significant:
-            emit(Happening.STATE_CHANGE, change)
+            emit(AgentEvent.STATE_CHANGE, change)
         asks_anew = now.is_waiting_for_input and not (
             old.is_waiting_for_input and old.last_message_ts == now.last_message_ts
         )
         if asks_anew:
             ask = now.current_ask or ""
             emit(
-                Happening.WAITING_FOR_INPUT, WaitingForInput(ask=ask, state_info=now, message=last)
+                AgentEvent.WAITING_FOR_INPUT, WaitingForInput(ask=ask, state_info=now, message=last)
             )
         if old.is_waiting_for_input and now.is_running:
-            emit(Happening.RESUMED_RUNNING)
+            emit(AgentEvent.RESUMED_RUNNING)
         if now.is_streaming and not old.is_streaming:
-            emit(Happening.STREAMING_STARTED)
+            emit(AgentEvent.STREAMING_STARTED)
         if old.is_streaming and not now.is_streaming:
-            emit(Happening.STREAMING_ENDED)
+            emit(AgentEvent.STREAMING_ENDED)
         if asks_anew and now.current_ask in _COMPLETIONS:
-            emit(Happening.TASK_COMPLETED, Completed(state_info=now, message=last))
+            emit(AgentEvent.TASK_COMPLETED, Completed(state_info=now, message=last))

@@ -1,4 +1,4 @@
-"""Drives a host by the messages that webviews and managers write, and tells what happens."""
+"""Drives a host by the messages of webviews and managers, and writes theirs."""
 
 import logging
 import time
@@ -11,18 +11,18 @@ from anyio.abc import TaskGroup
 
 from rookery.compat.driver import (
     DONE,
-    ENDING,
     LONGEST,
-    MENDED,
     REFUSED,
+    SELF_HANDLED,
+    STOP_SECONDS,
     DriverConversation,
+    EventSender,
     FollowedTasks,
     LineReader,
-    News,
     OutputQueue,
-    Telling,
+    Wakeup,
     cause_of,
-    left_open,
+    unanswered,
 )
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
@@ -55,13 +55,13 @@ _debug = logging.getLogger(__name__)
 
 
 class EngineMessagesClient:
-    """A client for webviews and managers. It ends with its input, with a shutdown, or when nobody
-    reads its output any more."""
+    """The client for webviews and managers. It ends with its input, a shutdown, or when its
+    output is closed."""
 
     def __init__(
         self,
         lines: AsyncIterator[bytes],
-        outbox: OutputQueue,
+        queue: OutputQueue,
         *,
         exit_code: Callable[[RunEnd], int],
         first: OpenTask | ReopenTask | None = None,
@@ -69,14 +69,14 @@ class EngineMessagesClient:
         next_id: str = "",
         strict: bool = False,
         watch: Callable[[Event], None] = lambda event: None,
-        complain: Callable[[str], None] = lambda sentence: None,
+        report: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        """`exit_code` is what a run that ends so exits with. `opening` is what a resumed task is
-        told first, `next_id` what the first task that the driver begins is called. `strict` ends
-        the run with the first request that fails; `watch` sees the events of the task that is
-        driven, and `complain` tells a person why the run ended."""
+        """`exit_code` maps the end of the run to an exit code. `opening` is the first message to
+        a resumed task, `next_id` the default id of the first new task. `strict` ends the run at
+        the first failed request; `watch` gets the events of the driven task, and `report`
+        reports to the user why the run ended."""
         self._lines = lines
-        self._telling = Telling(outbox)
+        self._sender = EventSender(queue)
         self._exit_code = exit_code
         self._first = first
         self._opening: tuple[str, tuple[Image, ...]] | None = (opening, ()) if opening else None
@@ -84,15 +84,15 @@ class EngineMessagesClient:
         self._strict = strict
         self._watch = watch
         self._refused = ""
-        """Why a hook refused what was said last, if nothing was sent since."""
-        self._complain = complain
+        """Why a hook refused the last message, if no request was sent since."""
+        self._report = report
         self._reader = LineReader(
             read_request, bad=BadMessage, too_long=TOO_LONG, refuse=self._refuse_line
         )
-        self._news = News()
+        self._wakeup = Wakeup()
         self._pacing = False
-        self._errands = 0
-        """What is being looked up, or tidied, beside the conversation."""
+        self._jobs = 0
+        """Number of background jobs, such as lookups."""
 
     async def run(self, host: Host) -> RunEnd:
         try:
@@ -100,49 +100,49 @@ class EngineMessagesClient:
         except* ReaderLeft:
             raise
         except* Exception as errors:
-            self._broke(errors)
+            self._report_error(errors)
             raise
 
-    async def stopped(self, host: Host) -> bool:
+    async def on_interrupt(self, host: Host) -> bool:
         return False
 
-    def ended(self, end: RunEnd) -> None:
-        """The last line: how the process exits, or that it was made to."""
+    def report_end(self, end: RunEnd) -> None:
+        """Write the last line: the exit code, or that the run was interrupted."""
         interrupted = end.code in ("task_aborted", "timeout")
-        told = [error(end.reason, {"code": end.code})] if end.reason and not interrupted else []
+        messages = [error(end.reason, {"code": end.code})] if end.reason and not interrupted else []
         if interrupted:
-            told.append(event("interrupted", reason=end.reason or STOPPED))
+            messages.append(event("interrupted", reason=end.reason or STOPPED))
         else:
-            told.append(event("complete", exitCode=self._exit_code(end)))
-        with suppress(ReaderLeft):  # how it ended is also in the exit code
-            self._telling.tell_last(told)
+            messages.append(event("complete", exitCode=self._exit_code(end)))
+        with suppress(ReaderLeft):  # the exit code tells it too
+            self._sender.send_last(messages)
         if end.reason:
-            self._complain(end.reason)
+            self._report(end.reason)
 
-    def _broke(self, errors: BaseExceptionGroup[Exception]) -> None:
-        """Say what went wrong. What cannot be kept is told when the run ends."""
+    def _report_error(self, errors: BaseExceptionGroup[Exception]) -> None:
+        """Report an error. Storage errors are reported in `report_end`."""
         cause = cause_of(errors)
         if not isinstance(cause, StorageError):
-            self._telling.tell_last([error(f"{type(cause).__name__}: {cause}")])
+            self._sender.send_last([error(f"{type(cause).__name__}: {cause}")])
 
     async def _drive(self, host: Host) -> RunEnd:
-        self._told = EngineMessages(await host.query(AskAbout()))
+        self._messages = EngineMessages(await host.query(AskAbout()))
         async with anyio.create_task_group() as group:
             self._group: TaskGroup = group
             self._conversation = DriverConversation()
             self._followed = FollowedTasks(
                 host,
                 group,
-                self._news,
-                see=self._tell_event,
-                ended=self._tell_end,
-                begun=self._catch_up_soon,
+                self._wakeup,
+                see=self._on_event,
+                ended=self._on_end,
+                starting=self._catch_up_soon,
             )
-            group.start_soon(self._telling.run)
+            group.start_soon(self._sender.run)
             self._requests = EngineRequests(
                 host,
-                self._told,
-                tell=self._tell,
+                self._messages,
+                send=self._send,
                 follow=self._followed.follow,
                 beside=self._beside,
                 ended=self._task_ended,
@@ -151,10 +151,10 @@ class EngineMessagesClient:
                 now=lambda: time.time_ns() // 1_000_000,
                 next_id=self._next_id,
             )
-            self._tell(self._told.begin())
-            end = await self._conversation.hold(self._converse)
-            await self._news.until(lambda: not self._errands, ENDING)
-            self._tell(self._told.news(anyio.current_time() + 3600.0))
+            self._send(self._messages.begin())
+            end = await self._conversation.run(self._exchange)
+            await self._wakeup.wait_for(lambda: not self._jobs, STOP_SECONDS)
+            self._send(self._messages.news(anyio.current_time() + 3600.0))
             group.cancel_scope.cancel()
         return end
 
@@ -167,69 +167,69 @@ class EngineMessagesClient:
             case None:
                 pass
 
-    async def _converse(self) -> RunEnd:
+    async def _exchange(self) -> RunEnd:
         await self._begin()
         async for line in self._lines:
-            request = self._reader.wanted(line)
+            request = self._reader.parse(line)
             if isinstance(request, ShutdownRequest):
                 return await self._shut_down()
             if request is not None:
                 await self._requests.carry_out(request)
-        return await self._out_of_input()
+        return await self._finish_input()
 
     def _refuse_line(self, bad: BadMessage, number: int) -> None:
-        self._tell([error(str(bad), {"line": number})])
+        self._send([error(str(bad), {"line": number})])
 
     async def _shut_down(self) -> RunEnd:
-        if self._told.busy:
+        if self._messages.busy:
             await self._requests.interrupt()
-            await self._news.until(lambda: not self._told.busy, ENDING)
+            await self._wakeup.wait_for(lambda: not self._messages.busy, STOP_SECONDS)
         return DONE
 
-    async def _out_of_input(self) -> RunEnd:
-        """Nobody can say any more, so what the task asks now stays unanswered."""
-        told = self._told
-        await self._news.until(lambda: not told.busy and told.overheard is None)
-        question = told.question
+    async def _finish_input(self) -> RunEnd:
+        """Finish after the end of input: questions can no longer be answered."""
+        state = self._messages
+        await self._wakeup.wait_for(lambda: not state.busy and state.early_finish is None)
+        question = state.question
         if question is None:
-            return RunEnd(Fate.FAILED, told.failure, "task_failed") if told.failure else DONE
+            return RunEnd(Fate.FAILED, state.failure, "task_failed") if state.failure else DONE
         if self._refused:
             return RunEnd(Fate.LEFT, f"{REFUSED} {self._refused}", "governance_refused")
-        if told.complete:
+        if state.complete:
             return DONE
-        return left_open(question.ask, told.root)
+        return unanswered(question.ask, state.root)
 
-    def _tell(self, told: Sequence[Wire]) -> None:
-        self._telling.tell(told)
-        if self._told.waits and not self._pacing:
+    def _send(self, messages: Sequence[Wire]) -> None:
+        self._sender.send(messages)
+        if self._messages.waits and not self._pacing:
             self._pacing = True
             self._group.start_soon(self._pace)
 
     async def _pace(self) -> None:
-        """Tell what may not be told yet when it may."""
-        while self._told.waits:
+        """Write rows that were held back, once their time has come."""
+        while self._messages.waits:
             await anyio.sleep(PACE)
-            self._telling.tell(self._told.news(anyio.current_time()))
+            self._sender.send(self._messages.news(anyio.current_time()))
         self._pacing = False
 
     def _beside(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def do() -> None:
             await work()
-            self._errands -= 1
-            self._news.spread()
+            self._jobs -= 1
+            self._wakeup.notify()
 
-        self._errands += 1
+        self._jobs += 1
         self._group.start_soon(do)
 
-    async def _tell_event(self, task_id: str, happened: Event) -> None:
-        if task_id == self._told.root:
+    async def _on_event(self, task_id: str, happened: Event) -> None:
+        if task_id == self._messages.root:
             self._watch(happened)
-        self._tell(self._told.see(task_id, happened, anyio.current_time()))
+        self._send(self._messages.see(task_id, happened, anyio.current_time()))
         match happened.fact:
-            case ChildBegan(task_id=child) if child in self._told.tasks:
+            case ChildBegan(task_id=child) if child in self._messages.tasks:
                 self._followed.follow(child)
-            case RequestFailed() as failure if self._strict and failure.error not in MENDED:
-                self._strike(failure)
+            case RequestFailed() as failure if self._strict and failure.error not in SELF_HANDLED:
+                self._fail(failure)
             case PromptRefused(reason=reason):
                 self._refused = reason
             case RequestStarted():
@@ -238,40 +238,40 @@ class EngineMessagesClient:
                 await self._requests.answers.handle_offer()
             case _:
                 pass
-        await self._mind_question()
+        await self._answer_known()
 
-    def _tell_end(self, task_id: str) -> None:
-        if task_id in self._told.tasks:
-            self._tell(self._told.end_task(task_id, anyio.current_time()))
+    def _on_end(self, task_id: str) -> None:
+        if task_id in self._messages.tasks:
+            self._send(self._messages.end_task(task_id, anyio.current_time()))
 
     def _catch_up_soon(self, task_id: str) -> None:
-        if task_id == self._told.root:
-            # this runs as soon as all that is on record has been seen
+        if task_id == self._messages.root:
+            # runs as soon as all stored events have been seen
             self._group.start_soon(self._catch_up, task_id)
 
     async def _catch_up(self, task_id: str) -> None:
-        if task_id == self._told.root:
-            self._tell(self._told.catch_up(anyio.current_time()))
-            await self._mind_question()
-            self._news.spread()
+        if task_id == self._messages.root:
+            self._send(self._messages.catch_up(anyio.current_time()))
+            await self._answer_known()
+            self._wakeup.notify()
 
     def _say_next(self, words: str, images: tuple[Image, ...]) -> None:
         self._opening = (words, images)
 
-    async def _mind_question(self) -> None:
-        """Answer what can be answered with what was said before it was asked."""
-        question = self._told.question
+    async def _answer_known(self) -> None:
+        """Answer the open question with a message that was given before it was asked."""
+        question = self._messages.question
         if question and question.ask in _RESUMING and self._opening:
             (words, images), self._opening = self._opening, None
             await self._requests.answers.send(question, "message", words, images)
-        elif overheard := self._told.overheard:
-            await self._requests.answers.hear_out(overheard)
+        elif early_finish := self._messages.early_finish:
+            await self._requests.answers.resume_queued(early_finish)
 
-    def _strike(self, failure: RequestFailed) -> None:
-        if self._told.replaying:
+    def _fail(self, failure: RequestFailed) -> None:
+        if self._messages.replaying:
             return
         code = code_of_failure(failure.error)
-        self._conversation.break_off(RunEnd(Fate.FAILED, failure.message, code))
+        self._conversation.abort(RunEnd(Fate.FAILED, failure.message, code))
 
     async def _task_ended(self, task_id: str) -> None:
-        await self._news.until(lambda: task_id not in self._followed.ids, ENDING)
+        await self._wakeup.wait_for(lambda: task_id not in self._followed.ids, STOP_SECONDS)

@@ -1,4 +1,4 @@
-"""Looks up what the driver of `--json-io` wants to know, and spells the answers."""
+"""Answers the queries of the `--json-io` driver, and passes on its answers to questions."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -39,19 +39,19 @@ TAKES_WORDS = "This question needs text. Send it as a messageResponse."
 
 
 class EngineAnswers:
-    """Answers go to the question they name, words to whoever is at work."""
+    """Sends answers to the question they name, and messages to the task that is working."""
 
-    def __init__(self, host: Host, told: EngineMessages, note: Callable[[str], None]) -> None:
+    def __init__(self, host: Host, messages: EngineMessages, note: Callable[[str], None]) -> None:
         self._host = host
-        self._told = told
+        self._messages = messages
         self._note = note
-        self._wish: bool | None = None
-        """What is to become of the command that runs, once that can be said: whether it ends."""
+        self._end_requested: bool | None = None
+        """Whether to end the running command once that is possible; None if not requested."""
 
     async def answer(self, request: wants.AnswerRequest, images: tuple[Image, ...]) -> None:
-        question = self._told.question
+        question = self._messages.question
         if question is None or not _is_about(request, question):
-            await self._answer_nothing(request, images)
+            await self._handle_unmatched(request, images)
             return
         reply = request.reply
         if reply not in takes(question.ask):
@@ -84,15 +84,15 @@ class EngineAnswers:
             always=always,
             choice=choice,
         )
-        self._told.answer(question)
+        self._messages.answer(question)
         try:
             await self._host.send(answer)
         except CommandRejected:
-            self._told.unanswer(question)
+            self._messages.unanswer(question)
             self._note("An answer came too late, so it was ignored.")
 
-    async def hear_out(self, question: WebviewQuestion) -> None:
-        """Go on with what was said too late to be heard before the task was offered as done."""
+    async def resume_queued(self, question: WebviewQuestion) -> None:
+        """Continue with messages that arrived just before the completion question."""
         await self.send(question, "message", by_driver=False)
 
     async def speak(self, text: str, images: tuple[Image, ...]) -> None:
@@ -100,44 +100,44 @@ class EngineAnswers:
             self._note("An empty message was not queued.")
             return
         words = Speak(
-            task_id=self._listener(), message_id=uuid.uuid4().hex, text=text, images=images
+            task_id=self._receiver(), message_id=uuid.uuid4().hex, text=text, images=images
         )
         await self._host.send(words)
 
     async def edit_queue(self, message_id: str, text: str | None) -> None:
-        edit = commands.EditQueue(task_id=self._listener(), message_id=message_id, text=text)
+        edit = commands.EditQueue(task_id=self._receiver(), message_id=message_id, text=text)
         await self._host.send(edit)
 
     async def handle_command(self, *, ends: bool) -> None:
-        offer = self._told.offer
-        self._wish = None
+        offer = self._messages.offer
+        self._end_requested = None
         if offer:
             await self.send(offer, "no" if ends else "yes")
-        elif self._told.command:
-            self._wish = ends  # it can be said in a moment, if the command still runs then
-        elif ends and (behind := self._told.command_behind):
-            await self._host.send(commands.StopCommand(task_id=behind[0], call_id=behind[1]))
+        elif self._messages.command:
+            self._end_requested = ends  # sent once the command can be handled
+        elif ends and (found := self._messages.background_command):
+            await self._host.send(commands.StopCommand(task_id=found[0], call_id=found[1]))
 
     async def handle_offer(self) -> None:
-        """The command that runs can be handled now: do what was wanted of it."""
-        if self._wish is not None:
-            await self.handle_command(ends=self._wish)
+        """Handle the running command as requested before, now that this is possible."""
+        if self._end_requested is not None:
+            await self.handle_command(ends=self._end_requested)
 
-    async def _answer_nothing(
+    async def _handle_unmatched(
         self, request: wants.AnswerRequest, images: tuple[Image, ...]
     ) -> None:
-        """No such question is open. Words that were for none in particular are heard later."""
-        offer = self._told.offer
+        """Handle an answer without an open question. A message that names no question is queued."""
+        offer = self._messages.offer
         if offer and request.row == offer.row.ts and request.reply != "message":
             await self.send(offer, request.reply, request.text, images)
-        elif request.reply == "message" and request.row is None and not self._told.over:
+        elif request.reply == "message" and request.row is None and not self._messages.over:
             await self.speak(request.text, images)
         else:
             self._note("An answer to a closed question was ignored.")
 
-    def _listener(self) -> str:
-        at_work = self._told.at_work
-        if at_work is None or self._told.over:
+    def _receiver(self) -> str:
+        at_work = self._messages.at_work
+        if at_work is None or self._messages.over:
             raise SettingsError(NO_TASK)
         return at_work.task_id
 
@@ -153,29 +153,29 @@ FIRST_MESSAGE = "The first message cannot be changed. Start a new task with newT
 NO_CHECKPOINT = "No checkpoint has this ts."
 
 SOURCES = {"user": "global"}
-"""Whose commands and modes are called differently there."""
+"""Names of sources that differ in this format."""
 
 
-async def look_up(host: Host, told: EngineMessages, request: wants.Request) -> Sequence[Wire]:
-    """The answer to a query; of one that cannot be answered, why."""
+async def look_up(host: Host, messages: EngineMessages, request: wants.Request) -> Sequence[Wire]:
+    """Answer a query, or return the reason why that is not possible."""
     try:
-        return [await _found(host, told, request)]
+        return [await _found(host, messages, request)]
     except RookeryError as refusal:
         return [_not_found(request, str(refusal))]
 
 
-def checkpoint(told: EngineMessages, row: float) -> int:
-    """The event at which a checkpoint was saved."""
-    saved = told.task.row(int(row)) if told.task else None
+def checkpoint(messages: EngineMessages, row: float) -> int:
+    """Return the number of the event at which a checkpoint was saved."""
+    saved = messages.task.row(int(row)) if messages.task else None
     if saved is None or saved.say != "checkpoint_saved":
         raise SettingsError(NO_CHECKPOINT)
     return saved.seq
 
 
-def before_message(told: EngineMessages, row: float) -> int:
-    """The event before a message of the task that is shown."""
-    task = told.task
-    if task is None or told.over:
+def before_message(messages: EngineMessages, row: float) -> int:
+    """Return the number of the event before a message of the shown task."""
+    task = messages.task
+    if task is None or messages.over:
         raise SettingsError(NO_TASK)
     message = task.row(int(row))
     if message is None:
@@ -185,7 +185,7 @@ def before_message(told: EngineMessages, row: float) -> int:
     return message.seq - 1
 
 
-async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wire:
+async def _found(host: Host, messages: EngineMessages, request: wants.Request) -> Wire:
     match request:
         case wants.WantCommands():
             return _command_list(await host.query(AskCommands()))
@@ -193,27 +193,27 @@ async def _found(host: Host, told: EngineMessages, request: wants.Request) -> Wi
             return _mode_list(await host.query(AskModes()))
         case wants.WantModels(only_ours=only_ours):
             known = await host.query(AskModels(local=not only_ours))
-            return _model_list(known, told.about.provider if only_ours else "")
+            return _model_list(known, messages.about.provider if only_ours else "")
         case wants.FindFiles(letters=letters):
             return _file_results(await host.query(AskPaths(letters=letters)), request)
         case wants.LaunchRequest():
             return _server_list(await host.query(AskServers()))
         case wants.ReviewMessage(row=row):
-            after = before_message(told, row)
-            rows = told.task.view.messages if told.task else ()
+            after = before_message(messages, row)
+            rows = messages.task.view.messages if messages.task else ()
             saved = any(each.say == "checkpoint_saved" and each.seq > after for each in rows)
             return _review_dialog(request, has_checkpoint=saved)
         case wants.CompareFiles():
-            return _difference_list(await host.query(_span(told, request)), request)
+            return _difference_list(await host.query(_span(messages, request)), request)
         case _:
             raise SettingsError(f"{type(request).__name__} cannot be looked up.")
 
 
-def _span(told: EngineMessages, request: wants.CompareFiles) -> AskDifferences:
-    task = told.task
-    if task is None or told.over:
+def _span(messages: EngineMessages, request: wants.CompareFiles) -> AskDifferences:
+    task = messages.task
+    if task is None or messages.over:
         raise SettingsError(NO_TASK)
-    at = checkpoint(told, request.row) if request.row is not None else 0
+    at = checkpoint(messages, request.row) if request.row is not None else 0
     saved = (row.seq for row in task.view.messages if row.say == "checkpoint_saved")
     later = (seq for seq in saved if seq > at)
     since, until = {
@@ -252,7 +252,7 @@ def _mode_list(known: tuple[KnownMode, ...]) -> Wire:
 
 
 def _model_list(known: tuple[KnownModel, ...], provider: str = "") -> Wire:
-    """The models by provider, or those of one provider."""
+    """List the models by provider, or those of one provider."""
     tables: dict[str, Wire] = {provider: {}} if provider else {}
     for each in known:
         tables.setdefault(each.provider, {})[each.model] = _model(each)
@@ -274,7 +274,7 @@ def _file_results(found: tuple[FoundPath, ...], request: FindFiles) -> Wire:
 
 
 def _difference_list(found: tuple[FileDifference, ...], request: CompareFiles) -> Wire:
-    """There is no editor to open them in, so they are told."""
+    """Return the differences as data, because there is no editor to show them in."""
     listed = [output(path=each.path, change=each.change, diff=each.diff or None) for each in found]
     return output(type="checkpointDiffResult", ts=request.row, mode=request.span, files=listed)
 
@@ -296,7 +296,7 @@ def _server_list(known: tuple[KnownMcpServer, ...]) -> Wire:
 
 
 def _review_dialog(request: ReviewMessage, *, has_checkpoint: bool) -> Wire:
-    """What the webview shows before a message is deleted or changed."""
+    """Return the dialog that the webview shows before a message is deleted or edited."""
     asked = "Delete" if request.text is None else "Edit"
     return output(
         type=f"show{asked}MessageDialog",

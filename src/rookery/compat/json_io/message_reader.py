@@ -1,7 +1,7 @@
-"""Reads what the driver of `--json-io` writes: one JSON object on each line, told apart by `type`.
+"""Parses the driver's messages of `--json-io`: one JSON object on each line, with a `type`.
 
-The table of what is read is also what the published schema is made from. What is in nobody's
-table is not wrong: webviews send much that has a meaning only where they come from.
+The published schema is generated from the same table. Unknown types are no error: webviews send
+many messages that only concern their editor.
 """
 
 import json
@@ -37,28 +37,28 @@ OPERATIONS = ("continue", "abort")
 
 
 class BadMessage(Exception):
-    """A line that is no message; its text says why."""
+    """An invalid line; the text says why."""
 
 
-def _no_images(given: Any) -> str:
+def _images_problem(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         return "must be a list of strings"
     return f"has more than {MOST_IMAGES} images" if len(given) > MOST_IMAGES else ""
 
 
-def _no_moment(given: Any) -> str:
+def _ts_problem(given: Any) -> str:
     moment = isinstance(given, int | float) and not isinstance(given, bool)
     return "" if moment else "must be the ts of a message, a number"
 
 
-def _no_bool(given: Any) -> str:
+def _bool_problem(given: Any) -> str:
     return "" if isinstance(given, bool) else "must be true or false"
 
 
 def _one_of(*choices: str) -> Shape:
-    told = " or ".join(f'"{each}"' for each in choices)
+    names = " or ".join(f'"{each}"' for each in choices)
     return Shape(
-        {"enum": list(choices)}, lambda given: "" if given in choices else f"must be {told}"
+        {"enum": list(choices)}, lambda given: "" if given in choices else f"must be {names}"
     )
 
 
@@ -78,20 +78,20 @@ def _made_of(*fields: Field) -> Shape:
 
 IMAGES = Shape(
     {"type": "array", "maxItems": MOST_IMAGES, "items": {"type": "string"}},
-    _no_images,
+    _images_problem,
 )
-MOMENT = Shape({"type": "number"}, _no_moment)
-BOOL = Shape({"type": "boolean"}, _no_bool)
+ROW_TS = Shape({"type": "number"}, _ts_problem)
+BOOL = Shape({"type": "boolean"}, _bool_problem)
 
 _TEXT, _IMAGES = Field("text", TEXT), Field("images", IMAGES)
 _NAMED = (Field("text", WORDS, True),)
-_ROW, _MESSAGE = Field("value", MOMENT, True), Field("messageTs", MOMENT, True)
+_ROW, _MESSAGE = Field("value", ROW_TS, True), Field("messageTs", ROW_TS, True)
 _EDITED = (_ROW, Field("editedMessageContent", WORDS, True), _IMAGES)
 _WITH_FILES = Field("restoreCheckpoint", BOOL)
 
 
 class MessageKind(Struct, frozen=True):
-    """A type of message: its fields in the order in which they are checked, and what it asks."""
+    """A type of message: its fields in the order they are checked, and how it is read."""
 
     fields: tuple[Field, ...]
     read: Callable[[Wire], wants.Request]
@@ -173,7 +173,7 @@ KINDS: Mapping[str, MessageKind] = {
             Field("askResponse", _one_of(*REPLIES), True),
             _TEXT,
             _IMAGES,
-            Field("messageTs", MOMENT),
+            Field("messageTs", ROW_TS),
             Field("taskId", TEXT),
             Field("always", BOOL),
             Field("choice", _one_of(*CHOICES)),
@@ -220,14 +220,14 @@ KINDS: Mapping[str, MessageKind] = {
         (_TEXT,), lambda given: wants.CondenseTask(task_id=given.get("text", ""))
     ),
     "checkpointDiff": MessageKind(
-        (Field("payload", _made_of(Field("ts", MOMENT), Field("mode", _one_of(*SPANS))), True),),
+        (Field("payload", _made_of(Field("ts", ROW_TS), Field("mode", _one_of(*SPANS))), True),),
         _compare,
     ),
     "checkpointRestore": MessageKind(
         (
             Field(
                 "payload",
-                _made_of(Field("ts", MOMENT, True), Field("mode", _one_of("preview", "restore"))),
+                _made_of(Field("ts", ROW_TS, True), Field("mode", _one_of("preview", "restore"))),
                 True,
             ),
         ),
@@ -240,16 +240,16 @@ KINDS: Mapping[str, MessageKind] = {
     "editMessageConfirm": MessageKind(
         (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES), _rewrite
     ),
-    "cancelAutoApproval": MessageKind((), lambda given: wants.Unheard(type="cancelAutoApproval")),
+    "cancelAutoApproval": MessageKind((), lambda given: wants.Ignored(type="cancelAutoApproval")),
     "shutdown": MessageKind((), lambda given: wants.ShutdownRequest()),
     "ping": MessageKind((), lambda given: wants.PingRequest()),
 }
 
 
 def read_request(line: bytes, number: int) -> wants.Request:
-    """What is requested on a line. Raises `BadMessage` with the first thing that is wrong."""
+    """Parse a line. Raises `BadMessage` with the first problem."""
     try:
-        given = whole_values(_loaded(line.decode("utf-8")))
+        given = whole_values(_load(line.decode("utf-8")))
     except UnicodeDecodeError as error:
         raise _bad(number, "it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -260,7 +260,7 @@ def read_request(line: bytes, number: int) -> wants.Request:
     if not isinstance(type, str):
         raise _bad(number, '"type" is missing or not a string')
     if type not in KINDS:
-        return wants.Unheard(type=type)
+        return wants.Ignored(type=type)
     kind = KINDS[type]
     if problem := _problem_in(kind.fields, given):
         raise _bad(number, f"{type}: {problem}")
@@ -269,12 +269,12 @@ def read_request(line: bytes, number: int) -> wants.Request:
     return kind.read(known)
 
 
-def _loaded(text: str) -> Any:
+def _load(text: str) -> Any:
     return json.loads(text, parse_float=_finite, parse_constant=_finite)
 
 
 def _finite(text: str) -> float:
-    """Python also reads NaN, and takes 1e999 for infinity, with which nothing can be counted."""
+    """Reject NaN and infinity (1e999), which Python's parser accepts."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text[:40]} is not a finite number")
@@ -286,7 +286,7 @@ def _bad(number: int, reason: str) -> BadMessage:
 
 
 def _problem_in(fields: tuple[Field, ...], given: Wire) -> str:
-    """What is wrong with the first field that is. Webviews write null for what is not there."""
+    """Return the first problem of the fields. Webviews write null for a missing field."""
     for field in fields:
         known = given.get(field.name)
         if known is None and not field.required:

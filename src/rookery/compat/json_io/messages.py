@@ -1,11 +1,11 @@
-"""What the driver of `--json-io` is told, in one of two spellings.
+"""The messages to the driver of `--json-io`, in one of two formats.
 
-Until it says `webviewDidLaunch` it is told as a manager of sessions: each row as a line of its
-own. From then on it is told as a webview: first everything as a `state`, then each row as
-`messageUpdated` and what changes beside the rows as a `state` that holds only that.
+Until it sends `webviewDidLaunch`, the driver is a session manager: each row is a line of its own.
+After that it is a webview: it gets everything as a `state`, then each row as `messageUpdated`, and
+other changes as a partial `state`.
 
-A manager sees the rows of the session and, of a task that works for it, what that asks. A webview
-sees one task at a time, whichever is at work.
+A manager sees the rows of the session and the questions of its sub-tasks. A webview sees one task
+at a time, the one that is working.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from rookery.compat.json_io.task_events import (
     RunningCommands,
     TaskEvents,
     history,
-    surroundings,
+    state_fields,
 )
 from rookery.compat.json_io.task_rows import ShownTask, Wire
 from rookery.compat.structured_output.call_rows import output
@@ -45,7 +45,7 @@ _CONDENSING_ENDS = (Condensed, Noted, RequestStarted, Asked, TaskClosed)
 
 
 class WebviewQuestion(Struct, frozen=True, kw_only=True):
-    """What a task asks, and of which task."""
+    """An open question and its task."""
 
     task_id: str
     row: Message
@@ -72,28 +72,28 @@ _AskedBy: TypeAlias = Callable[[ShownTask], Message | None]
 
 
 class EngineMessages:
-    """Nothing here is sent to anybody: each method gives the lines to be written."""
+    """Builds the lines for the driver. Nothing is written here: each method returns the lines."""
 
     def __init__(self, about: About) -> None:
         self.about = about
         self.wanted = StartSettings()
-        """How tasks to come begin, where it is not as the run was started."""
+        """Settings for new tasks that differ from those of the run."""
         self.root = ""
-        """The task that is driven; nothing if there is none."""
+        """The driven task; empty if there is none."""
         self.cancelling = False
-        """It is being interrupted, and does not yet ask whether to go on."""
+        """The task is being interrupted, and has not asked yet whether to resume."""
         self.replaying = False
-        """What comes is on record from earlier; it is told all at once when it is through."""
+        """Stored events are being read; they are reported together at the end."""
         self._launched = False
         self._shown = ""
-        """The task whose rows the webview has."""
+        """The task whose rows the webview shows."""
         self._tasks: dict[str, ShownTask] = {}
-        """The task and those that work for it, each followed by its own child."""
+        """The task and its sub-tasks, each followed by its own child."""
         self._over = False
         self._answered: set[str] = set()
-        """Questions that were answered from here; their end is about to be told."""
+        """Questions answered here whose `Answered` fact has not arrived yet."""
         self._announced = ""
-        """The question that a person was called for last."""
+        """The last question that the user was notified of."""
         self._versions = 0
         self._commands = RunningCommands()
         self._condensing = ""
@@ -101,7 +101,7 @@ class EngineMessages:
 
     @property
     def tasks(self) -> Mapping[str, ShownTask]:
-        """The task and those that work for it."""
+        """The task and its sub-tasks."""
         return self._tasks
 
     @property
@@ -110,9 +110,9 @@ class EngineMessages:
 
     @property
     def at_work(self) -> ShownTask | None:
-        """The task, or the innermost of those that work for it."""
-        begun = (task for task in reversed(self._tasks.values()) if task.view.seq)
-        return next(begun, self.task)
+        """The innermost sub-task, or the task itself."""
+        started = (task for task in reversed(self._tasks.values()) if task.view.seq)
+        return next(started, self.task)
 
     @property
     def question(self) -> WebviewQuestion | None:
@@ -120,22 +120,22 @@ class EngineMessages:
 
     @property
     def offer(self) -> WebviewQuestion | None:
-        """The command that runs, if it can be let run on or be ended."""
+        """The running command, if it can be continued in the background or ended."""
         return self._asking(lambda task: task.offer)
 
     @property
     def command(self) -> str:
-        """The call whose command is waited for."""
+        """The call whose command runs in the foreground."""
         return self._commands.foreground
 
     @property
-    def command_behind(self) -> tuple[str, str] | None:
-        """The task and the call of the newest command that runs on behind its call."""
-        return self._commands.behind
+    def background_command(self) -> tuple[str, str] | None:
+        """Task and call of the newest background command."""
+        return self._commands.background
 
     @property
-    def overheard(self) -> WebviewQuestion | None:
-        """The question whether all is done, asked just before the model was to hear more."""
+    def early_finish(self) -> WebviewQuestion | None:
+        """A completion question that was asked although messages are still queued."""
         question = self.question
         if question is None or question.ask is not AskKind.COMPLETION_RESULT:
             return None
@@ -143,7 +143,7 @@ class EngineMessages:
 
     @property
     def over(self) -> bool:
-        """Nothing more will come of the task."""
+        """Whether the task has ended, or there is none."""
         return not self.root or self._over
 
     @property
@@ -153,7 +153,7 @@ class EngineMessages:
     @property
     def complete(self) -> bool:
         question = self.question
-        return question is not None and question.ask in _COMPLETE and self.overheard is None
+        return question is not None and question.ask in _COMPLETE and self.early_finish is None
 
     @property
     def failure(self) -> str:
@@ -161,21 +161,21 @@ class EngineMessages:
 
     @property
     def waits(self) -> bool:
-        """Some row has to be told once its time has come."""
-        return not self.replaying and any(task.waits for task in self._told_tasks())
+        """Whether a row is held back and must be written later."""
+        return not self.replaying and any(task.waits for task in self._reported_tasks())
 
     def answer(self, question: WebviewQuestion) -> None:
         self._answered.add(question.row.ask_id)
 
     def unanswer(self, question: WebviewQuestion) -> None:
-        """The answer was refused."""
+        """Forget an answer that was rejected."""
         self._answered.discard(question.row.ask_id)
 
     def begin(self) -> list[Wire]:
         return [event("welcome", version=self.about.version, workspace=self.about.workspace)]
 
     def drive(self, task_id: str) -> None:
-        """From now on it is this task that is told of; nothing is known of it yet."""
+        """Drive this task from now on; nothing is known of it yet."""
         self.root, self.cancelling, self._over = task_id, False, False
         self.replaying = bool(task_id)
         self._tasks = {task_id: ShownTask(task_id)}
@@ -185,7 +185,7 @@ class EngineMessages:
         self._condensing = ""
 
     def leave(self) -> list[Wire]:
-        """The task was closed."""
+        """Stop driving the task, after it was closed."""
         self.drive("")
         self._tasks = {}
         if self._launched:
@@ -193,19 +193,18 @@ class EngineMessages:
         return [event("status", message="The task was closed.")]
 
     def created(self, now: int, text: str = "") -> list[Wire]:
-        """The task is there since `now`; what is older was there before. `text` is what a new one
-        was begun with."""
+        """Report that the task was opened at `now`. `text` is the message of a new task."""
         named = {"sessionId": self.root, "timestamp": now}
-        told = [event("session_created", **named)]
+        lines = [event("session_created", **named)]
         if text.strip():
-            told.append(event("session_title_generated", **named, title=title(text)))
-            told += [event(name, payload=[self.root]) for name in ("taskCreated", "taskStarted")]
+            lines.append(event("session_title_generated", **named, title=title(text)))
+            lines += [event(name, payload=[self.root]) for name in ("taskCreated", "taskStarted")]
             if self._launched:
-                told.append({"type": "invoke", "invoke": "newChat"})
-        return told
+                lines.append({"type": "invoke", "invoke": "newChat"})
+        return lines
 
     def launch(self, tasks: tuple[KnownTask, ...]) -> list[Wire]:
-        """A webview is there, perhaps once more. It draws in its own colours."""
+        """Return everything for a webview that was opened or reloaded."""
         self._launched = True
         return [self._snapshot(taskHistory=history(tasks)), {"type": "theme", "text": "{}"}]
 
@@ -218,14 +217,14 @@ class EngineMessages:
         return [self._snapshot()] if self._launched else self._lines(0.0, again=True)
 
     def choose(self, settings: StartSettings) -> list[Wire]:
-        """Tasks to come begin like this."""
+        """Store settings for new tasks."""
         self.wanted = StartSettings(
             mode=settings.mode or self.wanted.mode,
             provider=settings.provider or self.wanted.provider,
             model=settings.model or self.wanted.model,
             automatic=self.wanted.automatic if settings.automatic is None else settings.automatic,
         )
-        # what becomes of the task that is there is told when it does
+        # changes of a running task are reported when they happen
         tells = self._launched and self.over
         return [self._partial(("mode", "model", "automatic"))] if tells else []
 
@@ -234,44 +233,44 @@ class EngineMessages:
         return [{"type": "condenseTaskContextStarted", "text": task_id}]
 
     def condensed(self) -> list[Wire]:
-        """It is over, whatever came of it."""
+        """Report the end of condensing, whatever its result."""
         task_id, self._condensing = self._condensing, ""
         return [{"type": "condenseTaskContextResponse", "text": task_id}]
 
     def see(self, task_id: str, event: Event, now: float) -> list[Wire]:
-        """What one more event of the task, or of one that works for it, leads to."""
+        """Return the lines for an event of the task or a sub-task."""
         task = self._tasks.get(task_id)
         if task is None:
             return []
         task.learn(event)
-        self._mind(task, event)
+        self._track(task, event)
         ended = self._condensing and isinstance(event.fact, _CONDENSING_ENDS)
         happened = [*self._events.setdefault(task_id, TaskEvents()).see(task, event)]
-        told = [*(self.condensed() if ended else ()), *self.news(now)]
-        return told if self.replaying else [*told, *happened]
+        lines = [*(self.condensed() if ended else ()), *self.news(now)]
+        return lines if self.replaying else [*lines, *happened]
 
     def catch_up(self, now: float) -> list[Wire]:
-        """From now on everything is told as it comes."""
+        """Stop replaying: report what was read, and from now on everything as it happens."""
         self.replaying = False
         self._shown = ""
         return self.news(now)
 
     def news(self, now: float) -> list[Wire]:
-        """The rows whose time has come, and what changed beside them."""
+        """Return the rows that are due, and other changes."""
         if self.replaying:
             return []
         return list(self._webview_news(now)) if self._launched else self._lines(now)
 
     def end_task(self, task_id: str, now: float) -> list[Wire]:
-        """Nothing more will come of a task."""
+        """Report that a task has ended."""
         if task_id == self.root:
             self._over, self.cancelling, self.replaying = True, False, False
             self._tasks = {task_id: self._tasks[task_id]}
             return self.news(now)
-        told = [] if self._launched else self._lines(now)
+        lines = [] if self._launched else self._lines(now)
         if self._tasks.pop(task_id, None) and self._launched:
-            told.append(self._snapshot())
-        return told
+            lines.append(self._snapshot())
+        return lines
 
     def _asking(self, asked_by: _AskedBy) -> WebviewQuestion | None:
         for task in () if self._over or self.replaying else reversed(self._tasks.values()):
@@ -281,7 +280,7 @@ class EngineMessages:
                 return None if settled else WebviewQuestion(task_id=task.task_id, row=row)
         return None
 
-    def _mind(self, task: ShownTask, event: Event) -> None:
+    def _track(self, task: ShownTask, event: Event) -> None:
         self._commands.see(task, event)
         match event.fact:
             case ChildBegan(task_id=child) if not self.replaying:
@@ -292,25 +291,25 @@ class EngineMessages:
             case _:
                 pass
 
-    def _told_tasks(self) -> Sequence[ShownTask]:
+    def _reported_tasks(self) -> Sequence[ShownTask]:
         if self._launched:
             return [self.at_work] if self.at_work else []
         return list(self._tasks.values())
 
     def _lines(self, now: float, *, again: bool = False) -> list[Wire]:
-        """Each row as a line. Of a task that works for the session only its questions are."""
-        told: list[Wire] = []
-        self._commands.news()  # a manager reads the rows instead
+        """Return each row as a line; of sub-tasks only the questions."""
+        lines: list[Wire] = []
+        self._commands.news()  # dropped: a manager reads the rows instead
         for task in self._tasks.values():
             rows = list(task.view.messages) if again else task.news(now)
             gone = task.gone()
             if task.task_id == self.root:
-                told += [event("messages_removed", ts=gone)] if gone else []
-                told += [task.spelled(row) for row in rows]
+                lines += [event("messages_removed", ts=gone)] if gone else []
+                lines += [task.as_message(row) for row in rows]
             else:
                 asked = [row for row in rows if _is_question(row)]
-                told += [{**task.spelled(row), "taskId": task.task_id} for row in asked]
-        return told
+                lines += [{**task.as_message(row), "taskId": task.task_id} for row in asked]
+        return lines
 
     def _webview_news(self, now: float) -> Iterator[Wire]:
         task = self.at_work
@@ -320,7 +319,7 @@ class EngineMessages:
             yield self._snapshot()
         else:
             for row in task.news(now):
-                yield {"type": "messageUpdated", "clineMessage": task.spelled(row)}
+                yield {"type": "messageUpdated", "clineMessage": task.as_message(row)}
                 yield from self._commands.output(row)
             if task.parts & PARTS.keys():
                 yield self._partial(task.parts)
@@ -336,7 +335,7 @@ class EngineMessages:
         self._versions += 1
         self._shown = task.task_id if task else ""
         whole = {
-            **surroundings(self.about, self.wanted, task),
+            **state_fields(self.about, self.wanted, task),
             "clineMessages": task.messages() if task else [],
             "clineMessagesSeq": self._versions,
             **more,
@@ -347,12 +346,12 @@ class EngineMessages:
 
     def _partial(self, parts: Iterable[str]) -> Wire:
         names = [name for part in parts for name in PARTS.get(part, ())]
-        known = surroundings(self.about, self.wanted, None if self.over else self.at_work)
+        known = state_fields(self.about, self.wanted, None if self.over else self.at_work)
         return {"type": "state", "state": {name: known[name] for name in names}}
 
 
 def _is_question(row: Message) -> bool:
-    """Whether it stops, or has stopped, a task."""
+    """Whether the row is a question that blocks, or has blocked, a task."""
     return bool(row.ask_id) and row.ask != AskKind.COMMAND_OUTPUT
 
 

@@ -1,4 +1,4 @@
-"""What the driver of `--json-io` may request, each a small value of its own."""
+"""The requests of the `--json-io` driver."""
 
 from typing import Literal, TypeAlias
 
@@ -13,13 +13,13 @@ Span: TypeAlias = Literal["checkpoint", "from-init", "to-current", "full"]
 class NewTaskRequest(Struct, frozen=True, kw_only=True):
     text: str = ""
     images: tuple[str, ...] = ()
-    """Pictures as data URIs, or files that hold them."""
+    """Images as data URIs or file names."""
     task_id: str = ""
     settings: StartSettings = StartSettings()
 
 
 class AnswerRequest(Struct, frozen=True, kw_only=True):
-    """An answer to the question that is open, or to none but the one with this `row`."""
+    """An answer to the open question; with `row` only to that one."""
 
     reply: Reply
     text: str = ""
@@ -27,9 +27,9 @@ class AnswerRequest(Struct, frozen=True, kw_only=True):
     row: float | None = None
     task_id: str = ""
     always: bool = False
-    """The rule that came with the question holds from now on."""
+    """Also store the rule offered with the question."""
     choice: Choice | None = None
-    """What goes beyond yes or no to a question of governance."""
+    """An answer other than yes or no to a governance question."""
 
 
 class Queue(Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Queue(Struct, frozen=True, kw_only=True):
 
 
 class EditRequest(Struct, frozen=True, kw_only=True):
-    """Words that wait are changed, or taken back if there is no text."""
+    """Change a queued message, or remove it if there is no text."""
 
     message_id: str
     text: str | None = None
@@ -53,7 +53,7 @@ class CancelRequest(Struct, frozen=True, kw_only=True):
 
 
 class HandleCommand(Struct, frozen=True, kw_only=True):
-    """The command that runs is let run on, or is ended."""
+    """Let the running command continue in the background, or end it."""
 
     ends: bool
 
@@ -67,13 +67,13 @@ class DeleteRequest(Struct, frozen=True, kw_only=True):
 
 
 class Choose(Struct, frozen=True, kw_only=True):
-    """Work on like this, and begin the tasks to come like this."""
+    """Change settings of the current task and of new ones."""
 
     settings: StartSettings
 
 
 class LaunchRequest(Struct, frozen=True, kw_only=True):
-    """A webview is there and wants to be shown everything."""
+    """A webview was opened and needs the full state."""
 
 
 class WantCommands(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class WantModes(Struct, frozen=True, kw_only=True):
 
 
 class WantModels(Struct, frozen=True, kw_only=True):
-    """The models by provider, or only those of the provider in use."""
+    """List the models of all providers, or only of the one in use."""
 
     only_ours: bool = False
 
@@ -100,21 +100,21 @@ class CondenseTask(Struct, frozen=True, kw_only=True):
 
 
 class CompareFiles(Struct, frozen=True, kw_only=True):
-    """What became of files; a span without a `row` begins with the task."""
+    """Compare files; without a `row` from the start of the task."""
 
     span: Span
     row: float | None = None
 
 
 class RestoreFilesRequest(Struct, frozen=True, kw_only=True):
-    """Back to a checkpoint, with the conversation or without."""
+    """Restore a checkpoint, with the conversation or without."""
 
     row: float
     with_words: bool = False
 
 
 class ReviewMessage(Struct, frozen=True, kw_only=True):
-    """A message is about to be deleted, or changed to `text`: what the webview should ask first."""
+    """Ask what to confirm before a message is deleted, or changed to `text`."""
 
     row: float
     text: str | None = None
@@ -122,7 +122,7 @@ class ReviewMessage(Struct, frozen=True, kw_only=True):
 
 
 class RewriteMessage(Struct, frozen=True, kw_only=True):
-    """Go back to before a message, and say `text` instead if there is one."""
+    """Rewind to before a message, and send `text` instead if there is one."""
 
     row: float
     text: str | None = None
@@ -138,8 +138,8 @@ class PingRequest(Struct, frozen=True, kw_only=True):
     pass
 
 
-class Unheard(Struct, frozen=True, kw_only=True):
-    """A message that means nothing here."""
+class Ignored(Struct, frozen=True, kw_only=True):
+    """A message of an unknown type."""
 
     type: str
 
@@ -167,5 +167,5 @@ Request: TypeAlias = (
     | RewriteMessage
     | ShutdownRequest
     | PingRequest
-    | Unheard
+    | Ignored
 )

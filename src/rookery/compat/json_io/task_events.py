@@ -1,8 +1,7 @@
-"""The state of a task and what happens to it, by the names that programs around Roo Code know.
+"""Task state and events under the names that programs around Roo Code know.
 
-Each line is `{"event": name, "payload": [...]}` with the task's id first. A state that waits for
-somebody is told at once, not after a delay. Running commands have a `commandExecutionStatus` of
-their own.
+Each line is `{"event": name, "payload": [...]}` with the task's id first. A waiting state is
+reported at once, not after a delay. Running commands are reported by `commandExecutionStatus`.
 """
 
 import json
@@ -40,7 +39,7 @@ from rookery.core.queries import About, KnownTask
 
 
 def grants(automatic: bool, allows: Collection[str] = ()) -> dict[str, bool]:
-    """What is done without a question, setting by setting as webviews know them."""
+    """Return which actions are auto-approved, under the names of the webview's settings."""
     outside, protected = "outside" in allows, "protected" in allows
     writes = automatic or "edits" in allows
     return {
@@ -66,11 +65,11 @@ PARTS = {
     "todos": ("currentTaskTodos",),
     "queue": ("messageQueue",),
 }
-"""What of a state tells each part of a view."""
+"""The fields of the state that belong to each part of a view."""
 
 
-def surroundings(about: About, wanted: StartSettings, task: ShownTask | None) -> Wire:
-    """Everything but the rows and the history; what is not there is null, or empty."""
+def state_fields(about: About, wanted: StartSettings, task: ShownTask | None) -> Wire:
+    """Return the whole state except rows and history; missing values are null or empty."""
     view = task.view if task else None
     automatic = wanted.automatic if wanted.automatic is not None else about.automatic
     if view and view.automatic is not None:
@@ -92,7 +91,6 @@ def surroundings(about: About, wanted: StartSettings, task: ShownTask | None) ->
 
 
 def history(tasks: tuple[KnownTask, ...]) -> list[Wire]:
-    """The stored tasks, newest first."""
     return [_known(number, task) for number, task in enumerate(tasks, 1)]
 
 
@@ -149,11 +147,11 @@ _FAILED = (Ending.FAILED, Ending.MISTAKEN)
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 
 _NEAR = 8
-"""Rows among which that of a command is which has just been started."""
+"""Number of newest rows to search for the row of a command that just started."""
 
 
 class TaskEvents:
-    """The events of one task, fact by fact."""
+    """The events of one task."""
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
@@ -162,28 +160,28 @@ class TaskEvents:
         self._failures: Counter[str] = Counter()
 
     def see(self, task: ShownTask, event: Event) -> Iterator[Wire]:
-        """What the task has just learnt from `event`."""
+        """Return the events for a fact that the task has just applied."""
 
-        def said(name: str, *payload: object) -> Wire:
+        def line(name: str, *payload: object) -> Wire:
             return {"event": name, "payload": [task.task_id, *payload]}
 
         match event.fact:
             case TaskOpened():
-                yield said("taskCreated")
-                yield said("taskStarted")
+                yield line("taskCreated")
+                yield line("taskStarted")
             case Asked(ask=ask) if name := WAITING.get(CATEGORY[ask]):
-                yield said(name)
+                yield line(name)
             case Answered(ask=ask):
-                yield said("taskAskResponded")
+                yield line("taskAskResponded")
                 if CATEGORY[ask] in WAITING:
-                    yield said("taskStarted" if ask in _RESUMING else "taskActive")
+                    yield line("taskStarted" if ask in _RESUMING else "taskActive")
             case UserSpoke():
-                yield said("taskUserMessage")
-                yield said("queuedMessagesUpdated", task.queue())
+                yield line("taskUserMessage")
+                yield line("queuedMessagesUpdated", task.queue())
             case QueueEdited():
-                yield said("queuedMessagesUpdated", task.queue())
+                yield line("queuedMessagesUpdated", task.queue())
             case ModeSwitched(mode=mode):
-                yield said("taskModeSwitched", mode)
+                yield line("taskModeSwitched", mode)
             case ToolStarted(call_id=call_id, tool=tool):
                 self._tools[call_id] = tool
                 self._attempts[tool] += 1
@@ -191,14 +189,14 @@ class TaskEvents:
                 yield from self._finish(task.task_id, end)
             case ChildBegan(call_id=call_id, task_id=child):
                 self._children[call_id] = child
-                yield said("taskDelegated", child)
+                yield line("taskDelegated", child)
             case AssistantSpoke():
-                yield said("taskTokenUsageUpdated", _usage(task), self._tool_usage())
+                yield line("taskTokenUsageUpdated", _usage(task), self._tool_usage())
             case CompletionOffered():
                 about = {"isSubtask": task.parent is not None}
-                yield said("taskCompleted", _usage(task), self._tool_usage(), about)
+                yield line("taskCompleted", _usage(task), self._tool_usage(), about)
             case StepCancelled():
-                yield said("taskAborted")
+                yield line("taskAborted")
             case _:
                 pass
 
@@ -230,32 +228,32 @@ def _usage(task: ShownTask) -> Wire:
 
 
 class RunningCommands:
-    """A command is known by the `ts` of the row that asked about it."""
+    """The running commands. A command's id is the `ts` of the row that asked about it."""
 
     def __init__(self) -> None:
         self.foreground = ""
-        """The call that waits for its command."""
+        """The call whose command runs in the foreground."""
         self._names: dict[str, str] = {}
-        self._behind: list[tuple[str, str]] = []
+        self._background: list[tuple[str, str]] = []
         self._news: list[Wire] = []
 
     @property
-    def behind(self) -> tuple[str, str] | None:
-        """The task and the call of the newest command that runs on behind its call."""
-        return self._behind[-1] if self._behind else None
+    def background(self) -> tuple[str, str] | None:
+        """Task and call of the newest background command."""
+        return self._background[-1] if self._background else None
 
     def see(self, task: ShownTask, event: Event) -> None:
         match event.fact:
             case ToolStarted(call_id=call_id, command=command) if command:
                 self.foreground = call_id
                 self._names[call_id] = _name(task, call_id)
-                self._tell(call_id, "started", command=command)
+                self._add(call_id, "started", command=command)
             case CommandDetached(call_id=call_id):
-                self._behind.append((task.task_id, call_id))
+                self._background.append((task.task_id, call_id))
             case ToolFinished(call_id=call_id, exit_code=code) if call_id == self.foreground:
                 self._leave(code)
             case CommandEnded(call_id=call_id, exit_code=code):
-                self._behind = [each for each in self._behind if each[1] != call_id]
+                self._background = [each for each in self._background if each[1] != call_id]
                 self._end(call_id, code)
             case StepCancelled() | TaskClosed():
                 self._leave()
@@ -263,27 +261,27 @@ class RunningCommands:
                 pass
 
     def output(self, row: Message) -> list[Wire]:
-        """The output so far, if the row is that of a command's output."""
+        """Return the output so far, if the row is a command's output."""
         if row.say != "command_output" or row.call_id not in self._names:
             return []
         return [_status(self._names[row.call_id], "output", output=row.text or "")]
 
     def news(self) -> list[Wire]:
-        """What is to be told, once."""
+        """Return the pending lines, each once."""
         news, self._news = self._news, []
         return news
 
     def _leave(self, code: int | None = None) -> None:
         call_id, self.foreground = self.foreground, ""
-        if all(call_id != each for _, each in self._behind):
+        if all(call_id != each for _, each in self._background):
             self._end(call_id, code)
 
     def _end(self, call_id: str, code: int | None) -> None:
         if call_id in self._names:
-            self._tell(call_id, "exited", exitCode=code)
+            self._add(call_id, "exited", exitCode=code)
             del self._names[call_id]
 
-    def _tell(self, call_id: str, status: str, **more: object) -> None:
+    def _add(self, call_id: str, status: str, **more: object) -> None:
         self._news.append(_status(self._names[call_id], status, **more))
 
 
@@ -295,5 +293,5 @@ def _name(task: ShownTask, call_id: str) -> str:
 
 
 def _status(name: str, status: str, **more: object) -> Wire:
-    told = output(executionId=name, status=status, **more)
-    return {"type": "commandExecutionStatus", "text": json.dumps(told, ensure_ascii=False)}
+    fields = output(executionId=name, status=status, **more)
+    return {"type": "commandExecutionStatus", "text": json.dumps(fields, ensure_ascii=False)}

@@ -1,8 +1,8 @@
-"""One task as its driver is told of it: which rows are news, and when it is time to tell them.
+"""The rows of one task as the driver sees them, and when each is written.
 
-A row is told at once when it is new and when it is complete. While it grows it is told whole each
-time, so the longer it is the longer it waits: what is written for a row grows with the time that it
-takes, not with the square of its length.
+A row is written at once when it is new and when it is complete. While it grows, the whole row is
+written each time, less often the longer it is: otherwise the output would grow with the square of
+its length.
 """
 
 import json
@@ -34,8 +34,8 @@ from rookery.core.tool_traits import known_tools, traits_of
 Wire: TypeAlias = dict[str, Any]
 
 
-def spelled(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
-    """The row as one message. `extra` is what is known of it beside."""
+def as_message(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
+    """Return the row as a message. `extra` holds further fields."""
     return output(
         ts=row.ts,
         type=row.type,
@@ -59,19 +59,19 @@ def spelled(row: Message, extra: Mapping[str, Any] | None = None) -> Wire:
 def _governance(row: Message) -> Wire | None:
     if row.governance is None:
         return None
-    told = as_json(row.governance, approval_id=row.ask_id, binding=row.digest, diff=row.diff)
-    return cast(Wire, told)
+    fields = as_json(row.governance, approval_id=row.ask_id, binding=row.digest, diff=row.diff)
+    return cast(Wire, fields)
 
 
 def read_row(given: object) -> Message | None:
-    """The message as a row; None if it is not one. Only what the state depends on is read."""
+    """Parse a message into a row, as far as the state depends on it; None if it is invalid."""
     if not isinstance(given, Mapping):
         return None
     ts, type = given.get("ts"), given.get("type")
     if isinstance(ts, bool) or not isinstance(ts, int | float) or type not in ("ask", "say"):
         return None
     return Message(
-        ts=cast(int, ts),  # other people's may be a fraction
+        ts=cast(int, ts),  # other engines may send fractions
         type=type,
         say=_words(given.get("say")),
         ask=_words(given.get("ask")),
@@ -86,7 +86,7 @@ def data_uri(image: Image) -> str:
 
 
 def fields_in(text: str | None) -> Wire:
-    """The JSON object that a text is; nothing if it is none."""
+    """Parse a JSON object; empty if the text is not one."""
     try:
         fields = json.loads(text or "")
     except (ValueError, RecursionError):
@@ -95,10 +95,10 @@ def fields_in(text: str | None) -> Wire:
 
 
 def tool_name(name: str, payload: Mapping[str, Any] | None) -> str:
-    """What webviews call a tool: what its payload says, or what it is called while it arrives."""
+    """Return the webview's name for a tool: from its payload, or a default while it is streamed."""
     known = payload or {}
-    said = known.get("tool")
-    return said if isinstance(said, str) else _arriving_name(name, known)
+    tool = known.get("tool")
+    return tool if isinstance(tool, str) else _arriving_name(name, known)
 
 
 def _arriving_name(name: str, known: Mapping[str, Any]) -> str:
@@ -113,7 +113,7 @@ def _words(given: object) -> str | None:
 
 
 def _text(row: Message) -> str | None:
-    """A call that was not prepared yet goes by the name that the model calls the tool by."""
+    """Return the text of a row. While a call is streamed, its tool name is translated."""
     text = row.text
     if row.say == "browser_action_result":
         return _page(row)
@@ -128,7 +128,7 @@ def _text(row: Message) -> str | None:
 
 
 def _page(row: Message) -> str:
-    """What a browser shows, in the fields that webviews read."""
+    """Return the browser's state in the fields that webviews read."""
     url = _AT.match(row.text or "")
     page = output(
         currentUrl=url[1] if url else None,
@@ -148,23 +148,23 @@ def _is_protected(row: Message) -> bool:
 
 
 PACE = 0.05
-"""Seconds between two tellings of a row that grows, as long as it is short."""
+"""Seconds between two updates of a short row that grows."""
 SHORT = 4 * 1024
-"""Characters up to which a row is short; one that is twice as long waits twice as long."""
+"""Characters up to which a row is short; twice the length waits twice as long."""
 
 
-class _Telling(Struct, frozen=True):
+class _Written(Struct, frozen=True):
     at: float
     length: int
 
     @property
     def again(self) -> float:
-        """When the row may be told again, though it be not complete."""
+        """When the row may be written again before it is complete."""
         return self.at + PACE * max(1.0, self.length / SHORT)
 
 
 class ShownTask:
-    """A task, its rows that are still to be told, and what else a webview shows of it."""
+    """A task, its rows that are still to be written, and what else a webview shows of it."""
 
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
@@ -175,29 +175,29 @@ class ShownTask:
         self.provider = ""
         self.failure = ""
         self.parts: set[str] = set()
-        """What changed beside the rows since it was asked for last."""
+        """Parts of the view that changed since they were last written."""
         self._extras: dict[int, Wire] = {}
         self._spoken: dict[str, int] = {}
         self._due: dict[int, None] = {}
-        self._untold: set[int] = set()
-        self._growing: dict[int, _Telling | None] = {}
-        """The rows that are not complete, with their last telling."""
+        self._unwritten: set[int] = set()
+        self._growing: dict[int, _Written | None] = {}
+        """Incomplete rows, with the last time each was written."""
         self._gone: list[int] = []
 
     @property
     def question(self) -> Message | None:
-        """What stops the task until it is answered."""
+        """The question that blocks the task."""
         return self.view.open_ask if self.view.agent.is_waiting_for_input else None
 
     @property
     def offer(self) -> Message | None:
-        """The command that runs may be let run on, or be ended."""
+        """The running command, if it can be continued in the background or ended."""
         asked = self.view.open_ask
         return asked if asked and asked.ask == AskKind.COMMAND_OUTPUT else None
 
     @property
     def waits(self) -> bool:
-        """Some row will have to be told without anything else happening."""
+        """Whether a row must be written later, even if nothing else happens."""
         return bool(self._due)
 
     def learn(self, event: Event) -> None:
@@ -211,41 +211,41 @@ class ShownTask:
                 self._growing.setdefault(row.ts, None)
             else:
                 self._growing.pop(row.ts, None)
-        self._untold.update(row.ts for row in change.added)
+        self._unwritten.update(row.ts for row in change.added)
         self._drop(change.removed)
         self._note(event)
 
     def news(self, now: float) -> list[Message]:
-        """The rows to be told now, in their order."""
-        told: list[Message] = []
+        """Return the rows to write now, in order."""
+        rows: list[Message] = []
         for ts in sorted(self._due):
             row = self._row(ts)
-            if ts in self._untold and self._follows_a_call(row):
-                break  # most likely it will be taken back, and nobody is to see that
+            if ts in self._unwritten and self._follows_a_call(row):
+                break  # it will probably be removed again
             telling = self._growing.get(ts)
             if row.partial and telling and now < telling.again:
                 continue
             if row.partial:
-                self._growing[ts] = _Telling(now, len(row.text or ""))
+                self._growing[ts] = _Written(now, len(row.text or ""))
             del self._due[ts]
-            self._untold.discard(ts)
-            told.append(row)
-        return told
+            self._unwritten.discard(ts)
+            rows.append(row)
+        return rows
 
     def gone(self) -> list[int]:
-        """The rows that were told and are no more, each once."""
+        """Return the written rows that were removed, each once."""
         gone, self._gone = self._gone, []
         return gone
 
     def messages(self) -> list[Wire]:
-        """All rows. Whoever is told them needs no news of them."""
+        """Return all rows, and forget what was still to be written."""
         self._due.clear()
-        self._untold.clear()
+        self._unwritten.clear()
         self._gone.clear()
-        return [self.spelled(row) for row in self.view.messages]
+        return [self.as_message(row) for row in self.view.messages]
 
-    def spelled(self, row: Message) -> Wire:
-        return spelled(row, self._extras.get(row.seq) if row.say in _CONDENSED else None)
+    def as_message(self, row: Message) -> Wire:
+        return as_message(row, self._extras.get(row.seq) if row.say in _CONDENSED else None)
 
     def queue(self) -> list[Wire]:
         return [
@@ -274,8 +274,8 @@ class ShownTask:
         for ts in removed:
             self._due.pop(ts, None)
             self._growing.pop(ts, None)
-            if ts in self._untold:
-                self._untold.discard(ts)
+            if ts in self._unwritten:
+                self._unwritten.discard(ts)
             else:
                 self._gone.append(ts)
 

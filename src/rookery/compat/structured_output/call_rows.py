@@ -1,7 +1,7 @@
-"""The rows of tool calls in the structured output: the call being made, and its result.
+"""The rows of text and tool calls in structured output.
 
-Both carry the same `id`. A call that nothing will come of any more, because its answer broke
-off or the user changed course, is closed all the same, with the reason in place of a result.
+A call and its result have the same `id`. A call that is never finished, because its answer broke
+off or the user changed course, is closed too, with the reason instead of a result.
 """
 
 import json
@@ -23,12 +23,12 @@ Speaker: TypeAlias = Literal["assistant", "thinking"]
 
 
 def output(**fields: Any) -> Output:
-    """An output event; a field without a value is left out."""
+    """Build an output event without the fields that are None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 class Ids:
-    """Names for rows: a row's `ts`, or the next free number if one event makes several rows."""
+    """Ids for rows: the `ts` of the event, or the next free number if it makes several rows."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -49,7 +49,7 @@ class _SpokenText(Struct):
 
 
 class Speech:
-    """What the model says and thinks. `latest` is what it said last, in the row `latest_id`."""
+    """The model's text and thinking. `latest` is its last text, in the row `latest_id`."""
 
     def __init__(self, ids: Ids) -> None:
         self._ids = ids
@@ -58,7 +58,7 @@ class Speech:
         self.latest = ""
         self.latest_id: int | None = None
 
-    def hear(self, speaker: Speaker, ts: int, text: str) -> Iterator[Output]:
+    def add(self, speaker: Speaker, ts: int, text: str) -> Iterator[Output]:
         if not text:
             return
         words = self._open
@@ -69,16 +69,16 @@ class Speech:
         if words.id is None:
             text = words.text
             if not text.strip():
-                return  # an answer on record has no block of blanks
+                return  # blank blocks are not recorded
             words.id = self._ids.mint(ts)
         yield output(type=speaker, id=words.id, content=text)
 
     def pause(self) -> None:
-        """Something else came: the words after it are another block."""
+        """Start another block with the next text."""
         self._open = None
 
     def close(self, ts: int, blocks: Iterable[Block] = ()) -> Iterator[Output]:
-        """Close all rows, corrected and completed by the answer that is on record."""
+        """Close all rows, corrected and completed by the recorded answer."""
         streamed = [words for words in self._rows if words.id is not None]
         self._rows, self._open = [], None
         for words in _on_record(streamed, [*_spoken(blocks)]):
@@ -101,9 +101,8 @@ def _spoken(blocks: Iterable[Block]) -> Iterator[_SpokenText]:
 
 
 def _on_record(streamed: list[_SpokenText], spoken: list[_SpokenText]) -> list[_SpokenText]:
-    """The rows as they end. Rows that were streamed in full stay as they were cut; otherwise
-    each block is one row, and those that had begun to stream keep their ids.
-    """
+    """Return the final rows. Rows that were streamed in full stay as they are; otherwise each
+    block is one row, and the streamed ones keep their ids."""
     if not spoken or all(
         _text_of(streamed, speaker) == _text_of(spoken, speaker)
         for speaker in ("assistant", "thinking")
@@ -111,34 +110,34 @@ def _on_record(streamed: list[_SpokenText], spoken: list[_SpokenText]) -> list[_
         return streamed
     left = list(streamed)
     for words in spoken:
-        begun = next((row for row in left if row.speaker == words.speaker), None)
-        if begun:
-            left.remove(begun)
-            words.id = begun.id
+        pending = next((row for row in left if row.speaker == words.speaker), None)
+        if pending:
+            left.remove(pending)
+            words.id = pending.id
     return left + spoken
 
 
 def _text_of(rows: list[_SpokenText], speaker: str) -> str:
-    """What a speaker said in all; blanks do not count, since blocks of nothing else are dropped."""
+    """Join a speaker's text without whitespace, because blank blocks are not recorded."""
     return "".join("".join(words.text.split()) for words in rows if words.speaker == speaker)
 
 
 UNKNOWN_TOOL = "unknown_tool"
 SERVER_TOOL = "mcp_server"
-"""What all calls of tools on MCP servers go by."""
+"""The name under which all calls of MCP tools are reported."""
 UNFINISHED = "The run ended before this call finished."
 
 
-class _Arriving:
-    """A call whose arguments are still being streamed."""
+class _StreamedCall:
+    """A call whose arguments are still streamed."""
 
     def __init__(self) -> None:
         self.name = ""
         self.id: int | None = None
         self._pieces: list[str] = []
-        self._told = 0
+        self._sent = 0
         self._reader = ArgumentReader()
-        self._line_told = 0
+        self._line_sent = 0
 
     @property
     def text(self) -> str:
@@ -148,18 +147,18 @@ class _Arriving:
         self.name = name or self.name
         self._pieces.append(piece)
 
-    def news(self) -> str:
-        """What has come since the last news: of a command its line, of other calls JSON text."""
-        pieces = self._pieces[self._told :]
-        self._told = len(self._pieces)
+    def new_text(self) -> str:
+        """Return what arrived since the last call: a command's line, or JSON text."""
+        pieces = self._pieces[self._sent :]
+        self._sent = len(self._pieces)
         if self.name != COMMAND_TOOL:
             return "".join(pieces)
         for piece in pieces:
             self._reader.feed(piece)
         line = str(self._reader.known().get("command", ""))
-        news = line[self._line_told :]
-        self._line_told = max(len(line), self._line_told)
-        return news
+        new_text = line[self._line_sent :]
+        self._line_sent = max(len(line), self._line_sent)
+        return new_text
 
 
 class _CallRow(Struct):
@@ -187,52 +186,52 @@ class CallRows:
     def __init__(self, ids: Ids, *, stream: bool) -> None:
         self._ids = ids
         self._stream = stream
-        self._arriving: dict[int, _Arriving] = {}
+        self._streamed: dict[int, _StreamedCall] = {}
         self._calls: dict[str, _CallRow] = {}
         self._finished: set[str] = set()
 
-    def hear(self, ts: int, piece: CallStreamed) -> Iterator[Output]:
-        call = self._arriving.setdefault(piece.index, _Arriving())
+    def add(self, ts: int, piece: CallStreamed) -> Iterator[Output]:
+        call = self._streamed.setdefault(piece.index, _StreamedCall())
         call.add(piece.arguments, piece.name)
         if not call.name or call.name in SPEAKING:
             return
-        news = call.news()
-        if call.id is not None and not news:
+        new_text = call.new_text()
+        if call.id is not None and not new_text:
             return
         call.id = call.id or self._ids.mint(ts)
-        name = _told_name(call.name)
-        line = news if name == COMMAND_TOOL else ""
+        name = _shown_name(call.name)
+        line = new_text if name == COMMAND_TOOL else ""
         yield output(
             type="tool_use",
             subtype=_subtype(name),
             id=call.id,
-            content=news or None,
+            content=new_text or None,
             tool_use=output(name=name, input={"command": line} if line else None),
         )
 
     def take(self, ts: int, calls: Iterable[ToolCall]) -> Iterator[Output]:
-        """The answer is on record: these are its calls, and no other will come of it."""
-        arrived = list(self._arriving.values())
+        """Take the calls of the recorded answer; other streamed calls are dropped."""
+        arrived = list(self._streamed.values())
         for call in calls:
-            begun = arrived.pop(0) if arrived and arrived[0].name in ("", call.name) else None
-            self._calls[call.id] = _called(call, begun or _Arriving())
+            pending = arrived.pop(0) if arrived and arrived[0].name in ("", call.name) else None
+            self._calls[call.id] = _call_row(call, pending or _StreamedCall())
             self._finished.discard(call.id)
-        self._arriving = dict(enumerate(arrived))
+        self._streamed = dict(enumerate(arrived))
         yield from self.break_off(ts)
 
     def break_off(self, ts: int) -> Iterator[Output]:
-        """What was still arriving will never be a call."""
-        broken = [call for call in self._arriving.values() if call.id is not None]
-        self._arriving = {}
+        """Close the calls that were still streamed."""
+        broken = [call for call in self._streamed.values() if call.id is not None]
+        self._streamed = {}
         for call in broken:
-            yield from self._drop(ts, _CallRow(_told_name(call.name), call.id, {"raw": call.text}))
+            yield from self._drop(ts, _CallRow(_shown_name(call.name), call.id, {"raw": call.text}))
 
     def ask(self, ts: int, question: Asked) -> Iterator[Output]:
         call = self._calls.setdefault(question.call_id, _CallRow())
         call.input = _input(question.ask, question.text) or call.input
         if call.name == UNKNOWN_TOOL:
             call.name = _name_in(question)
-        call.name = _told_name(call.name, question.ask)
+        call.name = _shown_name(call.name, question.ask)
         yield from self._announce(ts, call)
 
     def id_of(self, call_id: str) -> int | None:
@@ -240,7 +239,7 @@ class CallRows:
 
     def start(self, ts: int, started: ToolStarted) -> Iterator[Output]:
         call = self._calls.setdefault(started.call_id, _CallRow())
-        call.name, call.started = _told_name(started.tool, started.ask), True
+        call.name, call.started = _shown_name(started.tool, started.ask), True
         call.input = _input(started.ask, started.text) or call.input
         if not call.speaks:
             yield from self._announce(ts, call)
@@ -272,7 +271,7 @@ class CallRows:
         yield _result(call, result, done=True)
 
     def drop_all(self, ts: int) -> Iterator[Output]:
-        """Nobody will finish what is open."""
+        """Close everything that is open and will not be finished."""
         yield from self.break_off(ts)
         dropped, self._calls = self._calls, {}
         self._finished |= dropped.keys()
@@ -281,11 +280,11 @@ class CallRows:
                 yield from self._drop(ts, call)
 
     def go_back(self) -> None:
-        """A rewind may bring finished calls back to life."""
+        """Forget which calls are finished, because a rewind can reopen them."""
         self._finished.clear()
 
-    def forget_telling(self) -> None:
-        """Nothing told so far has reached the reader."""
+    def reannounce(self) -> None:
+        """Announce all open calls again, because nothing was written so far."""
         for call in self._calls.values():
             call.announced = False
 
@@ -297,7 +296,7 @@ class CallRows:
                 type="tool_use",
                 subtype=call.subtype,
                 id=call.id,
-                tool_use={"name": call.name, "input": _told_input(call)},
+                tool_use={"name": call.name, "input": _shown_input(call)},
                 done=True,
             )
 
@@ -308,25 +307,25 @@ class CallRows:
         yield _result(call, output(name=call.name, output=left, error=reason), done=True)
 
     def _output_left(self, call: _CallRow, text: str) -> str:
-        """What the closing event has to give: in `stream-json` only what was not streamed.
+        """Return the output for the closing event; in `stream-json` only what was not streamed.
 
-        What the model is told of a command is a report about it, not its output; what it is
-        told of another tool may be cut. Then what was streamed is the output.
+        For a command the model gets a report, not the output; for other tools its text may be cut.
+        In these cases the streamed text is the output.
         """
         streamed = "".join(call.streamed)
         whole = text if text.startswith(streamed) else streamed
         return whole.removeprefix(streamed) if self._stream else whole
 
 
-def _called(call: ToolCall, begun: _Arriving) -> _CallRow:
+def _call_row(call: ToolCall, pending: _StreamedCall) -> _CallRow:
     known = dict(call.arguments)
-    if call.problem and not known and begun.text:
-        known = {"raw": begun.text}
-    return _CallRow(_told_name(call.name or UNKNOWN_TOOL), begun.id, known)
+    if call.problem and not known and pending.text:
+        known = {"raw": pending.text}
+    return _CallRow(_shown_name(call.name or UNKNOWN_TOOL), pending.id, known)
 
 
 def _input(ask: AskKind, text: str) -> Output:
-    """The whole input of a call, from what clients are shown of it."""
+    """Return the input of a call from the text that clients are shown."""
     if ask is AskKind.COMMAND:
         return {"command": text}
     try:
@@ -342,7 +341,7 @@ def _name_in(question: Asked) -> str:
     return str(_input(question.ask, question.text).get("tool", UNKNOWN_TOOL))
 
 
-def _told_name(name: str, ask: AskKind = AskKind.TOOL) -> str:
+def _shown_name(name: str, ask: AskKind = AskKind.TOOL) -> str:
     on_server = traits_of(name).kind == "mcp" or name.startswith(_SERVER_PREFIX)
     return SERVER_TOOL if on_server or ask is AskKind.USE_MCP_SERVER else name
 
@@ -350,8 +349,8 @@ def _told_name(name: str, ask: AskKind = AskKind.TOOL) -> str:
 _SERVER_PREFIX = "mcp--"
 
 
-def _told_input(call: _CallRow) -> Output:
-    """The whole input; of a call to an MCP server, which may hold anything, its text."""
+def _shown_input(call: _CallRow) -> Output:
+    """Return the input; for an MCP tool, whose input can be anything, as text."""
     if call.name != SERVER_TOOL or call.input.keys() == {"raw"}:
         return call.input
     return {"raw": json.dumps(call.input, ensure_ascii=False)}

@@ -1,7 +1,7 @@
-"""A task's facts as the events of `--output-format json` and `stream-json`.
+"""Translates a task's facts into the events of `--output-format json` and `stream-json`.
 
-Both formats tell the same rows under the same ids. `stream-json` tells each row's parts as
-they come and says when somebody has to answer; `json` tells only what is complete.
+Both formats have the same rows with the same ids. `stream-json` streams the parts of each row and
+reports when an answer is needed; `json` has only complete rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ REASONS = {
 
 
 def init(task_id: str = "", capabilities: Sequence[str] = ()) -> Output:
-    """The first event of a process. `capabilities` are the commands that it takes."""
+    """Return the first event of a process. `capabilities` are the commands that it accepts."""
     return output(
         type="system",
         subtype="init",
@@ -58,9 +58,9 @@ def init(task_id: str = "", capabilities: Sequence[str] = ()) -> Output:
 
 
 class StructuredOutput:
-    """What is told of one task. Events up to `after` are learned from and not told.
+    """The output of one task. Events up to `after` are read but not reported.
 
-    Nobody is said to be waited for in an `automatic` run. Tasks told in one stream share `ids`.
+    An `automatic` run never reports that it waits. Tasks in one stream share `ids`.
     """
 
     def __init__(
@@ -86,30 +86,29 @@ class StructuredOutput:
         self._denials = Denials()
         self._ts = 0
         self.question_id: int | None = None
-        """The id under which the latest question that stops the task was told."""
+        """The row id of the latest question that blocks the task."""
 
     def begin(self) -> Output:
         return init(self._session_id)
 
-    def heard(self, ts: int, text: str) -> Output:
-        """Words of the user that had to wait, now that the model hears them."""
+    def queued_row(self, ts: int, text: str) -> Output:
+        """Return the row of a queued message that the model receives now."""
         return self._row(ts, "user", text)
 
     def see(self, event: Event) -> list[Output]:
-        """The output events that one more fact leads to."""
+        """Return the output for an event."""
         self._ts = event.ts
         self._governance.see(event.fact)
         self._denials.see(event.fact)
-        told = list(self._tell(event))
+        rows = list(self._outputs_for(event))
         if (event.seq, event.sub) <= (self._after, 0):
             self._denials.forget()
-            self._calls.forget_telling()
+            self._calls.reannounce()
             return []
-        return told if self._stream else [one for one in told if _is_complete(one)]
+        return rows if self._stream else [one for one in rows if _is_complete(one)]
 
     def see_of_child(self, event: Event) -> None:
-        """What a task that works for this one uses is used for this one; the rest of it is told
-        by its own session."""
+        """Count usage and denials of a sub-task. Its rows are in its own session's output."""
         self._governance.see(event.fact)
         self._denials.see(event.fact)
         if isinstance(event.fact, AssistantSpoke):
@@ -121,16 +120,14 @@ class StructuredOutput:
                 pass
 
     def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
-        """What is left to tell before the result: rows still open, and what stands against
-        success, if anything does.
-        """
-        told = list(self._close_all(self._ts))
+        """Return what is left before the result: ends of open rows, and the error, if any."""
+        rows = list(self._close_all(self._ts))
         if code and not (code == "task_failed" and self._failure):
-            told.append(output(type="error", code=code, content=self._why(code, reason)))
-        return told
+            rows.append(output(type="error", code=code, content=self._why(code, reason)))
+        return rows
 
     def result(self, success: bool, code: str | None = None, reason: str = "") -> Output:
-        """The last event of a run. A later run's result does not repeat what this one shows."""
+        """Return the last event of a run. Later results do not repeat its content."""
         ts, completion = self._completion or (None, "")
         content = completion or self._speech.latest
         self._completion, self._speech.latest = None, ""
@@ -151,8 +148,8 @@ class StructuredOutput:
         )
 
     def refusal(self, reason: str) -> Output:
-        """The result of a message that a hook refused. What the task said meanwhile is not in
-        it: that belongs to the others."""
+        """Return the result of a message that a hook refused. It has no content: what the task
+        wrote meanwhile belongs to other requests."""
         return output(
             type="result",
             taskId=self._session_id,
@@ -165,11 +162,11 @@ class StructuredOutput:
         )
 
     def _why(self, code: str, reason: str) -> str:
-        """What stands against success, in a sentence."""
+        """Return the reason for the failure as a sentence."""
         failure = self._failure if code == "task_failed" else ""
         return reason or failure or REASONS.get(code, f"The run ended with {code}.")
 
-    def _tell(self, event: Event) -> Iterator[Output]:
+    def _outputs_for(self, event: Event) -> Iterator[Output]:
         ts = event.ts
         match event.fact:
             case TaskOpened(text=text) | UserSpoke(text=text):
@@ -180,12 +177,12 @@ class StructuredOutput:
                 self._completion = None
                 yield from self._close_all(ts)
             case TextStreamed(text=text):
-                yield from self._speech.hear("assistant", ts, text)
+                yield from self._speech.add("assistant", ts, text)
             case ThinkingStreamed(text=text):
-                yield from self._speech.hear("thinking", ts, text)
+                yield from self._speech.add("thinking", ts, text)
             case CallStreamed() as piece:
                 self._speech.pause()
-                yield from self._calls.hear(ts, piece)
+                yield from self._calls.add(ts, piece)
             case AssistantSpoke() as answer:
                 yield from self._take_answer(ts, answer)
             case Condensed(usage=usage):
@@ -204,7 +201,7 @@ class StructuredOutput:
             case ToolFinished() as end:
                 yield from self._calls.finish(ts, end)
             case CompletionOffered(result=result, spoken=spoken):
-                # words that were told already keep their id
+                # a text that was already reported keeps its id
                 self._completion = ((spoken and self._speech.latest_id) or ts, result)
             case TaskReopened():
                 self._failure = ""
@@ -234,7 +231,7 @@ class StructuredOutput:
         match question:
             case Asked(ask=AskKind.COMMAND_OUTPUT):
                 pass
-            case Asked(call_id=call_id) if call_id and not self._is_in_words(question):
+            case Asked(call_id=call_id) if call_id and not self._is_text(question):
                 yield from self._calls.ask(ts, question)
                 yield from self._wait(self._calls.id_of(call_id), question.ask, question)
             case Asked(ask=AskKind.COMPLETION_RESULT, text=text):
@@ -245,9 +242,9 @@ class StructuredOutput:
                 yield row
                 yield from self._wait(row["id"], ask)
 
-    def _is_in_words(self, question: Asked) -> bool:
-        """Whether it is told as words, although a call puts it. Where a rule answers, the call
-        is told: its result is what the answer was."""
+    def _is_text(self, question: Asked) -> bool:
+        """Whether a question of a call is reported as text. If a rule answers it, the call is
+        reported instead, with the answer as its result."""
         return False
 
     def _wait(
@@ -274,13 +271,13 @@ class StructuredOutput:
 
 
 class DrivenOutput(StructuredOutput):
-    """What a program that answers questions is sent. Tools go by the names that drivers of the
+    """The output for a program that answers questions. Tools have the names that drivers of the
     Roo CLI know, such as `readFile`."""
 
     def __init__(self, *, session_id: str, after: int, ids: Ids) -> None:
         super().__init__(session_id=session_id, stream=True, after=after, ids=ids)
         self._names: dict[int, str] = {}
-        """The names of the calls that are open, by the ids of their rows."""
+        """The names of open calls, by row id."""
 
     def see(self, event: Event) -> list[Output]:
         return [self._renamed(one) for one in super().see(event)]
@@ -288,33 +285,33 @@ class DrivenOutput(StructuredOutput):
     def settle(self, code: str | None = None, reason: str = "") -> list[Output]:
         return [self._renamed(one) for one in super().settle(code, reason)]
 
-    def _renamed(self, told: Output) -> Output:
-        if use := told.get("tool_use"):
-            name = self._names[told["id"]] = tool_name(use["name"], use.get("input"))
-            return {**told, "tool_use": {**use, "name": name}}
-        if result := told.get("tool_result"):
-            take = self._names.pop if "done" in told else self._names.get
-            return {**told, "tool_result": {**result, "name": take(told["id"], result["name"])}}
-        return told
+    def _renamed(self, row: Output) -> Output:
+        if use := row.get("tool_use"):
+            name = self._names[row["id"]] = tool_name(use["name"], use.get("input"))
+            return {**row, "tool_use": {**use, "name": name}}
+        if result := row.get("tool_result"):
+            take = self._names.pop if "done" in row else self._names.get
+            return {**row, "tool_result": {**result, "name": take(row["id"], result["name"])}}
+        return row
 
-    def _is_in_words(self, question: Asked) -> bool:
+    def _is_text(self, question: Asked) -> bool:
         return question.ask is AskKind.FOLLOWUP
 
 
 def _governance(question: Asked) -> Output | None:
     if question.governance is None:
         return None
-    told: Output = as_json(
+    fields: Output = as_json(
         question.governance,
         approval_id=question.ask_id,
         binding=question.digest,
         diff=question.diff,
     )
-    return told
+    return fields
 
 
-def _is_complete(told: Output) -> bool:
-    return "done" in told or told["type"] == "error"
+def _is_complete(row: Output) -> bool:
+    return "done" in row or row["type"] == "error"
 
 
 def _cost(usage: Usage) -> Output | None:

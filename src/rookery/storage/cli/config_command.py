@@ -1,5 +1,4 @@
-"""`rookery config` and `rookery settings`: read and change settings, and find out where a value
-comes from."""
+"""`rookery config` and `rookery settings`: read, change and explain settings."""
 
 import json
 import os
@@ -17,7 +16,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.app.host_queries import ask_a_host
+from rookery.app.host_queries import query_host
 from rookery.cli.main import resolve_folder
 from rookery.core.queries import AskModes
 from rookery.core.settings_reference import (
@@ -43,7 +42,7 @@ from rookery.storage.settings_files import (
     explain,
     find_settings,
     held_in,
-    other_voice,
+    overriding_source,
     spoken,
     table_of,
     text_of,
@@ -70,7 +69,7 @@ _HERE = click.option(
 _PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 EDITORS = ("nano", "vim", "vi")
 LONGEST_ALIGNED = 24
-"""A value that is longer, such as a list, does not push the origins of all others away."""
+"""Longer values, such as lists, are not aligned."""
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -138,13 +137,13 @@ def set_command(name: str, texts: tuple[str, ...], project: bool, workspace: Pat
     key, setting = setting_called(name)
     wanted = _wanted(key, setting.expected, texts)
     if project:
-        _insist_that_it_tightens(key, wanted)
+        _check_tightens(key, wanted)
     if key == ("mode",):
-        _insist_on_a_mode(str(wanted), workspace)
+        _check_mode(str(wanted), workspace)
     file = settings_file(workspace, project=project)
     change_settings(file, lambda text: with_value(text, key, wanted, file), shared=project)
     _say(f"{spelled(key)} = {shown(wanted)} in {file}")
-    _tell_who_wins(key, workspace, file)
+    _report_winner(key, workspace, file)
     return 0
 
 
@@ -156,9 +155,9 @@ def _wanted(key: Key, expected: str, texts: Sequence[str]) -> Any:
     return checked(key, list(texts), name=spelled(key))
 
 
-def _insist_on_a_mode(slug: str, workspace: Path) -> None:
+def _check_mode(slug: str, workspace: Path) -> None:
     try:
-        known = [mode.slug for mode in ask_a_host(workspace, AskModes())]
+        known = [mode.slug for mode in query_host(workspace, AskModes())]
     except SettingsError:
         return  # what else is wrong must not keep one value from being mended
     if slug not in known:
@@ -198,14 +197,16 @@ def edit_command(project: bool, workspace: Path) -> int:
         _say(f"{file} was not changed.")
         return 0
     change_settings(
-        file, lambda present: _over(before, after, present=present, file=file), shared=project
+        file,
+        lambda present: _merge_edit(before, after, present=present, file=file),
+        shared=project,
     )
     _say(f"{file} was changed.")
     return 0
 
 
-def _over(before: str, after: str, *, present: str, file: Path) -> str:
-    """What was edited, unless the file has changed since; then it is kept beside your own."""
+def _merge_edit(before: str, after: str, *, present: str, file: Path) -> str:
+    """Save the edited text, unless the file has changed since; then save it beside the file."""
     if present in (before, after):
         return after
     folder = private_folder(find_places(os.environ).settings_file.parent)
@@ -240,7 +241,7 @@ def explain_command(name: str, workspace: Path, form: str) -> int:
     return 0
 
 
-def _insist_that_it_tightens(key: Key, wanted: Any) -> None:
+def _check_tightens(key: Key, wanted: Any) -> None:
     places = find_places(os.environ)
     if key not in PROJECT_MAY:
         raise SettingsError(
@@ -258,18 +259,18 @@ def _insist_that_it_tightens(key: Key, wanted: Any) -> None:
         )
 
 
-def _tell_who_wins(key: Key, workspace: Path, file: Path) -> None:
+def _report_winner(key: Key, workspace: Path, file: Path) -> None:
     try:
         found = _found(workspace)
     except SettingsError as error:
         _say(f"note: {error}")
         return
-    if told := other_voice(found, key, file):
-        _say(f"note: {told}")
+    if notice := overriding_source(found, key, file):
+        _say(f"note: {notice}")
 
 
 def _edited(copy: Path, file: Path, *, project: bool) -> str:
-    """Have a copy edited, and say what is wrong with it then."""
+    """Let the user edit a copy, and report problems in it."""
     try:
         done = subprocess.run([*_editor(os.environ), str(copy)], check=False)
     except OSError as error:
@@ -301,12 +302,12 @@ def _editor(environ: Mapping[str, str]) -> Sequence[str]:
 
 
 def _say(text: str) -> None:
-    """Folders and what projects write may be called anything."""
+    """Names of folders and text of projects may contain anything."""
     print(harmless(text))
 
 
 def _plainly(held: Any) -> str:
-    """A value for a shell: a text is not quoted, a list is a line for each."""
+    """A value for a shell: text without quotes, one line per list item."""
     match held:
         case str():
             return held
@@ -334,14 +335,14 @@ def held(key: Key, workspace: Path) -> Held:
 
 
 def _found(workspace: Path) -> FoundSettings:
-    """The settings that hold in a folder. Its own file counts only if you trust it."""
+    """The settings in a folder. Its own file counts only if it is trusted."""
     places = find_places(os.environ)
     trusted = TrustStore(places.trust_file).trusts(workspace)
     return find_settings(places.settings_file, workspace if trusted else None, os.environ, {})
 
 
 def layers_of(key: Key, setting: Setting, workspace: Path) -> Iterator[Layer]:
-    """From the strongest to the weakest, but for flags, which are given to one run only."""
+    """From strongest to weakest, without flags, which apply to one run only."""
     places = find_places(os.environ)
     if ANY not in general(key):
         variable = variable_of(key)
@@ -359,7 +360,7 @@ def _no_such(key: Key) -> str:
 
 
 def _key(name: str) -> Key:
-    """A name as one writes it; what a model or a mode is called may have dots in it."""
+    """The path of a setting. Names of models and modes may contain dots."""
     first, _, rest = name.partition(".")
     called, _, last = rest.rpartition(".")
     if first in NAMED_BY_USER and called:
@@ -372,7 +373,7 @@ def _said(file: Path, key: Key) -> Any:
 
 
 def _why_not(key: Key, said: Any, workspace: Path) -> str:
-    """Why what a project says is not heard, if it is not."""
+    """Why a project's value does not apply; empty if it does."""
     places = find_places(os.environ)
     if said is None:
         return ""

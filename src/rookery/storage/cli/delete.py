@@ -1,4 +1,4 @@
-"""`rookery delete`: remove sessions for good, with all that worked for them."""
+"""`rookery delete`: delete sessions and their sub-tasks permanently."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.cli.reports import Exit
+from rookery.core.text.terminal_text import counted
 from rookery.errors import SettingsError, StorageError
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import (
     chosen_session,
     confirmed,
-    counted,
     cut,
     family_of,
     format_option,
@@ -39,7 +39,7 @@ _SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}
 class _Done(Struct, frozen=True, kw_only=True):
     deleted: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
-    """Why sessions stay, a sentence for each."""
+    """A sentence for each session that was not deleted."""
 
 
 @click.command()
@@ -85,11 +85,11 @@ def command(
         return 0
     if not yes:
         _name(families, everyone)
-        if not confirmed(f"Delete {_told(families)} permanently?"):
+        if not confirmed(f"Delete {_description(families)} permanently?"):
             print("Nothing was deleted.")
             return 1
     done = _delete(store, families)
-    _tell(done, form)
+    _report(done, form)
     return Exit.STORAGE if done.refused else Exit.DONE
 
 
@@ -103,7 +103,7 @@ def _seconds(age: str) -> int:
 def _untouched(
     here: Iterable[TaskSummary], everyone: Sequence[TaskSummary], seconds: int
 ) -> list[str]:
-    """Those that work for nobody, and for which nobody has worked since."""
+    """Sessions without a parent and without newer sub-tasks."""
     known = {one.id for one in everyone}
     before = (time.time() - seconds) * 1000
     return [
@@ -117,12 +117,12 @@ def _untouched(
 def _families(
     wanted: Iterable[str], everyone: Sequence[TaskSummary]
 ) -> list[Sequence[TaskSummary]]:
-    """Each wanted session with all that worked for it, and nobody twice."""
+    """Each wanted session with its sub-tasks, without duplicates."""
     families: list[Sequence[TaskSummary]] = []
-    told: set[str] = set()
+    seen: set[str] = set()
     for task_id in wanted:
-        members = [one for _, one in family_of(everyone, task_id) if one.id not in told]
-        told |= {one.id for one in members}
+        members = [one for _, one in family_of(everyone, task_id) if one.id not in seen]
+        seen |= {one.id for one in members}
         families += [members] if members else []
     return families
 
@@ -136,7 +136,7 @@ def _name(families: Sequence[Sequence[TaskSummary]], everyone: Iterable[TaskSumm
         print(f"  … and {len(families) - MOST_NAMED:,} more")
 
 
-def _told(families: Sequence[Sequence[TaskSummary]]) -> str:
+def _description(families: Sequence[Sequence[TaskSummary]]) -> str:
     return counted(len(families), "session")
 
 
@@ -161,9 +161,9 @@ def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Don
 
 
 def _record_rest(store: TaskStore) -> Callable[[str], None]:
-    from rookery.app.past_session import record_rest
+    from rookery.app.past_session import record_unfinished
 
-    return partial(record_rest, find_places(os.environ), store)
+    return partial(record_unfinished, find_places(os.environ), store)
 
 
 def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
@@ -172,7 +172,7 @@ def _forget_files(store: TaskStore, gone: Collection[str]) -> str:
     return drop_files(find_places(os.environ), store, gone)
 
 
-def _tell(done: _Done, form: str) -> None:
+def _report(done: _Done, form: str) -> None:
     if form == "json":
         print(json.dumps({"deleted": done.deleted, "refused": done.refused}))
         return

@@ -1,9 +1,8 @@
-"""`rookery list` and `rookery search`: the sessions there are, for people and for scripts."""
+"""`rookery list` and `rookery search`: list sessions, for people and for scripts."""
 
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from rookery.cli.main import resolve_folder
-from rookery.core.queries import AskCommands, AskModes
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -28,20 +27,19 @@ from rookery.storage.cli.session_listing import (
     one_line,
     short_ids,
     table,
+    table_style,
+    title,
 )
 from rookery.storage.index import SearchHit
 from rookery.storage.sessions import TaskStore
-from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import TITLE_LENGTH, StoredStatus, TaskSummary
 
 if TYPE_CHECKING:
     from rookery.manager.sessions.session_record import SessionRecord
 
-TITLE_WIDTH = 120
-
 
 def _hidden(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
-    """A key that is given and not needed must not be seen all the same."""
+    """Hide a key that was given although it is not needed."""
     if value:
         from rookery.cli.command_line import hide_argument
 
@@ -112,7 +110,7 @@ def command(
         print("No sessions in this folder." if search is None else "Nothing was found.")
     elif sys.stdout.isatty():
         ids = [*(session.id for session in store.list()), *known]
-        below = {one.id: _told(known[one.id], one) for one in sessions if one.id in known}
+        below = {one.id: _description(known[one.id], one) for one in sessions if one.id in known}
         style = table_style(places, folders=here is None)
         print(table(sessions, snippets or below, ids, style))
     else:
@@ -123,10 +121,12 @@ def command(
 def listed_sessions(
     places: Places, here: str | None, *, archived: bool = False
 ) -> tuple[list[TaskSummary], "dict[str, SessionRecord]"]:
-    """The sessions of a folder and of its worktrees, or of all folders, newest first; and what the
-    manager knows of them."""
-    known = _recorded(places, here)
-    stored = {each.id: each for each in TaskStore(places).list(hidden=False)}
+    """The sessions of a folder and its worktrees, or of all folders, newest first, with the
+    manager's records of them."""
+    store = TaskStore(places)
+    stored = {each.id: each for each in store.list(hidden=False)}
+    recorded = _recorded(places, here).items()
+    known = {id: _current(record, stored.get(id), store) for id, record in recorded}
 
     def is_listed(session: TaskSummary) -> bool:
         record = known.get(_root_of(session, stored))
@@ -142,7 +142,7 @@ def listed_sessions(
 
 
 def _recorded(places: Places, here: str | None) -> "dict[str, SessionRecord]":
-    """The sessions that the managers of a folder, or of all, have started or taken over."""
+    """The sessions that the managers of a folder, or of all folders, started or took over."""
     if not (places.state / "manager").is_dir():
         return {}
     from rookery.manager.sessions.session_store import manager_folder, records_in
@@ -152,8 +152,20 @@ def _recorded(places: Places, here: str | None) -> "dict[str, SessionRecord]":
     return {each.session_id: each for folder in folders for each in records_in(folder)}
 
 
+def _current(
+    record: "SessionRecord", task: TaskSummary | None, store: TaskStore
+) -> "SessionRecord":
+    """The record, shown as working if another process works on it, such as in a terminal."""
+    is_open = task is not None and task.status is StoredStatus.OPEN
+    if record.process_open or not (is_open and store.in_use(record.session_id)):
+        return record
+    from rookery.manager.sessions.session_states import SessionState
+
+    return replace(record, state=SessionState.STREAMING)
+
+
 def _root_of(session: TaskSummary, stored: Mapping[str, TaskSummary]) -> str:
-    """The session that a sub-task works for. Damaged journals may name one another."""
+    """The top-level session of a sub-task. Damaged journals may contain cycles."""
     seen = {session.id}
     while (parent := session.parent) and parent in stored and parent not in seen:
         seen.add(parent)
@@ -162,7 +174,7 @@ def _root_of(session: TaskSummary, stored: Mapping[str, TaskSummary]) -> str:
 
 
 def _not_started(record: "SessionRecord") -> TaskSummary:
-    """A session that has no journal yet, such as one in the queue."""
+    """A session without a journal, such as a queued one."""
     return TaskSummary(
         id=record.session_id,
         title=record.prompt[:TITLE_LENGTH],
@@ -174,19 +186,19 @@ def _not_started(record: "SessionRecord") -> TaskSummary:
 
 
 def _facts(record: "SessionRecord", session: TaskSummary) -> dict[str, Any]:
-    """What the manager adds. Of a session that has ended the journal knows more."""
+    """What the manager adds. For a session that has ended, the journal is better."""
     branch = record.parallel_mode.branch if record.parallel_mode else ""
     state = record.state if session.status is StoredStatus.OPEN else ""
-    told = {"state": state, "branch": branch, "archived": record.archived}
-    return {name: value for name, value in told.items() if value}
+    facts = {"state": state, "branch": branch, "archived": record.archived}
+    return {name: value for name, value in facts.items() if value}
 
 
-def _told(record: "SessionRecord", session: TaskSummary) -> str:
-    from rookery.manager.cli.sessions_list import words_for
+def _description(record: "SessionRecord", session: TaskSummary) -> str:
+    from rookery.manager.cli.sessions_list import label_of
 
     facts = _facts(record, session)
     branch = f"branch {facts['branch']}" if "branch" in facts else ""
-    state = words_for(facts["state"]) if "state" in facts else ""
+    state = label_of(facts["state"]) if "state" in facts else ""
     return ", ".join(filter(None, (state, branch, "archived" * record.archived)))
 
 
@@ -214,9 +226,10 @@ def _known(what: str, workspace: Path, form: ListFormat) -> str:
 
 
 def _commands(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.host_queries import ask_a_host
+    from rookery.app.host_queries import query_host
+    from rookery.core.queries import AskCommands
 
-    known = ask_a_host(workspace, AskCommands())
+    known = query_host(workspace, AskCommands())
     if form is ListFormat.TEXT:
         lines = (f"/{each.name} ({each.source}) - {each.description}" for each in known)
         return "\n".join(map(harmless_line, lines))
@@ -233,9 +246,10 @@ def _commands(workspace: Path, form: ListFormat) -> str:
 
 
 def _modes(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.host_queries import ask_a_host
+    from rookery.app.host_queries import query_host
+    from rookery.core.queries import AskModes
 
-    known = ask_a_host(workspace, AskModes())
+    known = query_host(workspace, AskModes())
     if form is ListFormat.TEXT:
         lines = (f"{harmless_line(each.slug)}\t{harmless_line(each.name)}" for each in known)
         return "\n".join(lines)
@@ -252,23 +266,12 @@ def _modes(workspace: Path, form: ListFormat) -> str:
 
 
 def _models(form: ListFormat) -> str:
-    from rookery.providers.cli import described_models
+    from rookery.providers.cli.models_command import described_models
 
     known = described_models(os.environ)
     if form is ListFormat.TEXT:
         return "\n".join(map(harmless_line, sorted(known)))
     return json.dumps(whole_values({"models": known}))
-
-
-def table_style(places: Places, *, folders: bool) -> TableStyle:
-    settings = find_settings(places.settings_file, None, os.environ, {}).settings
-    return TableStyle(
-        width=shutil.get_terminal_size().columns,
-        paint=Paint(settings.colours(sys.stdout, os.environ)),
-        now=datetime.now().astimezone(),
-        home=os.path.expanduser("~"),
-        folders=folders,
-    )
 
 
 def _json(
@@ -306,14 +309,8 @@ def _line(session: TaskSummary, snippet: str) -> str:
 
 
 def _spare_line(session: TaskSummary) -> str:
-    """As other programs of this kind print it."""
+    """The format of similar programs."""
     return f"{session.id}\t{_when(session.updated)}\t{title(session.title)}"
-
-
-def title(text: str) -> str:
-    """A task's text on one line of at most 120 characters."""
-    line = one_line(text)
-    return line if len(line) <= TITLE_WIDTH else line[: TITLE_WIDTH - 3] + "..."
 
 
 def _when(ts: int) -> str:
@@ -369,7 +366,7 @@ def _row(hit: SearchHit) -> dict[str, object]:
 
 
 def _lines(hit: SearchHit, short: str, terms: Sequence[str], style: TableStyle) -> str:
-    """A line that says which session it is, and one with the place that was found."""
+    """A line that identifies the session, and a line with the match."""
     task = hit.task
     folder = [folder_name(task.workspace, style.home)] if style.folders else []
     first = "  ".join([age(task.updated, style.now), *folder])
@@ -385,14 +382,14 @@ _JSON = re.compile(r'\\"|":["{\[]')
 
 
 def _unescaped(text: str) -> str:
-    """What was asked about a call was kept as JSON, and a part of it cannot be read as such."""
+    """Questions about calls are stored as JSON, and part of one cannot be parsed."""
     if not _JSON.search(text):
         return text
     return _ESCAPE.sub(lambda escape: " " if escape[1] in "nrt" else escape[1], text)
 
 
 def marked(text: str, terms: Sequence[str], paint: Paint) -> str:
-    """The text with the words that were looked for in bold, or between stars without colours."""
+    """The text with the search words in bold, or between asterisks without colours."""
     wanted = sorted(filter(None, terms), key=len, reverse=True)
     pattern = re.compile("|".join(map(re.escape, wanted)), re.IGNORECASE)
     return pattern.sub(lambda word: paint.bold(word[0]) if paint.on else f"*{word[0]}*", text)

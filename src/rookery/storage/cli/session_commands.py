@@ -1,4 +1,4 @@
-"""`rookery show`, `export` and `fork`, each of one session, and `rookery ps`."""
+"""`rookery show`, `export`, `fork` and `ps`."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import click
 from rookery import NAME
 from rookery.core.folds.view import View
 from rookery.core.text.characters import whole
-from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
+from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Form
 from rookery.plain.transcript_text import (
@@ -32,13 +32,11 @@ from rookery.plain.transcript_text import (
 from rookery.platform.disk import PRIVATE_FILE, put, reason
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import event_to_json
-from rookery.storage.cli.list import title
 from rookery.storage.cli.session_listing import (
     GAP,
     age,
     branch,
     chosen_session,
-    counted,
     cut,
     cut_front,
     family_of,
@@ -49,6 +47,7 @@ from rookery.storage.cli.session_listing import (
     padded,
     paint_for_output,
     short_ids,
+    title,
     view_of,
     workspace_option,
 )
@@ -101,7 +100,7 @@ def show_command(
 
 
 def _harmless_json(line: str) -> str:
-    """The same JSON, with what a terminal would obey or hide spelled out."""
+    """The same JSON, with control and hidden characters escaped."""
     return line if harmless(line) == line else "".join(map(_spelled, line))
 
 
@@ -113,7 +112,7 @@ def _spelled(char: str) -> str:
 
 
 def header(summary: TaskSummary, view: View) -> str:
-    """What a session is, on one line."""
+    """One line that describes a session."""
     when = _when(summary.created)
     tokens = f"{summary.tokens_in:,} tokens in, {summary.tokens_out:,} out"
     parts = [
@@ -189,12 +188,12 @@ def session_document(store: TaskStore, task_id: str, form: Form) -> str:
 
 
 def _write(file: Path, text: str, *, force: bool) -> None:
-    """Only the user can read it: nobody knows what is in it."""
+    """Readable only by the user, because it may contain secrets."""
     data = whole(text).encode("utf-8")
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_EXCL
     try:
         if force and os.path.lexists(file):
-            _insist_on_a_file(file)
+            _check_is_file(file)
             put(file, [data])
             return
         with open(os.open(file, flags, PRIVATE_FILE), "wb") as stream:
@@ -205,8 +204,8 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         raise SettingsError(f"{file} cannot be written: {reason(error)}.") from error
 
 
-def _insist_on_a_file(file: Path) -> None:
-    """A link leads to what nobody named, and what is no file does not keep what it is told."""
+def _check_is_file(file: Path) -> None:
+    """Refuse links and special files as targets."""
     if not stat.S_ISREG(file.lstat().st_mode):
         raise SettingsError(f"{file} is not a regular file and is not replaced; use another name.")
 
@@ -327,7 +326,7 @@ def _command_row(one: ListedCommand) -> dict[str, object]:
 
 
 def _command_table(running: Sequence[ListedCommand], width: int | None) -> str:
-    """A line for each, as wide as the terminal; of any width into a pipe."""
+    """One line per command, as wide as the terminal, or unlimited in a pipe."""
     places = find_places(os.environ)
     sessions = {one.task_id for one in running} | {row.id for row in TaskStore(places).list()}
     short, now, home = short_ids(sessions), datetime.now().astimezone(), os.path.expanduser("~")

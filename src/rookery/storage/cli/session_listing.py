@@ -1,16 +1,17 @@
-"""Sessions as commands name them and list them: options, short ids, and the table.
+"""How commands name and list sessions: options, short ids, and the table.
 
-People give an id whole, or as few characters as tell it apart. The table is as wide as the
-terminal, puts a session below the one it works for, and leaves out columns that tell nothing.
+An id can be given in full or by a unique prefix. The table is as wide as the terminal, puts
+sub-tasks below their parents, and leaves out columns without information.
 """
 
 import os
+import shutil
 import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -19,7 +20,6 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.cli.main import resolve_folder
 from rookery.core.facts import Event
-from rookery.core.folds.view import View, see
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import Paint, cells_of, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -28,9 +28,13 @@ from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 from rookery.storage.summary import StoredStatus, TaskSummary
 
+if TYPE_CHECKING:
+    from rookery.core.folds.view import View
+
 GAP = "  "
 BELOW = "└ "
 NARROWEST_TASK = 12
+TITLE_WIDTH = 120
 
 workspace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
     "-w",
@@ -61,7 +65,7 @@ class TableStyle(Struct, frozen=True, kw_only=True):
     paint: Paint
     now: datetime
     home: str = ""
-    """What is written as `~`."""
+    """The path shown as `~`."""
     folders: bool = False
     """Whether each session's folder is shown."""
 
@@ -83,8 +87,8 @@ def table(
     known_ids: Sequence[str],
     style: TableStyle,
 ) -> str:
-    """The sessions in the order given, but each below the one it works for; their ids are short,
-    and still fit none of the `known_ids` but their own."""
+    """The sessions in the given order, sub-tasks below their parents, with ids shortened to
+    prefixes that are unique among `known_ids`."""
     short = short_ids(known_ids)
     rows = [
         _TableRow(
@@ -106,39 +110,38 @@ def table(
 
 
 def family_tree(sessions: Sequence[TaskSummary]) -> Iterator[tuple[int, TaskSummary]]:
-    """Every session once, after the one it works for if that is among them, and how many stand
-    above it."""
+    """Every session once with its depth, after its parent if that is among them."""
     known = {session.id for session in sessions}
     children: dict[str, list[TaskSummary]] = {}
     for session in sorted(sessions, key=lambda one: one.created):
         if session.parent in known and session.parent != session.id:
             children.setdefault(session.parent or "", []).append(session)
-    told: set[str] = set()
+    seen: set[str] = set()
     roots = [one for one in sessions if one.parent not in known or one.parent == one.id]
     waiting = [(0, session) for session in reversed((*roots, *sessions))]
     while waiting:
         depth, session = waiting.pop()
-        if session.id in told:  # damaged journals may name one another as their parents
+        if session.id in seen:  # damaged journals may name one another as their parents
             continue
-        told.add(session.id)
+        seen.add(session.id)
         yield depth, session
         waiting += [(depth + 1, child) for child in reversed(children.get(session.id, []))]
 
 
 def branch(depth: int) -> str:
-    """What stands before a session that works for another one."""
+    """The indentation of a sub-task."""
     return GAP * (depth - 1) + BELOW if depth else ""
 
 
 def money(cost: float | None) -> str:
-    """Dollars, as exactly as one wants to know them; nothing if nobody knows."""
+    """Dollars with a sensible precision; empty if unknown."""
     if cost is None:
         return ""
     return f"${cost:.2f}" if cost >= 0.995 or not cost else f"${cost:.4f}"
 
 
 def age(ts: int, now: datetime) -> str:
-    """How long ago something was, as one says it; `now` knows its timezone."""
+    """How long ago something was, in words; `now` has a timezone."""
     try:
         then = datetime.fromtimestamp(ts / 1000, now.tzinfo)
     except (ValueError, OverflowError, OSError):
@@ -156,7 +159,7 @@ def age(ts: int, now: datetime) -> str:
 
 
 def folder_name(folder: str, home: str) -> str:
-    """A folder as its owner calls it, on one harmless line."""
+    """A folder on one printable line, with `~` for the home folder."""
     if home and (folder == home or folder.startswith(home + os.sep)):
         folder = "~" + folder.removeprefix(home)
     return harmless_line(folder)
@@ -167,7 +170,7 @@ def one_line(text: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """As much of the beginning as fits, with a mark if something is missing."""
+    """As much of the beginning as fits, with a mark if text is missing."""
     if cells_of(text) <= width:
         return text
     taken, room = "", width - 1
@@ -180,12 +183,12 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_front(text: str, width: int) -> str:
-    """As much of the end as fits: of a path that is what tells."""
+    """As much of the end as fits, which is the useful part of a path."""
     return cut(text[::-1], width)[::-1]
 
 
 def family_of(everyone: Sequence[TaskSummary], task_id: str) -> list[tuple[int, TaskSummary]]:
-    """A session and all that worked for it, and for those, each with how deep it stands."""
+    """A session and all its sub-tasks, each with its depth."""
     known = {one.id: one for one in everyone}
     first = known.get(task_id, TaskSummary(id=task_id))
     members, more = {task_id}, {task_id}
@@ -196,7 +199,9 @@ def family_of(everyone: Sequence[TaskSummary], task_id: str) -> list[tuple[int, 
     return list(family_tree([replace(first, parent=None), *children]))
 
 
-def view_of(events: Sequence[Event]) -> View:
+def view_of(events: Sequence[Event]) -> "View":
+    from rookery.core.folds.view import View, see
+
     view = View()
     for event in events:
         view = see(view, event)
@@ -204,7 +209,8 @@ def view_of(events: Sequence[Event]) -> View:
 
 
 def paint_for_output(places: Places) -> Paint:
-    """Colours as the settings say; the usual ones if those are faulty, which is told elsewhere."""
+    """Colours by the settings; the default if the settings are invalid, which is reported
+    elsewhere."""
     try:
         settings = find_settings(places.settings_file, None, os.environ, {}).settings
     except SettingsError:
@@ -213,7 +219,7 @@ def paint_for_output(places: Places) -> Paint:
 
 
 def confirmed(question: str) -> bool:
-    """Whether whoever sits at the terminal says yes."""
+    """Ask at the terminal; whether the answer is yes."""
     if not sys.stdin.isatty():
         raise SettingsError("Not interactive: use -y to approve.")
     try:
@@ -222,13 +228,9 @@ def confirmed(question: str) -> bool:
         return False
 
 
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number:,} {what}s"
-
-
 def full_id(store: TaskStore, given: str) -> str:
-    """The id that a session was given by. A whole UUID is taken as it is, whether or not there
-    is such a session; anything else must be the beginning of exactly one."""
+    """Resolve an id. A full UUID is returned unchanged, even if there is no such session;
+    anything else must be a prefix of exactly one."""
     wanted = given.lower()
     if _is_uuid(wanted):
         return wanted
@@ -250,10 +252,10 @@ def full_id(store: TaskStore, given: str) -> str:
 
 
 def chosen_session(
-    store: TaskStore, given: str | None, workspace: Path, wish: str = "continue"
+    store: TaskStore, given: str | None, workspace: Path, purpose: str = "continue"
 ) -> str:
-    """The session that is meant: the one given, or else the last one of the workspace. `wish` is
-    what somebody wants to do with it."""
+    """The given session, or the last one of the workspace. `purpose` is what to do with it, for
+    messages."""
     if given is not None:
         task_id = full_id(store, given)
         if not store.exists(task_id):
@@ -262,14 +264,14 @@ def chosen_session(
     sessions = store.list(str(workspace), hidden=False)
     if not sessions:
         raise SettingsError(
-            f"No session to {wish} in {workspace}. See other folders with {NAME} list "
+            f"No session to {purpose} in {workspace}. See other folders with {NAME} list "
             f'--all, or start one here: {NAME} "your task"'
         )
     return _root_of(sessions[0], {session.id: session for session in sessions}).id
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """For each id its first characters: eight, or as many as no other id begins with."""
+    """A unique prefix of each id, of at least eight characters."""
     ordered = sorted(set(ids))
     pairs = zip(ordered, ["", *ordered], [*ordered[1:], ""], strict=False)
     return {one: _short(one, (before, after)) for one, before, after in pairs}
@@ -284,11 +286,11 @@ def _lines(row: _TableRow, widths: Sequence[int], style: TableStyle) -> list[str
     cells[1] = style.paint.dim(cells[1])
     cells[2] = _coloured(row.status, cells[2], style.paint)
     cells[4] = row.cost.rjust(widths[4])
-    told = [cell for cell, width in zip(cells, widths, strict=True) if width]
-    taken = sum(cells_of(cell) + len(GAP) for cell in told)
+    seen = [cell for cell, width in zip(cells, widths, strict=True) if width]
+    taken = sum(cells_of(cell) + len(GAP) for cell in seen)
     task = cut(row.task, max(NARROWEST_TASK, style.width - taken))
     indented = [cut(f"{GAP}{one_line(note)}", style.width) for note in row.below]
-    return [GAP.join([*told, task]), *map(style.paint.dim, indented)]
+    return [GAP.join([*seen, task]), *map(style.paint.dim, indented)]
 
 
 def _coloured(status: StoredStatus, text: str, paint: Paint) -> str:
@@ -308,20 +310,20 @@ def padded(text: str, width: int) -> str:
 
 
 def _root_of(session: TaskSummary, known: Mapping[str, TaskSummary]) -> TaskSummary:
-    """The task that the others work for: only with it their results arrive."""
+    """The top-level task: only with it the results of sub-tasks arrive."""
     while session.parent and session.parent in known:
         session = known[session.parent]
     return session
 
 
 def _short(one: str, neighbours: Sequence[str]) -> str:
-    """In order of the alphabet, whoever begins most alike stands beside."""
+    """In alphabetical order, ids with the longest common prefix are neighbours."""
     alike = max(_common(one, other) for other in neighbours)
     return one[: max(SHORT, alike + 1)]
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters two ids begin with alike."""
+    """The length of the common prefix of two ids."""
     length = 0
     for char, beside in zip(one, other, strict=False):
         if char != beside:
@@ -335,3 +337,20 @@ def _is_uuid(text: str) -> bool:
         return str(uuid.UUID(text)) == text
     except ValueError:
         return False
+
+
+def title(text: str) -> str:
+    """A task's text on one line of at most 120 characters."""
+    line = one_line(text)
+    return line if len(line) <= TITLE_WIDTH else line[: TITLE_WIDTH - 3] + "..."
+
+
+def table_style(places: Places, *, folders: bool) -> TableStyle:
+    settings = find_settings(places.settings_file, None, os.environ, {}).settings
+    return TableStyle(
+        width=shutil.get_terminal_size().columns,
+        paint=Paint(settings.colours(sys.stdout, os.environ)),
+        now=datetime.now().astimezone(),
+        home=os.path.expanduser("~"),
+        folders=folders,
+    )

@@ -1,8 +1,8 @@
-"""Tools that users and projects define: programs that run as commands do.
+"""Tools that users and projects define: programs that run as commands.
 
-A definition names the program and the arguments that it takes. A call is one command line, which
-hands the arguments to the program as JSON on its standard input. The gate, the sandbox and all
-rules see exactly that line.
+A definition names the program and its arguments. A call is one command line that passes the
+arguments to the program as JSON on standard input. The gate, the sandbox and all rules see exactly
+that line.
 """
 
 import json
@@ -25,7 +25,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import Denied, ToolError
 from rookery.tools.command_watch import first_line
 from rookery.tools.commands import ExecuteCommand, ExecuteCommandArgs
-from rookery.tools.file_changes import beside
+from rookery.tools.file_changes import in_thread
 
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 LONGEST_DESCRIPTION = 2_000
@@ -53,7 +53,7 @@ class ToolParameter(Struct, frozen=True):
 
 
 class ToolDefinition(Struct, frozen=True):
-    """`command` are the words of the program line, as they stand in the file."""
+    """`command` are the words of the program line, as in the file."""
 
     name: str
     description: str
@@ -62,25 +62,25 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class Agreement(Protocol):
-    """What a person has agreed to of one tool."""
+    """A person's agreement to one tool."""
 
     def fingerprint(self) -> str:
-        """Of the tool's files as they are now. Raises `ToolError` if it must not run."""
+        """Hash of the tool's current files. Raises `ToolError` if it must not run."""
         ...
 
     def uncovered(self) -> str:
-        """Why a person has to agree to every call; empty if an approval can last."""
+        """Why every call needs approval; empty if an agreement can last."""
         ...
 
     def missing(self, fingerprint: str) -> str:
-        """Why a person has to agree first; empty if nobody has to."""
+        """Why a person must agree first; empty if not."""
         ...
 
     def agree(self, fingerprint: str) -> None: ...
 
 
-class UsersWord:
-    """The agreement to a tool that is the user's own."""
+class OwnToolAgreement:
+    """The agreement to one of the user's own tools, which need none."""
 
     def fingerprint(self) -> str:
         return ""
@@ -111,12 +111,12 @@ class CustomTool:
         said = json.dumps(msgspec.to_builtins(args), ensure_ascii=False)
         line = f"printf %s {shlex.quote(said)} | {self._program}"
         run = await ExecuteCommand().prepare(ExecuteCommandArgs(command=line), ctx)
-        seen = await beside(self._agreement.fingerprint)
-        uncovered = await beside(self._agreement.uncovered)
-        missing = uncovered or await beside(lambda: self._agreement.missing(seen))
+        seen = await in_thread(self._agreement.fingerprint)
+        uncovered = await in_thread(self._agreement.uncovered)
+        missing = uncovered or await in_thread(lambda: self._agreement.missing(seen))
 
         async def perform(permit: Permit) -> Outcome:
-            await self._insist(seen, missing, permit)
+            await self._check_agreed(seen, missing, permit)
             return _as_result(await run.perform(permit))
 
         return replace(
@@ -132,9 +132,9 @@ class CustomTool:
             },
         )
 
-    async def _insist(self, seen: str, missing: str, permit: Permit) -> None:
-        """Raises `ToolError` unless the tool is what was looked at, and a person agreed to it."""
-        if await beside(self._agreement.fingerprint) != seen:
+    async def _check_agreed(self, seen: str, missing: str, permit: Permit) -> None:
+        """Raises `ToolError` unless the tool is unchanged since it was checked, and agreed to."""
+        if await in_thread(self._agreement.fingerprint) != seen:
             raise ToolError(f"{CHANGED} Call it again to have it checked.")
         if not missing:
             return
@@ -144,7 +144,7 @@ class CustomTool:
 
 
 class CustomToolGuard:
-    """A hook. It has a person asked about a tool that nobody has agreed to as it is."""
+    """A hook that asks about a tool whose current content no person has agreed to."""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         missing = action.payload.get("missing")
@@ -158,12 +158,12 @@ class CustomToolGuard:
 
 
 def reserved() -> frozenset[str]:
-    """Names that no tool of a file can have. Looked up only where there is such a file."""
+    """Names that a custom tool cannot have. Looked up only if there is one."""
     return frozenset(known_tools())
 
 
 def tool_definition(name: str, text: str) -> ToolDefinition:
-    """The tool that a file of this name defines. Raises `ValueError` that says what is wrong."""
+    """Parse a definition file. Raises `ValueError` with the problem."""
     import tomllib
 
     if not _NAME.fullmatch(name):
@@ -176,14 +176,14 @@ def tool_definition(name: str, text: str) -> ToolDefinition:
         said = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"it is not valid TOML ({error})") from error
-    _insist_on_known(said, {"description", "parameters", "command"}, "")
+    _check_known(said, {"description", "parameters", "command"}, "")
     described = _description(said, "")
     if not described:
         raise ValueError("description is missing")
     return ToolDefinition(name, described, _parameters(said), _command(said))
 
 
-def _insist_on_known(table: dict[str, Any], known: set[str], where: str) -> None:
+def _check_known(table: dict[str, Any], known: set[str], where: str) -> None:
     if unknown := sorted(set(table) - known):
         raise ValueError(
             f"{where}{unknown[0]} is not a known field; use {', '.join(sorted(known))}"
@@ -221,7 +221,7 @@ def _parameter(name: str, table: object) -> ToolParameter:
     where = f"parameters.{name}."
     if not isinstance(table, dict):
         raise ValueError(f'{where[:-1]} must be a table, such as {{type = "string"}}')
-    _insist_on_known(table, {"type", "description", "required"}, where)
+    _check_known(table, {"type", "description", "required"}, where)
     if (kind := table.get("type", "string")) not in TYPES:
         raise ValueError(f"{where}type must be one of {', '.join(TYPES)}")
     if not isinstance(required := table.get("required", False), bool):

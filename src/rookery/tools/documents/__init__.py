@@ -1,5 +1,4 @@
-"""The text of documents, read by a process of its own that may be killed.
+"""The text of documents, extracted in a separate process that can be killed.
 
-`document_text` starts it with bounds on time and memory. What it returns is text and never
-trusted.
+`document_text` starts it with limits on time and memory. Its output is untrusted text.
 """

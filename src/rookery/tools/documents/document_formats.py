@@ -1,7 +1,7 @@
 """The text of notebooks, spreadsheets and word-processing documents, line by line.
 
-`document_worker` loads this before it closes its doors, so it must import all it needs at the
-top. Documents are strangers' data: nothing is taken to be there or to be what it should.
+`document_worker` imports this before it gives up access to files, so all imports must be at the
+top. Documents are untrusted: nothing is assumed to be present or of the right type.
 """
 
 import json
@@ -11,7 +11,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 LONGEST_OUTPUT = 8_000
-"""Characters of output that are kept of one cell."""
+"""Characters of output kept per cell."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _SHOWN_TYPES = ("text/plain", "text/markdown", "text/latex")
@@ -26,7 +26,7 @@ class NotANotebook(ValueError):
 
 
 def notebook_text(source: str) -> Iterator[str]:
-    """The cells, one text each. Raises `NotANotebook` before the first of them if it is none."""
+    """One text per cell. Raises `NotANotebook` before the first."""
     cells = _cells(source)
     for number, cell in enumerate(cells, start=1):
         kind = cell.get("cell_type")
@@ -38,8 +38,7 @@ def notebook_text(source: str) -> Iterator[str]:
 
 
 def sheet_lines(rows: Iterable[Iterable[Any]], links: Mapping[str, str]) -> Iterator[str]:
-    """The rows that are not empty, with tabs between their cells. `links` are by the cell's
-    coordinate."""
+    """The non-empty rows, with tabs between cells. `links` are by cell coordinate."""
     count = 0
     for row in rows:
         line = "\t".join(_cell(cell, links) for cell in row).rstrip("\t")
@@ -53,7 +52,7 @@ def sheet_lines(rows: Iterable[Iterable[Any]], links: Mapping[str, str]) -> Iter
 
 
 def word_lines(body: Any, styles: Mapping[str, str]) -> Iterator[str]:
-    """One text for each paragraph and table; `styles` are the names of styles by their ids."""
+    """One text per paragraph and table; `styles` maps style ids to names."""
     for block in _inside(body, "p", "tbl"):
         yield _table(block) if local_name(block) == "tbl" else _paragraph(block, styles)
 
@@ -93,7 +92,7 @@ def _error(output: Mapping[str, Any]) -> str:
 
 
 def _content(output: Mapping[str, Any]) -> dict[str, Any]:
-    """What is displayed, by media type. Old notebooks have it beside the other fields."""
+    """The displayed content by media type. Old notebooks have it beside the other fields."""
     data = output.get("data")
     if isinstance(data, Mapping):
         return dict(data)
@@ -157,7 +156,7 @@ def _value(cell: Any) -> str:
 
 
 def _inside(parent: Any, *names: str) -> Iterator[Any]:
-    """What is called so, in order, also inside content controls and tracked insertions."""
+    """Elements with this name in order, also inside content controls and tracked insertions."""
     for child in parent:
         if local_name(child) in names:
             yield child
@@ -185,7 +184,7 @@ def _style(paragraph: Any, styles: Mapping[str, str]) -> str:
 
 
 def _text(element: Any) -> str:
-    """The words in it, without those that were deleted or stand there a second time."""
+    """The text without deletions and duplicates."""
     pieces: list[str] = []
     for child in element:
         match local_name(child):

@@ -1,9 +1,8 @@
-"""The text of a document, as a program of its own: `document_worker.py KIND BOUNDS <DOCUMENT`
+"""Prints the text of a document: `document_worker.py KIND BOUNDS <DOCUMENT`
 
-It prints the text as it comes, then a NUL, then a sentence about what is missing of it, if
-anything is. Without the NUL it did not come to its end. It is a process so that it can be
-killed, and so that what it reads can neither open a file or a connection nor take more time
-and memory than it is given. It is run by its path; nothing else imports it but its tests.
+Prints the text as it is extracted, then a NUL, then a sentence about what is missing, if anything.
+Without the NUL it did not finish. It is a separate process so that it can be killed, cannot open
+files or connections, and has limited time and memory. It is run by path; only its tests import it.
 """
 
 import json
@@ -37,7 +36,7 @@ _SECONDS_KEPT = 0.1
 
 
 class DocumentRefused(Exception):
-    """The document is not read, or not to its end; the text says why."""
+    """The document was not read, or not completely; the text says why."""
 
 
 class _RootReached(Exception):
@@ -61,7 +60,7 @@ def main(kind: str, bounds: Mapping[str, Any]) -> None:
 
 
 def limit_resources(bounds: Mapping[str, Any]) -> None:
-    """Whoever started this may be gone; then nobody else ends it."""
+    """Limit time and memory: the parent may be gone and cannot kill this process."""
     import resource
     import signal
 
@@ -74,7 +73,7 @@ def limit_resources(bounds: Mapping[str, Any]) -> None:
 
 
 def close_doors() -> None:
-    """No descriptors but the three there are: no files and no connections from here on."""
+    """Allow no further file descriptors: no files and no connections."""
     import resource
 
     _limit(resource.RLIMIT_NOFILE, 3)
@@ -90,7 +89,7 @@ def _limit(what: int, most: int) -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Whatever goes wrong becomes `Refused`."""
+    """Turn every error into `DocumentRefused`."""
     try:
         yield
     except DocumentRefused:
@@ -106,7 +105,7 @@ def checked_kind(kind: str, data: bytes, bounds: Mapping[str, Any]) -> str:
 
 
 def loaded(kind: str) -> Any:
-    """The library for it, with all that it would import later: then no file can be opened."""
+    """Import the library and everything it would import later, as no file can be opened then."""
     import codecs
     from importlib import import_module
     from pkgutil import walk_packages
@@ -127,7 +126,7 @@ def loaded(kind: str) -> Any:
 
 
 def write_out(lines: Iterator[str], room: int) -> None:
-    """What has been read for some time is out, so that it is not lost if this is killed."""
+    """Flush regularly, so that the text so far survives if this process is killed."""
     from time import monotonic
 
     out, flushed = sys.stdout.buffer, 0.0
@@ -143,7 +142,7 @@ def write_out(lines: Iterator[str], room: int) -> None:
 
 
 def _kind_of_archive(data: bytes, bounds: Mapping[str, Any]) -> str:
-    """Which document an archive is, once it is known to be harmless to open."""
+    """The kind of document in an archive that is safe to open."""
     from zipfile import BadZipFile, ZipFile
 
     if data.count(b"PK\x01\x02") > bounds["entries"]:
@@ -164,7 +163,7 @@ def _kind_of_archive(data: bytes, bounds: Mapping[str, Any]) -> str:
 
 
 def _refuse_bomb(archive: "ZipFile", size: int, bounds: Mapping[str, Any]) -> None:
-    """By the sizes that are said: no more than that is ever taken out of an entry."""
+    """Check declared sizes: no more than that is ever extracted."""
     from zipfile import ZIP_DEFLATED, ZIP_STORED
 
     entries = archive.infolist()
@@ -180,8 +179,8 @@ def _refuse_bomb(archive: "ZipFile", size: int, bounds: Mapping[str, Any]) -> No
 
 
 def _refuse_declarations(archive: "ZipFile", entry: "ZipInfo") -> None:
-    """No part may declare entities, nor hide that it does by its encoding. Only what stands
-    before the first element can, so that no more of a part is looked at."""
+    """Refuse entity declarations, and encodings that could hide them. They can only come before
+    the first element, so only that part is read."""
     from xml.parsers import expat
 
     def declare(*_: object) -> None:
@@ -270,8 +269,8 @@ def _xlsx(openpyxl: Any, data: bytes) -> Iterator[str]:
 
 
 def _links(archive: "ZipFile", part: str) -> dict[str, str]:
-    """Where the cells of a sheet link to. They stand behind its rows, which are many, so they
-    are looked for only where there are any."""
+    """Links of a sheet's cells. They come after its many rows, so they are read only if there
+    are any."""
     from xml.etree.ElementTree import iterparse
 
     from rookery.tools.documents.document_formats import local_name

@@ -1,4 +1,4 @@
-"""Lists below the input area: commands, files, tasks, shortcuts.
+"""Lists that open below the input area: commands, files, sessions, shortcuts.
 
-`Picker` is the base, `own_commands` are the commands of the full screen itself.
+`Picker` is the base class; `own_commands` holds the slash commands of the full screen.
 """

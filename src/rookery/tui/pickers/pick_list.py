@@ -1,7 +1,7 @@
-"""Widgets that pickers and side screens share: a list to pick from, and text fields.
+"""Widgets shared by pickers and side screens: a list to pick from, and text fields.
 
-Textual puts letters into a field at once, but sends other keys a long way round before it
-acts on them. `is_done` keeps keys in the order in which they were typed.
+Textual inserts printable keys into a field at once but dispatches other keys later. Fields call
+`run_binding` to handle keys in the order they were typed.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,12 +21,12 @@ from rookery.tui.rows.lines import cut, padded
 from rookery.tui.theme import Theme, theme_of
 
 
-def do_latest(of: DOMNode, work: WorkType[None]) -> None:
-    """Do this instead of what was begun before it and is no longer of interest."""
+def run_latest(of: DOMNode, work: WorkType[None]) -> None:
+    """Run a worker, and cancel the previous one."""
     of.run_worker(work, exclusive=True)
 
 
-def do_beside(of: DOMNode, work: WorkType[None]) -> None:
+def run_beside(of: DOMNode, work: WorkType[None]) -> None:
     of.run_worker(work, group="beside")
 
 
@@ -36,26 +36,27 @@ Draw = Callable[[T, int, Theme], Text]
 MARK = "▸ "
 
 
-def first_seen(count: int, marked: int, first: int, height: int) -> int:
-    """Which row comes first, if `first` did before: the marked one is always seen."""
-    seen = rows_seen(count, height)
+def first_visible(count: int, marked: int, first: int, height: int) -> int:
+    """Index of the first visible row, given the previous one; keeps the marked row visible."""
+    seen = visible_rows(count, height)
     first = max(min(first, marked), marked - seen + 1)
     return max(0, min(first, count - seen))
 
 
-def rows_seen(count: int, height: int) -> int:
-    """One line less than there are if some are out of sight: it tells how many."""
+def visible_rows(count: int, height: int) -> int:
+    """Number of visible rows: the last line is used for a counter if not all rows fit."""
     return count if count <= height else max(1, height - 1)
 
 
 class PickList(Widget, Generic[T], can_focus=False):
-    """`name` tells rows apart, so that the mark stays where it is when they come anew. A list of
-    `most` rows is as high as it has ever been: what is around it does not jump."""
+    """A list with one marked row. `name` identifies a row, so that the mark stays on it when the
+    rows are replaced. With `most`, the list grows up to that many rows and never shrinks, so that
+    the layout does not jump."""
 
     DEFAULT_CSS = "PickList { height: 1fr; width: 100%; }"
 
     class Marked(Message):
-        """Another row is marked now, or there is none."""
+        """Posted when another row is marked, or none."""
 
         def __init__(self, of: "PickList[T]") -> None:
             super().__init__()
@@ -66,7 +67,7 @@ class PickList(Widget, Generic[T], can_focus=False):
             return self.of
 
     class Picked(Marked):
-        """The marked row is wanted: it was clicked."""
+        """Posted when a row is clicked."""
 
     def __init__(
         self, draw: Draw[T], name: Callable[[T], str], *, most: int = 0, id: str | None = None
@@ -77,7 +78,7 @@ class PickList(Widget, Generic[T], can_focus=False):
         self._items: Sequence[T] = ()
         self._at = 0
         self._chosen = False
-        """Somebody has moved the mark to where it is."""
+        """Whether the user moved the mark."""
         self._first = 0
         self._nothing = ""
         self._most = most
@@ -98,11 +99,13 @@ class PickList(Widget, Generic[T], can_focus=False):
         return self._at
 
     def show(self, items: Sequence[T], *, nothing: str = "", best_first: bool = False) -> None:
-        """Show these instead; `nothing` is told if there are none. With `best_first` the first is
-        marked, unless somebody has marked another one that is still there."""
+        """Replace the rows; `nothing` is shown if there are none.
+
+        With `best_first` the first row is marked, unless the user marked one that is still listed.
+        """
         before = self.marked
         self._items, self._nothing = items, nothing
-        self._at = self._found(before)
+        self._at = self._index_of(before)
         if best_first and not (self._chosen and self._is_marked(before)):
             self._at, self._chosen = 0, False
         higher = min(len(items), self._most) > self._highest
@@ -120,8 +123,8 @@ class PickList(Widget, Generic[T], can_focus=False):
             if self._name_of(item) == name:
                 self._mark(at)
 
-    def _found(self, before: T | None) -> int:
-        """Where the row is now that was marked; else the mark stays where it was."""
+    def _index_of(self, before: T | None) -> int:
+        """Index of the previously marked row; if it is gone, the mark keeps its position."""
         if before is None:
             return 0
         name = self._name_of(before)
@@ -131,16 +134,16 @@ class PickList(Widget, Generic[T], can_focus=False):
         return max(0, min(self._at, len(self._items) - 1))
 
     def move(self, by: int) -> None:
-        """Up or down, and round."""
+        """Move the mark, wrapping around at the ends."""
         if self._items:
             self._choose((self._at + by) % len(self._items))
 
     def page(self, by: int) -> None:
-        """By as many rows as are seen, up to the ends."""
-        self.step(by * max(1, rows_seen(len(self._items), self.size.height) - 1))
+        """Move the mark by a page, stopping at the ends."""
+        self.step(by * max(1, visible_rows(len(self._items), self.size.height) - 1))
 
     def step(self, by: int) -> None:
-        """Up or down, not further than to the ends."""
+        """Move the mark, stopping at the ends."""
         if self._items:
             self._choose(max(0, min(len(self._items) - 1, self._at + by)))
 
@@ -160,20 +163,20 @@ class PickList(Widget, Generic[T], can_focus=False):
     def render(self) -> Text:
         theme, width, height = theme_of(self), self.size.width, self.size.height
         if not self._items:
-            return cut(Text(f"  {self._nothing}", theme.ink(theme.quiet)), width)
+            return cut(Text(f"  {self._nothing}", theme.fg(theme.muted)), width)
         count = len(self._items)
-        self._first = first_seen(count, self._at, self._first, height)
-        last = self._first + rows_seen(count, height)
+        self._first = first_visible(count, self._at, self._first, height)
+        last = self._first + visible_rows(count, height)
         lines = [self._row(at, width, theme) for at in range(self._first, last)]
         if count > height > 1:
-            lines.append(_out_of_sight(self._first, count - last, theme))
+            lines.append(_hidden_counts(self._first, count - last, theme))
         return Text("\n", no_wrap=True, end="").join(lines)
 
     def _row(self, at: int, width: int, theme: Theme) -> Text:
         words = cut(self._draw(self._items[at], width - len(MARK), theme), width - len(MARK))
         if at != self._at:
             return Text.assemble(" " * len(MARK), words)
-        line = Text.assemble((MARK, theme.ink(theme.accent, bold=True)), words)
+        line = Text.assemble((MARK, theme.fg(theme.accent, bold=True)), words)
         return padded(line, width, Style(bgcolor=theme.line))
 
     def on_click(self, event: events.Click) -> None:
@@ -181,7 +184,7 @@ class PickList(Widget, Generic[T], can_focus=False):
         if offset is None or not self._items:
             return
         event.stop()
-        seen = rows_seen(len(self._items), self.size.height)
+        seen = visible_rows(len(self._items), self.size.height)
         if offset.y < seen:
             self._choose(min(len(self._items) - 1, self._first + offset.y))
             self.post_message(self.Picked(self))
@@ -195,13 +198,13 @@ class PickList(Widget, Generic[T], can_focus=False):
         self.step(-1)
 
 
-def _out_of_sight(above: int, below: int, theme: Theme) -> Text:
+def _hidden_counts(above: int, below: int, theme: Theme) -> Text:
     parts = [f"↑ {above} above" if above else "", f"↓ {below} below" if below else ""]
-    return Text(f"  {'   '.join(filter(None, parts))}", theme.ink(theme.quiet))
+    return Text(f"  {'   '.join(filter(None, parts))}", theme.fg(theme.muted))
 
 
-async def is_done(field: Widget, event: events.Key) -> bool:
-    """Whether the key means something other than a letter here; then that is done now."""
+async def run_binding(field: Widget, event: events.Key) -> bool:
+    """Run the binding of a non-printable key now. Returns whether there was one."""
     if event.is_printable or not await field.app._check_bindings(event.key):
         return False
     event.stop()
@@ -211,11 +214,11 @@ async def is_done(field: Widget, event: events.Key) -> bool:
 
 class LineField(Input):
     async def _on_key(self, event: events.Key) -> None:
-        if not await is_done(self, event):
+        if not await run_binding(self, event):
             await super()._on_key(event)
 
 
 class TextField(TextArea):
     async def _on_key(self, event: events.Key) -> None:
-        if not await is_done(self, event):
+        if not await run_binding(self, event):
             await super()._on_key(event)

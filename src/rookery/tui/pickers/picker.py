@@ -1,4 +1,4 @@
-"""Pickers: what opens below the input area behind a trigger, one class for each trigger."""
+"""Pickers: lists that open below the input area when a trigger is typed, one class per trigger."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,8 +25,8 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Choice, Controller
-from rookery.tui.pickers.own_commands import OWN
-from rookery.tui.pickers.pick_list import PickList, do_latest
+from rookery.tui.pickers.own_commands import COMMANDS
+from rookery.tui.pickers.pick_list import PickList, run_latest
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import KeyUse, key_uses, own_bindings
 from rookery.tui.short_texts import ago, one_line
@@ -48,12 +48,12 @@ TRIGGERS = (
 
 
 ROWS = 9
-"""Rows of a picker that are seen at once."""
+"""Visible rows of a picker."""
 
 
 class Picker(Vertical):
-    """Is a `Listing`. A kind of picker says what its rows are, and how long typing must have
-    paused before they are looked for."""
+    """Base class of pickers. Subclasses define the rows, and how long typing must
+    pause before they are searched."""
 
     DEFAULT_CSS = "Picker { height: auto; width: 1fr; }"
     PAUSE: ClassVar[float] = 0.15
@@ -62,7 +62,7 @@ class Picker(Vertical):
     NOTHING: ClassVar[str] = "No matches."
 
     class Picked(Message):
-        """A row was clicked."""
+        """Posted when a row is clicked."""
 
         def __init__(self, choice: Choice) -> None:
             super().__init__()
@@ -71,7 +71,7 @@ class Picker(Vertical):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self._controller = controller
-        self._wanted = ""
+        self._query = ""
         self._found_for: str | None = None
         self._list = PickList[Choice](self._draw, _row_name, most=ROWS)
 
@@ -79,40 +79,41 @@ class Picker(Vertical):
         yield self._list
 
     async def candidates(self, text: str) -> Sequence[Choice]:
-        """What fits the text, the best first."""
-        return self.known(text) or ()
+        """Matches for the text, best first."""
+        return self.instant_matches(text) or ()
 
-    def known(self, text: str) -> Sequence[Choice] | None:
-        """The same, if it takes no time; so Enter need not wait until typing has paused."""
+    def instant_matches(self, text: str) -> Sequence[Choice] | None:
+        """The same as `candidates`, if available at once; then Enter need not wait for the
+        search."""
         return None
 
-    async def look_for(self, text: str) -> None:
-        self._wanted = text
-        do_latest(self, partial(self._look_for, text))
+    async def search(self, text: str) -> None:
+        self._query = text
+        run_latest(self, partial(self._search_later, text))
 
     def move(self, by: int) -> None:
         self._list.move(by)
 
     @property
     def chosen(self) -> Choice | None:
-        """Of what was found for the text as it is now; what is seen may be of an older one."""
-        if self._found_for == self._wanted:
+        """The choice for the current text; the visible rows may belong to an older one."""
+        if self._found_for == self._query:
             return self._list.marked
-        known = self.known(self._wanted)
+        known = self.instant_matches(self._query)
         return known[0] if known else None
 
     async def settle(self) -> Choice | None:
-        """The choice for the text as it is now, even if typing has not paused yet."""
-        if self._found_for != self._wanted:
+        """Search at once for the current text, and return the choice."""
+        if self._found_for != self._query:
             self.workers.cancel_node(self)
-            await self._find(self._wanted)
+            await self._find(self._query)
         return self.chosen
 
     @property
     def choices(self) -> Sequence[Choice]:
         return self._list.items
 
-    async def _look_for(self, text: str) -> None:
+    async def _search_later(self, text: str) -> None:
         if self._found_for is not None:
             await anyio.sleep(self.PAUSE)
         await self._find(text)
@@ -128,9 +129,7 @@ class Picker(Vertical):
 
     def _draw(self, choice: Choice, width: int, theme: Theme) -> Text:
         widest = max(Text(harmless_line(each.label)).cell_len for each in self._list.items)
-        return in_two_columns(
-            choice.label, choice.detail, min(widest, width * 3 // 5), width, theme
-        )
+        return two_columns(choice.label, choice.detail, min(widest, width * 3 // 5), width, theme)
 
     def on_pick_list_picked(self, message: PickList.Picked) -> None:
         message.stop()
@@ -142,12 +141,12 @@ def _row_name(choice: Choice) -> str:
     return f"{choice.label}\n{choice.insert}"
 
 
-def in_two_columns(label: str, detail: str, first: int, width: int, theme: Theme) -> Text:
-    """What it is called, and what there is to say about it."""
-    line = cut(Text(harmless_line(label), theme.ink(theme.words)), first)
+def two_columns(label: str, detail: str, first: int, width: int, theme: Theme) -> Text:
+    """A label padded to `first` columns, followed by its detail."""
+    line = cut(Text(harmless_line(label), theme.fg(theme.text)), first)
     if detail:
         line.pad_right(max(0, first - line.cell_len) + 2)
-        line.append(harmless_line(detail), theme.ink(theme.quiet))
+        line.append(harmless_line(detail), theme.fg(theme.muted))
     return cut(line, width)
 
 
@@ -169,7 +168,7 @@ class PathPicker(Picker):
         found = await self._controller.ask(AskPaths(letters=letters, most=self.MOST))
         paths = [_path_choice(each) for each in found]
         words = [each for each in _MENTION_WORDS if each.label.startswith(text)]
-        seen = ROWS - len(words)  # so that nobody has to know them to find them
+        seen = ROWS - len(words)  # keeps the special mentions visible
         return [*paths[:seen], *words, *paths[seen:]]
 
 
@@ -181,12 +180,12 @@ def _path_choice(found: FoundPath) -> Choice:
 
 
 class ShellPicker(Picker):
-    """There is one row: the line that would be run."""
+    """Has one row: the command line that would run."""
 
     PAUSE = 0.0
     NOTHING = "Type a command for your own shell; the model does not see it."
 
-    def known(self, text: str) -> Sequence[Choice]:
+    def instant_matches(self, text: str) -> Sequence[Choice]:
         if not text.strip():
             return ()
         run = partial(run_in_shell, self.app, self._controller, text.strip())
@@ -194,7 +193,7 @@ class ShellPicker(Picker):
 
 
 def shell_line(text: str) -> str:
-    """The command in a line that begins with `!`, which is never for the model."""
+    """The command of a line that starts with `!`. Such a line is never sent to the model."""
     line = text.strip()
     return line[1:].strip() if line.startswith("!") and "\n" not in line else ""
 
@@ -206,7 +205,7 @@ async def run_in_shell(app: App[Any], controller: Controller, command: str) -> N
 
 
 class HistoryPicker(Picker):
-    """Those that hold all of the words, newest first. Picking one opens it."""
+    """Sessions that contain all of the words, newest first. Picking one opens it."""
 
     PAUSE = 0.1
     MOST = 15
@@ -229,11 +228,11 @@ class HistoryPicker(Picker):
 
 
 class ShortcutPicker(Picker):
-    """Picking a trigger types it, picking a key does what it does."""
+    """Picking a trigger types it; picking a key runs its action."""
 
     PAUSE = 0.0
 
-    def known(self, text: str) -> Sequence[Choice]:
+    def instant_matches(self, text: str) -> Sequence[Choice]:
         others = [each for each in TRIGGERS if each.char != "?"]
         triggers = [Choice(label=each.char, detail=each.what, insert=each.char) for each in others]
         uses = [use for use in key_uses(own_bindings(type(self.app))) if use.shown]
@@ -252,8 +251,8 @@ def _label_and_detail(choice: Choice) -> str:
 
 
 class CommandPicker(Picker):
-    """Picking one of the client's own does it; another one is typed, for there may be more to
-    say."""
+    """Picking a command of the client runs it; other commands are typed, as they may take
+    arguments."""
 
     NOTHING = "No such command."
 
@@ -264,18 +263,18 @@ class CommandPicker(Picker):
     async def candidates(self, text: str) -> Sequence[Choice]:
         if self._others is None:
             self._others = await self._controller.ask(AskCommands())
-        return self.known(text) or ()
+        return self.instant_matches(text) or ()
 
-    def known(self, text: str) -> Sequence[Choice] | None:
+    def instant_matches(self, text: str) -> Sequence[Choice] | None:
         own = [
             Choice(
                 label=f"/{each.name}",
                 detail=each.what,
                 action=partial(each.do, self.app, self._controller, ""),
             )
-            for each in OWN
+            for each in COMMANDS
         ]
-        taken = {each.name for each in OWN}
+        taken = {each.name for each in COMMANDS}
         others = [_command_choice(each) for each in self._others or () if each.name not in taken]
         if self._others is None:
             exact = [each for each in own if each.label == f"/{text}"]

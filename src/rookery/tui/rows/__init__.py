@@ -1,4 +1,4 @@
-"""Rows of the transcript as lines of a terminal.
+"""Renders transcript rows as terminal lines.
 
-Functions from a row and a width to lines; no widgets and no state.
+These are functions from a row and a width to lines. They contain no widgets.
 """

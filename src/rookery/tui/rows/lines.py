@@ -1,7 +1,7 @@
-"""Text as lines of the screen: wrapped, cut, in pieces, and laid out when needed.
+"""Terminal lines: wrapping, truncating, and layout on demand.
 
-A long row is a list of pieces. `LazyLines` lays out only those near what is seen and guesses the
-height of the others, so that a long conversation costs no more than a short one.
+A long row is a list of pieces. `LazyLines` lays out only the pieces near the visible area and
+estimates the height of the others, so that the cost does not depend on the conversation's length.
 """
 
 from bisect import bisect_right
@@ -18,96 +18,95 @@ from textual.strip import Strip
 
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import harmless
-from rookery.tui.rows.markdown_parts import PART, PART_LINES, good_place
+from rookery.tui.rows.markdown_parts import PART, PART_LINES, split_position
 
 
-class Family(Enum):
+class RowKind(Enum):
     HIDDEN = "nothing to see"
-    USER = "said by the user"
-    ANSWER = "said by the model"
-    THOUGHT = "thought by the model"
-    CALL = "a call of a tool"
-    OUTPUT = "what a command wrote"
-    TROUBLE = "something went wrong"
-    RESULT = "what the task came to"
-    QUESTION = "asked in words"
-    NOTE = "something to know"
-    SUMMARY = "where the conversation was made shorter"
+    USER = "a message of the user"
+    ANSWER = "a message of the model"
+    THOUGHT = "reasoning of the model"
+    CALL = "a tool call"
+    OUTPUT = "output of a command"
+    TROUBLE = "an error"
+    RESULT = "the result of the task"
+    QUESTION = "a follow-up question"
+    NOTE = "a note"
+    SUMMARY = "where the conversation was condensed"
 
 
 _SAYS = {
-    "text": Family.ANSWER,
-    "reasoning": Family.THOUGHT,
-    "user_feedback": Family.USER,
-    "user_feedback_diff": Family.USER,
-    "completion_result": Family.RESULT,
-    "command_output": Family.OUTPUT,
-    "browser_action_result": Family.OUTPUT,
-    "error": Family.TROUBLE,
-    "diff_error": Family.TROUBLE,
-    "condense_context_error": Family.TROUBLE,
-    "condense_context": Family.SUMMARY,
-    "sliding_window_truncation": Family.SUMMARY,
-    "checkpoint_saved": Family.HIDDEN,
-    "api_req_finished": Family.HIDDEN,
-    "api_req_started": Family.HIDDEN,
+    "text": RowKind.ANSWER,
+    "reasoning": RowKind.THOUGHT,
+    "user_feedback": RowKind.USER,
+    "user_feedback_diff": RowKind.USER,
+    "completion_result": RowKind.RESULT,
+    "command_output": RowKind.OUTPUT,
+    "browser_action_result": RowKind.OUTPUT,
+    "error": RowKind.TROUBLE,
+    "diff_error": RowKind.TROUBLE,
+    "condense_context_error": RowKind.TROUBLE,
+    "condense_context": RowKind.SUMMARY,
+    "sliding_window_truncation": RowKind.SUMMARY,
+    "checkpoint_saved": RowKind.HIDDEN,
+    "api_req_finished": RowKind.HIDDEN,
+    "api_req_started": RowKind.HIDDEN,
 }
 _CALLS = {"tool", "command", "use_mcp_server", "browser_action_launch"}
 
 
 class ShownRow(Struct, frozen=True, kw_only=True):
-    """A row with all that its drawing depends on."""
+    """A row with everything its rendering depends on."""
 
     message: Message
     opening: bool = False
-    """It is what the task was opened with."""
+    """Whether this is the message that started the session."""
     ended: str = ""
-    """How its call ended: empty while it has not, `done`, `failed`, `denied` and so on."""
+    """How the call ended (`done`, `failed`, `denied` and so on); empty while it runs."""
     result: str = ""
-    """What its call came to, as the model was told."""
+    """The result of the call, as sent to the model."""
     exit_code: int | None = None
     tries: int = 1
-    """How often a request was tried that this row tells of; 0 if a later row tells it."""
+    """Number of attempts this row reports for a request; 0 if a later row reports them."""
     unfolded: bool = False
     depth: int = 0
 
 
-def family_of(shown: ShownRow) -> Family:
+def kind_of(shown: ShownRow) -> RowKind:
     if not shown.tries:
-        return Family.HIDDEN
-    return family(shown.message, opening=shown.opening)
+        return RowKind.HIDDEN
+    return row_kind(shown.message, opening=shown.opening)
 
 
-def family(message: Message, *, opening: bool = False) -> Family:
+def row_kind(message: Message, *, opening: bool = False) -> RowKind:
     if opening:
-        return Family.USER
+        return RowKind.USER
     if message.type == "say":
         if message.say == "api_req_started":
             return (
-                Family.TROUBLE
+                RowKind.TROUBLE
                 if "streamingFailedMessage" in (message.text or "")
-                else (Family.HIDDEN)
+                else (RowKind.HIDDEN)
             )
-        return _SAYS.get(message.say or "", Family.NOTE)
+        return _SAYS.get(message.say or "", RowKind.NOTE)
     if message.ask in _CALLS:
-        return Family.CALL
+        return RowKind.CALL
     if message.ask == "resume_task":
-        return Family.NOTE
+        return RowKind.NOTE
     if message.ask == "followup":
-        return Family.QUESTION
-    return Family.HIDDEN
+        return RowKind.QUESTION
+    return RowKind.HIDDEN
 
 
-_BELONGS = {Family.TROUBLE, Family.OUTPUT}
-"""What stands right below the call it is about."""
+_ATTACHED = {RowKind.TROUBLE, RowKind.OUTPUT}
+"""Rows that belong to the call above them and get no gap."""
 
 
-def gap_between(above: Family, below: Family, *, tall: bool) -> int:
-    """Empty lines between two rows: what belongs together stands together. `tall` if what is
-    above has several lines."""
-    if below in _BELONGS and above in (Family.CALL, Family.OUTPUT):
+def gap_between(above: RowKind, below: RowKind, *, tall: bool) -> int:
+    """Blank lines between two rows. `tall` means that the row above has several lines."""
+    if below in _ATTACHED and above in (RowKind.CALL, RowKind.OUTPUT):
         return 0
-    return int(tall) if above is below is Family.CALL else 1
+    return int(tall) if above is below is RowKind.CALL else 1
 
 
 TAB = 4
@@ -115,12 +114,12 @@ _CONSOLE = Console(width=10_000, color_system="truecolor", legacy_windows=False)
 
 
 def clean(text: str) -> str:
-    """What a model, tool or file wrote, as it may stand on a terminal."""
+    """Make text of a model, tool or file safe to show; expands tabs."""
     return harmless(text.replace("\r\n", "\n").replace("\r", "")).expandtabs(TAB)
 
 
 def wrapped(text: Text, width: int) -> list[Text]:
-    """The text in lines of at most `width` columns; words stay whole where they can."""
+    """Wrap the text to `width` columns, between words where possible."""
     if not text.plain:
         return [Text()]
     lines: list[Text] = []
@@ -135,14 +134,14 @@ def wrapped(text: Text, width: int) -> list[Text]:
 
 
 def cut(text: Text, width: int) -> Text:
-    """The text on one line, with an ellipsis where it does not fit."""
+    """Truncate to one line, with an ellipsis if the text does not fit."""
     line = text.copy()
     line.truncate(max(1, width), overflow="ellipsis")
     return line
 
 
 def indented(lines: Iterable[Text], first: Text, rest: Text) -> Iterator[Text]:
-    """The lines behind a margin, which differs for the first."""
+    """Prefix the lines with a margin; the first line has its own."""
     margin = first
     for line in lines:
         yield Text.assemble(margin, line)
@@ -150,7 +149,7 @@ def indented(lines: Iterable[Text], first: Text, rest: Text) -> Iterator[Text]:
 
 
 def padded(line: Text, width: int, style: Style) -> Text:
-    """The line on a ground of its own that reaches to the edge."""
+    """Fill the line to the full width with a background."""
     line = line.copy()
     line.pad_right(max(0, width - line.cell_len))
     line.stylize_before(style)
@@ -158,7 +157,6 @@ def padded(line: Text, width: int, style: Style) -> Text:
 
 
 def strip_of(line: Text) -> Strip:
-    """The line as the screen takes it."""
     if not line.spans and line.style:
         style = Style.parse(line.style) if isinstance(line.style, str) else line.style
         return Strip([Segment(line.plain, style)], line.cell_len)
@@ -166,22 +164,22 @@ def strip_of(line: Text) -> Strip:
 
 
 class Piece(Struct, frozen=True):
-    """Some lines of a row, and how many there will be about."""
+    """Some lines of a row, drawn on demand, with an estimated height."""
 
     height: int
     draw: Callable[[], Iterable[Text]]
     gap: int = 0
-    """Blank lines between it and the piece above."""
+    """Blank lines above this piece."""
     key: object = None
-    """Another piece in its place with the very same key looks the same."""
+    """If the piece at the same position had the identical key before, its lines are reused."""
 
 
-def guessed_height(text: str, width: int) -> int:
+def guess_height(text: str, width: int) -> int:
     return sum(1 + max(0, len(line) - 1) // max(1, width) for line in text.split("\n"))
 
 
-def single(lines: Iterable[Text]) -> list[Piece]:
-    """A row that is short in any case."""
+def as_piece(lines: Iterable[Text]) -> list[Piece]:
+    """The lines as one piece, for rows that are always short."""
     drawn = list(lines)
     return [Piece(len(drawn), lambda: drawn)] if drawn else []
 
@@ -194,20 +192,20 @@ def all_lines(pieces: Iterable[Piece]) -> list[Text]:
     return lines
 
 
-def together(parts: Iterable[Text | Piece]) -> list[Piece]:
-    """Pieces with single lines between them."""
+def as_pieces(parts: Iterable[Text | Piece]) -> list[Piece]:
+    """Convert a mix of lines and pieces to pieces."""
     pieces: list[Piece] = []
     for are_lines, group in groupby(parts, lambda part: isinstance(part, Text)):
         found = list(group)
         if are_lines:
-            pieces += single(line for line in found if isinstance(line, Text))
+            pieces += as_piece(line for line in found if isinstance(line, Text))
         else:
             pieces += [piece for piece in found if isinstance(piece, Piece)]
     return pieces
 
 
-def behind(pieces: Iterable[Piece], first: Text, rest: Text) -> Iterator[Piece]:
-    """The pieces behind a margin, which differs for the very first line."""
+def with_margin(pieces: Iterable[Piece], first: Text, rest: Text) -> Iterator[Piece]:
+    """Prefix the pieces with a margin; the first line has its own."""
     margin = first
     for piece in pieces:
         yield Piece(piece.height, _indented(piece, margin, rest), piece.gap, piece.key)
@@ -219,9 +217,9 @@ def _indented(piece: Piece, first: Text, rest: Text) -> Callable[[], Iterable[Te
 
 
 def text_pieces(text: str, width: int, style: Style) -> list[Piece]:
-    """A text that is no Markdown, wrapped."""
+    """Wrapped text that is not Markdown."""
     return [
-        Piece(guessed_height(chunk, width), _wrapped(chunk, width, style)) for chunk in chunks(text)
+        Piece(guess_height(chunk, width), _wrapped(chunk, width, style)) for chunk in chunks(text)
     ]
 
 
@@ -230,12 +228,12 @@ def _wrapped(chunk: str, width: int, style: Style) -> Callable[[], Iterable[Text
 
 
 def chunks(text: str) -> Iterator[str]:
-    """The text in parts of some lines each; a line that is too long is cut behind a word."""
+    """Split the text into chunks of several lines; too long lines are split between words."""
     kept: list[str] = []
     size = 0
     for line in text.split("\n"):
         while len(line) > PART:
-            at = good_place(line)
+            at = split_position(line)
             kept.append(line[:at])
             yield "\n".join(kept)
             kept, size, line = [], 0, line[at:]
@@ -255,8 +253,8 @@ class LazyLines:
     def __init__(
         self, pieces: Sequence[Piece], gap: int = 0, before: "LazyLines | None" = None
     ) -> None:
-        """`gap` blank lines come first, if there is anything at all. What stays as it was
-        `before` is not laid out again."""
+        """`gap` blank lines come first, unless there is no content. Unchanged pieces of `before`
+        are reused."""
         self._pieces = pieces
         self._gap = gap
         self._strips: list[list[Strip] | None] = [None] * len(pieces)
@@ -278,13 +276,13 @@ class LazyLines:
 
     @property
     def is_tall(self) -> bool:
-        """It has more to show than one line."""
+        """Whether there is more than one line of content."""
         if len(self._pieces) > 1:
             return True
         return sum(bool(strip.cell_length) for strips in self._strips for strip in strips or ()) > 1
 
     def lay_out(self, first: int, last: int) -> bool:
-        """The pieces between two lines. Whether some were not laid out before."""
+        """Lay out the pieces between two lines. Returns whether any was new."""
         found = False
         at = self.piece_at(first)
         while at < len(self._pieces) and self._top(at) <= last:
@@ -306,7 +304,7 @@ class LazyLines:
         return min(max(0, at), max(0, len(self._pieces) - 1))
 
     def anchor(self, line: int) -> tuple[int, int]:
-        """A line by its piece and its place in that, which stay when others are laid out."""
+        """A line as piece index and offset, which stay valid when other pieces are laid out."""
         at = self.piece_at(line)
         return at, line - self._top(at)
 

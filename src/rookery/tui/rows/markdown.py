@@ -1,6 +1,6 @@
-"""Markdown as lines of a terminal. What is still arriving is drawn as far as it makes sense.
+"""Renders Markdown as terminal lines, with syntax highlighting for code.
 
-Program text is coloured if its language is known.
+The text may be incomplete, as it is rendered while it streams in.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from rookery.tui.rows.lines import (
     Piece,
     all_lines,
     clean,
-    guessed_height,
+    guess_height,
     indented,
     padded,
     wrapped,
@@ -26,21 +26,19 @@ from rookery.tui.theme import THEMES, Theme
 
 _BULLETS = "•◦▪"
 _CELL = 40
-"""Columns that a cell of a table takes at most, where there is room."""
+"""Maximum width of a table cell, unless there is more room."""
 _SPARE = 6
-"""Columns that a long table has left for cells further down, which may be longer."""
-_LEAST_CELL = 4
-"""Columns that a cell needs; if they have less, the cells of a row stand below each other."""
+"""Columns added to the cells of a long table, as later rows may be longer."""
+_MIN_CELL = 4
+"""Minimum width of a cell; below it, each table row is shown as a list of its cells."""
 
 
 def markdown(text: str, width: int, theme: Theme) -> list[Text]:
-    """All lines."""
     return all_lines(GrowingMarkdownLines().pieces(text, width, theme))
 
 
 class GrowingMarkdownLines:
-    """A text in pieces that are drawn when they are needed. When it grows, the pieces that stay
-    the same are kept."""
+    """Splits growing text into pieces that are drawn on demand; unchanged pieces are reused."""
 
     def __init__(self) -> None:
         self._parts = Parts()
@@ -59,13 +57,13 @@ class GrowingMarkdownLines:
 
 
 def _piece(part: Part, width: int, theme: str) -> Piece:
-    height = guessed_height(part.text.rstrip(), width)
-    draw = partial(_drawn_part, part, width, theme)
-    return Piece(height, draw, gap=0 if part.goes_on else 1, key=part)
+    height = guess_height(part.text.rstrip(), width)
+    draw = partial(_draw_part, part, width, theme)
+    return Piece(height, draw, gap=0 if part.continues else 1, key=part)
 
 
 @lru_cache(maxsize=512)
-def _drawn_part(part: Part, width: int, theme: str) -> tuple[Text, ...]:
+def _draw_part(part: Part, width: int, theme: str) -> tuple[Text, ...]:
     tokens = _parser().parse(clean(part.head + part.text))
     return tuple(_Drawing(THEMES[theme], part).lines(tokens, width))
 
@@ -79,7 +77,7 @@ class _Drawing:
     def __init__(self, theme: Theme, part: Part) -> None:
         self._theme = theme
         self._part = part
-        self._quiet = theme.ink(theme.quiet)
+        self._muted = theme.fg(theme.muted)
 
     def lines(self, tokens: Sequence[Token], width: int, depth: int = 0) -> list[Text]:
         drawn: list[Text] = []
@@ -97,25 +95,25 @@ class _Drawing:
                 return wrapped(self._words(inner), width)
             case "heading_open":
                 words = self._words(inner)
-                colour = theme.accent if token.tag in ("h1", "h2") else theme.words
-                words.stylize_before(theme.ink(colour, bold=True))
+                colour = theme.accent if token.tag in ("h1", "h2") else theme.text
+                words.stylize_before(theme.fg(colour, bold=True))
                 return wrapped(words, width)
             case "bullet_list_open" | "ordered_list_open":
                 return self._list(token, inner, width, depth)
             case "blockquote_open":
-                bar = Text("▏ ", theme.ink(theme.line))
+                bar = Text("▏ ", theme.fg(theme.line))
                 within = self.lines(inner, width - 2, depth + 1)
                 for line in within:
-                    line.stylize_before(self._quiet)
+                    line.stylize_before(self._muted)
                 return indented(within, bar, bar)
             case "fence" | "code_block":
                 return self._code(token, width)
             case "hr":
-                return [Text("─" * min(width, 24), theme.ink(theme.line))]
+                return [Text("─" * min(width, 24), theme.fg(theme.line))]
             case "table_open":
                 return self._table(inner, width)
             case "html_block":
-                return wrapped(Text(token.content.rstrip("\n"), self._quiet), width)
+                return wrapped(Text(token.content.rstrip("\n"), self._muted), width)
             case _:
                 return self.lines(inner, width, depth)
 
@@ -128,16 +126,16 @@ class _Drawing:
             mark = f"{number}. " if token.type == "ordered_list_open" else f"{bullet} "
             number += 1
             lines = self.lines(within, width - len(mark), depth + 1) or [Text()]
-            first = Text(mark, self._theme.ink(self._theme.accent))
+            first = Text(mark, self._theme.fg(self._theme.accent))
             yield from indented(lines, first, Text(" " * len(mark)))
 
     def _code(self, token: Token, width: int) -> Iterator[Text]:
         theme = self._theme
         language = token.info.split()[0] if token.info.strip() else ""
-        ground = Style(bgcolor=theme.band)
-        for line in coloured(token.content.rstrip("\n"), language, theme):
+        background = Style(bgcolor=theme.band)
+        for line in highlight(token.content.rstrip("\n"), language, theme):
             for part in wrapped(line, width - 2):
-                yield padded(Text.assemble(" ", part), width, ground)
+                yield padded(Text.assemble(" ", part), width, background)
 
     def _table(self, inner: Sequence[Token], width: int) -> Iterator[Text]:
         rows = self._cells(inner)
@@ -146,17 +144,17 @@ class _Drawing:
             return
         first = self._first_rows() or rows
         widths = _widths(first, columns, width)
-        goes_on = bool(self._part.head)
+        continues = bool(self._part.head)
         if widths is None:
             yield from self._records(rows, width)
             return
-        rule = Text(" │ ", self._theme.ink(self._theme.line))
+        rule = Text(" │ ", self._theme.fg(self._theme.line))
         for number, row in enumerate(rows):
-            if number or not goes_on:
+            if number or not continues:
                 yield from _table_lines(row, widths, rule, bold=number == 0)
-            if number == 0 and not goes_on:
+            if number == 0 and not continues:
                 dashes = "─┼─".join("─" * each for each in widths)
-                yield Text(dashes, self._theme.ink(self._theme.line))
+                yield Text(dashes, self._theme.fg(self._theme.line))
 
     def _cells(self, inner: Sequence[Token]) -> list[list[Text]]:
         return [
@@ -165,7 +163,7 @@ class _Drawing:
         ]
 
     def _first_rows(self) -> list[list[Text]]:
-        """Of the part in which the table began."""
+        """The rows of the part in which the table started."""
         tokens = _parser().parse(clean(self._part.table))
         tables = [inner for token, inner in _nodes(tokens) if token.type == "table_open"]
         return self._cells(tables[-1]) if tables else []
@@ -178,7 +176,7 @@ class _Drawing:
                 yield Text()
             for at, cell in enumerate(row):
                 name = heads[at].plain if at < len(heads) else ""
-                words = Text.assemble((f"{name}: ", self._quiet), cell)
+                words = Text.assemble((f"{name}: ", self._muted), cell)
                 yield from indented(wrapped(words, width - 2), Text(""), Text("  "))
 
     def _words(self, tokens: Sequence[Token]) -> Text:
@@ -190,14 +188,14 @@ class _Drawing:
             for part in token.children or [token]:
                 match part.type:
                     case "text" | "html_inline":
-                        text.append(part.content, _together(styles))
+                        text.append(part.content, _combine(styles))
                     case "softbreak":
-                        text.append(" ", _together(styles))
+                        text.append(" ", _combine(styles))
                     case "hardbreak":
                         text.append("\n")
                     case "code_inline":
                         code = theme.on(theme.accent, theme.band)
-                        text.append(part.content, _together([*styles, code]))
+                        text.append(part.content, _combine([*styles, code]))
                     case "strong_open":
                         styles.append(Style(bold=True))
                     case "em_open":
@@ -211,9 +209,9 @@ class _Drawing:
                         shown = text.plain
                         styles.pop()
                         if target and not shown.endswith(target):
-                            text.append(f" ({target})", self._quiet)
+                            text.append(f" ({target})", self._muted)
                     case "image":
-                        text.append(f"[image: {part.content}]", self._quiet)
+                        text.append(f"[image: {part.content}]", self._muted)
                     case "strong_close" | "em_close" | "s_close":
                         styles.pop()
                     case _:
@@ -222,7 +220,7 @@ class _Drawing:
 
 
 def _nodes(tokens: Sequence[Token]) -> Iterator[tuple[Token, Sequence[Token]]]:
-    """The topmost tokens, each with those inside it."""
+    """The top-level tokens, each with the tokens nested in it."""
     at = 0
     while at < len(tokens):
         token, end = tokens[at], at
@@ -244,25 +242,25 @@ def _rows_of(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
 
 
 def _widths(rows: list[list[Text]], columns: int, width: int) -> list[int] | None:
-    """How wide each column is; None if they do not fit beside each other."""
+    """Column widths; None if the columns do not fit next to each other."""
     room = width - 3 * (columns - 1)
-    if room < columns * _LEAST_CELL:
+    if room < columns * _MIN_CELL:
         return None
     widest = _CELL
     if any(sum(cell.cell_len for cell in row) > room for row in rows):
-        widest = max(_LEAST_CELL, min(_CELL, room // columns))
+        widest = max(_MIN_CELL, min(_CELL, room // columns))
     widths = [
         min(widest, max((row[at].cell_len for row in rows if at < len(row)), default=1))
         for at in range(columns)
     ]
     if sum(widths) > room:
-        widths = [min(each, max(_LEAST_CELL, room // columns)) for each in widths]
+        widths = [min(each, max(_MIN_CELL, room // columns)) for each in widths]
     spare = (room - sum(widths)) // columns if len(rows) >= PART_LINES // 2 else 0
     return [max(1, each + min(_SPARE, spare)) for each in widths]
 
 
 def _table_lines(row: list[Text], widths: list[int], rule: Text, *, bold: bool) -> Iterator[Text]:
-    """A row of a table; cells that are too long take several lines."""
+    """A table row; long cells are wrapped."""
     cells = [wrapped(cell, width) for cell, width in zip(row, widths, strict=False)]
     for at in range(max(map(len, cells), default=0)):
         parts = [cell[at].copy() if at < len(cell) else Text() for cell in cells]
@@ -275,18 +273,18 @@ def _table_lines(row: list[Text], widths: list[int], rule: Text, *, bold: bool) 
         yield line
 
 
-def _together(styles: Sequence[Style]) -> Style:
+def _combine(styles: Sequence[Style]) -> Style:
     return Style.combine(styles) if styles else Style.null()
 
 
-LONGEST = 20_000
-"""Characters that are worth colouring."""
+MAX_HIGHLIGHTED = 20_000
+"""Longest code that is highlighted, in characters."""
 _SYNTAX_THEMES = {True: "github-dark", False: "friendly"}
 
 
-def coloured(code: str, language: str, theme: Theme) -> list[Text]:
-    """The lines of a program, in colours if its language is known."""
-    if not language or len(code) > LONGEST:
+def highlight(code: str, language: str, theme: Theme) -> list[Text]:
+    """The lines of the code, highlighted if the language is known."""
+    if not language or len(code) > MAX_HIGHLIGHTED:
         return list(Text(code).split("\n", allow_blank=True)) or [Text()]
     text = Text(code)
     for span in _syntax(language, theme.dark).highlight(code).spans:

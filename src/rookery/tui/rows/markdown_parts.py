@@ -1,8 +1,8 @@
-"""Markdown cut into parts that are small enough to be laid out one at a time.
+"""Splits Markdown into parts that can be laid out independently.
 
-A part is a block, or a piece of a block that is too long: some rows of a table, some items of a
-list, some lines of a code fence. A growing text is read on from where it ended, so that a long
-answer costs the same per picture as a short one.
+A part is a group of small blocks, or a section of a block that is too long: rows of a table, items
+of a list, lines of a code fence. Growing text is parsed incrementally, so that the cost of an
+update does not depend on the length of the answer.
 """
 
 import re
@@ -11,11 +11,11 @@ from copy import copy
 from msgspec import Struct
 
 PART = 3_000
-"""Characters after which a block is cut at the next good place."""
-LONGEST_PART = 4 * PART
-"""Characters after which it is cut at any place."""
-LEAST_PART = 500
-"""Characters below which the next block belongs to the same part."""
+"""Characters after which a block is split at the next good position."""
+MAX_PART = 4 * PART
+"""Characters after which a block is split at any line."""
+MIN_PART = 500
+"""Characters below which the next block is added to the same part."""
 PART_LINES = 60
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _ITEM = re.compile(r"([-*+]|\d{1,9}[.)])(?=\s|$)")
@@ -25,22 +25,21 @@ _CUT_TRIES = 40
 
 
 class Part(Struct, frozen=True):
-    """Markdown that can be laid out by itself."""
+    """Markdown that can be laid out on its own."""
 
     text: str
-    goes_on: bool = False
-    """It belongs to the block above it, without a blank line between them."""
+    continues: bool = False
+    """Whether it continues the block above, without a blank line between them."""
     head: str = ""
-    """Lines that the block began with and that its meaning depends on; not shown again."""
+    """StartOptions lines of the block that are needed to parse this part; not shown again."""
     table: str = ""
-    """The part in which the table began, which the widths of its columns come from."""
+    """The part in which the table started; the column widths come from it."""
     number: int | None = None
-    """The number of its first list item."""
+    """Number of the first list item."""
 
 
 class Parts:
-    """A text that may grow, and the parts it consists of: those that stay as they are, and those
-    that may still become something else."""
+    """Growing text and its parts: finished ones, and those that may still change."""
 
     def __init__(self) -> None:
         self._begin_text()
@@ -52,11 +51,14 @@ class Parts:
         self._fence_mark = ""
         self._in_line = False
         self._begin_block()
-        self._begin_part(goes_on=False)
+        self._begin_part(continues=False)
 
     def of(self, text: str) -> tuple[list[Part], list[Part]]:
-        """The parts of a text; only what is behind the last text is read, if that goes on. The
-        first list stays the same object for as long as it only grows."""
+        """Return the finished and the unfinished parts of the text.
+
+        If the text extends the previous one, only the new lines are parsed. The first list stays
+        the same object as long as it only grows.
+        """
         if not text.startswith(self._text):
             self._begin_text()
         self._text = text
@@ -69,7 +71,7 @@ class Parts:
         return self._done, self._unfinished(text[self._read :])
 
     def _add_rest(self, line: str) -> None:
-        """A line, or the rest of one that was so long that its beginning was read already."""
+        """Add a line, or the rest of a long line whose start was parsed already."""
         if self._in_line:
             self._in_line = False
             self._put(line)
@@ -77,10 +79,11 @@ class Parts:
             self._add_line(line)
 
     def _read_long_line(self) -> None:
-        """Of a line that is still growing, what is too long to be read again each time."""
+        """Parse the start of a long unfinished line, so that it is not parsed again at each
+        update."""
         line = self._text[self._read :]
         while len(line) > 2 * PART:
-            at = good_place(line)
+            at = split_position(line)
             self._add_rest(line[:at])
             self._cut()
             self._in_line = True
@@ -92,7 +95,7 @@ class Parts:
         rest._done, rest._lines = [], [*self._lines]
         if last_line.strip():
             rest._add_rest(last_line)
-        rest._end_part(goes_on=False)
+        rest._end_part(continues=False)
         return rest._done
 
     def _begin_block(self) -> None:
@@ -102,11 +105,11 @@ class Parts:
         self._items = 0
         self._begins = True
 
-    def _begin_part(self, *, goes_on: bool) -> None:
+    def _begin_part(self, *, continues: bool) -> None:
         self._lines: list[str] = []
         self._size = 0
-        self._goes_on = goes_on
-        self._head = (f"{self._fence}\n" if self._fence else self._table_head) if goes_on else ""
+        self._continues = continues
+        self._head = (f"{self._fence}\n" if self._fence else self._table_head) if continues else ""
         self._part_number: int | None = None
         self._after_blank = False
 
@@ -115,21 +118,21 @@ class Parts:
             self._add_to_fence(line)
         elif not line.strip():
             self._add_blank(line)
-        elif self._after_blank and not line[0].isspace() and not self._list_goes_on(line):
+        elif self._after_blank and not line[0].isspace() and not self._list_continues(line):
             self._end_block()
             self._add_to_block(line)
         else:
             self._add_to_block(line)
 
     def _end_block(self) -> None:
-        """Several small blocks are one part, which costs less than one for each."""
-        if self._goes_on or self._size >= LEAST_PART:
-            self._end_part(goes_on=False)
-            self._begin_part(goes_on=False)
+        """Small blocks share a part, which is cheaper than one part each."""
+        if self._continues or self._size >= MIN_PART:
+            self._end_part(continues=False)
+            self._begin_part(continues=False)
         self._begin_block()
 
     def _add_blank(self, line: str) -> None:
-        if self._lines or self._goes_on:
+        if self._lines or self._continues:
             self._after_blank = True
             self._table_head = self._first_table = ""
             self._put(line)
@@ -152,7 +155,7 @@ class Parts:
             self._cut()
         if self._items == 0 and mark[0].isdigit():
             self._number = int(mark[:-1])
-        if self._goes_on and not self._lines and self._number is not None:
+        if self._continues and not self._lines and self._number is not None:
             self._part_number = self._number + self._items
         self._items += 1
 
@@ -170,12 +173,13 @@ class Parts:
             self._fence = ""
 
     def _put(self, line: str) -> None:
-        """Cut before the line if the part is long enough; a line that is too long is cut itself."""
+        """Append a line; starts a new part if this one is long enough, and splits a too long
+        line."""
         enough = self._size >= PART or len(self._lines) >= PART_LINES
-        if self._lines and ((enough and not self._is_list) or self._size >= LONGEST_PART):
+        if self._lines and ((enough and not self._is_list) or self._size >= MAX_PART):
             self._cut()
         while len(line) > PART:
-            at = good_place(line)
+            at = split_position(line)
             self._append(line[:at])
             self._cut()
             line = line[at:]
@@ -186,28 +190,28 @@ class Parts:
         self._size += len(line) + 1
 
     def _cut(self) -> None:
-        self._end_part(goes_on=True)
-        self._begin_part(goes_on=True)
+        self._end_part(continues=True)
+        self._begin_part(continues=True)
 
-    def _end_part(self, *, goes_on: bool) -> None:
+    def _end_part(self, *, continues: bool) -> None:
         text = "\n".join(self._lines)
         if not text.strip() and not self._head:
             return
         table = self._first_table
-        if self._table_head and goes_on and not table:
+        if self._table_head and continues and not table:
             self._first_table = text
         self._done.append(
             Part(
                 text=text,
-                goes_on=self._goes_on,
+                continues=self._continues,
                 head=self._head,
                 table=table,
                 number=self._part_number,
             )
         )
 
-    def _list_goes_on(self, line: str) -> bool:
-        """A list may have blank lines between its items, and a number depends on the one before."""
+    def _list_continues(self, line: str) -> bool:
+        """Whether the line continues the list: items may have blank lines between them."""
         return self._is_list and bool(_ITEM.match(line))
 
 
@@ -216,9 +220,9 @@ def _count_cells(row: str) -> int:
     return cells.count("|") + 1
 
 
-def good_place(line: str, most: int = PART) -> int:
-    """Where to cut a line that is too long: behind a sentence or a word, and outside links, code
-    and emphasis, if there is such a place."""
+def split_position(line: str, most: int = PART) -> int:
+    """Where to split a long line: after a sentence or word, and outside links, code and
+    emphasis, if possible."""
     places = [found.end() for found in _PLACE.finditer(line, most // 2, most)]
     for place in places[: -_CUT_TRIES - 1 : -1]:
         if 0 < place < len(line) and _is_balanced(line[:place]):

@@ -1,4 +1,4 @@
-"""Rows as lines of a terminal."""
+"""Renders a row as terminal lines."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -9,35 +9,35 @@ from textual.strip import Strip
 from rookery.core.message import Message
 from rookery.protocol.codec import followup
 from rookery.tui.rows.lines import (
-    Family,
     Piece,
+    RowKind,
     ShownRow,
     all_lines,
-    behind,
+    as_piece,
     clean,
     cut,
-    family_of,
     indented,
+    kind_of,
     padded,
-    single,
     strip_of,
     text_pieces,
+    with_margin,
     wrapped,
 )
 from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.tool_calls import call_pieces, output_pieces
-from rookery.tui.short_texts import nameless
+from rookery.tui.short_texts import image_labels
 from rookery.tui.theme import Theme
 
 THOUGHT_LINES = 3
-"""Of what is being thought, so that one sees that it goes on."""
+"""Last lines of the reasoning that are shown while it streams in."""
 NEST = "│ "
 PROSE = 110
-"""Columns that sentences take at most: longer lines are hard to read."""
+"""Maximum columns for prose."""
 
 
-def drawn(shown: ShownRow, width: int, theme: Theme) -> list[Strip]:
-    """All lines of a row."""
+def draw_row(shown: ShownRow, width: int, theme: Theme) -> list[Strip]:
+    """Render all lines of a row."""
     pieces = pieces_of(shown, width, theme, GrowingMarkdownLines())
     return [strip_of(line) for line in all_lines(pieces)]
 
@@ -45,17 +45,18 @@ def drawn(shown: ShownRow, width: int, theme: Theme) -> list[Strip]:
 def pieces_of(
     shown: ShownRow, width: int, theme: Theme, words: GrowingMarkdownLines
 ) -> list[Piece]:
-    """A row in pieces. Rows of a task that works for another stand behind a rule. `words` is kept
-    with the row while its text grows."""
+    """The pieces of a row; rows of sub-tasks are nested. `words` is kept with the row while its
+    text grows."""
     if not shown.depth:
         return list(_pieces(shown, max(16, width), theme, words))
-    nest = Text(NEST * shown.depth, theme.ink(theme.line))
-    return list(behind(_pieces(shown, max(16, width - nest.cell_len), theme, words), nest, nest))
+    nest = Text(NEST * shown.depth, theme.fg(theme.line))
+    pieces = _pieces(shown, max(16, width - nest.cell_len), theme, words)
+    return list(with_margin(pieces, nest, nest))
 
 
 def can_unfold(shown: ShownRow) -> bool:
-    kind = family_of(shown)
-    return kind in (Family.CALL, Family.OUTPUT, Family.THOUGHT, Family.SUMMARY)
+    kind = kind_of(shown)
+    return kind in (RowKind.CALL, RowKind.OUTPUT, RowKind.THOUGHT, RowKind.SUMMARY)
 
 
 def _pieces(
@@ -64,32 +65,32 @@ def _pieces(
     message = shown.message
     text = message.text or ""
     prose = min(PROSE, width - 2)
-    match family_of(shown):
-        case Family.USER:
-            return _said_by_user(message, width, theme)
-        case Family.ANSWER:
-            margin = Text("  ", theme.ink(theme.line))
-            return behind(words.pieces(text, prose, theme), margin, margin)
-        case Family.THOUGHT:
+    match kind_of(shown):
+        case RowKind.USER:
+            return _user_message(message, width, theme)
+        case RowKind.ANSWER:
+            margin = Text("  ", theme.fg(theme.line))
+            return with_margin(words.pieces(text, prose, theme), margin, margin)
+        case RowKind.THOUGHT:
             return _thought(shown, width, theme)
-        case Family.CALL:
+        case RowKind.CALL:
             return call_pieces(shown, width, theme)
-        case Family.OUTPUT:
+        case RowKind.OUTPUT:
             return output_pieces(shown, width, theme)
-        case Family.TROUBLE:
-            told = clean(_trouble(message)).strip() + _tried(shown)
-            mark = Text("  ✗ ", theme.ink(theme.bad))
-            return behind(text_pieces(told, width - 4, theme.ink(theme.bad)), mark, _FOUR)
-        case Family.RESULT:
-            mark = Text("✔ ", theme.ink(theme.good, bold=True))
-            return behind(words.pieces(text, prose, theme), mark, _TWO)
-        case Family.QUESTION:
+        case RowKind.TROUBLE:
+            error = clean(_error_text(message)).strip() + _tries_text(shown)
+            mark = Text("  ✗ ", theme.fg(theme.bad))
+            return with_margin(text_pieces(error, width - 4, theme.fg(theme.bad)), mark, _FOUR)
+        case RowKind.RESULT:
+            mark = Text("✔ ", theme.fg(theme.good, bold=True))
+            return with_margin(words.pieces(text, prose, theme), mark, _TWO)
+        case RowKind.QUESTION:
             return _question(message, width, theme, words)
-        case Family.NOTE:
+        case RowKind.NOTE:
             return _note(shown, width, theme)
-        case Family.SUMMARY:
+        case RowKind.SUMMARY:
             return _summary(shown, width, theme, words)
-        case Family.HIDDEN:
+        case RowKind.HIDDEN:
             return ()
 
 
@@ -97,48 +98,48 @@ _TWO = Text("  ")
 _FOUR = Text("    ")
 
 
-def _said_by_user(message: Message, width: int, theme: Theme) -> Iterator[Piece]:
+def _user_message(message: Message, width: int, theme: Theme) -> Iterator[Piece]:
     words = clean(message.text or "").strip("\n")
-    ink, quiet = theme.ink(theme.words), theme.ink(theme.quiet)
+    ink, muted = theme.fg(theme.text), theme.fg(theme.muted)
     pieces = text_pieces(words, width - 3, ink) if words or not message.images else []
     if message.images:
-        pieces += single(wrapped(Text(nameless(message.images), quiet), width - 3))
-    mark = Text("› ", theme.ink(theme.accent, bold=True))
-    for piece in behind(pieces, mark, _TWO):
+        pieces += as_piece(wrapped(Text(image_labels(message.images), muted), width - 3))
+    mark = Text("› ", theme.fg(theme.accent, bold=True))
+    for piece in with_margin(pieces, mark, _TWO):
         yield _on_band(piece, width, theme)
 
 
 def _on_band(piece: Piece, width: int, theme: Theme) -> Piece:
-    ground = theme.on(theme.words, theme.band)
-    return Piece(piece.height, lambda: [padded(line, width, ground) for line in piece.draw()])
+    background = theme.on(theme.text, theme.band)
+    return Piece(piece.height, lambda: [padded(line, width, background) for line in piece.draw()])
 
 
 def _thought(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
-    ink = theme.ink(theme.quiet, italic=True)
+    ink = theme.fg(theme.muted, italic=True)
     text = shown.message.text or ""
     if shown.message.partial:
-        yield from single(_being_thought(clean(text[-_LATEST:]).strip(), width, theme))
+        yield from as_piece(_thinking_lines(clean(text[-_EXCERPT:]).strip(), width, theme))
     elif not shown.unfolded:
-        words = " ".join(clean(text[:_LATEST]).split())
-        yield from single([cut(Text(f"  Thought: {words}", ink), width)])
+        words = " ".join(clean(text[:_EXCERPT]).split())
+        yield from as_piece([cut(Text(f"  Thought: {words}", ink), width)])
     else:
-        yield from single([Text("  Thought:", ink)])
-        yield from behind(text_pieces(clean(text).strip(), width - 4, ink), _FOUR, _FOUR)
+        yield from as_piece([Text("  Thought:", ink)])
+        yield from with_margin(text_pieces(clean(text).strip(), width - 4, ink), _FOUR, _FOUR)
 
 
-_LATEST = 4_000
-"""Characters of a thought that one line, or the last three, can need."""
+_EXCERPT = 4_000
+"""Characters of the reasoning that are looked at for a folded row."""
 
 
-def _being_thought(text: str, width: int, theme: Theme) -> Iterator[Text]:
-    ink = theme.ink(theme.quiet, italic=True)
+def _thinking_lines(text: str, width: int, theme: Theme) -> Iterator[Text]:
+    ink = theme.fg(theme.muted, italic=True)
     yield Text("  Thinking …", ink)
     rows = text.split("\n")[-THOUGHT_LINES:]
     tail = [part for row in rows for part in wrapped(Text(row, ink), width - 4)]
     yield from indented(tail[-THOUGHT_LINES:], _FOUR, _FOUR)
 
 
-def _trouble(message: Message) -> str:
+def _error_text(message: Message) -> str:
     if message.say != "api_req_started":
         return message.text or "Something went wrong."
     try:
@@ -152,12 +153,12 @@ def _question(
 ) -> Iterable[Piece]:
     question, offered = followup(message.text or "")
     if offered and message.open:
-        return ()  # it is shown where it is answered
-    mark = Text("? ", theme.ink(theme.accent, bold=True))
-    return behind(words.pieces(question, width - 2, theme), mark, _TWO)
+        return ()  # the question panel shows it
+    mark = Text("? ", theme.fg(theme.accent, bold=True))
+    return with_margin(words.pieces(question, width - 2, theme), mark, _TWO)
 
 
-def _tried(shown: ShownRow) -> str:
+def _tries_text(shown: ShownRow) -> str:
     return f" (tried {shown.tries} times)" if shown.tries > 1 else ""
 
 
@@ -171,14 +172,14 @@ def _note(shown: ShownRow, width: int, theme: Theme) -> Iterable[Piece]:
     if message.say == "api_req_retry_delayed":
         reason, _, timer = text.partition("<retry_timer>")
         seconds = timer.partition("</retry_timer>")[0]
-        text = reason.rstrip() + _tried(shown)
+        text = reason.rstrip() + _tries_text(shown)
         text += f"\ntrying again in {seconds} s" if seconds else ""
     room = width - 4
-    if tells_criteria(text):
-        pieces = single(drawn_criteria(text, room, theme))
+    if is_criteria(text):
+        pieces = as_piece(draw_criteria(text, room, theme))
     else:
-        pieces = text_pieces(text, room, theme.ink(theme.careful))
-    return behind(pieces, Text("  · ", theme.ink(theme.careful)), _FOUR)
+        pieces = text_pieces(text, room, theme.fg(theme.warning))
+    return with_margin(pieces, Text("  · ", theme.fg(theme.warning)), _FOUR)
 
 
 def _summary(
@@ -187,34 +188,34 @@ def _summary(
     summary = shown.message.text or ""
     what = "the older part was summarised" if summary else "the older part is left out"
     line = f"── {what} "
-    rule = Text(line + "─" * max(0, width - len(line)), theme.ink(theme.quiet))
-    yield from single([cut(rule, width)])
+    rule = Text(line + "─" * max(0, width - len(line)), theme.fg(theme.muted))
+    yield from as_piece([cut(rule, width)])
     if shown.unfolded and summary:
-        yield from behind(_first_close(words.pieces(summary, width - 2, theme)), _TWO, _TWO)
+        yield from with_margin(_no_first_gap(words.pieces(summary, width - 2, theme)), _TWO, _TWO)
 
 
-def _first_close(pieces: list[Piece]) -> Iterator[Piece]:
-    """Without a blank line above the first."""
+def _no_first_gap(pieces: list[Piece]) -> Iterator[Piece]:
+    """Remove the gap above the first piece."""
     for at, piece in enumerate(pieces):
         yield piece if at else Piece(piece.height, piece.draw)
 
 
 _HEAD = "Acceptance criteria of "
-_INKS = {"✓": "good", "✗": "bad", "?": "careful"}
+_COLOURS = {"✓": "good", "✗": "bad", "?": "warning"}
 
 
-def tells_criteria(note: str) -> bool:
+def is_criteria(note: str) -> bool:
     return note.startswith(_HEAD)
 
 
-def drawn_criteria(note: str, width: int, theme: Theme) -> Iterator[Text]:
-    """Each behind its mark, in the colour of that: met, not met, or only claimed."""
+def draw_criteria(note: str, width: int, theme: Theme) -> Iterator[Text]:
+    """Each criterion with its mark and colour: met, not met, or only claimed."""
     head, *rows = note.split("\n")
-    yield from wrapped(Text(head, theme.ink(theme.words)), width)
+    yield from wrapped(Text(head, theme.fg(theme.text)), width)
     for row in rows:
         mark, _, words = row.strip().partition(" ")
-        if mark not in _INKS:
+        if mark not in _COLOURS:
             yield from indented(wrapped(Text(row.strip()), width - 2), Text("  "), Text("  "))
             continue
-        ink = theme.ink(getattr(theme, _INKS[mark]))
+        ink = theme.fg(getattr(theme, _COLOURS[mark]))
         yield from indented(wrapped(Text(words, ink), width - 2), Text(f"{mark} ", ink), Text("  "))

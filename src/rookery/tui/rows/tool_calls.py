@@ -1,4 +1,4 @@
-"""Calls of tools: one line that says what was done, and below it what one may want to see."""
+"""Renders tool calls: a title line, and below it a diff, to-do list or result."""
 
 import json
 import re
@@ -15,17 +15,17 @@ from rookery.tui.rows.lines import (
     Piece,
     ShownRow,
     all_lines,
-    behind,
+    as_piece,
     chunks,
     clean,
     cut,
     indented,
     padded,
-    single,
     text_pieces,
+    with_margin,
     wrapped,
 )
-from rookery.tui.short_texts import counted
+from rookery.tui.short_texts import plural
 from rookery.tui.theme import Theme
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+(\d{1,9})(?:,\d+)? @@(.*)")
@@ -34,19 +34,18 @@ PIECE_LINES = 60
 
 
 class ScreenDiffLine(Struct, frozen=True):
-    """A line of a diff: its sign, its number in the file, and its words. Without a sign, the words
-    are all of the line."""
+    """A line of a diff: sign, line number and text. Without a sign, the text is the whole line."""
 
     sign: str
     number: int | None
     words: str
-    goes_on: bool = False
-    """It is the rest of a long line."""
+    continues: bool = False
+    """Whether it continues a long line."""
 
 
 def diff_lines(diff: str) -> Iterator[ScreenDiffLine]:
-    """The lines between the hunks' heads; each head becomes one with the sign `@`, and with what
-    stands behind its numbers."""
+    """Parse a unified diff. A hunk header becomes a line with the sign `@` and its section
+    heading."""
     old = new = 0
     for row in diff.removesuffix("\n").split("\n") if diff else ():
         if head := _HUNK.fullmatch(row):
@@ -68,8 +67,8 @@ def diff_lines(diff: str) -> Iterator[ScreenDiffLine]:
                 yield ScreenDiffLine(_RAW, None, row)
 
 
-def drawn_diff(diff: str, width: int, theme: Theme) -> list[Text]:
-    """All of it. Every line reaches to the edge, so that what changed stands out as a block."""
+def draw_diff(diff: str, width: int, theme: Theme) -> list[Text]:
+    """Render the diff; changed lines are filled to the full width."""
     return all_lines(diff_pieces(diff, width, theme))
 
 
@@ -83,59 +82,57 @@ def diff_pieces(diff: str, width: int, theme: Theme) -> list[Piece]:
     for at, row in enumerate(shown, 1):
         size += 1 + len(row.words) // room
         if size >= PIECE_LINES or at == len(shown):
-            draw = partial(_drawn_rows, shown[begin:at], gutter, width, theme)
+            draw = partial(_draw_rows, shown[begin:at], gutter, width, theme)
             pieces.append(Piece(size, draw))
             begin, size = at, 0
     return pieces
 
 
 def _cut_line(row: ScreenDiffLine) -> Iterator[ScreenDiffLine]:
-    """A line that is too long in several parts, the first with its number."""
+    """Split a too long line; only the first part has the number."""
     for at, part in enumerate(chunks(row.words)):
-        yield ScreenDiffLine(row.sign, row.number, part, goes_on=at > 0)
+        yield ScreenDiffLine(row.sign, row.number, part, continues=at > 0)
 
 
-def _drawn_rows(
-    rows: Sequence[ScreenDiffLine], gutter: int, width: int, theme: Theme
-) -> list[Text]:
-    return [line for row in rows for line in _drawn(row, gutter, width, theme)]
+def _draw_rows(rows: Sequence[ScreenDiffLine], gutter: int, width: int, theme: Theme) -> list[Text]:
+    return [line for row in rows for line in _draw_line(row, gutter, width, theme)]
 
 
 def _without_first_head(rows: Sequence[ScreenDiffLine]) -> Sequence[ScreenDiffLine]:
     return rows[1:] if rows and rows[0].sign == "@" and not rows[0].words else rows
 
 
-def _drawn(row: ScreenDiffLine, gutter: int, width: int, theme: Theme) -> Iterator[Text]:
+def _draw_line(row: ScreenDiffLine, gutter: int, width: int, theme: Theme) -> Iterator[Text]:
     if row.sign == "@":
-        mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", theme.ink(theme.quiet))
-        behind = wrapped(Text(row.words, theme.ink(theme.words)), width - mark.cell_len)
-        yield from indented(behind, mark, Text(" " * mark.cell_len))
+        mark = Text(f"{'⋮':>{gutter}}{' ' if row.words else ''}", theme.fg(theme.muted))
+        heading = wrapped(Text(row.words, theme.fg(theme.text)), width - mark.cell_len)
+        yield from indented(heading, mark, Text(" " * mark.cell_len))
         return
     if row.sign == _RAW:
-        yield from wrapped(Text(row.words, theme.ink(theme.words)), width)
+        yield from wrapped(Text(row.words, theme.fg(theme.text)), width)
         return
     number = "" if row.number is None else str(row.number)
-    ink, ground = {
+    ink, background = {
         "+": (theme.good, theme.added),
         "-": (theme.bad, theme.removed),
-    }.get(row.sign, (theme.quiet, ""))
+    }.get(row.sign, (theme.muted, ""))
     margin = f"{number:>{gutter}} {row.sign} "
-    words = Text(row.words, theme.ink(theme.words if ground else theme.quiet))
+    words = Text(row.words, theme.fg(theme.text if background else theme.muted))
     for at, part in enumerate(wrapped(words, width - len(margin))):
-        head = margin if at == 0 and not row.goes_on else " " * len(margin)
-        line = Text.assemble((head, theme.ink(ink)), part)
-        yield padded(line, width, theme.on(theme.words, ground)) if ground else line
+        head = margin if at == 0 and not row.continues else " " * len(margin)
+        line = Text.assemble((head, theme.fg(ink)), part)
+        yield padded(line, width, theme.on(theme.text, background)) if background else line
 
 
 HUNK_LINES = 8
 HUNKS = 2
 COMMAND_LINES = 10
 COMMAND_LINE_LINES = 6
-"""Lines that one long line of a command's output takes while it is folded."""
+"""Lines that one long output line takes while it is folded."""
 SHORT_COMMAND = 5
 MARGIN = "  "
 _QUIET_RESULTS = {"updateTodoList", "switchMode"}
-"""What the model is told of them says nothing new."""
+"""Tools whose result adds nothing to the title."""
 
 
 def call_pieces(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
@@ -143,31 +140,31 @@ def call_pieces(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
     payload = payload_of(message)
     mark, ink = _mark(shown, theme)
     tail = _tail(shown, payload, theme)
-    head = Text(f"{mark} ", theme.ink(ink))
+    head = Text(f"{mark} ", theme.fg(ink))
     if message.ask == "command":
         yield from _command(shown, head, tail, width, theme)
     else:
         title = Text.assemble(head, _title(shown, payload, theme))
-        yield from single([_with_tail(title, tail, width)])
+        yield from as_piece([_with_tail(title, tail, width)])
     if message.open:
-        return  # what it is about to do is shown where it is asked about
+        return  # the question panel shows what it would do
     margin = Text(MARGIN)
-    yield from behind(_body(shown, payload, width - len(MARGIN), theme), margin, margin)
+    yield from with_margin(_body(shown, payload, width - len(MARGIN), theme), margin, margin)
 
 
 def payload_of(message: Message) -> Mapping[str, Any]:
-    return payload_in(message.text or "") if message.ask != "command" else {}
+    return parse_payload(message.text or "") if message.ask != "command" else {}
 
 
 @lru_cache(maxsize=256)
-def payload_in(text: str) -> Mapping[str, Any]:
-    """What is told of a call, as its tool tells it."""
+def parse_payload(text: str) -> Mapping[str, Any]:
+    """The JSON payload that describes the call."""
     try:
-        said = json.loads(text)
+        payload = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    can_be_told = isinstance(said, dict) and isinstance(said.get("tool", ""), str)
-    return said if can_be_told else {}
+    is_payload = isinstance(payload, dict) and isinstance(payload.get("tool", ""), str)
+    return payload if is_payload else {}
 
 
 def is_edit(payload: Mapping[str, Any]) -> bool:
@@ -179,27 +176,27 @@ def _mark(shown: ShownRow, theme: Theme) -> tuple[str, str]:
         case "done":
             return ("●", theme.bad) if shown.exit_code else ("●", theme.good)
         case "":
-            return ("○", theme.quiet) if shown.message.open else ("●", theme.accent)
+            return ("○", theme.muted) if shown.message.open else ("●", theme.accent)
         case "skipped":
-            return "○", theme.quiet
+            return "○", theme.muted
         case _:
             return "✗", theme.bad
 
 
 def _command(shown: ShownRow, head: Text, tail: Text, width: int, theme: Theme) -> Iterator[Piece]:
-    """The command itself, in full once it is no longer asked about."""
+    """The command line: the first line while it is being asked about, later in full."""
     text = clean(shown.message.text or "").strip()
-    prompt = Text.assemble(head, ("$ ", theme.ink(theme.quiet)))
+    prompt = Text.assemble(head, ("$ ", theme.fg(theme.muted)))
     if shown.message.open:
-        first = Text.assemble(prompt, (text.partition("\n")[0], theme.ink(theme.words)))
-        yield from single([_with_tail(first, tail, width)])
+        first = Text.assemble(prompt, (text.partition("\n")[0], theme.fg(theme.text)))
+        yield from as_piece([_with_tail(first, tail, width)])
         return
     beside = tail.cell_len + 2 if tail else 0
     room = max(8, width - prompt.cell_len - beside)
-    pieces = text_pieces(text, room, theme.ink(theme.words))
+    pieces = text_pieces(text, room, theme.fg(theme.text))
     if not shown.unfolded:
-        pieces = single(_folded(pieces, SHORT_COMMAND, theme))
-    pieces = list(behind(pieces, prompt, Text(" " * prompt.cell_len)))
+        pieces = as_piece(_folded(pieces, SHORT_COMMAND, theme))
+    pieces = list(with_margin(pieces, prompt, Text(" " * prompt.cell_len)))
     yield Piece(pieces[0].height, lambda: _first_with_tail(pieces[0], tail, width))
     yield from pieces[1:]
 
@@ -211,35 +208,35 @@ def _first_with_tail(piece: Piece, tail: Text, width: int) -> Iterator[Text]:
 
 
 def _title(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
-    title = harmless_line(shown.message.title) or _spelled(payload)
+    title = harmless_line(shown.message.title) or _fallback_title(payload)
     verb, _, rest = title.partition(" ")
-    return Text.assemble((verb, theme.ink(theme.words, bold=True)), f" {rest}" if rest else "")
+    return Text.assemble((verb, theme.fg(theme.text, bold=True)), f" {rest}" if rest else "")
 
 
-def _spelled(payload: Mapping[str, Any]) -> str:
-    """What a call that is still arriving is going to do, as far as that can be told."""
+def _fallback_title(payload: Mapping[str, Any]) -> str:
+    """Title of a call whose arguments are still streaming in."""
     name = str(payload.get("tool") or payload.get("toolName") or "a call")
     about = payload.get("path") or payload.get("file_path") or payload.get("query") or ""
     return harmless_line(f"{name} {about}").strip()
 
 
 def _tail(shown: ShownRow, payload: Mapping[str, Any], theme: Theme) -> Text:
-    """What is told at the end of the head: sizes, badges, how it ended."""
+    """What follows the title: sizes, badges, how the call ended."""
     parts: list[Text] = []
     if stats := payload.get("diffStats"):
         parts.append(_stats(stats, theme))
     if payload.get("isOutsideWorkspace"):
-        parts.append(Text("outside the workspace", theme.ink(theme.careful)))
+        parts.append(Text("outside the workspace", theme.fg(theme.warning)))
     if payload.get("isProtected"):
-        parts.append(Text("protected", theme.ink(theme.careful)))
+        parts.append(Text("protected", theme.fg(theme.warning)))
     if payload.get("tool") == "updateTodoList":
-        parts.append(Text(_todo_count(payload), theme.ink(theme.quiet)))
-    elif told := _told(shown, payload):
-        parts.append(Text(told, theme.ink(theme.quiet)))
+        parts.append(Text(_todo_count(payload), theme.fg(theme.muted)))
+    elif size := _result_size(shown, payload):
+        parts.append(Text(size, theme.fg(theme.muted)))
     if shown.ended == "denied":
-        parts.append(Text("skipped", theme.ink(theme.bad)))
+        parts.append(Text("skipped", theme.fg(theme.bad)))
     if shown.exit_code:
-        parts.append(Text(f"exit {shown.exit_code}", theme.ink(theme.bad)))
+        parts.append(Text(f"exit {shown.exit_code}", theme.fg(theme.bad)))
     return Text("  ").join(parts)
 
 
@@ -249,7 +246,7 @@ def _stats(stats: Any, theme: Theme) -> Text:
     except (KeyError, TypeError, ValueError):
         return Text()
     return Text.assemble(
-        (f"+{added}", theme.ink(theme.good)), " ", (f"−{removed}", theme.ink(theme.bad))
+        (f"+{added}", theme.fg(theme.good)), " ", (f"−{removed}", theme.fg(theme.bad))
     )
 
 
@@ -260,18 +257,18 @@ def _todo_count(payload: Mapping[str, Any]) -> str:
     return f"{done} of {len(todos)} done"
 
 
-def _told(shown: ShownRow, payload: Mapping[str, Any]) -> str:
-    """How much there is to unfold."""
+def _result_size(shown: ShownRow, payload: Mapping[str, Any]) -> str:
+    """Number of lines that can be unfolded."""
     if shown.ended != "done" or not _has_result(shown, payload):
         return ""
     count = shown.result.rstrip("\n").count("\n") + 1
-    return counted(count, "line")
+    return plural(count, "line")
 
 
 def _has_result(shown: ShownRow, payload: Mapping[str, Any]) -> bool:
     is_quiet = is_edit(payload) or payload.get("tool") in _QUIET_RESULTS
-    told_elsewhere = shown.message.ask == "command" or is_quiet
-    return bool(shown.result.strip()) and not told_elsewhere
+    shown_elsewhere = shown.message.ask == "command" or is_quiet
+    return bool(shown.result.strip()) and not shown_elsewhere
 
 
 def _with_tail(head: Text, tail: Text, width: int) -> Text:
@@ -287,23 +284,23 @@ def _body(shown: ShownRow, payload: Mapping[str, Any], width: int, theme: Theme)
         diff = message.diff or diff_in(payload) or ""
         return diff_pieces(diff, width, theme) if shown.unfolded else _edit(diff, width, theme)
     if payload.get("tool") == "updateTodoList":
-        return single(_todos(payload.get("todos"), width, theme))
+        return as_piece(_todos(payload.get("todos"), width, theme))
     if shown.unfolded and _has_result(shown, payload):
-        return text_pieces(clean(shown.result).rstrip("\n"), width, theme.ink(theme.quiet))
+        return text_pieces(clean(shown.result).rstrip("\n"), width, theme.fg(theme.muted))
     return ()
 
 
 def _edit(diff: str, width: int, theme: Theme) -> list[Piece]:
-    beginning = _beginning(diff)
-    lines = drawn_diff(beginning, width, theme)
+    beginning = _excerpt(diff)
+    lines = draw_diff(beginning, width, theme)
     hidden = diff.rstrip("\n").count("\n") - beginning.count("\n")
     if hidden > 0:
-        lines.append(Text(f"… {counted(hidden, 'more line')}", theme.ink(theme.quiet)))
-    return single(lines)
+        lines.append(Text(f"… {plural(hidden, 'more line')}", theme.fg(theme.muted)))
+    return as_piece(lines)
 
 
-def _beginning(diff: str) -> str:
-    """As much of a diff as tells what it is about: a few lines of its first hunks."""
+def _excerpt(diff: str) -> str:
+    """A few lines of the first hunks."""
     kept: list[str] = []
     hunks = lines = 0
     for row in diff.rstrip("\n").split("\n"):
@@ -325,33 +322,33 @@ def _todos(todos: Any, width: int, theme: Theme) -> Iterator[Text]:
         if not isinstance(todo, dict):
             continue
         status = str(todo.get("status"))
-        ink = {"completed": theme.quiet, "in_progress": theme.accent}.get(status, theme.words)
+        ink = {"completed": theme.muted, "in_progress": theme.accent}.get(status, theme.text)
         words = harmless_line(str(todo.get("content", "")))
-        yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", theme.ink(ink)), width)
+        yield cut(Text(f"{_BOXES.get(status, '☐')} {words}", theme.fg(ink)), width)
 
 
 def output_pieces(shown: ShownRow, width: int, theme: Theme) -> Iterator[Piece]:
-    """The end of what a command wrote, which is where it tells how it went; or all of it."""
-    bar = Text("  ▏ ", theme.ink(theme.line))
+    """The last lines of a command's output, or all of it if unfolded."""
+    bar = Text("  ▏ ", theme.fg(theme.line))
     text = clean(shown.message.text or "").strip("\n")
     if not text.strip():
         return
-    quiet = theme.ink(theme.quiet)
+    muted = theme.fg(theme.muted)
     if shown.unfolded:
-        yield from behind(text_pieces(text, width - 4, quiet), bar, bar)
+        yield from with_margin(text_pieces(text, width - 4, muted), bar, bar)
         return
     rows = text.split("\n")
     hidden = max(0, len(rows) - COMMAND_LINES)
     lines = [part for row in rows[hidden:] for part in _shortened(row, width - 4, theme)]
     if hidden:
-        more = Text(f"… {counted(hidden, 'line')} above", theme.ink(theme.quiet, italic=True))
+        more = Text(f"… {plural(hidden, 'line')} above", theme.fg(theme.muted, italic=True))
         lines.insert(0, more)
-    yield from single(indented(lines, bar, bar))
+    yield from as_piece(indented(lines, bar, bar))
 
 
 def _shortened(row: str, width: int, theme: Theme) -> list[Text]:
     room = width * (COMMAND_LINE_LINES + 1)
-    lines = wrapped(Text(row[:room], theme.ink(theme.quiet)), width)
+    lines = wrapped(Text(row[:room], theme.fg(theme.muted)), width)
     if len(lines) <= COMMAND_LINE_LINES:
         return lines
     last = cut(Text.assemble(lines[COMMAND_LINE_LINES - 1], " …"), width)
@@ -359,9 +356,9 @@ def _shortened(row: str, width: int, theme: Theme) -> list[Text]:
 
 
 def _folded(pieces: Sequence[Piece], most: int, theme: Theme) -> Iterator[Text]:
-    """The first lines, and how many more there are."""
+    """The first lines, and the number of hidden ones."""
     lines = list(pieces[0].draw())
     yield from lines[:most]
     hidden = len(lines) - most + sum(piece.height for piece in pieces[1:])
     if hidden > 0:
-        yield Text(f"… {counted(hidden, 'more line')}", theme.ink(theme.quiet, italic=True))
+        yield Text(f"… {plural(hidden, 'more line')}", theme.fg(theme.muted, italic=True))

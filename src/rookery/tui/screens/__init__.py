@@ -1,4 +1,4 @@
-"""Screens over the conversation, one thing each: checkpoints, costs, models, modes, tasks, help.
+"""Screens over the conversation: checkpoints, costs, models, modes, sessions, help.
 
-`SideScreen` and `ListScreen` are the bases.
+`SideScreen` and `ListScreen` are the base classes.
 """

@@ -1,4 +1,4 @@
-"""Screens that choose the model, the mode or the intent, and that of queued messages."""
+"""Screens for choosing the model, mode or intent, and for the queued messages."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,33 +15,33 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import PickList, TextField, do_beside
-from rookery.tui.pickers.picker import in_two_columns
+from rookery.tui.pickers.pick_list import PickList, TextField, run_beside
+from rookery.tui.pickers.picker import two_columns
 from rookery.tui.rows.lines import cut
-from rookery.tui.screens.side_screen import LOOK_AGAIN_SECONDS, SideScreen
+from rookery.tui.screens.side_screen import RELOAD_SECONDS, SideScreen
 from rookery.tui.screens.task_list_screen import MOVING, ListScreen
-from rookery.tui.short_texts import counted, one_line
+from rookery.tui.short_texts import one_line, plural
 from rookery.tui.status import short_number
 from rookery.tui.theme import Theme
 
 
-class WaitingMessage(Struct, frozen=True):
-    """Words that wait, and the task they were said to."""
+class QueuedEntry(Struct, frozen=True):
+    """A queued message and the task it was sent to."""
 
     task_id: str
-    said: UserSpoke
+    message: UserSpoke
 
 
-def waiting(controller: Controller) -> list[WaitingMessage]:
+def queued_entries(controller: Controller) -> list[QueuedEntry]:
     return [
-        WaitingMessage(task_id, said)
+        QueuedEntry(task_id, message)
         for task_id, view in controller.views.items()
-        for said in view.queue
+        for message in view.queue
     ]
 
 
-class Words(TextField):
-    """Enter is the screen's, as in the input area."""
+class MessageField(TextField):
+    """A text field in which the screen handles Enter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+enter,alt+enter,ctrl+j", "break_line", "New line", show=False),
@@ -52,13 +52,13 @@ class Words(TextField):
 
 
 class QueueScreen(SideScreen[None]):
-    """While words are being changed they may be heard: that is told, and nothing is lost. Nor is
-    it by one Esc: the second one drops the change."""
+    """Edits queued messages. If the model reads one meanwhile, the edit is moved to the input
+    area. Esc discards an edit only when pressed twice."""
 
-    TITLE_WORDS = "Queued messages"
+    TITLE_TEXT = "Queued messages"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,e", "change", "change"),
-        Binding("d,delete", "take_back", "remove"),
+        Binding("d,delete", "drop", "remove"),
         Binding("enter,ctrl+s", "keep", "save the change"),
         *MOVING,
     ]
@@ -73,9 +73,9 @@ class QueueScreen(SideScreen[None]):
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
-        self.list = PickList[WaitingMessage](_drawn, lambda each: each.said.message_id)
-        self._area = Words(compact=True, show_line_numbers=False)
-        self._changing: WaitingMessage | None = None
+        self.list = PickList[QueuedEntry](_draw_queued, lambda each: each.message.message_id)
+        self._area = MessageField(compact=True, show_line_numbers=False)
+        self._changing: QueuedEntry | None = None
         self._warned = False
 
     def parts(self) -> list[Widget]:
@@ -83,22 +83,22 @@ class QueueScreen(SideScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._look()
-        self.set_interval(LOOK_AGAIN_SECONDS, self._look)
+        self._reload()
+        self.set_interval(RELOAD_SECONDS, self._reload)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "keep":
             return self._changing is not None
-        if action in ("change", "take_back"):
+        if action in ("change", "drop"):
             return self._changing is None and self.list.marked is not None
         return True
 
-    def _look(self) -> None:
-        now = waiting(self._controller)
+    def _reload(self) -> None:
+        now = queued_entries(self._controller)
         if now != self.list.items or not now:
             self.list.show(now, nothing="No queued messages.")
-            self.tell(str(len(now)))
-            self.change_keys()
+            self.set_subtitle(str(len(now)))
+            self.refresh_keys()
 
     def action_move(self, by: int) -> None:
         self.list.move(by)
@@ -113,18 +113,18 @@ class QueueScreen(SideScreen[None]):
     def action_change(self) -> None:
         if words := self.list.marked:
             self._changing, self._warned = words, False
-            self._area.load_text(harmless(words.said.text))
+            self._area.load_text(harmless(words.message.text))
             self._area.move_cursor(self._area.document.end)
             self.add_class("-changing")
             self._area.focus()
-            self.change_keys()
+            self.refresh_keys()
 
     async def action_keep(self) -> None:
         if not (words := self._changing):
             return
         text = self._area.text
-        if words.said.message_id not in {
-            each.said.message_id for each in waiting(self._controller)
+        if words.message.message_id not in {
+            each.message.message_id for each in queued_entries(self._controller)
         }:
             self._controller.insert(text)
             self._controller.toast(
@@ -134,12 +134,12 @@ class QueueScreen(SideScreen[None]):
             await self._send(words, text if text.strip() else None)
         self._stop_changing()
 
-    async def action_take_back(self) -> None:
+    async def action_drop(self) -> None:
         if words := self.list.marked:
             await self._send(words, None)
 
-    async def _send(self, words: WaitingMessage, text: str | None) -> None:
-        edit = EditQueue(task_id=words.task_id, message_id=words.said.message_id, text=text)
+    async def _send(self, words: QueuedEntry, text: str | None) -> None:
+        edit = EditQueue(task_id=words.task_id, message_id=words.message.message_id, text=text)
         if await self._controller.send(edit):
             self._controller.toast("Removed." if text is None else "Changed.", "success")
 
@@ -147,33 +147,33 @@ class QueueScreen(SideScreen[None]):
         self._changing = None
         self.remove_class("-changing")
         self.set_focus(None)
-        self.change_keys()
+        self.refresh_keys()
 
     def action_close(self) -> None:
         if (words := self._changing) is None:
             self.dismiss(None)
-        elif self._warned or self._area.text == harmless(words.said.text):
+        elif self._warned or self._area.text == harmless(words.message.text):
             self._stop_changing()
         else:
             self._warned = True
             self._controller.toast("Enter saves the change; Esc again discards it.", "warning")
 
 
-def _drawn(words: WaitingMessage, width: int, theme: Theme) -> Text:
-    line = Text(harmless_line(one_line(words.said.text)), theme.ink(theme.words))
-    if words.said.images:
-        line.append(f"  +{counted(len(words.said.images), 'image')}", theme.ink(theme.quiet))
+def _draw_queued(words: QueuedEntry, width: int, theme: Theme) -> Text:
+    line = Text(harmless_line(one_line(words.message.text)), theme.fg(theme.text))
+    if words.message.images:
+        line.append(f"  +{plural(len(words.message.images), 'image')}", theme.fg(theme.muted))
     return line
 
 
-MOST_MODELS = 500
+MAX_MODELS = 500
 PROVIDER_COLUMNS = 18
 
 
 class ModelScreen(ListScreen[KnownModel]):
-    """Shows at once what is known; what servers on this machine offer comes when it is found."""
+    """Lists the known models at once, and adds those of local servers when found."""
 
-    TITLE_WORDS = "Model"
+    TITLE_TEXT = "Model"
     NOTHING = "No matching model. To use another: /model PROVIDER NAME"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "use it")]
 
@@ -185,12 +185,12 @@ class ModelScreen(ListScreen[KnownModel]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        do_beside(self, self._find_local)
+        run_beside(self, self._find_local)
 
     async def find(self, words: str) -> Sequence[KnownModel]:
         if self._known is None:
             self._known = await self._controller.ask(AskModels())
-        return best_matches(self._known, words, MOST_MODELS, _model_words)
+        return best_matches(self._known, words, MAX_MODELS, _model_words)
 
     async def _find_local(self) -> None:
         try:
@@ -198,18 +198,18 @@ class ModelScreen(ListScreen[KnownModel]):
         except CommandRejected as refusal:
             self._controller.toast(str(refusal), "warning")
         else:
-            self.look_again()
+            self.reload()
 
     def put(self, items: Sequence[KnownModel], nothing: str, *, best_first: bool) -> None:
         first = not self.list.items
-        self._now = self._asked_now(items)
+        self._now = self._current_name(items)
         self._widest = max((len(harmless_line(each.provider)) for each in items), default=0)
         super().put(items, nothing, best_first=best_first)
         if first:
             self.list.mark(self._now)
 
-    def _asked_now(self, items: Sequence[KnownModel]) -> str:
-        """The model that is asked now, as the list calls it."""
+    def _current_name(self, items: Sequence[KnownModel]) -> str:
+        """The current model's row name."""
         view, about = self._controller.view, self._controller.about
         model = (view.model if view else "") or about.model
         named = [each for each in items if each.model == model]
@@ -228,46 +228,46 @@ class ModelScreen(ListScreen[KnownModel]):
 
     def draw(self, item: KnownModel, width: int, theme: Theme) -> Text:
         first = min(self._widest, PROVIDER_COLUMNS)
-        return drawn_model(item, first, width, theme, now=_model_words(item) == self._now)
+        return draw_model(item, first, width, theme, now=_model_words(item) == self._now)
 
 
 def _model_words(model: KnownModel) -> str:
     return f"{model.provider} {model.model}"
 
 
-def drawn_model(model: KnownModel, first: int, width: int, theme: Theme, *, now: bool) -> Text:
-    quiet = theme.ink(theme.quiet)
+def draw_model(model: KnownModel, first: int, width: int, theme: Theme, *, now: bool) -> Text:
+    muted = theme.fg(theme.muted)
     window = f"{short_number(model.window)}" if model.window else ""
     tail = f"{'images' if model.images else '':<6} {window:>7}  {_price(model):>15}"
-    ink = theme.ink(theme.accent, bold=True) if now else theme.ink(theme.words)
+    ink = theme.fg(theme.accent, bold=True) if now else theme.fg(theme.text)
     name = Text(harmless_line(model.model), ink)
     if now:
-        name.append("  now", theme.ink(theme.accent))
+        name.append("  now", theme.fg(theme.accent))
     room = width - first - len(tail) - 4
     name = cut(name, room)
     name.pad_right(max(0, room - name.cell_len))
-    provider = cut(Text(harmless_line(model.provider), quiet), first)
+    provider = cut(Text(harmless_line(model.provider), muted), first)
     provider.pad_right(max(0, first - provider.cell_len))
-    return Text.assemble(provider, "  ", name, "  ", (tail, quiet))
+    return Text.assemble(provider, "  ", name, "  ", (tail, muted))
 
 
 def _price(model: KnownModel) -> str:
-    """Dollars for a million tokens in and out."""
+    """Dollars per million input and output tokens."""
     if model.price_in is None and model.price_out is None:
         return ""
     return f"${model.price_in or 0:g} / ${model.price_out or 0:g}"
 
 
-MOST_MODES = 200
+MAX_MODES = 200
 
 
 class ModeScreen(ListScreen[KnownMode]):
-    TITLE_WORDS = "Mode"
+    TITLE_TEXT = "Mode"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "switch to it")]
 
     async def find(self, words: str) -> Sequence[KnownMode]:
         known = await self._controller.ask(AskModes())
-        return best_matches(known, words, MOST_MODES, _mode_words)
+        return best_matches(known, words, MAX_MODES, _mode_words)
 
     def put(self, items: Sequence[KnownMode], nothing: str, *, best_first: bool) -> None:
         first = not self.list.items
@@ -283,7 +283,7 @@ class ModeScreen(ListScreen[KnownMode]):
     async def take(self, item: KnownMode) -> None:
         self.dismiss(None)
         if (task_id := self._controller.task_id) is None:
-            self._controller.press(f"go_on_in_mode({item.slug!r})")
+            self._controller.press(f"use_mode({item.slug!r})")
         elif await self._controller.send(SwitchMode(task_id=task_id, mode=item.slug)):
             self._controller.toast(f"Mode: {item.name}", "success")
 
@@ -293,9 +293,9 @@ class ModeScreen(ListScreen[KnownMode]):
     def draw(self, item: KnownMode, width: int, theme: Theme) -> Text:
         widest = max(Text(harmless_line(_mode_label(each))).cell_len for each in self.list.items)
         first = min(widest, width // 2)
-        line = in_two_columns(_mode_label(item), one_line(item.when_to_use), first, width, theme)
+        line = two_columns(_mode_label(item), one_line(item.when_to_use), first, width, theme)
         if item.slug == self._now:
-            line.stylize(theme.ink(theme.accent, bold=True), 0, len(_mode_label(item)))
+            line.stylize(theme.fg(theme.accent, bold=True), 0, len(_mode_label(item)))
         return line
 
 
@@ -307,21 +307,21 @@ def _mode_label(mode: KnownMode) -> str:
     return mode.name if mode.name.casefold() == mode.slug else f"{mode.name} ({mode.slug})"
 
 
-MOST_INTENTS = 500
+MAX_INTENTS = 500
 NO_INTENT = KnownIntent(id="", name="nothing in particular")
 ID_COLUMNS = 16
 
 
 class IntentScreen(ListScreen[KnownIntent]):
-    """Those that cannot be selected are shown with what is wrong with them."""
+    """Intents that cannot be selected are listed with the problem."""
 
-    TITLE_WORDS = "Intent"
+    TITLE_TEXT = "Intent"
     NOTHING = "This project has no intents. See: rookery intents"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "select it")]
 
     async def find(self, words: str) -> Sequence[KnownIntent]:
         known = await self._controller.ask(AskIntents())
-        found = best_matches(known, words, MOST_INTENTS, _intent_words)
+        found = best_matches(known, words, MAX_INTENTS, _intent_words)
         return [*found, NO_INTENT] if self._controller.intent and not words else found
 
     def put(self, items: Sequence[KnownIntent], nothing: str, *, best_first: bool) -> None:
@@ -345,7 +345,7 @@ class IntentScreen(ListScreen[KnownIntent]):
     def draw(self, item: KnownIntent, width: int, theme: Theme) -> Text:
         widest = max(Text(harmless_line(_intent_label(each))).cell_len for each in self.list.items)
         now = item is not NO_INTENT and item.id == self._controller.intent
-        return drawn_intent(item, min(widest, ID_COLUMNS), width, theme, now=now)
+        return draw_intent(item, min(widest, ID_COLUMNS), width, theme, now=now)
 
 
 def _intent_words(intent: KnownIntent) -> str:
@@ -356,17 +356,17 @@ def _intent_label(intent: KnownIntent) -> str:
     return intent.id or "none"
 
 
-def drawn_intent(intent: KnownIntent, first: int, width: int, theme: Theme, *, now: bool) -> Text:
-    """Its id and name, and where it leads; or what is wrong with it, all of it dimmed."""
-    quiet = theme.ink(theme.quiet)
-    words = theme.ink(theme.accent, bold=True) if now else theme.ink(theme.words)
-    ink = quiet if intent.problem else words
+def draw_intent(intent: KnownIntent, first: int, width: int, theme: Theme, *, now: bool) -> Text:
+    """Id, name and scope; or the problem, dimmed."""
+    muted = theme.fg(theme.muted)
+    words = theme.fg(theme.accent, bold=True) if now else theme.fg(theme.text)
+    ink = muted if intent.problem else words
     line = cut(Text(harmless_line(_intent_label(intent)), ink), first)
     line.pad_right(max(0, first - line.cell_len) + 2)
     line.append(harmless_line(intent.name), ink)
     if now:
-        line.append("  now", theme.ink(theme.accent))
-    told = intent.problem or ", ".join(intent.scope)
-    if told:
-        line.append(f"  {harmless_line(told)}", quiet)
+        line.append("  now", theme.fg(theme.accent))
+    detail = intent.problem or ", ".join(intent.scope)
+    if detail:
+        line.append(f"  {harmless_line(detail)}", muted)
     return cut(line, width)

@@ -1,4 +1,4 @@
-"""Two screens to read: what the task has used, and the keys and commands there are."""
+"""The screens for cost and help, and the export of a conversation as Markdown."""
 
 import os
 import re
@@ -26,17 +26,17 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.pickers.own_commands import COMMANDS
 from rookery.tui.pickers.picker import TRIGGERS
 from rookery.tui.rows.lines import cut, indented, wrapped
 from rookery.tui.screens.side_screen import (
-    LOOK_AGAIN_SECONDS,
+    RELOAD_SECONDS,
     KeyUse,
     ReadingScreen,
     key_uses,
     own_bindings,
 )
-from rookery.tui.short_texts import clock, counted, fine_money, money, one_line
+from rookery.tui.short_texts import clock, money, one_line, plural, precise_money
 from rookery.tui.status import short_number
 from rookery.tui.theme import Theme, theme_of
 
@@ -48,24 +48,24 @@ _HEADINGS = {
 }
 
 
-def export(view: View, task_id: str, workspace: str, wanted: str = "") -> Path:
-    """Write it to the file that is wanted, or to a new one in the workspace. Never over another.
+def export(view: View, task_id: str, workspace: str, file_name: str = "") -> Path:
+    """Write the conversation to the file `file_name`, or to a new one in the workspace.
 
-    Raises `OSError` if it cannot be written.
+    Raises `OSError` if it cannot be written, or if the file exists.
     """
     folder = Path(workspace) if os.path.isdir(workspace) else Path.cwd()
-    path = folder / os.path.expanduser(wanted) if wanted else _free(folder, task_id)
-    with open(path, "x", encoding="utf-8", errors="replace", opener=_privately) as file:
+    path = folder / os.path.expanduser(file_name) if file_name else _free_path(folder, task_id)
+    with open(path, "x", encoding="utf-8", errors="replace", opener=_open_private) as file:
         file.write(as_markdown(view))
     return path
 
 
-def _privately(path: str, flags: int) -> int:
-    """Nobody knows what is in it, so it is for the user alone."""
+def _open_private(path: str, flags: int) -> int:
+    """Readable only by the owner: the conversation may contain secrets."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
-def _free(folder: Path, task_id: str) -> Path:
+def _free_path(folder: Path, task_id: str) -> Path:
     name = f"rookery-{task_id[:8]}"
     path, number = folder / f"{name}.md", 2
     while os.path.lexists(path):
@@ -87,10 +87,10 @@ def _blocks(view: View) -> Iterator[str]:
         elif message.type == "say" and message.say == "command_output" and text:
             yield _fenced(text)
         elif message.type == "ask":
-            yield from _asked(message, text)
+            yield from _ask_blocks(message, text)
 
 
-def _asked(message: Message, text: str) -> Iterator[str]:
+def _ask_blocks(message: Message, text: str) -> Iterator[str]:
     match message.ask:
         case "command":
             yield f"## Command\n\n{_fenced(f'$ {text}')}"
@@ -124,7 +124,7 @@ class HelpSection(Struct, frozen=True):
 
 
 def sections(app: App[object]) -> list[HelpSection]:
-    """What holds everywhere, then what holds where the focus is, then what is typed."""
+    """Keys that work everywhere, keys of each widget, triggers and commands."""
     kinds = dict.fromkeys(type(each) for each in app.screen_stack[0].walk_children(Widget))
     parts = [
         HelpSection("Everywhere", _rows(key_uses(own_bindings(type(app))))),
@@ -132,7 +132,9 @@ def sections(app: App[object]) -> list[HelpSection]:
         HelpSection(
             "At the beginning of a line", tuple((each.char, each.what) for each in TRIGGERS)
         ),
-        HelpSection("Commands", tuple((_usage(each.name, each.hint), each.what) for each in OWN)),
+        HelpSection(
+            "Commands", tuple((_usage(each.name, each.hint), each.what) for each in COMMANDS)
+        ),
     ]
     return [part for part in parts if part.rows]
 
@@ -142,17 +144,17 @@ def _usage(name: str, hint: str) -> str:
 
 
 def _title(kind: type[Widget]) -> str:
-    """Where the keys of a kind of widget hold."""
+    """Where the keys of a widget work."""
     words = _WORDS.sub(" ", kind.__name__).lower()
     return _TITLES.get(kind.__name__, f"In the {words}")
 
 
 def _rows(uses: Iterable[KeyUse]) -> tuple[tuple[str, str], ...]:
-    return tuple(_together(uses))
+    return tuple(_merge_keys(uses))
 
 
-def _together(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
-    """One row for each thing; keys that differ only in a number are told as a range."""
+def _merge_keys(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
+    """One row per action; keys that differ only in a number are shown as a range."""
     for _, group in groupby(uses, key=lambda use: _LAST_NUMBER.sub("", use.what)):
         same = list(group)
         keys = [use.key for use in same]
@@ -162,11 +164,11 @@ def _together(uses: Iterable[KeyUse]) -> Iterator[tuple[str, str]]:
             yield " or ".join(keys), same[0].what
 
 
-def drawn_help(parts: Sequence[HelpSection], width: int, theme: Theme) -> list[Text]:
-    """In two columns where there is room."""
+def draw_help(parts: Sequence[HelpSection], width: int, theme: Theme) -> list[Text]:
+    """The help, in two columns if there is room."""
     if width < 2 * COLUMN + GAP:
-        return [line for part in parts for line in _drawn(part, width, theme)]
-    blocks = [_drawn(part, COLUMN, theme) for part in parts]
+        return [line for part in parts for line in _draw_section(part, width, theme)]
+    blocks = [_draw_section(part, COLUMN, theme) for part in parts]
     left, right = _halves(blocks)
     lines: list[Text] = []
     for at in range(max(len(left), len(right))):
@@ -188,34 +190,34 @@ def _halves(blocks: Sequence[Sequence[Text]]) -> tuple[list[Text], list[Text]]:
     return left, right
 
 
-def _drawn(part: HelpSection, width: int, theme: Theme) -> list[Text]:
+def _draw_section(part: HelpSection, width: int, theme: Theme) -> list[Text]:
     first = min(width // 2, max(Text(key).cell_len for key, _ in part.rows))
-    lines = [Text(part.title, theme.ink(theme.accent, bold=True))]
+    lines = [Text(part.title, theme.fg(theme.accent, bold=True))]
     for key, what in part.rows:
-        keys = Text(key, theme.ink(theme.words))
+        keys = Text(key, theme.fg(theme.text))
         keys.pad_right(max(0, first - keys.cell_len) + 2)
-        words = wrapped(Text(what, theme.ink(theme.quiet)), max(16, width - keys.cell_len - 2))
+        words = wrapped(Text(what, theme.fg(theme.muted)), max(16, width - keys.cell_len - 2))
         margin = Text.assemble("  ", keys)
         lines += indented(words, margin, Text(" " * margin.cell_len))
     return [*lines, Text()]
 
 
 class HelpScreen(ReadingScreen[None]):
-    TITLE_WORDS = "Help"
+    TITLE_TEXT = "Help"
 
     def on_mount(self) -> None:
         super().on_mount()
         parts = sections(self.app)
-        self.write(lambda width: drawn_help(parts, width, theme_of(self)))
+        self.write(lambda width: draw_help(parts, width, theme_of(self)))
 
 
 NO_USAGE = Usage()
 ROWS = 200
-"""Requests of a task that have a row of their own; the earlier ones share one."""
+"""Requests of a task shown in a row of their own; earlier ones share one."""
 
 
 class Spending(Struct, frozen=True):
-    """What one request used. `what` is told of those that were no ordinary ones."""
+    """Usage of one request. `what` marks unusual ones, such as failed requests."""
 
     ts: int
     model: str
@@ -224,17 +226,17 @@ class Spending(Struct, frozen=True):
 
 
 class Account(Struct, frozen=True):
-    """What one task used."""
+    """Usage of one task."""
 
     title: str
     spendings: tuple[Spending, ...]
 
     @property
     def sum(self) -> Usage:
-        return summed(each.usage for each in self.spendings)
+        return sum_usage(each.usage for each in self.spendings)
 
 
-def summed(usages: Iterable[Usage]) -> Usage:
+def sum_usage(usages: Iterable[Usage]) -> Usage:
     total = NO_USAGE
     for usage in usages:
         total = added(total, usage)
@@ -242,7 +244,7 @@ def summed(usages: Iterable[Usage]) -> Usage:
 
 
 def account(events: Sequence[Event]) -> Account:
-    """What was rewound was paid for too."""
+    """Includes rewound requests, as they were paid for too."""
     title = ""
     models: dict[str, str] = {}
     found: list[Spending] = []
@@ -252,8 +254,8 @@ def account(events: Sequence[Event]) -> Account:
                 title = text
             case RequestStarted(request_id=request_id, model=model):
                 models[request_id] = model
-            case AssistantSpoke(request_id=request_id, usage=usage) as said:
-                what = "interrupted" if said.interrupted else ""
+            case AssistantSpoke(request_id=request_id, usage=usage) as answer:
+                what = "interrupted" if answer.interrupted else ""
                 found.append(Spending(event.ts, models.get(request_id, ""), usage, what))
             case RequestFailed(request_id=request_id, usage=usage) if usage != NO_USAGE:
                 found.append(Spending(event.ts, models.get(request_id, ""), usage, "failed"))
@@ -265,7 +267,7 @@ def account(events: Sequence[Event]) -> Account:
 
 
 class CostScreen(ReadingScreen[None]):
-    TITLE_WORDS = "Cost"
+    TITLE_TEXT = "Cost"
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -274,10 +276,10 @@ class CostScreen(ReadingScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._look()
-        self.set_interval(LOOK_AGAIN_SECONDS, self._look)
+        self._reload()
+        self.set_interval(RELOAD_SECONDS, self._reload)
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         logs = [self._controller.events(task_id) for task_id in self._controller.views]
         if (count := sum(map(len, logs))) == self._events:
             return
@@ -287,40 +289,40 @@ class CostScreen(ReadingScreen[None]):
         if requests == self._requests:
             return
         self._requests = requests
-        self.write_on(lambda width: drawn_accounts(accounts, width, theme_of(self)))
-        total = summed(each.sum for each in accounts)
-        self.tell(f"{money(total.cost or 0.0)} in total")
+        self.write_on(lambda width: draw_accounts(accounts, width, theme_of(self)))
+        total = sum_usage(each.sum for each in accounts)
+        self.set_subtitle(f"{money(total.cost or 0.0)} in total")
 
 
-def drawn_accounts(accounts: Sequence[Account], width: int, theme: Theme) -> list[Text]:
+def draw_accounts(accounts: Sequence[Account], width: int, theme: Theme) -> list[Text]:
     if not any(each.spendings for each in accounts):
-        return [Text("No requests yet.", theme.ink(theme.quiet))]
-    lines = [_row("time", "model", ("in", "cached", "out"), "cost", width, theme.ink(theme.quiet))]
+        return [Text("No requests yet.", theme.fg(theme.muted))]
+    lines = [_row("time", "model", ("in", "cached", "out"), "cost", width, theme.fg(theme.muted))]
     for each in accounts:
         if len(accounts) > 1:
-            title = Text(harmless_line(one_line(each.title)), theme.ink(theme.words, bold=True))
+            title = Text(harmless_line(one_line(each.title)), theme.fg(theme.text, bold=True))
             lines += [Text(), cut(title, width)]
-        lines += _drawn_account(each, width, theme)
+        lines += _draw_account(each, width, theme)
     return lines
 
 
-def _drawn_account(account: Account, width: int, theme: Theme) -> Iterator[Text]:
-    ink = theme.ink(theme.words)
+def _draw_account(account: Account, width: int, theme: Theme) -> Iterator[Text]:
+    ink = theme.fg(theme.text)
     earlier, recent = account.spendings[:-ROWS], account.spendings[-ROWS:]
     if earlier:
-        before = summed(each.usage for each in earlier)
-        words = counted(len(earlier), "earlier request")
-        quiet = theme.ink(theme.quiet)
-        yield _row("", words, _tokens(before), fine_money(before.cost), width, quiet)
+        before = sum_usage(each.usage for each in earlier)
+        words = plural(len(earlier), "earlier request")
+        muted = theme.fg(theme.muted)
+        yield _row("", words, _tokens(before), precise_money(before.cost), width, muted)
     for each in recent:
         what = "  ".join(filter(None, [harmless_line(each.model), each.what]))
         yield _row(
-            clock(each.ts), what, _tokens(each.usage), fine_money(each.usage.cost), width, ink
+            clock(each.ts), what, _tokens(each.usage), precise_money(each.usage.cost), width, ink
         )
     count = len(account.spendings)
     requests = f"{count} request" + ("" if count == 1 else "s")
-    total, strong = account.sum, theme.ink(theme.accent, bold=True)
-    yield _row("", requests, _tokens(total), fine_money(total.cost), width, strong)
+    total, strong = account.sum, theme.fg(theme.accent, bold=True)
+    yield _row("", requests, _tokens(total), precise_money(total.cost), width, strong)
 
 
 def _tokens(usage: Usage) -> tuple[str, str, str]:

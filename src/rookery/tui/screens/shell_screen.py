@@ -1,7 +1,7 @@
-"""Runs a command of the user's own in their shell, and shows what it writes.
+"""Runs a command line in the user's own shell, and shows its output.
 
-It runs with the user's rights, not the model's, and the model hears of it only if the user puts
-the output into a message. All that it starts is one process group, which is ended as a whole.
+It runs with the user's rights and without the sandbox. The model does not see it unless the user
+adds the output to a message. The command has its own process group, which is killed as a whole.
 """
 
 import codecs
@@ -25,20 +25,20 @@ from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import do_beside
+from rookery.tui.pickers.pick_list import run_beside
 from rookery.tui.rows.lines import Piece, clean, text_pieces
 from rookery.tui.screens.side_screen import ReadingScreen
 from rookery.tui.theme import Theme, theme_of
 
 LIMIT_SECONDS = 120.0
 GRACE_SECONDS = 2.0
-"""Between asking a process to end and ending it."""
+"""Seconds between SIGTERM and SIGKILL."""
 LATE_OUTPUT_SECONDS = 0.25
-"""How long output is waited for when the shell has ended and others still hold its pipe."""
-LINES_KEPT = 2000
-LONGEST_KEPT = 4000
-"""Characters of a line."""
-LONGEST_TOLD = 12_000
+"""Seconds to wait for output after the shell has ended, if other processes hold its pipe open."""
+MAX_LINES = 2000
+MAX_LINE_LENGTH = 4000
+"""Characters per line."""
+MAX_MESSAGE_OUTPUT = 12_000
 """Characters of output that go into a message."""
 
 
@@ -70,13 +70,13 @@ class ShellEnd(Struct, frozen=True):
 
 
 class Output:
-    """The last lines of what a command wrote, as a terminal may show them."""
+    """The last lines of a command's output, cleaned for the terminal."""
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=LINES_KEPT)
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
         self._cleaner = Cleaner()
         self._open = False
-        """The last line may go on."""
+        """Whether the last line has not ended."""
         self.dropped = 0
 
     @property
@@ -94,24 +94,24 @@ class Output:
             return
         first, *rest = settled.split("\n")
         if self._open:
-            self._lines[-1] = (self._lines[-1] + first)[:LONGEST_KEPT]
+            self._lines[-1] = (self._lines[-1] + first)[:MAX_LINE_LENGTH]
         else:
             rest = [first, *rest]
         self._open = not settled.endswith("\n")
         if not self._open:
             rest = rest[:-1]
         for line in rest:
-            self.dropped += len(self._lines) == LINES_KEPT
-            self._lines.append(line[:LONGEST_KEPT])
+            self.dropped += len(self._lines) == MAX_LINES
+            self._lines.append(line[:MAX_LINE_LENGTH])
 
 
 def as_message(command: str, output: str, end: ShellEnd) -> str:
-    """What was run and what came of it, to be put before the next words to the model."""
-    told = harmless(shorter(output.rstrip("\n"), LONGEST_TOLD))
+    """The command and its output as text for a message to the model."""
+    text = harmless(shorter(output.rstrip("\n"), MAX_MESSAGE_OUTPUT))
     fence = "```"
-    while fence in told:
+    while fence in text:
         fence += "`"
-    return f"I ran this command ({end.words}):\n{fence}\n$ {command}\n{told}\n{fence}\n"
+    return f"I ran this command ({end.words}):\n{fence}\n$ {command}\n{text}\n{fence}\n"
 
 
 class ShellLine:
@@ -127,8 +127,8 @@ class ShellLine:
     def stop(self) -> None:
         self._stop.set()
 
-    async def run(self, news: Callable[[], None]) -> ShellEnd:
-        """Until the command has ended. `news` is called whenever it has written something."""
+    async def run(self, on_output: Callable[[], None]) -> ShellEnd:
+        """Run the command to its end; `on_output` is called for every output."""
         try:
             process = await anyio.open_process(
                 [os.environ.get("SHELL") or "/bin/sh", "-c", self.command],
@@ -142,36 +142,36 @@ class ShellLine:
             why = f"It could not be started in {self._folder}: {error.strerror}."
             return ShellEnd(ShellEnding.NOT_STARTED, reason=why)
         try:
-            return await self._attend(process, news)
+            return await self._supervise(process, on_output)
         finally:
             with anyio.CancelScope(shield=True):
                 await process.aclose()
 
-    async def _attend(self, process: Process, news: Callable[[], None]) -> ShellEnd:
+    async def _supervise(self, process: Process, on_output: Callable[[], None]) -> ShellEnd:
         assert process.stdout
         fate = ShellEnding.ENDED
         ended = False
         try:
             async with anyio.create_task_group() as group:
-                heard = anyio.Event()
-                group.start_soon(self._hear, process.stdout, news, heard)
+                finished = anyio.Event()
+                group.start_soon(self._read_output, process.stdout, on_output, finished)
                 fate = await self._wait(process)
                 if fate is ShellEnding.ENDED:
                     ended = True
                 else:
                     await _end(process)
                 with anyio.move_on_after(LATE_OUTPUT_SECONDS):
-                    await heard.wait()
+                    await finished.wait()
                 group.cancel_scope.cancel()
         finally:
             if not ended:
                 _signal(process, signal.SIGKILL)
         self.output.finish()
-        news()
+        on_output()
         return ShellEnd(fate, process.returncode)
 
     async def _wait(self, process: Process) -> ShellEnding:
-        """Until it ends, somebody stops it, or its time is over."""
+        """Wait until the command ends, is stopped or times out."""
         fate = ShellEnding.TOO_LONG
 
         async with anyio.create_task_group() as group:
@@ -188,16 +188,16 @@ class ShellLine:
             group.cancel_scope.cancel()
         return fate
 
-    async def _hear(
-        self, stream: ByteReceiveStream, news: Callable[[], None], heard: anyio.Event
+    async def _read_output(
+        self, stream: ByteReceiveStream, on_output: Callable[[], None], finished: anyio.Event
     ) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
             async for data in stream:
                 self.output.add(decoder.decode(data))
-                news()
+                on_output()
         self.output.add(decoder.decode(b"", True))
-        heard.set()
+        finished.set()
 
 
 async def _end(process: Process) -> None:
@@ -209,17 +209,16 @@ async def _end(process: Process) -> None:
 
 
 def _signal(process: Process, which: signal.Signals) -> None:
-    """To the whole group, which the shell leads."""
+    """Send a signal to the process group of the shell."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, which)
 
 
-PICTURE_SECONDS = 0.1
+REDRAW_SECONDS = 0.1
 
 
 class ShellScreen(ReadingScreen[None]):
-    """Esc stops the command, and then closes. What it wrote is told to the model only if the
-    user puts it into a message."""
+    """Esc stops the command, then closes the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,i", "insert", "add it to the message"),
@@ -231,14 +230,14 @@ class ShellScreen(ReadingScreen[None]):
         super().__init__(controller)
         self._line = ShellLine(command, controller.about.workspace)
         self._end: ShellEnd | None = None
-        self._begun = time.monotonic()
-        self._news = True
+        self._started_at = time.monotonic()
+        self._has_news = True
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.call(f"$ {visible_line(self._line.command)}")
-        do_beside(self, self._run)
-        self.set_interval(PICTURE_SECONDS, self._picture)
+        self.set_title(f"$ {visible_line(self._line.command)}")
+        run_beside(self, self._run)
+        self.set_interval(REDRAW_SECONDS, self._redraw)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("insert", "close"):
@@ -248,37 +247,37 @@ class ShellScreen(ReadingScreen[None]):
         return True
 
     async def _run(self) -> None:
-        self._end = await self._line.run(self._note)
-        self._news = True
-        self._picture()
-        self.change_keys()
+        self._end = await self._line.run(self._note_output)
+        self._has_news = True
+        self._redraw()
+        self.refresh_keys()
 
-    def _note(self) -> None:
-        self._news = True
+    def _note_output(self) -> None:
+        self._has_news = True
 
-    def _picture(self) -> None:
-        """What has come since the last one; the end stays in sight for who looks at it."""
-        seconds = int(time.monotonic() - self._begun)
+    def _redraw(self) -> None:
+        """Show new output; keeps the end visible if it was."""
+        seconds = int(time.monotonic() - self._started_at)
         if self._end is None:
-            self.tell(f"running for {seconds} s")
-        if not self._news:
+            self.set_subtitle(f"running for {seconds} s")
+        if not self._has_news:
             return
-        self._news = False
+        self._has_news = False
         scroll_view, text, dropped = (
             self.scroll_view,
             self._line.output.text,
             self._line.output.dropped,
         )
         at_end = scroll_view.scroll_y >= scroll_view.max_scroll_y
-        self.write_on(lambda width: drawn_output(text, dropped, self._end, width, theme_of(self)))
+        self.write_on(lambda width: draw_output(text, dropped, self._end, width, theme_of(self)))
         if at_end:
             scroll_view.scroll_to(y=scroll_view.max_scroll_y, animate=False)
         if self._end:
-            self.tell(self._end.words)
+            self.set_subtitle(self._end.words)
 
     def action_stop(self) -> None:
         self._line.stop()
-        self.tell("stopping")
+        self.set_subtitle("stopping")
 
     def action_insert(self) -> None:
         if self._end:
@@ -288,15 +287,15 @@ class ShellScreen(ReadingScreen[None]):
             )
 
 
-def drawn_output(
+def draw_output(
     text: str, dropped: int, end: ShellEnd | None, width: int, theme: Theme
 ) -> list[Text | Piece]:
     lines: list[Text | Piece] = []
     if dropped:
-        lines.append(Text(f"({dropped} earlier lines are not kept)", theme.ink(theme.quiet)))
+        lines.append(Text(f"({dropped} earlier lines are not kept)", theme.fg(theme.muted)))
     if text:
-        lines += text_pieces(clean(text), width, theme.ink(theme.words))
+        lines += text_pieces(clean(text), width, theme.fg(theme.text))
     if end:
-        ink = theme.good if end.exit_code == 0 else theme.careful
-        lines.append(Text(f"({end.words})", theme.ink(ink)))
+        ink = theme.good if end.exit_code == 0 else theme.warning
+        lines.append(Text(f"({end.words})", theme.fg(ink)))
     return lines

@@ -1,7 +1,7 @@
-"""A frame over the conversation for one thing at a time: a list, a text, a question.
+"""A modal frame over the conversation: a list, a text or a question.
 
-The line at the bottom stays free, so that what the app has to tell is seen behind the frame.
-While such a screen is open, the app's own keys that come before all others have to stand back.
+The bottom line stays free, so that the app's status line is visible behind the frame. The app's
+priority bindings would come first, so `FullScreen.check_action` disables most of them meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,13 +22,13 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from rookery.tui.interfaces import Controller
-from rookery.tui.rows.lines import LazyLines, Piece, cut, together
+from rookery.tui.rows.lines import LazyLines, Piece, as_pieces, cut
 from rookery.tui.theme import theme_of
 
 Write = Callable[[int], Iterable[Text | Piece]]
-"""What is written for a width."""
+"""Returns the content for a width."""
 SCREENFUL = 120
-"""Lines that are laid out beyond those in sight, so that a short text has its exact height."""
+"""Lines laid out beyond the visible ones, so that the height of a short text is exact."""
 
 
 class TextScrollView(ScrollView, can_focus=False):
@@ -39,11 +39,11 @@ class TextScrollView(ScrollView, can_focus=False):
         self._write: Write = lambda width: []
         self._lines = LazyLines([])
         self._written: dict[int, LazyLines] = {}
-        """For each width, so that what is long is laid out once."""
+        """Layouts by width."""
         self._written_for = 0
 
     def show(self, write: Write) -> None:
-        """Show what `write` makes for a width, from its beginning."""
+        """Replace the content, scrolled to its start."""
         self._write = write
         self._written = {}
         self._written_for = 0
@@ -51,22 +51,22 @@ class TextScrollView(ScrollView, can_focus=False):
         self.scroll_to(0, 0, animate=False)
 
     def lines_at(self, width: int) -> int:
-        """How many lines there are, if it is so wide; about how many, if it is long."""
-        return self._laid_out(width).height
+        """Number of lines at this width; an estimate for long content."""
+        return self._layout_of(width).height
 
     @property
     def room(self) -> int:
-        """How wide the lines are."""
+        """Width of the lines."""
         return max(8, self.scrollable_content_region.width - 1)
 
     @property
-    def is_seen_whole(self) -> bool:
+    def fits_view(self) -> bool:
         return self._lines.height <= self.size.height
 
     @property
     def position(self) -> tuple[int, int, int]:
-        """The first and the last line that are seen, counted from one, and how many there are.
-        The last one that is seen is the last one only if that was laid out."""
+        """The first and last visible line, counted from one, and the number of lines, which is
+        exact when the end is visible."""
         self._lay_out_near()
         first, count = round(self.scroll_y), self._lines.height
         return first + 1, min(count, first + self.size.height), count
@@ -81,13 +81,13 @@ class TextScrollView(ScrollView, can_focus=False):
     def _lay_out(self) -> None:
         width = self.room
         if width != self._written_for:
-            self._lines, self._written_for = self._laid_out(width), width
+            self._lines, self._written_for = self._layout_of(width), width
         self._lay_out_near()
         self.virtual_size = Size(width, self._lines.height)
         self.refresh()
 
     def _lay_out_near(self) -> None:
-        """What is in sight, and a screen around it, which stays where it is."""
+        """Lay out the visible lines and a screen around them, keeping the scroll position."""
         lines, height = self._lines, self.size.height
         anchor = lines.anchor(round(self.scroll_y))
         while lines.lay_out(
@@ -100,9 +100,9 @@ class TextScrollView(ScrollView, can_focus=False):
         if (place := lines.line_of(anchor)) != round(self.scroll_y):
             self.scroll_to(0, place, animate=False, force=True)
 
-    def _laid_out(self, width: int) -> LazyLines:
+    def _layout_of(self, width: int) -> LazyLines:
         if width not in self._written:
-            lines = self._written[width] = LazyLines(together(self._write(width)))
+            lines = self._written[width] = LazyLines(as_pieces(self._write(width)))
             lines.lay_out(0, SCREENFUL)
         return self._written[width]
 
@@ -135,7 +135,7 @@ _NAMES = {
 
 
 class KeyUse(Struct, frozen=True):
-    """A key as it is written on a keyboard, and what it does."""
+    """A key, as printed on the keyboard, and what it does."""
 
     key: str
     what: str
@@ -144,12 +144,12 @@ class KeyUse(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The action without what it is given."""
+        """The action without its arguments."""
         return self.action.partition("(")[0]
 
 
-def spelled(key: str) -> str:
-    """A key's name as people write it."""
+def key_label(key: str) -> str:
+    """The usual spelling of a key."""
     parts = key.split("+")
     names = [_NAMES.get(part, part) for part in parts]
     if len(parts) > 1 and len(names[-1]) == 1:
@@ -160,24 +160,24 @@ def spelled(key: str) -> str:
 
 
 def key_uses(bindings: Iterable[BindingType]) -> Iterator[KeyUse]:
-    """What bindings say, one for each; several keys for one thing stand together. Those of the
-    system work only where a terminal tells them apart."""
+    """The described bindings; alternative keys are joined. System bindings are skipped: they
+    work only in some terminals."""
     for each in bindings:
         binding = each if isinstance(each, Binding) else Binding(*each)
         if binding.description and not binding.system:
-            keys = " or ".join(map(spelled, _keys(binding)))
+            keys = " or ".join(map(key_label, _keys(binding)))
             yield KeyUse(keys, binding.description, binding.action, binding.show)
 
 
 def own_bindings(of: type[DOMNode]) -> list[BindingType]:
-    """The bindings that a class has from us, what it says itself before what it inherits."""
+    """Bindings declared by our classes, subclasses first, without overridden keys."""
     found: list[BindingType] = []
     taken: set[str] = set()
     for each in of.__mro__:
         if not each.__module__.startswith("textual."):
-            said: Sequence[BindingType] = each.__dict__.get("BINDINGS", ())
-            found += [binding for binding in said if taken.isdisjoint(_keys(binding))]
-            taken.update(key for binding in said for key in _keys(binding))
+            declared: Sequence[BindingType] = each.__dict__.get("BINDINGS", ())
+            found += [binding for binding in declared if taken.isdisjoint(_keys(binding))]
+            taken.update(key for binding in declared for key in _keys(binding))
     return found
 
 
@@ -204,8 +204,8 @@ class KeyLine(Widget):
         self._places = []
         for use in self._uses():
             begin = line.cell_len
-            line.append(use.key.partition(" or ")[0], theme.ink(theme.accent, bold=True))
-            line.append(f" {use.what}", theme.ink(theme.quiet))
+            line.append(use.key.partition(" or ")[0], theme.fg(theme.accent, bold=True))
+            line.append(f" {use.what}", theme.fg(theme.muted))
             self._places.append((begin, line.cell_len, use.action))
             line.append("   ")
         return cut(line, self.content_size.width)
@@ -220,17 +220,16 @@ class KeyLine(Widget):
 
 R = TypeVar("R")
 
-"""The lines for a number of columns."""
-LOOK_AGAIN_SECONDS = 0.25
-"""How often a screen looks whether what it shows is still so."""
+RELOAD_SECONDS = 0.25
+"""Interval at which a screen checks whether its content has changed."""
 
 CLOSE: BindingType = Binding("escape", "close", "close")
 
 
 class SideScreen(ModalScreen[R]):
-    """`TITLE_WORDS` stand in the frame; `parts` are between them and the keys."""
+    """Base class of side screens: a title, the widgets of `parts`, and a line with the keys."""
 
-    TITLE_WORDS: ClassVar[str] = ""
+    TITLE_TEXT: ClassVar[str] = ""
     AUTO_FOCUS = ""
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (Textual's own type)
     BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
@@ -241,13 +240,13 @@ class SideScreen(ModalScreen[R]):
     SideScreen > .frame {
         width: 100%; max-width: 132; height: 1fr; max-height: 28; margin: 0 0 1 0; padding: 0;
         background: $background; border: round $line; border-title-color: $primary;
-        border-title-style: bold; border-subtitle-color: $quiet;
+        border-title-style: bold; border-subtitle-color: $muted;
     }
     SideScreen .rule { height: 1; border-top: solid $line; }
     SideScreen LineField, SideScreen LineField:focus {
         border: none; height: 1; padding: 0 1; background: $band; margin: 0 1 1 1;
     }
-    SideScreen LineField > .input--placeholder { color: $quiet; }
+    SideScreen LineField > .input--placeholder { color: $muted; }
     SideScreen KeyLine { margin-top: 1; }
     SideScreen PickList { padding: 0 1; }
     SideScreen TextScrollView { padding: 0 1; scrollbar-size-vertical: 1; }
@@ -258,7 +257,7 @@ class SideScreen(ModalScreen[R]):
         self._controller = controller
         self._keys = KeyLine()
         self._frame = Vertical(classes="frame")
-        self._frame.border_title = self.TITLE_WORDS
+        self._frame.border_title = self.TITLE_TEXT
 
     def compose(self) -> ComposeResult:
         with self._frame:
@@ -272,18 +271,18 @@ class SideScreen(ModalScreen[R]):
         self.watch(self.app, "theme", self.theme_changed, init=False)
 
     def theme_changed(self) -> None:
-        """Other colours hold from now on; what draws itself anew has them already."""
+        """Redraw content that does not follow the theme by itself."""
 
-    def call(self, words: str) -> None:
-        """What the frame says above it all."""
+    def set_title(self, words: str) -> None:
+        """Set the title."""
         self._frame.border_title = Content(words)
 
-    def tell(self, words: str) -> None:
-        """Beside the frame's foot: how many there are, or what goes on."""
+    def set_subtitle(self, words: str) -> None:
+        """Set the subtitle: a count or a status."""
         self._frame.border_subtitle = Content(words)
 
-    def change_keys(self) -> None:
-        """Other keys mean something now."""
+    def refresh_keys(self) -> None:
+        """Refresh the keys after `check_action` has changed."""
         self.refresh_bindings()
         self._keys.refresh()
 
@@ -302,8 +301,6 @@ SCROLLING: list[BindingType] = [
 
 
 class ReadingScreen(SideScreen[R]):
-    """A screen with a text to read."""
-
     DEFAULT_CSS = "ReadingScreen > .frame { max-height: 42; }"
     BINDINGS: ClassVar[list[BindingType]] = SCROLLING
 
@@ -316,12 +313,12 @@ class ReadingScreen(SideScreen[R]):
         return [self.scroll_view]
 
     def write(self, write: Write) -> None:
-        """Show another text, from its beginning."""
+        """Show other text from its start."""
         self._write = write
         self.scroll_view.show(write)
 
     def write_on(self, write: Write) -> None:
-        """Show another text, scrolled to where it was."""
+        """Show other text and keep the scroll position."""
         where = self.scroll_view.scroll_y
         self.write(write)
         self.scroll_view.scroll_to(y=where, animate=False)

@@ -1,4 +1,4 @@
-"""The tasks of this workspace: look for one, go on with it, or delete it."""
+"""The list of sessions: search, open or delete one."""
 
 import time
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import LineField, PickList, do_latest
+from rookery.tui.pickers.pick_list import LineField, PickList, run_latest
 from rookery.tui.rows.lines import cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.short_texts import ago, money, one_line, state_mark
@@ -36,7 +36,8 @@ MOVING: list[BindingType] = [
 
 
 class ListScreen(SideScreen[None], Generic[T]):
-    """`find` looks up the rows for what is typed, `take` does what Enter or a click wants."""
+    """A list with a filter. `find` returns the rows for the filter, `take` handles the picked
+    row."""
 
     INVITATION: ClassVar[str] = "Type to filter"
     NOTHING: ClassVar[str] = "No matches."
@@ -47,8 +48,8 @@ class ListScreen(SideScreen[None], Generic[T]):
         self.list = PickList[T](self.draw, self.name_of)
         self._input = LineField(placeholder=self.INVITATION, select_on_focus=False)
         self._found_for: str | None = None
-        self._wanted = False
-        """The best row for what is typed is to be taken as soon as it is known."""
+        self._take_when_found = False
+        """Whether to take the best row as soon as the search has finished."""
 
     def parts(self) -> list[Widget]:
         return [self._input, self.list]
@@ -56,7 +57,7 @@ class ListScreen(SideScreen[None], Generic[T]):
     def on_mount(self) -> None:
         super().on_mount()
         self._input.focus()
-        self.look_again()
+        self.reload()
 
     @abstractmethod
     async def find(self, words: str) -> Sequence[T]: ...
@@ -70,11 +71,11 @@ class ListScreen(SideScreen[None], Generic[T]):
     @abstractmethod
     def name_of(self, item: T) -> str: ...
 
-    def look_again(self, *, after: float = 0.0) -> None:
-        """Look the rows up anew, unless something else is typed meanwhile."""
-        do_latest(self, partial(self._look, self._input.value, after))
+    def reload(self, *, after: float = 0.0) -> None:
+        """Search again; cancelled if the filter changes."""
+        run_latest(self, partial(self._reload, self._input.value, after))
 
-    async def _look(self, words: str, after: float) -> None:
+    async def _reload(self, words: str, after: float) -> None:
         await anyio.sleep(after)
         nothing = self.NOTHING
         try:
@@ -83,17 +84,17 @@ class ListScreen(SideScreen[None], Generic[T]):
             found, nothing = (), harmless_line(str(refusal))
         fresh, self._found_for = self._found_for not in (None, words), words
         self.put(found, nothing, best_first=fresh)
-        if self._wanted:
+        if self._take_when_found:
             self.call_later(self.action_take)
 
     def put(self, items: Sequence[T], nothing: str, *, best_first: bool) -> None:
         self.list.show(items, nothing=nothing, best_first=best_first)
-        self.tell(f"{len(items)}")
+        self.set_subtitle(f"{len(items)}")
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
-        self._wanted = False
-        self.look_again(after=PAUSE_SECONDS)
+        self._take_when_found = False
+        self.reload(after=PAUSE_SECONDS)
 
     async def on_input_submitted(self, message: Input.Submitted) -> None:
         message.stop()
@@ -104,9 +105,9 @@ class ListScreen(SideScreen[None], Generic[T]):
         await self.action_take()
 
     async def action_take(self) -> None:
-        self._wanted = self._found_for != self._input.value
-        if self._wanted:
-            self.look_again()
+        self._take_when_found = self._found_for != self._input.value
+        if self._take_when_found:
+            self.reload()
         elif (item := self.list.marked) is not None:
             await self.take(item)
 
@@ -121,7 +122,7 @@ DETAIL_LINES = 3
 
 
 class TaskListScreen(ListScreen[KnownTask]):
-    TITLE_WORDS = "Tasks"
+    TITLE_TEXT = "Tasks"
     INVITATION = "Search"
     NOTHING = "No matching session in this workspace."
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -129,7 +130,7 @@ class TaskListScreen(ListScreen[KnownTask]):
         Binding("ctrl+d", "delete", "delete", priority=True),
     ]
     DEFAULT_CSS = """
-    TaskListScreen #detail { height: 4; padding: 1 3 0 3; color: $quiet; }
+    TaskListScreen #detail { height: 4; padding: 1 3 0 3; color: $muted; }
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -140,7 +141,7 @@ class TaskListScreen(ListScreen[KnownTask]):
         return [*super().parts(), self._detail]
 
     async def find(self, words: str) -> Sequence[KnownTask]:
-        """Tasks that were begun by others are shown in their tree."""
+        """Sub-tasks are listed only if they match a search."""
         found = await self._controller.ask(AskTasks(words=words))
         return [task for task in found if words.strip() or task.parent is None]
 
@@ -152,7 +153,7 @@ class TaskListScreen(ListScreen[KnownTask]):
         return item.task_id
 
     def draw(self, item: KnownTask, width: int, theme: Theme) -> Text:
-        return drawn_task(item, width, theme, here=item.task_id == self._controller.task_id)
+        return draw_task(item, width, theme, here=item.task_id == self._controller.task_id)
 
     def on_pick_list_marked(self, message: PickList.Marked) -> None:
         message.stop()
@@ -170,27 +171,27 @@ class TaskListScreen(ListScreen[KnownTask]):
         if task := self.list.marked:
             what = f"“{_title(task)}” and everything stored of it. Your files stay."
             asking = ConfirmScreen(self._controller, "Delete this session?", what)
-            self.app.push_screen(asking, lambda yes: self._deleted(task, yes=bool(yes)))
+            self.app.push_screen(asking, lambda yes: self._delete(task, yes=bool(yes)))
 
-    async def _deleted(self, task: KnownTask, *, yes: bool) -> None:
+    async def _delete(self, task: KnownTask, *, yes: bool) -> None:
         if not yes:
             return
         if task.task_id == self._controller.task_id:
             self._controller.toast("This session is open. Start a new one first (/new).", "warning")
         elif await self._controller.send(DeleteTask(task_id=task.task_id)):
             self._controller.toast("Deleted.", "success")
-            self.look_again()
+            self.reload()
 
 
 def _title(task: KnownTask) -> str:
     return harmless_line(one_line(task.title)) or "(untitled)"
 
 
-def drawn_task(task: KnownTask, width: int, theme: Theme, *, here: bool) -> Text:
-    quiet = theme.ink(theme.quiet)
+def draw_task(task: KnownTask, width: int, theme: Theme, *, here: bool) -> Text:
+    muted = theme.fg(theme.muted)
     when = ago(task.updated, time.time_ns() // 1_000_000)
-    tail = Text(f"{money(task.cost):>8}  {when:>10}", quiet)
-    ink = theme.ink(theme.accent, bold=True) if here else theme.ink(theme.words)
+    tail = Text(f"{money(task.cost):>8}  {when:>10}", muted)
+    ink = theme.fg(theme.accent, bold=True) if here else theme.fg(theme.text)
     room = width - tail.cell_len - 4
     title = cut(Text(_title(task), ink), room)
     title.pad_right(max(0, room - title.cell_len))
@@ -198,9 +199,9 @@ def drawn_task(task: KnownTask, width: int, theme: Theme, *, here: bool) -> Text
 
 
 def task_detail(task: KnownTask, width: int, theme: Theme) -> Text:
-    """Where it holds the words, or all of what it is called; and its figures."""
+    """The excerpt that matches the search, or the title; below it status, mode, tokens and id."""
     words = harmless_line(one_line(task.excerpt)) or _title(task)
-    lines = wrapped(Text(words, theme.ink(theme.words)), width)
+    lines = wrapped(Text(words, theme.fg(theme.text)), width)
     if len(lines) > DETAIL_LINES - 1:
         lines = [*lines[: DETAIL_LINES - 2], cut(Text(" ").join(lines[DETAIL_LINES - 2 :]), width)]
     tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
@@ -209,7 +210,7 @@ def task_detail(task: KnownTask, width: int, theme: Theme) -> Text:
 
 
 class ConfirmScreen(SideScreen[bool]):
-    """Only `y` is a yes: Enter may have been meant for what was there before."""
+    """Only `y` confirms: Enter may have been meant for the screen below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "agree", "yes"),
@@ -231,7 +232,7 @@ class ConfirmScreen(SideScreen[bool]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.call(self._heading)
+        self.set_title(self._heading)
 
     def action_agree(self) -> None:
         self.dismiss(True)

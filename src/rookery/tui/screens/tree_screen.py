@@ -1,4 +1,4 @@
-"""The task and all that were begun to work for it: how each stands, and what it cost."""
+"""The session and its sub-tasks: status and cost of each."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
@@ -15,21 +15,21 @@ from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import PickList, do_latest
+from rookery.tui.pickers.pick_list import PickList, run_latest
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.screens.task_list_screen import MOVING
-from rookery.tui.short_texts import Status, counted, money, one_line, state_mark
+from rookery.tui.short_texts import Status, money, one_line, plural, state_mark
 from rookery.tui.status import short_number
 from rookery.tui.theme import Theme
 
-LOOK_AGAIN_SECONDS = 1.0
-MOST = 1000
+RELOAD_SECONDS = 1.0
+MAX_TASKS = 1000
 ROOM_FOR_MODE = 90
 
 
 class Node(Struct, frozen=True):
-    """A task in its tree; `branch` are the lines that lead to it."""
+    """A task in the tree; `branch` is the line drawing before it."""
 
     task: KnownTask
     status: Status
@@ -37,7 +37,7 @@ class Node(Struct, frozen=True):
 
 
 def tree(root: str, tasks: Mapping[str, KnownTask], views: Mapping[str, View]) -> list[Node]:
-    """The tasks below a task in the order in which they were begun, itself first."""
+    """The task and its descendants, in the order in which they were started."""
     children: dict[str, list[KnownTask]] = {}
     for task in sorted(tasks.values(), key=lambda each: each.created):
         if task.parent and task.parent != task.task_id:
@@ -60,7 +60,7 @@ def _branch(
         return
     seen.add(task.task_id)
     view = views.get(task.task_id)
-    yield Node(_with_news(task, view), _status(task, view), lead)
+    yield Node(_merge_live(task, view), _status(task, view), lead)
     own = children.get(task.task_id, ())
     for child in own:
         last = child is own[-1]
@@ -75,7 +75,7 @@ def _branch(
 
 
 def root_of(task_id: str, tasks: Mapping[str, KnownTask]) -> str:
-    """The task that nobody else began, on the way up from this one."""
+    """The topmost ancestor."""
     seen = {task_id}
     while (above := tasks[task_id].parent if task_id in tasks else None) in tasks:
         if above is None or above in seen:
@@ -85,8 +85,8 @@ def root_of(task_id: str, tasks: Mapping[str, KnownTask]) -> str:
     return task_id
 
 
-def _with_news(task: KnownTask, view: View | None) -> KnownTask:
-    """What is stored may lag behind what is seen, and what is seen may begin in the middle."""
+def _merge_live(task: KnownTask, view: View | None) -> KnownTask:
+    """Merge stored and live data: the stored may be out of date, the live may be incomplete."""
     if view is None:
         return task
     used = view.usage
@@ -109,17 +109,17 @@ def _status(task: KnownTask, view: View | None) -> Status:
     return "working" if view.agent.is_running else task.status
 
 
-def tasks_told_of(controller: Controller) -> dict[str, KnownTask]:
-    """The tasks that the logs of those that are followed speak of."""
+def tasks_in_journals(controller: Controller) -> dict[str, KnownTask]:
+    """Tasks mentioned in the journals of the followed tasks."""
     found: dict[str, KnownTask] = {}
     for task_id in controller.views:
-        for task in _told(task_id, controller.events(task_id)):
+        for task in _tasks_in(task_id, controller.events(task_id)):
             if task.title or task.task_id not in found:
                 found[task.task_id] = task
     return found
 
 
-def _told(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
+def _tasks_in(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
     titles: dict[str, str] = {}
     for event in events:
         match event.fact:
@@ -137,32 +137,32 @@ def _told(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
 
 
 class TreeScreen(SideScreen[None]):
-    TITLE_WORDS = "Task tree"
+    TITLE_TEXT = "Task tree"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open"), *MOVING]
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
-        self.list = PickList[Node](self._drawn, lambda node: node.task.task_id)
+        self.list = PickList[Node](self._draw_node, lambda node: node.task.task_id)
 
     def parts(self) -> list[Widget]:
         return [self.list]
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._look()
-        self.set_interval(LOOK_AGAIN_SECONDS, self._look)
+        self._reload()
+        self.set_interval(RELOAD_SECONDS, self._reload)
 
-    def _look(self) -> None:
-        do_latest(self, self._show)
+    def _reload(self) -> None:
+        run_latest(self, self._show)
 
     async def _show(self) -> None:
         controller = self._controller
         if controller.task_id is None:
             self.list.show((), nothing="No session is open.")
             return
-        tasks = tasks_told_of(controller)
+        tasks = tasks_in_journals(controller)
         try:
-            stored = await controller.ask(AskTasks(most=MOST))
+            stored = await controller.ask(AskTasks(most=MAX_TASKS))
         except CommandRejected as refusal:
             controller.toast(str(refusal), "warning")
             stored = ()
@@ -173,10 +173,10 @@ class TreeScreen(SideScreen[None]):
         if first:
             self.list.mark(controller.task_id)
         cost = sum(node.task.cost or 0.0 for node in nodes)
-        self.tell(f"{counted(len(nodes), 'task')}   {money(cost)}")
+        self.set_subtitle(f"{plural(len(nodes), 'task')}   {money(cost)}")
 
-    def _drawn(self, node: Node, width: int, theme: Theme) -> Text:
-        return drawn_node(node, width, theme, here=node.task.task_id == self._controller.task_id)
+    def _draw_node(self, node: Node, width: int, theme: Theme) -> Text:
+        return draw_node(node, width, theme, here=node.task.task_id == self._controller.task_id)
 
     async def on_pick_list_picked(self, message: PickList.Picked) -> None:
         message.stop()
@@ -194,15 +194,15 @@ class TreeScreen(SideScreen[None]):
         self.list.page(by)
 
 
-def drawn_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
-    quiet, task = theme.ink(theme.quiet), node.task
+def draw_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
+    muted, task = theme.fg(theme.muted), node.task
     tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
     mode = f"{harmless_line(task.mode):<12}"[:12] + "  " if width >= ROOM_FOR_MODE else ""
     tail = f"{mode}{node.status:<9}  {tokens:>15}  {money(task.cost):>8}"
-    ink = theme.ink(theme.accent, bold=True) if here else theme.ink(theme.words)
-    head = Text.assemble((node.branch, theme.ink(theme.quiet)), state_mark(node.status, theme), " ")
+    ink = theme.fg(theme.accent, bold=True) if here else theme.fg(theme.text)
+    head = Text.assemble((node.branch, theme.fg(theme.muted)), state_mark(node.status, theme), " ")
     title = Text(harmless_line(one_line(task.title)) or "(untitled)", ink)
     room = width - len(tail) - head.cell_len - 2
     title = cut(title, max(8, room))
     title.pad_right(max(0, room - title.cell_len))
-    return Text.assemble(head, title, "  ", (tail, quiet))
+    return Text.assemble(head, title, "  ", (tail, muted))
