@@ -22,13 +22,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_provider_is_in_the_table_with_its_address_and_key(name: str):
+def test_every_provider_is_in_the_table_with_its_url_and_key_variable(name: str):
     row = next(line for line in PROVIDERS.splitlines() if line.startswith(f"| `{name}` |"))
-    assert BASE_URLS.get(name, "FILE.yaml") in row
+    assert BASE_URLS.get(name, "-m FILE.") in row
     assert KEY_VARIABLES.get(name, "none") in row
 
 
-def test_every_file_that_the_architecture_names_is_there():
+def test_every_file_named_in_the_architecture_page_exists():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|toml))`", text))
     homes = (ROOT, ROOT / "src" / "rookery")
@@ -41,7 +41,7 @@ def test_every_kind_of_failure_is_in_the_table(kind: FailureKind):
     assert any(re.search(rf"\b{kind}\b", row.split("|")[1]) for row in rows)
 
 
-def test_the_script_in_the_document_can_be_played(tmp_path: Path):
+def test_the_script_in_the_providers_page_is_valid(tmp_path: Path):
     (text,) = re.findall(r"```yaml\n(.*?)```", PROVIDERS, re.DOTALL)
     file = tmp_path / "script.yaml"
     file.write_text(text, encoding="utf-8")
@@ -49,14 +49,14 @@ def test_the_script_in_the_document_can_be_played(tmp_path: Path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_somewhere(page: Path):
+def test_every_relative_link_has_a_target(page: Path):
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert missing == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the pages name other places elsewhere")
-def test_the_places_that_the_pages_name_are_the_ones_that_are_used(
+def test_the_documented_folders_are_the_ones_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -74,7 +74,7 @@ def test_the_places_that_the_pages_name_are_the_ones_that_are_used(
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="there is no make")
-def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
+def test_generated_pages_are_up_to_date(tmp_path: Path):
     made = (
         "settings.md",
         "facts-and-commands.md",
@@ -104,7 +104,7 @@ def test_make_docs_writes_the_pages_that_come_from_the_code(tmp_path: Path):
         assert (tmp_path / "docs" / name).read_text() == (ROOT / "docs" / name).read_text()
 
 
-def test_every_flag_in_the_readme_is_one(capsys: pytest.CaptureFixture[str]):
+def test_every_flag_in_the_readme_exists(capsys: pytest.CaptureFixture[str]):
     run(["--help"])
     run(["list", "--help"])
     known = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", capsys.readouterr().out))
@@ -122,11 +122,11 @@ FROM_AN_INDEX = re.compile(rf"(?:install|upgrade|uvx)\b.*?[ '\"]{OUR_NAME}(?:\[|
 @pytest.mark.parametrize(
     "line", ["pip install rookery", "uv tool upgrade {NAME}", "pipx install 'rookery[web]'"]
 )
-def test_a_package_of_our_name_on_an_index_would_be_noticed(line: str):
+def test_the_check_finds_mentions_of_a_package_on_an_index(line: str):
     assert FROM_AN_INDEX.search(line)
 
 
-def test_no_page_or_message_names_a_package_on_an_index_as_ours():
+def test_no_page_or_message_refers_to_a_package_on_an_index():
     """Nothing of that name there is ours: anybody could register it."""
     texts = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
     found = [

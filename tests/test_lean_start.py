@@ -62,10 +62,10 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_all_parts_were_put_together(loaded: set[str]):
+def test_the_probe_loads_the_whole_product(loaded: set[str]):
     assert {"rookery.app.local_host", "rookery.tools.read_file", "httpx2"} <= loaded
 
 
 @pytest.mark.parametrize("module", NOT_YET.values(), ids=NOT_YET.keys())
-def test_the_first_request_does_not_wait_for(loaded: set[str], module: str):
+def test_the_first_request_does_not_load_slow_modules(loaded: set[str], module: str):
     assert module not in loaded

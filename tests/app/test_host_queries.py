@@ -108,7 +108,7 @@ async def facts(host: Host, kind: type, seen_until: int) -> list[object]:
     return found
 
 
-async def test_a_host_tells_what_there_is(tmp_path: Path):
+async def test_a_host_lists_its_files_commands_and_skills(tmp_path: Path):
     (tmp_path / "work" / "src").mkdir(parents=True)
     (tmp_path / "work" / "src" / "view.py").write_text("pass\n")
     (tmp_path / "work" / ".rookery" / "commands").mkdir(parents=True)
@@ -132,7 +132,7 @@ async def test_a_host_tells_what_there_is(tmp_path: Path):
         assert await host.query(AskTasks()) == ()
 
 
-async def test_a_task_is_found_by_its_words(tmp_path: Path):
+async def test_a_task_is_found_by_full_text_search(tmp_path: Path):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make the giraffe."))
         await until_asked(host, AskKind.TOOL)
@@ -142,7 +142,7 @@ async def test_a_task_is_found_by_its_words(tmp_path: Path):
         assert await host.query(AskTasks(words="elephant")) == ()
 
 
-async def test_what_a_task_did_can_be_looked_at_and_taking_it_back_rehearsed(tmp_path: Path):
+async def test_changes_can_be_inspected_and_an_undo_previewed(tmp_path: Path):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         asked = await until_asked(host, AskKind.TOOL)
@@ -163,7 +163,7 @@ async def test_what_a_task_did_can_be_looked_at_and_taking_it_back_rehearsed(tmp
         assert (tmp_path / "work" / "made.txt").read_text() == "two\n"
 
 
-async def test_another_model_goes_on_with_the_task(tmp_path: Path):
+async def test_a_task_continues_with_another_model(tmp_path: Path):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         asked = await until_asked(host, AskKind.TOOL)
@@ -191,7 +191,7 @@ async def test_another_model_goes_on_with_the_task(tmp_path: Path):
     ],
     ids=["provider", "provider of a new task", "key", "mode", "task"],
 )
-async def test_a_wish_that_cannot_be_granted_is_refused(
+async def test_an_unusable_provider_or_model_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wish: object, why: str
 ):
     for name in os.environ:
@@ -205,7 +205,7 @@ async def test_a_wish_that_cannot_be_granted_is_refused(
         assert await facts(host, ModelSwitched, asked.seq) == []
 
 
-async def test_once_told_to_it_acts_without_asking_and_no_longer_when_told_so(tmp_path: Path):
+async def test_auto_approve_can_be_switched_on_and_off(tmp_path: Path):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         asked = await until_asked(host, AskKind.TOOL)
@@ -216,7 +216,7 @@ async def test_once_told_to_it_acts_without_asking_and_no_longer_when_told_so(tm
         assert done.seq > asked.seq
 
 
-async def test_going_back_to_when_it_acted_unasked_does_not_make_it_act_unasked(
+async def test_rewinding_does_not_switch_auto_approve_back_on(
     tmp_path: Path,
 ):
     async with opened(tmp_path) as host:
@@ -233,7 +233,7 @@ async def test_going_back_to_when_it_acted_unasked_does_not_make_it_act_unasked(
 
 
 @pytest.mark.parametrize("mode", ["nosuch", "../x\x1b[31m", ""])
-async def test_a_task_is_opened_only_in_a_mode_that_there_is(tmp_path: Path, mode: str):
+async def test_a_task_with_an_unknown_mode_is_not_opened(tmp_path: Path, mode: str):
     async with opened(tmp_path) as host:
         with pytest.raises(CommandRejected, match="No such mode") as refusal:
             await host.send(OpenTask(task_id="t", text="Make it.", mode=mode))
@@ -242,7 +242,7 @@ async def test_a_task_is_opened_only_in_a_mode_that_there_is(tmp_path: Path, mod
 
 
 @pytest.mark.parametrize("model", ["", " ", "claude-z\x00\n", "a\x1b[31m"])
-async def test_what_is_no_name_is_no_model(tmp_path: Path, model: str):
+async def test_an_invalid_model_name_is_refused(tmp_path: Path, model: str):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         asked = await until_asked(host, AskKind.TOOL)
@@ -252,7 +252,7 @@ async def test_what_is_no_name_is_no_model(tmp_path: Path, model: str):
         assert await facts(host, ModelSwitched, asked.seq) == []
 
 
-async def test_a_workspace_that_is_gone_is_told_in_a_sentence_and_leaves_no_task(tmp_path: Path):
+async def test_a_missing_workspace_is_reported_and_leaves_no_task(tmp_path: Path):
     async with opened(tmp_path) as host:
         (tmp_path / "work").rename(tmp_path / "elsewhere")
         with pytest.raises(StorageError, match=r"Cannot open the folder .*/work \(No such"):
@@ -263,7 +263,7 @@ async def test_a_workspace_that_is_gone_is_told_in_a_sentence_and_leaves_no_task
         await until_asked(host, AskKind.TOOL)
 
 
-async def test_a_task_that_was_closed_is_not_opened_by_its_id_again(tmp_path: Path):
+async def test_a_closed_task_id_cannot_be_opened_again(tmp_path: Path):
     async with opened(tmp_path) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
         await until_asked(host, AskKind.TOOL)

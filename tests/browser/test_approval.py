@@ -40,17 +40,15 @@ async def test_whoever_is_asked_sees_the_whole_address():
     assert action.changes_things
 
 
-@pytest.mark.parametrize("action", ["screenshot", "scroll_down", "scroll_up", "close"])
-async def test_looking_changes_nothing_and_is_not_asked_about(action: str):
-    assert not (await unopened().prepare(action)).changes_things
+async def test_looking_changes_nothing_and_is_not_asked_about():
+    for action in ("screenshot", "scroll_down", "scroll_up", "close"):
+        assert not (await unopened().prepare(action)).changes_things, action
 
 
-@pytest.mark.parametrize(
-    "url", ["http://169.254.169.254/", "http://metadata.google.internal/", "http://10.1.2.3/"]
-)
-async def test_private_addresses_are_refused_before_anybody_is_asked(url: str):
-    with pytest.raises(ToolError, match="was not opened"):
-        await unopened().prepare("launch", url=url)
+async def test_private_addresses_are_refused_before_anybody_is_asked():
+    for host in ("169.254.169.254", "metadata.google.internal", "10.1.2.3"):
+        with pytest.raises(ToolError, match="was not opened"):
+            await unopened().prepare("launch", url=f"http://{host}/")
 
 
 async def test_without_network_only_this_machine_is_asked_about():
@@ -61,9 +59,9 @@ async def test_without_network_only_this_machine_is_asked_about():
         assert (await bench.prepare("launch", url=f"http://{host}:3000/")).external
 
 
-@pytest.mark.parametrize(
-    ("action", "origin", "ruling"),
-    [
+async def test_what_was_allowed_once():
+    hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
+    for action, origin, ruling in (
         ("navigate", LOCAL, allow()),
         ("type", LOCAL, allow()),
         ("click", FOREIGN, allow()),
@@ -71,13 +69,10 @@ async def test_without_network_only_this_machine_is_asked_about():
         ("type", FOREIGN, Ruling()),
         ("launch", "http://localhost:4000", Ruling()),
         ("click", "https://other.example", Ruling()),
-    ],
-    ids=lambda each: f"{each}" if isinstance(each, str) else None,
-)
-async def test_what_was_allowed_once(action: str, origin: str, ruling: Ruling):
-    hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
-    assert await hook.before(_CALL, _action(f"browser {origin}", action)) == ruling
-    assert await hook.before(_CALL, _action(f"mcp {origin}", action)) == Ruling()
+    ):
+        found = await hook.before(_CALL, _action(f"browser {origin}", action))
+        assert found == ruling, (action, origin)
+        assert await hook.before(_CALL, _action(f"mcp {origin}", action)) == Ruling()
 
 
 _CALL = ToolCall(id="c1", name="browser_action", arguments={})
@@ -91,21 +86,20 @@ def _action(external: str, action: str, **said: str) -> Action:
     return Action(title="", perform=perform, external=external, payload=payload)
 
 
-@pytest.mark.parametrize(
-    ("key", "ruling"),
-    [
-        *((key, allow()) for key in ("Enter", "Tab", "Shift+Tab", "Escape", "ArrowDown", "F5")),
-        *((key, Ruling()) for key in ("s", "S", "7", " ", "é", "Space", "KeyS", "Digit7")),
-        *((key, Ruling()) for key in ("Shift+s", "Control+V", "Control+Enter", "Minus", "")),
-    ],
-    ids=lambda each: f"{each}" if isinstance(each, str) else None,
-)
-async def test_a_key_that_writes_is_a_word_of_the_model(key: str, ruling: Ruling):
+KEYS = {
+    **dict.fromkeys(("Enter", "Tab", "Shift+Tab", "Escape", "ArrowDown", "F5"), allow()),
+    **dict.fromkeys(("s", "S", "7", " ", "é", "Space", "KeyS", "Digit7"), Ruling()),
+    **dict.fromkeys(("Shift+s", "Control+V", "Control+Enter", "Minus", ""), Ruling()),
+}
+
+
+async def test_a_key_that_writes_is_a_word_of_the_model():
     hook = KnownOrigins(lambda: {LOCAL, FOREIGN})
-    pressing = _action(f"browser {FOREIGN}", "press", text=key)
-    assert await hook.before(_CALL, pressing) == ruling
-    at_home = _action(f"browser {LOCAL}", "press", text=key)
-    assert await hook.before(_CALL, at_home) == allow()
+    for key, ruling in KEYS.items():
+        pressing = _action(f"browser {FOREIGN}", "press", text=key)
+        assert await hook.before(_CALL, pressing) == ruling, key
+        at_home = _action(f"browser {LOCAL}", "press", text=key)
+        assert await hook.before(_CALL, at_home) == allow(), key
 
 
 def test_a_machine_without_a_browser_is_told_what_to_install(tmp_path: Path):

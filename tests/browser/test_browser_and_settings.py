@@ -8,7 +8,7 @@ import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
 from rookery.browser.reach import BrowserReach
-from rookery.browser.watched_page import Happenings, WatchedPage
+from rookery.browser.watched_page import PageEvents, WatchedPage
 from support.terminal_session import Installed, at
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_al
 
     def page(*, local: bool) -> WatchedPage:
         reach = BrowserReach(network=True, local=local)
-        return WatchedPage(cast("Page", None), {here, there}, reach, Happenings())
+        return WatchedPage(cast("Page", None), {here, there}, reach, PageEvents())
 
     assert page(local=False).refusal(f"{here}/") == (
         "Pages from elsewhere cannot reach this machine. Use navigate to open it."

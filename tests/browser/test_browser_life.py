@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, BrowserTimeouts
-from rookery.browser.running_browser import LONGEST, PREFIX, USUAL, scratch_folder
+from rookery.browser.running_browser import FALLBACK_PARENTS, LONGEST_PATH, PREFIX, scratch_folder
 from rookery.errors import ToolError
 from support.browser_site import (
     PATIENCE,
@@ -36,7 +36,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 def longest_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """One for temporary files, with the longest path that is used."""
     with tempfile.TemporaryDirectory(dir="/tmp") as top:
-        folder = Path(top, "x" * (LONGEST - len(f"{top}//{PREFIX}") - 8))
+        folder = Path(top, "x" * (LONGEST_PATH - len(f"{top}//{PREFIX}") - 8))
         folder.mkdir()
         monkeypatch.setattr("tempfile.tempdir", str(folder))
         yield folder
@@ -66,8 +66,8 @@ async def test_a_browser_that_nobody_uses_is_ended(
     program: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    idle = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.0, idle=6.0)
-    async with open_bench(program, patience=idle) as bench:
+    idle = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.0, idle=3.0)
+    async with open_bench(program, timeouts=idle) as bench:
         await bench.visit(f"{site.origin}/other")
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
         assert not any("canary" in environment(pid) for pid in pids[1:]), "no key reaches it"
@@ -168,7 +168,7 @@ def test_a_long_path_for_temporary_files_is_not_used(
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
     with scratch_folder() as folder:
-        assert folder.parent in USUAL
+        assert folder.parent in FALLBACK_PARENTS
     assert not folder.exists()
 
 
@@ -178,7 +178,7 @@ def test_where_no_short_folder_is_to_be_had_that_is_said(
     deep = tmp_path / ("x" * 100)
     deep.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(deep))
-    monkeypatch.setattr("rookery.browser.running_browser.USUAL", (Path("/nowhere"),))
+    monkeypatch.setattr("rookery.browser.running_browser.FALLBACK_PARENTS", (Path("/nowhere"),))
     with pytest.raises(ToolError) as told, scratch_folder():
         pass
     assert str(told.value).startswith("The browser was not started: it needs a folder")

@@ -28,42 +28,21 @@ def reach(home: str, *, network: bool = True) -> BrowserReach:
     return BrowserReach(network=network, local=local, opened={home} - {""})
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "169.254.169.254:80",
-        "metadata.google.internal:80",
-        "10.0.0.1:80",
-        "192.168.1.1:443",
-        "172.16.0.1:443",
-        "100.100.100.200:80",
-        "0.0.0.0:80",
-        "127.0.0.2:80",
-        "2130706433:80",
-        "0x7f.1:80",
-        "localhost.:80",
-        "[::ffff:127.0.0.1]:80",
-        "[::ffff:7f00:1]:80",
-        "[64:ff9b::7f00:1]:80",
-        "[2002:7f00:1::]:80",
-        "[fe80::1]:80",
-        "[fd00:ec2::254]:80",
-        "[::]:80",
-        "[fec0::1]:80",
-        "[::7f00:1]:80",
-        "[::a00:1]:80",
-        "[64:ff9b:1::7f00:1]:80",
-        "[64:ff9b:1::808:808]:80",
-        "168.63.129.16:80",
-        "[::ffff:168.63.129.16]:80",
-    ],
-)
+PRIVATE = """
+169.254.169.254:80 metadata.google.internal:80 10.0.0.1:80 192.168.1.1:443 172.16.0.1:443
+100.100.100.200:80 0.0.0.0:80 127.0.0.2:80 2130706433:80 0x7f.1:80 localhost.:80
+[::ffff:127.0.0.1]:80 [::ffff:7f00:1]:80 [64:ff9b::7f00:1]:80 [2002:7f00:1::]:80 [fe80::1]:80
+[fd00:ec2::254]:80 [::]:80 [fec0::1]:80 [::7f00:1]:80 [::a00:1]:80 [64:ff9b:1::7f00:1]:80
+[64:ff9b:1::808:808]:80 168.63.129.16:80 [::ffff:168.63.129.16]:80
+"""
+
+
 @pytest.mark.parametrize("home", [PUBLIC, "http://localhost:3000"])
-async def test_private_addresses_are_refused_in_every_notation(host: str, home: str):
-    for request in (f"CONNECT {host} HTTP/1.1", f"GET http://{host}/ HTTP/1.1"):
-        status, told = await asked(reach(home), request)
-        assert status == 403
-        assert len(told) == 1
+async def test_private_addresses_are_refused_in_every_notation(home: str):
+    for host in PRIVATE.split():
+        for request in (f"CONNECT {host} HTTP/1.1", f"GET http://{host}/ HTTP/1.1"):
+            status, told = await asked(reach(home), request)
+            assert (status, len(told)) == (403, 1), request
 
 
 async def test_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(site: Site):

@@ -32,14 +32,14 @@ def known(root: Path, path: str, *, anywhere: bool) -> bool:
     return path in checked_out(root, {path: now.blob if now else ""}, anywhere=anywhere)
 
 
-def test_what_the_index_has_by_that_name_is_known(work: Path):
+def test_a_file_that_matches_the_index_is_recognised(work: Path):
     assert known(work, "conftest.py", anywhere=False)
     (work / "setup.py").write_text("new\n")
     assert not known(work, "setup.py", anywhere=False)
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_what_the_repository_has_by_any_name_is_known_where_only_git_ran(work: Path, packed: bool):
+def test_any_content_in_the_repository_is_recognised_if_only_git_ran(work: Path, packed: bool):
     if packed:
         git(work, "gc", "-q")
     (work / "setup.py").write_text("old\n")
@@ -48,7 +48,7 @@ def test_what_the_repository_has_by_any_name_is_known_where_only_git_ran(work: P
     assert not known(work, "setup.py", anywhere=True)
 
 
-def test_beside_other_programs_only_what_the_repository_had_before_is_known(work: Path):
+def test_next_to_other_programs_only_older_repository_content_is_recognised(work: Path):
     now = version_at(work, "conftest.py", 1000)
     assert now
     made = {"conftest.py": now.blob}
@@ -58,7 +58,7 @@ def test_beside_other_programs_only_what_the_repository_had_before_is_known(work
     assert checked_out(work, {"gone.py": ""}, before=later) == set()
 
 
-def test_a_file_that_git_removed_is_known_to_be_gone(work: Path):
+def test_a_file_removed_by_git_is_recognised(work: Path):
     git(work, "rm", "-q", "conftest.py")
     (work / "a").touch()
     git(work, "add", "a")
@@ -66,7 +66,7 @@ def test_a_file_that_git_removed_is_known_to_be_gone(work: Path):
 
 
 @pytest.mark.parametrize("where", ["module", "linked"])
-def test_repositories_inside_and_linked_worktrees_have_their_own_files(work: Path, where: str):
+def test_nested_repositories_and_linked_worktrees_are_checked_separately(work: Path, where: str):
     if where == "linked":
         git(work, "worktree", "add", "-q", str(work / "linked"))
     else:
@@ -76,7 +76,7 @@ def test_repositories_inside_and_linked_worktrees_have_their_own_files(work: Pat
     assert known(work, f"{where}/setup.py", anywhere=True)
 
 
-def test_without_a_repository_nothing_is_known(tmp_path: Path):
+def test_without_a_repository_nothing_is_recognised(tmp_path: Path):
     (tmp_path / "conftest.py").touch()
     assert not known(tmp_path, "conftest.py", anywhere=True)
     assert checked_out(tmp_path, {"a": ""}, anywhere=True) == set()

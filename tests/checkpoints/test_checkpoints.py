@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rookery.checkpoints.checkpoints import NOT_KEPT, ProtectedFilesOnly, ShadowCheckpoints
@@ -90,7 +90,7 @@ async def step(
 # ── what a checkpoint holds ─────────────────────────────────────────────────────────────
 
 
-async def test_a_checkpoint_can_be_read_with_git(ground: Ground):
+async def test_a_checkpoint_is_readable_with_git(ground: Ground):
     ground.put("src/a.py", "print()\n", 0o640)
     saved = await ground.open().save(None)
     assert ground.git("show", f"{saved.id}:files/src/a.py") == "print()\n"
@@ -100,7 +100,7 @@ async def test_a_checkpoint_can_be_read_with_git(ground: Ground):
     ground.demand_valid()
 
 
-async def test_what_has_not_changed_is_no_new_checkpoint(ground: Ground):
+async def test_an_unchanged_workspace_creates_no_new_checkpoint(ground: Ground):
     ground.put("a.txt", "a")
     checkpoints = ground.open()
     first = await checkpoints.save(None)
@@ -111,7 +111,7 @@ async def test_what_has_not_changed_is_no_new_checkpoint(ground: Ground):
 
 
 @pytest.mark.parametrize("name", [".~undo-mine", ".~0123456789abcdef-01234567.tmp.txt", ".~x"])
-async def test_a_file_that_only_looks_unfinished_is_one_like_any_other(name: str, ground: Ground):
+async def test_a_file_named_like_a_temporary_file_is_saved(name: str, ground: Ground):
     ground.put(name, "mine")
     checkpoints = ground.open()
     saved = await checkpoints.save(None)
@@ -119,7 +119,7 @@ async def test_a_file_that_only_looks_unfinished_is_one_like_any_other(name: str
     assert ground.texts() == {name: "mine"}
 
 
-async def test_a_change_too_quick_for_the_clock_is_noticed(ground: Ground):
+async def test_a_change_within_the_clock_resolution_is_noticed(ground: Ground):
     file = ground.put("a.txt", "aaaa")
     checkpoints = ground.open()
     for number in range(40):
@@ -130,7 +130,7 @@ async def test_a_change_too_quick_for_the_clock_is_noticed(ground: Ground):
         assert await checkpoints.content(after, "a.txt") == f"{number:04}".encode()
 
 
-async def test_every_change_of_a_file_that_was_long_at_rest_is_noticed(ground: Ground):
+async def test_every_change_to_an_old_file_is_noticed(ground: Ground):
     """Files are not read again while nothing but the time has changed; everything else counts."""
     names = ["edited", "touched back", "rights", "replaced", "link", "same"]
     for name in names:
@@ -161,7 +161,7 @@ async def at_rest(status: os.stat_result) -> None:
     await anyio.sleep(max(0, status.st_ctime + 2.1 - time.time()))
 
 
-async def test_repositories_inside_are_stored_as_the_folders_they_are(ground: Ground):
+async def test_nested_repositories_are_stored_as_folders(ground: Ground):
     for folder in ("", "inner", "inner/deeper"):
         make_repository(ground.work / folder)
         ground.put(f"{folder}/file.txt".lstrip("/"), folder)
@@ -178,7 +178,7 @@ async def test_repositories_inside_are_stored_as_the_folders_they_are(ground: Gr
     assert (saved.skipped, saved.problem) == ((), "")
 
 
-async def test_what_is_skipped_is_told(ground: Ground):
+async def test_skipped_files_are_reported(ground: Ground):
     ground.put("large.bin", bytes(2000))
     ground.put("small.bin", bytes(1000))
     ground.put("secret", "x", 0o000)
@@ -195,7 +195,7 @@ async def test_what_is_skipped_is_told(ground: Ground):
     assert set(await ground.open().files_at(saved.id)) == {"small.bin"}
 
 
-async def test_of_too_many_files_some_are_skipped_and_told(ground: Ground):
+async def test_files_beyond_the_limit_are_skipped_and_reported(ground: Ground):
     for number in range(200):
         ground.put(f"d{number // 50}/f{number}", str(number))
     checkpoints = ground.open(checkpoint_files=20)
@@ -205,7 +205,7 @@ async def test_of_too_many_files_some_are_skipped_and_told(ground: Ground):
     assert len(saved.skipped) <= 51
 
 
-async def test_what_was_skipped_before_is_never_taken_for_new(ground: Ground):
+async def test_a_previously_skipped_file_is_not_treated_as_new(ground: Ground):
     ground.put("shrinking.bin", bytes(2000))
     checkpoints = ground.open(checkpoint_file_bytes=1500)
     done = await step(checkpoints, lambda: ground.put("shrinking.bin", "small"))
@@ -214,7 +214,7 @@ async def test_what_was_skipped_before_is_never_taken_for_new(ground: Ground):
     assert ground.texts() == {"shrinking.bin": "small"}
 
 
-async def test_ignored_files_are_stored_only_when_they_are_named(ground: Ground):
+async def test_ignored_files_are_stored_only_when_named(ground: Ground):
     ground.put(".gitignore", "*.log\n/build/\n!keep.log\n")
     for path in ("a.log", "keep.log", "build/x", "src/build/x"):
         ground.put(path, "old")
@@ -233,7 +233,7 @@ async def test_ignored_files_are_stored_only_when_they_are_named(ground: Ground)
     }
 
 
-async def test_what_is_protected_is_stored_though_it_be_ignored(ground: Ground):
+async def test_protected_files_are_stored_even_if_ignored(ground: Ground):
     ground.put(".gitignore", ".*/\n.env*\nbuild/\nnode_modules/\n")
     stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json", "build/.envrc"]
     passed_over = [
@@ -271,7 +271,7 @@ IN_IGNORED_FOLDERS: dict[str, tuple[str, set[str]]] = {
     IN_IGNORED_FOLDERS.values(),
     ids=[f"{name}" for name in IN_IGNORED_FOLDERS],
 )
-async def test_what_becomes_of_protected_files_in_ignored_folders_is_known(
+async def test_changes_to_protected_files_in_ignored_folders_are_restored(
     ground: Ground, command: str, changed: set[str]
 ):
     ground.put(".gitignore", "build/\n")
@@ -295,7 +295,7 @@ async def test_what_becomes_of_protected_files_in_ignored_folders_is_known(
     assert await again.effects(done[0], (await again.save(None)).id) == ()
 
 
-async def test_where_too_much_is_ignored_nothing_is_taken_for_new(
+async def test_protected_files_beyond_the_folder_limit_are_not_treated_as_new(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ):
     ground.put(".gitignore", "build/\n")
@@ -309,7 +309,7 @@ async def test_where_too_much_is_ignored_nothing_is_taken_for_new(
     assert await checkpoints.effects(first.id, second.id) == ()
 
 
-async def test_a_protected_file_is_found_among_more_files_than_are_kept(ground: Ground):
+async def test_a_protected_file_is_saved_beyond_the_file_limit(ground: Ground):
     for number in range(20):
         ground.put(f"many/{number}/a.txt", "x")
     checkpoints = ground.open(checkpoint_files=5)
@@ -322,7 +322,7 @@ async def test_a_protected_file_is_found_among_more_files_than_are_kept(ground: 
 
 
 @pytest.mark.parametrize("ignored", ["", ".orchestration/\n"])
-async def test_what_others_add_to_the_ledger_is_in_no_checkpoint(ground: Ground, ignored: str):
+async def test_ledger_files_are_not_in_checkpoints(ground: Ground, ignored: str):
     ground.put(".gitignore", ignored)
     ground.put(".orchestration/active_intents.yaml", "a")
     kept = ProtectedFilesOnly(ground.work, ground.home, Limits())
@@ -336,7 +336,7 @@ async def test_what_others_add_to_the_ledger_is_in_no_checkpoint(ground: Ground,
         ground.put(".orchestration/active_intents.yaml", "a")
 
 
-async def test_only_protected_files_are_kept_of_who_wants_no_checkpoints(
+async def test_only_protected_files_are_saved_when_checkpoints_are_off(
     ground: Ground,
 ):
     protected = {".env": "a", "src/AGENTS.md": "b", "build/.vscode/x.json": "c"}
@@ -360,7 +360,7 @@ async def test_only_protected_files_are_kept_of_who_wants_no_checkpoints(
     assert (ground.work / ".env").stat().st_mode & 0o777 == 0o640
 
 
-async def test_a_repository_that_a_step_made_goes_with_it_and_is_not_destroyed(ground: Ground):
+async def test_restoring_moves_a_new_repository_aside(ground: Ground):
     ground.put("lib/mine", "x")
     make_repository(ground.work / "lib")
     checkpoints = ground.open()
@@ -375,7 +375,7 @@ async def test_a_repository_that_a_step_made_goes_with_it_and_is_not_destroyed(g
     assert str(kept) in restored.problem
 
 
-async def test_a_repository_that_is_no_longer_ignored_is_not_new(ground: Ground):
+async def test_a_repository_that_is_no_longer_ignored_is_not_treated_as_new(ground: Ground):
     ground.put(".gitignore", "lib/\n")
     make_repository(ground.work / "lib")
     checkpoints = ground.open()
@@ -385,9 +385,7 @@ async def test_a_repository_that_is_no_longer_ignored_is_not_new(ground: Ground)
 
 
 @pytest.mark.parametrize("after", ["", "*.log\nsecret*\n*.txt\n"], ids=["ignored less", "more"])
-async def test_a_change_of_what_is_ignored_neither_makes_nor_removes_files(
-    after: str, ground: Ground
-):
+async def test_changing_ignore_rules_neither_creates_nor_removes_files(after: str, ground: Ground):
     ground.put(".gitignore", "*.log\nsecret*\n")
     for path in ("a.log", "secret/key", "b.txt"):
         ground.put(path, "mine")
@@ -399,7 +397,7 @@ async def test_a_change_of_what_is_ignored_neither_makes_nor_removes_files(
     assert ground.texts() == {".gitignore": "*.log\nsecret*\n", **kept}
 
 
-async def test_the_checkpoints_themselves_are_not_in_them(tmp_path: Path):
+async def test_checkpoints_do_not_contain_their_own_storage(tmp_path: Path):
     ground = Ground(tmp_path)
     ground.home = ground.work / ".state"
     ground.put("a.txt", "a")
@@ -410,14 +408,14 @@ async def test_the_checkpoints_themselves_are_not_in_them(tmp_path: Path):
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../b", ".git/config", "a/.GIT/x", ""])
-async def test_names_that_are_no_files_of_the_workspace_are_skipped(path: str, ground: Ground):
+async def test_paths_that_are_not_workspace_files_are_skipped(path: str, ground: Ground):
     checkpoints = ground.open()
     saved = await checkpoints.save([path])
     assert saved.skipped == (f"{path} (not a file of the workspace)",)
     assert await checkpoints.files_at(saved.id) == {}
 
 
-async def test_a_named_path_through_a_link_stores_the_link_alone(ground: Ground, tmp_path: Path):
+async def test_a_named_path_through_a_link_stores_only_the_link(ground: Ground, tmp_path: Path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("secret")
     (ground.work / "link").symlink_to(tmp_path / "outside")
@@ -427,7 +425,7 @@ async def test_a_named_path_through_a_link_stores_the_link_alone(ground: Ground,
     assert await checkpoints.content(saved.id, "link") == os.fsencode(tmp_path / "outside")
 
 
-async def test_tasks_in_one_workspace_do_not_answer_for_each_other(ground: Ground):
+async def test_a_step_excludes_changes_by_another_session(ground: Ground):
     ground.put("a.txt", "a")
     ground.put("b.txt", "b")
     one, other = ground.open(), ground.open()
@@ -443,7 +441,7 @@ async def test_tasks_in_one_workspace_do_not_answer_for_each_other(ground: Groun
 # ── hostile repositories ────────────────────────────────────────────────────────────────
 
 
-async def test_nothing_in_a_hostile_repository_is_run(ground: Ground, tmp_path: Path):
+async def test_a_hostile_repository_runs_no_programs(ground: Ground, tmp_path: Path):
     marker = tmp_path / "marker"
     trap = tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\ntouch '{marker}'\ncat\n")
@@ -486,7 +484,7 @@ async def test_nothing_in_a_hostile_repository_is_run(ground: Ground, tmp_path: 
 # ── restoring ───────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_restore_is_rehearsed_done_and_undone(ground: Ground):
+async def test_a_restore_is_previewed_applied_and_undone(ground: Ground):
     ground.put("edited", "old", 0o640)
     ground.put("gone/deep/file", "old")
     checkpoints = ground.open()
@@ -512,7 +510,7 @@ async def test_a_restore_is_rehearsed_done_and_undone(ground: Ground):
     assert ground.texts() == later
 
 
-async def test_folders_stay_if_they_were_there_and_go_if_they_were_not(ground: Ground):
+async def test_old_folders_stay_and_new_folders_are_removed(ground: Ground):
     (ground.work / "empty").mkdir()
     (ground.work / "removed").mkdir()
     checkpoints = ground.open()
@@ -531,7 +529,7 @@ async def test_folders_stay_if_they_were_there_and_go_if_they_were_not(ground: G
 
 
 @pytest.mark.parametrize("rights", [0o700, 0o755, 0o775, 0o500])
-async def test_the_rights_of_folders_come_back(rights: int, ground: Ground):
+async def test_folder_permissions_are_restored(rights: int, ground: Ground):
     ground.put("d/inner/file", "old")
     for folder in ("d/inner", "d"):
         (ground.work / folder).chmod(rights)
@@ -554,7 +552,7 @@ async def test_the_rights_of_folders_come_back(rights: int, ground: Ground):
     assert ground.texts() == {"d/inner/file": "old"}
 
 
-async def test_a_folder_that_was_empty_survives_a_tool_that_wrote_the_first_file(ground: Ground):
+async def test_an_empty_folder_survives_undoing_its_first_file(ground: Ground):
     (ground.work / "empty").mkdir()
     checkpoints = ground.open()
     done = await step(checkpoints, lambda: ground.put("empty/a", "x"), ["empty/a"])
@@ -562,7 +560,7 @@ async def test_a_folder_that_was_empty_survives_a_tool_that_wrote_the_first_file
     assert [path.name for path in ground.work.rglob("*")] == ["empty"]
 
 
-async def test_what_others_changed_is_kept_or_overwritten_and_can_come_back(ground: Ground):
+async def test_outside_changes_are_kept_or_overwritten_and_recoverable(ground: Ground):
     ground.put("both", "old")
     ground.put("mine", "old")
     checkpoints = ground.open()
@@ -577,7 +575,7 @@ async def test_what_others_changed_is_kept_or_overwritten_and_can_come_back(grou
     assert ground.texts() == dict.fromkeys(["both", "mine"], "a person's")
 
 
-async def test_only_some_of_the_files_are_restored_if_that_is_wanted(ground: Ground):
+async def test_selected_files_can_be_restored_alone(ground: Ground):
     ground.put("kept/a", "old")
     ground.put("gone/b", "old")
     ground.put("gone/c", "old")
@@ -600,7 +598,7 @@ async def test_only_some_of_the_files_are_restored_if_that_is_wanted(ground: Gro
     assert ground.texts() == {"kept/a": "new", "made/e": "new", "gone/b": "old"}
 
 
-async def test_what_no_checkpoint_could_bring_back_is_never_overwritten(ground: Ground):
+async def test_a_file_that_cannot_be_saved_is_never_overwritten(ground: Ground):
     ground.put("file", "old")
     checkpoints = ground.open(checkpoint_file_bytes=1000)
     done = await step(checkpoints, lambda: ground.put("file", "new"))
@@ -627,7 +625,7 @@ def below_a_link(path: Path, outside: Path) -> None:
 
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("befall", [a_link, a_folder, below_a_link], ids=lambda f: f"{f.__name__}")
-async def test_a_path_that_became_something_else_is_left_alone(
+async def test_a_path_that_changed_its_type_is_kept(
     befall: Callable[[Path, Path], None], overwrite: bool, ground: Ground, tmp_path: Path
 ):
     outside = tmp_path / "outside"
@@ -650,7 +648,7 @@ async def test_a_path_that_became_something_else_is_left_alone(
         assert (ground.work / "d/file/mine").read_text() == "mine"
 
 
-async def test_nothing_is_written_through_a_hard_link(ground: Ground, tmp_path: Path):
+async def test_a_restore_does_not_write_through_a_hard_link(ground: Ground, tmp_path: Path):
     twin = tmp_path / "twin"
     file = ground.put("file", "old")
     checkpoints = ground.open()
@@ -660,7 +658,7 @@ async def test_nothing_is_written_through_a_hard_link(ground: Ground, tmp_path: 
     assert (file.read_text(), twin.read_text()) == ("old", "new")
 
 
-async def test_a_restore_that_fails_in_the_middle_names_the_rest(ground: Ground):
+async def test_a_restore_that_fails_midway_lists_the_remaining_files(ground: Ground):
     for folder in ("open", "shut"):
         ground.put(f"{folder}/file", "old")
     checkpoints = ground.open()
@@ -680,7 +678,7 @@ async def test_a_restore_that_fails_in_the_middle_names_the_rest(ground: Ground)
 
 
 @pytest.mark.parametrize("known", ["", "0" * 40, "HEAD", "--all", "é" * 40])
-async def test_a_checkpoint_that_is_not_there_restores_nothing(known: str, ground: Ground):
+async def test_a_missing_checkpoint_restores_nothing(known: str, ground: Ground):
     ground.put("a.txt", "a")
     checkpoints = ground.open()
     saved = await checkpoints.save(None)
@@ -689,7 +687,7 @@ async def test_a_checkpoint_that_is_not_there_restores_nothing(known: str, groun
     assert await checkpoints.effects(known, saved.id) == ()
 
 
-async def test_what_was_and_what_is_can_be_compared(ground: Ground):
+async def test_two_checkpoints_can_be_compared(ground: Ground):
     ground.put("a.txt", "one")
     checkpoints = ground.open()
     done = await step(checkpoints, lambda: [ground.put("a.txt", "two"), ground.put("b.txt", "")])
@@ -708,7 +706,7 @@ async def test_what_was_and_what_is_can_be_compared(ground: Ground):
 
 
 @pytest.mark.parametrize("name", ["", "Desktop", "Documents", "Downloads", ".."])
-async def test_folders_that_hold_everything_are_refused(
+async def test_checkpoints_of_home_and_similar_folders_are_refused(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
@@ -719,7 +717,7 @@ async def test_folders_that_hold_everything_are_refused(
     assert not (tmp_path / "state").exists()
 
 
-async def test_a_save_that_takes_too_long_is_told_and_goes_on_next_time(ground: Ground):
+async def test_a_save_that_times_out_is_reported_and_works_next_time(ground: Ground):
     ground.put("a.txt", "a")
     assert (await ground.open(checkpoint_seconds=0).save(None)).problem == (
         "No checkpoint was made, so this cannot be undone: it took longer than 0 s."
@@ -727,15 +725,15 @@ async def test_a_save_that_takes_too_long_is_told_and_goes_on_next_time(ground: 
     assert (await ground.open().save(None)).problem == ""
 
 
-async def test_a_cancelled_save_leaves_everything_in_order(ground: Ground):
-    for number in range(3000):
+async def test_a_cancelled_save_leaves_consistent_storage(ground: Ground):
+    for number in range(1000):
         ground.put(f"d{number // 100}/f{number}", str(number))
     checkpoints = ground.open()
     for seconds in (0.0, 0.02, 0.05):
         with anyio.move_on_after(seconds):
             await checkpoints.save(None)
     saved = await checkpoints.save(None)
-    assert len(await checkpoints.files_at(saved.id)) == 3000
+    assert len(await checkpoints.files_at(saved.id)) == 1000
     ground.demand_valid()
 
 
@@ -752,8 +750,9 @@ ROW = st.tuples(
 )
 
 
+@settings(max_examples=200 if TORTURE else 15)
 @given(st.dictionaries(NAME, st.dictionaries(NAME, ROW, min_size=1)), st.integers(1, 10**6))
-def test_an_index_is_read_as_it_was_written_or_not_at_all(rows: Rows, place: int):
+def test_an_index_is_read_exactly_and_rejected_if_damaged(rows: Rows, place: int):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "index"
         write_index(path, rows)
@@ -793,7 +792,7 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 @pytest.mark.parametrize(("pattern", "damage"), DAMAGES.values(), ids=[f"{d}" for d in DAMAGES])
-async def test_a_damaged_repository_can_be_used_at_once(
+async def test_a_damaged_repository_is_usable_at_once(
     pattern: str, damage: Callable[[Path], None], ground: Ground
 ):
     for number in range(300 if TORTURE else 60):
@@ -812,7 +811,7 @@ async def test_a_damaged_repository_can_be_used_at_once(
     assert await checkpoints.health() == ""
 
 
-async def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(ground: Ground):
+async def test_the_newest_intact_checkpoint_is_found(ground: Ground):
     ground.put("a.txt", "one")
     checkpoints = ground.open()
     first = await checkpoints.save(None)
@@ -828,7 +827,7 @@ async def test_the_newest_whole_checkpoint_is_found_behind_a_damaged_one(ground:
     assert await again.content(saved.id, "a.txt") == b"two"
 
 
-async def test_a_file_whose_copy_is_damaged_is_named_and_the_others_come_back(
+async def test_a_damaged_file_copy_is_named_and_other_files_are_restored(
     ground: Ground,
 ):
     ground.put("large", os.urandom(100 * KIB))
@@ -866,7 +865,7 @@ def small_disk() -> Iterator[Callable[[Path], Path]]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-async def test_on_a_full_disk_there_is_no_checkpoint_until_there_is_room(
+async def test_a_full_disk_prevents_checkpoints_until_space_is_free(
     small_disk: Callable[[Path], Path], ground: Ground
 ):
     disk = small_disk(ground.home)
@@ -886,7 +885,7 @@ async def test_on_a_full_disk_there_is_no_checkpoint_until_there_is_room(
     ground.demand_valid()
 
 
-async def test_a_restore_in_a_full_workspace_leaves_every_file_whole(
+async def test_a_restore_on_a_full_disk_leaves_every_file_whole(
     small_disk: Callable[[Path], Path], ground: Ground
 ):
     disk = small_disk(ground.work)
@@ -913,23 +912,23 @@ async def test_a_restore_in_a_full_workspace_leaves_every_file_whole(
 async def test_the_number_of_packs_stays_bounded(ground: Ground):
     checkpoints = ground.open()
     ids = []
-    for number in range(120):
+    for number in range(80):
         ground.put("a.txt", str(number))
         ids.append((await checkpoints.save(["a.txt"])).id)
     assert len(list(ground.repository.glob("objects/pack/*.pack"))) <= 55
     fresh = ground.open()
-    assert [await fresh.content(known, "a.txt") for known in ids] == [b"%d" % n for n in range(120)]
+    assert [await fresh.content(known, "a.txt") for known in ids] == [b"%d" % n for n in range(80)]
     ground.demand_valid()
 
 
-async def test_asking_about_checkpoints_makes_none(ground: Ground):
+async def test_reading_checkpoints_creates_none(ground: Ground):
     checkpoints = ground.open()
     assert await checkpoints.usage() == 0
     assert (await checkpoints.health(), await checkpoints.clean_up(0, [])) == ("", "")
     assert not ground.home.exists()
 
 
-async def test_the_oldest_checkpoints_are_dropped_and_that_is_told(ground: Ground):
+async def test_dropping_the_oldest_checkpoints_is_reported(ground: Ground):
     checkpoints = ground.open()
     ids = []
     for _ in range(10):
@@ -1010,7 +1009,7 @@ def said_by(ground: Ground) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
-async def test_processes_that_save_at_once_take_turns(ground: Ground):
+async def test_concurrent_saves_take_turns(ground: Ground):
     children = [child(ground, "crowd", str(number)) for number in range(3)]
     assert [process.wait(60) for process in children] == [0, 0, 0]
     checkpoints = ground.open()
@@ -1043,7 +1042,7 @@ def prepared(ground: Ground) -> None:
         ground.put(path, text)
 
 
-def test_the_points_are_reached_as_often_as_is_said(ground: Ground, tmp_path: Path):
+def test_kill_points_are_reached_the_expected_number_of_times(ground: Ground, tmp_path: Path):
     prepared(ground)
     log = tmp_path / "instants"
     assert child(ground, "alone", ROOKERY_KILLPOINT_LOG=str(log)).wait(60) == 0
@@ -1058,7 +1057,7 @@ def instants() -> list[str]:
 
 
 @pytest.mark.parametrize("instant", instants(), ids=lambda instant: f"{instant}")
-async def test_a_kill_at_any_instant_loses_nothing(instant: str, ground: Ground):
+async def test_a_kill_at_any_point_loses_nothing(instant: str, ground: Ground):
     prepared(ground)
     assert child(ground, "alone", ROOKERY_KILLPOINT=instant).wait(60) == -signal.SIGKILL
     for path, text in ground.texts().items():
@@ -1079,9 +1078,7 @@ async def test_a_kill_at_any_instant_loses_nothing(instant: str, ground: Ground)
 
 
 @pytest.mark.parametrize("name", [".roo/worktrees/agent-a/f.txt", "sub/.roo/worktrees/b/f.txt"])
-async def test_what_other_sessions_do_in_their_worktrees_is_not_ours_to_put_back(
-    tmp_path: Path, name: str
-):
+async def test_changes_in_worktrees_of_other_sessions_are_not_restored(tmp_path: Path, name: str):
     ground = Ground(tmp_path)
     ground.put("mine.txt", "one")
     ground.put(name, "theirs")

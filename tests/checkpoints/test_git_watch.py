@@ -11,8 +11,7 @@ from rookery.checkpoints.git_watch import GitWatch
 from rookery.commands.git_use import with_git_use
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement, Target
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Target
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c", name="execute_command", arguments={})
@@ -58,14 +57,14 @@ def watched(tmp_path: Path) -> Watched:
     return Watched(tmp_path)
 
 
-async def test_a_hook_that_a_command_planted_is_moved_aside_and_told(watched: Watched):
+async def test_a_planted_hook_is_moved_aside_and_reported(watched: Watched):
     await watched.run("echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit")
     assert not (watched.git / "hooks" / "pre-commit").exists()
     assert [file.read_text() for file in watched.aside.iterdir()] == ["evil\n"]
     assert ".git/hooks/pre-commit" in watched.told[0]
 
 
-async def test_configuration_that_a_command_changed_or_removed_is_as_it_was(watched: Watched):
+async def test_configuration_changed_or_removed_by_a_command_is_restored(watched: Watched):
     before = (watched.git / "config").read_bytes()
     await watched.run("git config core.fsmonitor ./evil")
     assert (watched.git / "config").read_bytes() == before
@@ -73,7 +72,7 @@ async def test_configuration_that_a_command_changed_or_removed_is_as_it_was(watc
     assert (watched.git / "config").read_bytes() == before
 
 
-async def test_a_large_hook_is_neither_cut_when_it_is_set_aside_nor_when_it_comes_back(
+async def test_a_large_hook_is_moved_aside_and_restored_whole(
     watched: Watched,
 ):
     hook = watched.git / "hooks" / "pre-commit"
@@ -84,26 +83,26 @@ async def test_a_large_hook_is_neither_cut_when_it_is_set_aside_nor_when_it_come
     assert kept.read_bytes() == bytes(3_000_000)
 
 
-async def test_a_link_in_the_place_of_configuration_is_removed(watched: Watched):
+async def test_a_link_in_place_of_the_configuration_is_removed(watched: Watched):
     before = (watched.git / "config").read_bytes()
     await watched.run("cp .git/config evil; ln -sf ../evil .git/config")
     assert not (watched.git / "config").is_symlink()
     assert (watched.git / "config").read_bytes() == before
 
 
-async def test_commits_are_nothing_to_be_told_of(watched: Watched):
+async def test_commits_are_not_reported(watched: Watched):
     commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git branch y"
     await watched.run(commit)
     assert watched.told == []
 
 
-async def test_what_the_user_allowed_by_name_stays(watched: Watched):
+async def test_an_approved_hook_stays(watched: Watched):
     named = Judgement(targets=(Target(Deed.WRITE, ".git/hooks/pre-commit"),))
     await watched.run("echo fine > .git/hooks/pre-commit", named)
     assert (watched.git / "hooks" / "pre-commit").read_text() == "fine\n"
 
 
-async def test_in_a_folder_without_git_nothing_is_done(tmp_path: Path):
+async def test_a_folder_without_git_is_ignored(tmp_path: Path):
     told: list[str] = []
     watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)
     action = Action(title="Run", perform=perform, command="true")
@@ -112,7 +111,7 @@ async def test_in_a_folder_without_git_nothing_is_done(tmp_path: Path):
     assert (told, (tmp_path / "aside").exists()) == ([], False)
 
 
-async def test_what_a_person_let_git_do_stays(watched: Watched):
+async def test_an_approved_git_command_keeps_its_configuration(watched: Watched):
     await watched.run("git config user.name me", Judgement(needs_keys=True))
     assert "name = me" in (watched.git / "config").read_text()
     assert watched.told == []
@@ -133,7 +132,7 @@ LINKS = (
 
 
 @pytest.mark.parametrize("plant", LINKS)
-async def test_no_link_leads_putting_back_outside(watched: Watched, plant: str):
+async def test_restoring_does_not_follow_links_outside(watched: Watched, plant: str):
     outside = watched.root.parent / "above" / "outside"
     (outside / "hooks").mkdir(parents=True)
     for name in ("config", "HEAD", "attributes", "pre-commit", "hooks/x", "commondir", "gitdir"):
@@ -150,7 +149,7 @@ async def test_no_link_leads_putting_back_outside(watched: Watched, plant: str):
         assert (watched.git / "hooks" / "pre-commit.sample").exists()
 
 
-async def test_a_link_that_leads_outside_from_the_start_is_not_followed(watched: Watched):
+async def test_an_existing_link_outside_is_not_followed(watched: Watched):
     outside = watched.root.parent / "outside"
     outside.mkdir()
     (watched.git / "worktrees").mkdir()
@@ -163,7 +162,7 @@ PIPES = ("commondir", "config", "info/attributes", "hooks/x", "worktrees/w/gitdi
 
 
 @pytest.mark.parametrize("name", PIPES)
-async def test_a_pipe_is_removed_and_not_waited_for(watched: Watched, name: str):
+async def test_a_pipe_is_removed_without_blocking(watched: Watched, name: str):
     await watched.run(f"mkdir -p .git/worktrees/w; rm -f .git/{name}; mkfifo .git/{name}")
     assert not (watched.git / name).is_fifo()
     assert (watched.git / "config").is_file()
@@ -172,13 +171,13 @@ async def test_a_pipe_is_removed_and_not_waited_for(watched: Watched, name: str)
     assert len(watched.told) == 1
 
 
-async def test_a_folder_in_the_place_of_a_file_makes_room(watched: Watched):
+async def test_a_folder_in_place_of_a_file_is_replaced(watched: Watched):
     before = (watched.git / "config").read_bytes()
     await watched.run("rm .git/config; mkdir .git/config; echo x > .git/config/y")
     assert (watched.git / "config").read_bytes() == before
 
 
-async def test_a_hook_is_put_back_with_its_folder_and_may_be_run_as_before(watched: Watched):
+async def test_a_removed_hook_is_restored_as_executable(watched: Watched):
     hook = watched.git / "hooks" / "pre-commit"
     hook.write_text("mine")
     hook.chmod(0o755)
@@ -188,7 +187,7 @@ async def test_a_hook_is_put_back_with_its_folder_and_may_be_run_as_before(watch
     assert hook.stat().st_mode & 0o777 == 0o755
 
 
-async def test_a_worktree_that_is_removed_stays_removed(watched: Watched):
+async def test_a_removed_worktree_stays_removed(watched: Watched):
     (watched.git / "worktrees" / "w").mkdir(parents=True)
     (watched.git / "worktrees" / "w" / "gitdir").write_text("x")
     await watched.run("rm -r .git/worktrees")
@@ -196,7 +195,7 @@ async def test_a_worktree_that_is_removed_stays_removed(watched: Watched):
 
 
 @pytest.mark.parametrize("plant", ["echo 'gitdir: e' > .git", "ln -s e .git", "mkfifo .git"])
-async def test_a_repository_that_is_somewhere_else_cannot_be_planted(watched: Watched, plant: str):
+async def test_a_planted_git_pointer_or_pipe_is_removed(watched: Watched, plant: str):
     watched.git.rename(watched.root / "e")
     await watched.run(plant)
     assert ".git" not in [entry.name for entry in watched.root.iterdir()]
@@ -212,7 +211,7 @@ def plant(watched: Watched) -> Path:
     return hook
 
 
-async def test_what_a_background_command_plants_is_found_when_it_ends(watched: Watched):
+async def test_a_hook_planted_by_a_background_command_is_found_at_its_end(watched: Watched):
     watched.background = True
     await watched.run("true")
     hook = plant(watched)
@@ -221,7 +220,9 @@ async def test_what_a_background_command_plants_is_found_when_it_ends(watched: W
     assert (hook.exists(), len(watched.told)) == (False, 1)
 
 
-async def test_what_a_background_command_plants_is_found_by_the_next_one(watched: Watched):
+async def test_a_hook_planted_by_a_background_command_is_found_by_the_next_command(
+    watched: Watched,
+):
     watched.background = True
     await watched.run("true")
     hook = plant(watched)
@@ -232,7 +233,7 @@ async def test_what_a_background_command_plants_is_found_by_the_next_one(watched
     assert len(watched.told) == 2
 
 
-async def test_what_a_command_planted_that_never_came_back_is_found(watched: Watched):
+async def test_a_hook_planted_by_an_unfinished_command_is_found(watched: Watched):
     action = Action(title="Run", perform=perform, command="sleep 60")
     await watched.watch.before(CALL, action)
     hook = plant(watched)
@@ -240,14 +241,14 @@ async def test_what_a_command_planted_that_never_came_back_is_found(watched: Wat
     assert not hook.exists()
 
 
-async def test_what_the_user_does_between_commands_stays(watched: Watched):
+async def test_user_changes_between_commands_stay(watched: Watched):
     await watched.run("true")
     hook = plant(watched)
     await watched.run("true")
     assert (hook.read_text(), watched.told) == ("evil", [])
 
 
-async def test_what_a_person_allowed_stays_while_another_command_runs(watched: Watched):
+async def test_approved_changes_stay_while_another_command_runs(watched: Watched):
     watched.background = True
     await watched.run("true")
     await watched.run("git config user.name me", Judgement(needs_keys=True))
@@ -281,7 +282,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("command", PLANTED.values(), ids=[f"{n}" for n in PLANTED])
-async def test_a_repository_that_git_would_obey_is_moved_aside_as_it_is(
+async def test_a_new_repository_that_could_run_programs_is_moved_aside(
     watched: Watched, command: str
 ):
     await watched.run(command)
@@ -301,7 +302,9 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("command", HARMLESS.values(), ids=[f"{n}" for n in HARMLESS])
-async def test_a_repository_in_which_git_runs_nothing_stays_whole(watched: Watched, command: str):
+async def test_a_new_repository_without_programs_stays_and_is_reported(
+    watched: Watched, command: str
+):
     await watched.run(command)
     await anyio.run_process(["git", "status"], cwd=watched.root / "sub")
     assert not watched.aside.exists()
@@ -312,21 +315,21 @@ async def test_a_repository_in_which_git_runs_nothing_stays_whole(watched: Watch
     assert len(watched.told) == before
 
 
-async def test_what_is_planted_later_in_a_repository_that_was_let_be_is_found(watched: Watched):
+async def test_a_hook_planted_later_in_an_accepted_repository_is_removed(watched: Watched):
     await watched.run("git init -q sub")
     await watched.run("echo evil > sub/.git/hooks/pre-commit; git -C sub config core.pager evil")
     assert not (watched.root / "sub/.git/hooks/pre-commit").exists()
     assert "pager" not in (watched.root / "sub/.git/config").read_text()
 
 
-async def test_what_a_person_let_git_make_stays(watched: Watched):
+async def test_a_repository_from_an_approved_command_stays(watched: Watched):
     made = "git init -q sub; git -C sub config core.hooksPath ../hooks"
     await watched.run(made, Judgement(needs_keys=True))
     assert "hooksPath" in (watched.root / "sub/.git/config").read_text()
     assert watched.told == []
 
 
-async def test_a_repository_of_the_users_own_is_none_that_a_command_made(watched: Watched):
+async def test_a_repository_of_the_user_is_not_treated_as_new(watched: Watched):
     await anyio.run_process(["git", "init", "-q", str(watched.root / "lib")])
     await watched.run("rm -rf lib/.git/hooks; true")
     await watched.run("rm -rf lib")
@@ -349,9 +352,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize(("made", "command"), MOVED.values(), ids=MOVED.keys())
-async def test_a_repository_with_hooks_that_was_only_moved_stays(
-    watched: Watched, made: str, command: str
-):
+async def test_a_moved_repository_with_hooks_stays(watched: Watched, made: str, command: str):
     await anyio.run_process(["bash", "-c", made], cwd=watched.root)
     await watched.run(command)
     assert (watched.root / "sub/.git/hooks/pre-commit").read_text() == "checks\n"
@@ -371,7 +372,7 @@ NOT_MOVED = {
 
 
 @pytest.mark.parametrize(("made", "command"), NOT_MOVED.values(), ids=NOT_MOVED.keys())
-async def test_a_repository_that_was_more_than_moved_is_set_aside(
+async def test_a_repository_moved_and_changed_is_moved_aside(
     watched: Watched, made: str, command: str
 ):
     await anyio.run_process(["bash", "-c", made], cwd=watched.root)
@@ -380,7 +381,7 @@ async def test_a_repository_that_was_more_than_moved_is_set_aside(
     assert watched.aside.exists()
 
 
-async def test_the_first_repository_of_the_workspace_keeps_its_settings(tmp_path: Path):
+async def test_the_first_repository_of_the_workspace_stays(tmp_path: Path):
     told: list[str] = []
     watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)
     action = Action(title="Run", perform=perform, command="git init")
@@ -394,7 +395,7 @@ async def test_the_first_repository_of_the_workspace_keeps_its_settings(tmp_path
 # ── calls that never began ──────────────────────────────────────────────────────────────
 
 
-async def test_what_the_user_does_after_a_call_was_denied_stays(watched: Watched):
+async def test_user_changes_after_a_denied_call_stay(watched: Watched):
     action = Action(title="Run", perform=perform, command="sleep 60")
     watched.begun = False
     await watched.watch.before(CALL, action)
@@ -404,7 +405,7 @@ async def test_what_the_user_does_after_a_call_was_denied_stays(watched: Watched
     assert (hook.read_text(), watched.told) == ("evil", [])
 
 
-async def test_what_the_user_does_after_the_last_command_stays_when_the_task_ends(watched: Watched):
+async def test_user_changes_after_the_last_command_stay(watched: Watched):
     await watched.run("true")
     hook = plant(watched)
     await watched.watch.settle()
@@ -423,7 +424,7 @@ LEFT_BEHIND = [
 
 
 @pytest.mark.parametrize(("command", "left"), LEFT_BEHIND, ids=[left for _, left in LEFT_BEHIND])
-async def test_what_a_command_left_half_done_in_git_is_told_once_and_stays(
+async def test_an_unfinished_git_operation_is_reported_once_and_stays(
     watched: Watched, command: str, left: str
 ):
     await watched.run(command)
@@ -434,7 +435,7 @@ async def test_what_a_command_left_half_done_in_git_is_told_once_and_stays(
     assert len(watched.told) == 1
 
 
-async def test_a_lock_is_told_of_only_when_the_command_that_may_hold_it_has_ended(
+async def test_a_lock_is_reported_only_after_its_command_has_ended(
     watched: Watched,
 ):
     watched.background = True
@@ -445,7 +446,7 @@ async def test_a_lock_is_told_of_only_when_the_command_that_may_hold_it_has_ende
     assert ".git/index.lock" in watched.told[0]
 
 
-async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(watched: Watched):
+async def test_an_approved_unfinished_git_operation_is_not_reported(watched: Watched):
     await watched.run("mkdir .git/rebase-merge", Judgement(needs_keys=True))
     (watched.git / "index.lock").touch()
     await watched.run("true")
@@ -455,7 +456,7 @@ async def test_what_a_person_let_git_leave_half_done_is_nothing_to_be_told_of(wa
 # ── large trees ─────────────────────────────────────────────────────────────────────────
 
 
-async def test_where_there_are_too_many_folders_to_look_at_the_user_is_asked(
+async def test_a_command_needs_approval_if_there_are_too_many_folders(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
@@ -479,7 +480,7 @@ APPROVED = [
 @pytest.mark.parametrize(
     ("said", "unconfined", "stays"), [row[1:] for row in APPROVED], ids=[row[0] for row in APPROVED]
 )
-async def test_what_an_approved_command_left_to_git(
+async def test_hooks_stay_if_the_approved_command_may_write_them(
     tmp_path: Path, said: tuple[str, ...], unconfined: bool, stays: bool
 ):
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])
@@ -500,7 +501,7 @@ async def test_what_an_approved_command_left_to_git(
     assert hook.exists() is stays
 
 
-async def test_a_worktrees_own_folder_of_the_repository_is_watched_too(watched: Watched):
+async def test_the_git_folder_of_a_linked_worktree_is_watched(watched: Watched):
     await anyio.run_process(["bash", "-c", COMMIT], cwd=watched.root)
     await anyio.run_process(["git", "worktree", "add", "-q", "../linked"], cwd=watched.root)
     linked = watched.root.parent / "linked"

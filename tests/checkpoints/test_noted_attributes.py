@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from rookery.checkpoints.file_versions import (
-    MOST_OF_A_FILE,
-    MOST_OF_ALL,
-    NotedAttributes,
-    bounded,
+    MAX_NOTE_BYTES,
+    MAX_TOTAL_BYTES,
+    SavedAttributes,
+    limit_notes,
     note_of,
-    noted_attributes,
+    parse_note,
 )
 from rookery.checkpoints.shadow_repository import snapshot_of
 from rookery.checkpoints.snapshot_trees import UNSEEN
 from support.access_lists import ACL, acl
 
-NOTED = NotedAttributes((7, 8), {ACL: acl(), "user.tag": b"red"})
+NOTED = SavedAttributes((7, 8), {ACL: acl(), "user.tag": b"red"})
 
 
 def note_at(path: Path) -> str:
@@ -29,42 +29,40 @@ def note_at(path: Path) -> str:
         os.close(folder)
 
 
-def test_a_note_says_what_was_noted():
-    assert noted_attributes(NOTED.text) == NOTED
+def test_a_note_survives_a_round_trip():
+    assert parse_note(NOTED.text) == NOTED
 
 
-def test_of_an_ordinary_file_nothing_is_noted(tmp_path: Path):
+def test_an_ordinary_file_has_no_note(tmp_path: Path):
     (tmp_path / "a").write_text("x")
     assert note_at(tmp_path / "a") == ""
 
 
-def test_attributes_that_are_too_large_are_not_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_oversized_attributes_are_not_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "a"
     file.write_text("x")
     os.setxattr(file, "user.small", b"red")
-    assert noted_attributes(note_at(file)).extended == {"user.small": b"red"}
-    monkeypatch.setattr("rookery.checkpoints.file_versions.MOST_OF_A_FILE", 2)
+    assert parse_note(note_at(file)).extended == {"user.small": b"red"}
+    monkeypatch.setattr("rookery.checkpoints.file_versions.MAX_NOTE_BYTES", 2)
     assert note_at(file) == ""
 
 
 def test_with_too_many_notes_only_owners_and_access_lists_are_kept():
-    large = NotedAttributes(None, {"user.tag": b"x" * MOST_OF_A_FILE}).text
-    notes = {f"f{number:03}": large for number in range(MOST_OF_ALL // MOST_OF_A_FILE)}
-    kept = bounded({**notes, "a": NOTED.text, "none": ""})
-    assert kept == (("a", NotedAttributes((7, 8), {ACL: acl()}).text),)
+    large = SavedAttributes(None, {"user.tag": b"x" * MAX_NOTE_BYTES}).text
+    notes = {f"f{number:03}": large for number in range(MAX_TOTAL_BYTES // MAX_NOTE_BYTES)}
+    kept = limit_notes({**notes, "a": NOTED.text, "none": ""})
+    assert kept == (("a", SavedAttributes((7, 8), {ACL: acl()}).text),)
 
 
 @pytest.mark.parametrize("note", ['{"named": []}', '{"named": [], "access_lists": {}}'])
 def test_an_older_checkpoint_without_notes_is_read(note: str):
-    assert snapshot_of("1", commit(note), lambda _: UNSEEN).beside.attributes == ()
+    assert snapshot_of("1", commit(note), lambda _: UNSEEN).metadata.attributes == ()
 
 
 def test_an_older_checkpoint_with_access_lists_is_read():
     text = commit(f'{{"named": [], "access_lists": {{"a": "{acl().hex()}"}}}}')
-    ((path, note),) = snapshot_of("1", text, lambda _: UNSEEN).beside.attributes
-    assert (path, noted_attributes(note)) == ("a", NotedAttributes(None, {ACL: acl()}))
+    ((path, note),) = snapshot_of("1", text, lambda _: UNSEEN).metadata.attributes
+    assert (path, parse_note(note)) == ("a", SavedAttributes(None, {ACL: acl()}))
 
 
 def commit(note: str) -> str:

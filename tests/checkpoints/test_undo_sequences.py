@@ -25,7 +25,7 @@ from rookery.platform.paths import visible
 
 pytestmark = pytest.mark.anyio
 
-SEQUENCES = 1000 if os.environ.get("ROOKERY_TORTURE") else 10
+SEQUENCES = 1000 if os.environ.get("ROOKERY_TORTURE") else 5
 BATCH = 5
 NAMES = ["a.txt", "b", "ünïcödé 文.md", "new\nline", "sp ace", "-dash", "\udcff\udcfe.bin", "B.TXT"]
 FOLDERS = ["", "src/", "src/deep/", "nested/", "d\nd/", "\udce9t\udce9/"]
@@ -330,7 +330,7 @@ def some_of(tmp_path: Path, seed: int) -> tuple[Path, Path, random.Random]:
 
 
 @pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"6,8 from {batch.start}")
-async def test_everything_the_agent_did_is_undone_exactly(batch: range, tmp_path: Path):
+async def test_all_changes_by_the_agent_are_undone_exactly(batch: range, tmp_path: Path):
     """A person works in a folder of their own meanwhile, of which nothing may change."""
     for seed in batch:
         work, home, luck = some_of(tmp_path, seed)
@@ -359,9 +359,7 @@ async def test_everything_the_agent_did_is_undone_exactly(batch: range, tmp_path
 
 
 @pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"8 from {batch.start}")
-async def test_what_a_person_did_to_the_same_files_is_untouched_and_told(
-    batch: range, tmp_path: Path
-):
+async def test_user_changes_to_the_same_files_are_kept_and_reported(batch: range, tmp_path: Path):
     for seed in batch:
         work, home, luck = some_of(tmp_path, seed)
         repositories = git_folders(work)
@@ -423,7 +421,7 @@ def in_the_way(path: str, result: Picture, target: Thing | None) -> bool:
 
 
 @pytest.mark.parametrize("batch", seeds(), ids=lambda batch: f"6 from {batch.start}")
-async def test_nothing_that_was_saved_is_lost_whatever_becomes_of_it(batch: range, tmp_path: Path):
+async def test_saved_content_is_never_lost(batch: range, tmp_path: Path):
     """Ignore files come and go, files become large or pipes, and git tracks what is ignored."""
     for seed in batch:
         work, home, luck = some_of(tmp_path, seed)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.cli.attach import Retelling
+from rookery.cli.attach import CatchUpDisplay
 from rookery.core.blocks import Text, Thinking
 from rookery.core.facts import AssistantSpoke, Event, Fact, RequestStarted, TextStreamed
 
@@ -34,9 +34,9 @@ class Words:
     ],
     ids=["nothing", "the beginning", "all", "the end", "the middle"],
 )
-def test_what_was_missed_is_told(heard: list[str], told: str):
+def test_attaching_shows_the_missed_text(heard: list[str], told: str):
     words = Words()
-    retelling = Retelling(words)
+    retelling = CatchUpDisplay(words)
     started = RequestStarted(request_id="r", model="m")
     news = [TextStreamed(request_id="r", text=text) for text in heard]
     facts: list[Fact] = [started, *news, WHOLE, started, *news, WHOLE]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import _SUBCOMMANDS, run
-from rookery.cli.upgrade import way_to_upgrade
+from rookery.cli.upgrade import upgrade_command
 from rookery.providers.registry import NAMES
 from support.stored_sessions import PARENT, keep_family
 
@@ -47,19 +47,22 @@ def test_sessions_of_this_folder_are_completed(offered):
     assert offered("rookery delete aaaaaaaa b") == ["bbbbbbbb"]
 
 
-def test_names_are_completed(offered, monkeypatch: pytest.MonkeyPatch):
+def test_modes_providers_settings_and_models_are_completed(
+    offered, monkeypatch: pytest.MonkeyPatch
+):
     assert offered("rookery --mode ar") == ["architect"]
     assert offered("rookery -M de") == ["debug"]
     assert set(offered("rookery --provider ")) == set(NAMES)
     assert offered("rookery config get ui.o") == ["ui.oneshot"]
     assert offered("rookery auth an") == ["anthropic"]
+    assert offered("rookery models de") == ["describe", "deepseek"]
     assert offered("rookery list mo") == ["modes", "models"]
     assert offered("rookery -m claude") == []
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     assert "claude-opus-5-5" in offered("rookery -m claude")
 
 
-def test_where_nothing_fits_nothing_is_said(offered, home: Path):
+def test_completion_prints_nothing_without_a_match(offered, home: Path):
     assert offered("rookery fix the ") == []
     assert offered("rookery show ") == []
     (home / "data").mkdir(parents=True)
@@ -67,7 +70,9 @@ def test_where_nothing_fits_nothing_is_said(offered, home: Path):
     assert offered("rookery show ") == []
 
 
-def test_other_shells_are_told_what_things_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+def test_zsh_and_fish_completions_include_descriptions(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+):
     keep_family(Path.cwd())
     monkeypatch.setenv("COMP_WORDS", "rookery show aa")
     monkeypatch.setenv("COMP_CWORD", "2")
@@ -79,7 +84,7 @@ def test_other_shells_are_told_what_things_are(capsys: Captured, monkeypatch: py
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_script_is_one_that_its_shell_understands(shell: str, capsys: Captured, tmp_path: Path):
+def test_each_completion_script_is_valid_in_its_shell(shell: str, capsys: Captured, tmp_path: Path):
     assert run(["completion", shell]) == 0
     script = tmp_path / "script"
     script.write_text(capsys.readouterr().out)
@@ -120,7 +125,7 @@ HEAVY = {
 }
 
 
-def test_completing_loads_no_engine_and_nothing_heavy():
+def test_completion_imports_neither_the_engine_nor_heavy_modules():
     keep_family(Path.cwd())
     environ = {**os.environ, "COMP_WORDS": "rookery show aa", "COMP_CWORD": "2"}
     done = subprocess.run(
@@ -132,13 +137,13 @@ def test_completing_loads_no_engine_and_nothing_heavy():
 
 
 @pytest.mark.parametrize("arguments", [[], ["tcsh"], ["bash", "zsh"]])
-def test_bad_input_is_one_sentence(arguments: list[str], capsys: Captured):
+def test_bad_completion_arguments_are_reported_in_one_line(arguments: list[str], capsys: Captured):
     assert run(["completion", *arguments]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 class TestUpgrade:
-    def test_how_is_said_and_nothing_is_done(self, capsys: Captured):
+    def test_upgrade_only_prints_the_upgrade_command(self, capsys: Captured):
         assert run(["upgrade"]) == 0
         version, way = capsys.readouterr().out.splitlines()
         assert version.startswith("rookery ")
@@ -152,7 +157,7 @@ class TestUpgrade:
             ("/srv/venv", "/srv/venv/bin/python -m pip install --upgrade"),
         ],
     )
-    def test_it_is_the_way_it_was_installed_and_names_no_package_index(
+    def test_the_upgrade_command_matches_the_installation_method(
         self, prefix: str, install: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ):
         clone = tmp_path / "my clone"
@@ -162,7 +167,7 @@ class TestUpgrade:
         def way(**origin: object) -> str:
             kept = _Kept(json.dumps(origin))
             monkeypatch.setattr("rookery.cli.upgrade._installed", lambda: kept)
-            return way_to_upgrade(*at)
+            return upgrade_command(*at)
 
         pull = f"git -C '{clone}' pull && {install}"
         folder = {"url": clone.as_uri()}
@@ -173,9 +178,11 @@ class TestUpgrade:
         for origin in ({}, {"url": "file:///gone.whl"}, {"dir_info": 1, "vcs_info": []}):
             assert way(**origin).startswith(f"{install} /path/to/clone-or-wheel  (")
 
-    def test_nor_does_one_that_nobody_installed(self, monkeypatch: pytest.MonkeyPatch):
+    def test_the_upgrade_command_of_an_uninstalled_copy_uses_a_path(
+        self, monkeypatch: pytest.MonkeyPatch
+    ):
         monkeypatch.setattr("rookery.cli.upgrade._installed", lambda: None)
-        assert "install --upgrade /path/" in way_to_upgrade(Path("/v"), Path("/v/bin/python"))
+        assert "install --upgrade /path/" in upgrade_command(Path("/v"), Path("/v/bin/python"))
 
 
 class _Kept(Distribution):

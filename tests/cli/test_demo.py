@@ -19,7 +19,7 @@ def rookery(tmp_path: Path) -> Installed:
     return Installed(tmp_path / "installed")
 
 
-def test_ctrl_c_stops_it_and_says_nothing_of_tests(rookery: Installed, tmp_path: Path):
+def test_ctrl_c_stops_the_demo_without_a_test_summary(rookery: Installed, tmp_path: Path):
     with rookery.terminal("demo", TMPDIR=str(tmp_path)) as terminal:
         terminal.wait_for("I will look")
         terminal.press(CTRL_C)
@@ -29,9 +29,7 @@ def test_ctrl_c_stops_it_and_says_nothing_of_tests(rookery: Installed, tmp_path:
     assert not list(tmp_path.glob("rookery-demo-*"))
 
 
-def test_a_repository_that_is_kept_is_named_also_when_it_was_stopped(
-    rookery: Installed, tmp_path: Path
-):
+def test_a_stopped_demo_names_the_repository_it_keeps(rookery: Installed, tmp_path: Path):
     with rookery.terminal("demo", "--keep", TMPDIR=str(tmp_path), columns=250) as terminal:
         terminal.wait_for("I will look")
         terminal.signal(signal.SIGTERM)
@@ -54,7 +52,7 @@ def advice(command: list[str], cwd: Path, environ: dict[str, str]) -> str:
     return done.stdout.partition("To work with a real model:\n")[2]
 
 
-def test_the_command_to_go_on_with_is_the_one_that_was_run(rookery: Installed, tmp_path: Path):
+def test_the_suggested_command_starts_rookery_as_the_user_did(rookery: Installed, tmp_path: Path):
     bin_folder = Path(COMMAND).parent
     elsewhere = {**rookery.environ, "PATH": "/usr/bin:/bin"}
     on_the_path = {**elsewhere, "PATH": f"{bin_folder}{os.pathsep}/usr/bin:/bin"}

@@ -19,6 +19,7 @@ from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
 from support.journal_writer import sample_facts, write_all
 from support.terminal_session import TerminalSession
+from support.tiny_model import tiny_model
 
 Captured = pytest.CaptureFixture[str]
 
@@ -29,7 +30,7 @@ def here(home: Path) -> Path:
 
 
 def examined(here: Path) -> dict[str, Finding]:
-    return {finding.name: finding for finding in doctor.examination(here, os.environ)}
+    return {finding.name: finding for finding in doctor.all_checks(here, os.environ)}
 
 
 def run(*arguments: str) -> int:
@@ -59,7 +60,7 @@ def everything_in(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-def test_a_new_installation_is_in_order(here: Path, capsys: Captured):
+def test_a_new_installation_is_healthy(here: Path, capsys: Captured):
     assert run() == 0
     text = capsys.readouterr().out
     assert re.search(rf"^✔ versions  +rookery {VERSION} on Python 3\.", text, re.MULTILINE)
@@ -71,7 +72,7 @@ def test_a_new_installation_is_in_order(here: Path, capsys: Captured):
     assert "✗" not in text
 
 
-def test_programs_get_json(here: Path, capsys: Captured):
+def test_doctor_prints_json(here: Path, capsys: Captured):
     assert run("--json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["ok"] is True
@@ -83,7 +84,7 @@ def test_programs_get_json(here: Path, capsys: Captured):
     } in said["findings"]
 
 
-def test_something_bad_is_an_exit_code(home: Path, capsys: Captured):
+def test_a_failed_check_sets_the_exit_code(home: Path, capsys: Captured):
     (home / "config").mkdir(parents=True, mode=0o700)
     (home / "config" / "settings.toml").write_text("approval = 'nonsense'")
     assert run() == 1
@@ -92,7 +93,7 @@ def test_something_bad_is_an_exit_code(home: Path, capsys: Captured):
     assert json.loads(capsys.readouterr().out)["ok"] is False
 
 
-def test_nothing_is_changed_and_nothing_is_made(
+def test_doctor_changes_and_creates_no_files(
     here: Path, home: Path, tmp_path: Path, capsys: Captured
 ):
     before = everything_in(tmp_path)
@@ -107,7 +108,7 @@ def test_nothing_is_changed_and_nothing_is_made(
 
 
 @pytest.mark.parametrize("where", [".", "", "bin", "{here}", "{here}/bin", "{link}"])
-def test_no_program_of_the_folder_is_started(
+def test_doctor_starts_no_program_from_the_folder(
     where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     witness = tmp_path / "witness"
@@ -129,7 +130,7 @@ def program(path: Path) -> Path:
     return path
 
 
-def test_neither_a_link_into_the_folder_nor_one_out_of_it_is_followed(here: Path, tmp_path: Path):
+def test_program_links_into_or_out_of_the_folder_are_not_followed(here: Path, tmp_path: Path):
     links = [tmp_path / "bin" / "git", here / "bin" / "git"]
     for link, target in zip(links, (here / "evil", tmp_path / "tool"), strict=True):
         link.parent.mkdir()
@@ -137,27 +138,25 @@ def test_neither_a_link_into_the_folder_nor_one_out_of_it_is_followed(here: Path
         assert doctor.find_program("git", here, {"PATH": str(link.parent)}) is None
 
 
-def test_a_place_on_the_path_that_depends_on_where_one_is_does_not_count(
-    here: Path, tmp_path: Path
-):
+def test_relative_path_entries_are_ignored(here: Path, tmp_path: Path):
     program(here / "bin" / "git")
     for place in ("bin", ".", "", "./bin"):
         assert doctor.find_program("git", tmp_path / "elsewhere", {"PATH": place}) is None
 
 
-def test_a_program_that_is_missing_or_broken_is_told(here: Path, tmp_path: Path):
+def test_a_missing_or_broken_program_is_reported(here: Path, tmp_path: Path):
     environ = {"PATH": str(tmp_path)}
-    assert doctor.check_program("git", here, environ, lacking="Pity.") == Finding(
+    assert doctor.check_program("git", here, environ, missing="Pity.") == Finding(
         "git", Health.WARN, "It is not installed. Pity.", "Install git."
     )
     (tmp_path / "git").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "git").chmod(0o755)
-    broken = doctor.check_program("git", here, environ, lacking="Pity.")
+    broken = doctor.check_program("git", here, environ, missing="Pity.")
     assert broken.health is Health.WARN
     assert "does not run" in broken.text
 
 
-def test_a_trusted_folder_is_in_order_and_its_settings_are_heard(here: Path, home: Path):
+def test_the_settings_of_a_trusted_folder_are_checked(here: Path, home: Path):
     (here / ".rookery").mkdir()
     (here / ".rookery" / "settings.toml").write_text("base_url = 'http://evil.example'")
     assert examined(here)["settings"].health is Health.OK
@@ -168,7 +167,7 @@ def test_a_trusted_folder_is_in_order_and_its_settings_are_heard(here: Path, hom
     assert "base_url cannot be set by a project" in found["settings"].text
 
 
-def test_settings_of_a_folder_that_is_not_trusted_are_not_even_read(here: Path):
+def test_the_settings_of_an_untrusted_folder_are_not_read(here: Path):
     (here / ".rookery").mkdir()
     os.mkfifo(here / ".rookery" / "settings.toml")
     assert examined(here)["settings"].health is Health.OK
@@ -179,7 +178,7 @@ def test_home_can_never_be_trusted(here: Path, monkeypatch: pytest.MonkeyPatch):
     assert "is your home folder" in examined(here)["this folder"].text
 
 
-def test_settings_that_others_can_change_are_told(here: Path, home: Path):
+def test_settings_that_other_users_can_change_are_reported(here: Path, home: Path):
     (home / "config").mkdir(parents=True, mode=0o700)
     file = home / "config" / "settings.toml"
     file.write_text("")
@@ -208,7 +207,7 @@ def test_keys_are_named_by_their_source_and_never_shown(
     )
 
 
-def test_folders_are_private_and_can_be_written(here: Path, home: Path):
+def test_folders_are_private_and_writable(here: Path, home: Path):
     data = home / "data"
     data.mkdir(parents=True, mode=0o700)
     assert examined(here)["data folder"] == Finding(
@@ -232,7 +231,7 @@ def test_folders_are_private_and_can_be_written(here: Path, home: Path):
     ("scarce", "full", "health"),
     [(0, 0, Health.OK), (1 << 60, 0, Health.WARN), (1 << 60, 1 << 60, Health.BAD)],
 )
-def test_space_that_runs_out_is_told(
+def test_low_disk_space_is_reported(
     scarce: int, full: int, health: Health, here: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(checkup, "SCARCE", scarce)
@@ -243,7 +242,7 @@ def test_space_that_runs_out_is_told(
     assert abs(free - shutil.disk_usage(here).free // MIB) < 1024
 
 
-def test_damaged_lists_of_permissions_are_told(here: Path, home: Path):
+def test_damaged_permission_lists_are_reported(here: Path, home: Path):
     TrustStore(home / "config" / "trust.json").trust(here)
     (home / "config" / "allowed.json").write_text("[")
     (home / "config" / "allowed.json").chmod(0o600)
@@ -282,7 +281,7 @@ def test_a_session_damaged_from_its_first_line_does_not_stop_the_doctor(content:
     assert examined(here)["sessions"].health is Health.WARN
 
 
-def test_there_is_an_end_to_looking_at_sessions(here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_doctor_checks_only_the_newest_sessions(here: Path, monkeypatch: pytest.MonkeyPatch):
     for number in range(3):
         keep_session(f"s{number}")
     monkeypatch.setattr(checkup, "MOST_SESSIONS", 2)
@@ -301,7 +300,7 @@ def test_there_is_an_end_to_looking_at_sessions(here: Path, monkeypatch: pytest.
         ({"PYTHONIOENCODING": "ascii"}, "The encoding is ascii"),
     ],
 )
-def test_the_terminal_is_looked_at(environ: dict[str, str], seen: str, here: Path):
+def test_the_terminal_is_checked(environ: dict[str, str], seen: str, here: Path):
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "ROOKERY_HOME")}
     script = (
         "import os; from rookery.cli.doctor import check_terminal; "
@@ -314,7 +313,7 @@ def test_the_terminal_is_looked_at(environ: dict[str, str], seen: str, here: Pat
         assert terminal.exit_code() == 0
 
 
-def test_the_name_of_a_folder_can_forge_no_line(tmp_path: Path, capsys: Captured):
+def test_a_folder_name_cannot_forge_a_line(tmp_path: Path, capsys: Captured):
     odd = tmp_path / "x\n✔ all is well\x1b[8m"
     odd.mkdir()
     assert run("-w", str(odd)) == 0
@@ -324,7 +323,7 @@ def test_the_name_of_a_folder_can_forge_no_line(tmp_path: Path, capsys: Captured
     assert "\x1b" not in text
 
 
-def test_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys: Captured):
+def test_json_is_valid_text_for_any_folder_name(tmp_path: Path, capsys: Captured):
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
     os.mkdir(odd)
     assert run("-w", odd, "--json") == 0
@@ -333,9 +332,7 @@ def test_json_is_text_whatever_the_folder_is_called(tmp_path: Path, capsys: Capt
 
 
 @pytest.mark.parametrize("path", [":/usr/lib", "/usr/lib:", "/usr/lib::/opt", ":", "lib", "."])
-def test_a_path_by_which_python_runs_code_of_any_folder_is_told(
-    here: Path, monkeypatch: pytest.MonkeyPatch, path: str
-):
+def test_a_relative_pythonpath_is_reported(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
     monkeypatch.setenv("PYTHONPATH", path)
     found = examined(here)["PYTHONPATH"]
     assert (found.health, found.todo) == (
@@ -346,7 +343,9 @@ def test_a_path_by_which_python_runs_code_of_any_folder_is_told(
 
 
 @pytest.mark.parametrize("path", ["", "/usr/lib", "/usr/lib:/opt"])
-def test_any_other_is_not_worth_a_word(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
+def test_an_absolute_pythonpath_is_not_reported(
+    here: Path, monkeypatch: pytest.MonkeyPatch, path: str
+):
     monkeypatch.setenv("PYTHONPATH", path)
     assert "PYTHONPATH" not in examined(here)
 
@@ -359,10 +358,10 @@ def test_any_other_is_not_worth_a_word(here: Path, monkeypatch: pytest.MonkeyPat
         ("/usr/bin/fish", ".config/fish/completions/rookery.fish"),
     ],
 )
-def test_completion_is_looked_for_where_a_shell_looks(shell: str, file: str, tmp_path: Path):
+def test_completion_is_searched_where_the_shell_searches(shell: str, file: str, tmp_path: Path):
     environ = {"SHELL": shell, "HOME": str(tmp_path)}
-    lacking = doctor.check_completion(environ)
-    assert f"rookery completion {Path(shell).name} > ~/{file}" in lacking.todo
+    missing = doctor.check_completion(environ)
+    assert f"rookery completion {Path(shell).name} > ~/{file}" in missing.todo
     script = tmp_path / file
     script.parent.mkdir(parents=True)
     script.touch()
@@ -370,11 +369,25 @@ def test_completion_is_looked_for_where_a_shell_looks(shell: str, file: str, tmp
     assert doctor.check_completion({"SHELL": "/bin/tcsh", "HOME": str(tmp_path)}).todo == ""
 
 
-def test_the_full_screen_is_looked_at():
+def test_the_full_screen_interface_is_checked():
     assert doctor.check_full_screen({"TERM": "dumb"}).text.startswith(
         "This terminal does not support"
     )
     assert doctor.check_full_screen({"TERM": "xterm"}).text.startswith("textual ")
+
+
+def test_model_files_are_counted_and_the_package_that_runs_them_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    environ = {"HOME": str(tmp_path)}
+    assert checkup.check_model_files(environ).text.startswith("None found. xllamacpp 20")
+    models = tmp_path / ".lmstudio/models"
+    models.mkdir(parents=True)
+    tiny_model(models / "m.gguf")
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    found = checkup.check_model_files(environ)
+    assert found.text.startswith("1 found in caches of other programs. Running one needs")
+    assert found.todo == "pip install xllamacpp"
 
 
 INTENTS = """\
@@ -384,7 +397,7 @@ active_intents:
 """
 
 
-def test_where_there_are_no_intents_and_no_hooks_nothing_is_said_of_them(here: Path):
+def test_missing_intents_and_hooks_are_not_mentioned(here: Path):
     assert not {"intents", "ledger", "hooks"} & set(examined(here))
 
 
@@ -409,7 +422,7 @@ def test_intents_and_the_ledger_have_a_line_each(here: Path):
     ],
     ids=["one intent", "the file"],
 )
-def test_faulty_intents_are_told_with_the_way_out(here: Path, text: str, health: Health):
+def test_faulty_intents_are_reported_with_a_fix(here: Path, text: str, health: Health):
     (here / ".orchestration").mkdir()
     (here / ".orchestration" / "active_intents.yaml").write_text(text, encoding="utf-8")
     found = examined(here)["intents"]
@@ -418,7 +431,7 @@ def test_faulty_intents_are_told_with_the_way_out(here: Path, text: str, health:
 
 
 @pytest.mark.parametrize("end", [b'{"id": "2"', b"not a record\n"])
-def test_a_ledger_that_ends_in_the_middle_is_told(here: Path, end: bytes):
+def test_a_truncated_ledger_is_reported(here: Path, end: bytes):
     folder = here / ".orchestration"
     folder.mkdir()
     (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
@@ -427,7 +440,7 @@ def test_a_ledger_that_ends_in_the_middle_is_told(here: Path, end: bytes):
     assert (found.health, found.todo) == (Health.WARN, "rookery trace verify")
 
 
-def test_hooks_are_counted_by_whether_they_are_trusted(here: Path):
+def test_trusted_and_untrusted_hooks_are_counted(here: Path):
     folder = here / ".orchestration"
     folder.mkdir()
     (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.reports import Exit
-from rookery.governance.cli.trace_common import TraceExit
+from rookery.governance.cli.common import TraceExit
 
 PAGE = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 

@@ -15,7 +15,7 @@ from rookery.errors import SettingsError
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 PLAIN = Options(
     words=("fix", "it"),
-    said=None,
+    prompt_text=None,
     prompt_file=None,
     workspace=Path("/"),
     once=True,
@@ -28,6 +28,7 @@ PLAIN = Options(
     provider=None,
     model=None,
     base_url=None,
+    fallback=(),
     api_key=None,
     mode=None,
     intent=None,
@@ -78,7 +79,7 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("15", {"signal_only_exit": True}, "--signal-only-exit is for --stdin-prompt-stream only."),
     ("16", {**STREAM, "output_format": "json"}, "--stdin-prompt-stream needs --output-format s"),
     ("18", {**STREAM, "words": ("go",)}, "With --stdin-prompt-stream the prompt comes from the"),
-    ("18-option", {**STREAM, "said": "go"}, "With --stdin-prompt-stream the prompt comes from"),
+    ("18-option", {**STREAM, "prompt_text": "go"}, "With --stdin-prompt-stream the prompt comes"),
     (
         "19",
         {**STREAM, "create_with_session_id": ID},
@@ -94,7 +95,7 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("wrong", "sentence"),
     [pytest.param(*rest, id=f"CL_13_2_row_{row}") for row, *rest in IN_ORDER],
 )
-def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence: str):
+def test_invalid_option_combinations_are_refused(wrong: dict[str, Any], sentence: str):
     PLAIN.check()
     with pytest.raises(SettingsError, match="^" + re.escape(sentence)):
         replace(PLAIN, **wrong).check()
@@ -111,14 +112,14 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence: str):
         and "words" not in IN_ORDER[other][1]
     ],
 )
-def test_of_two_mistakes_the_first_in_the_order_is_said(
+def test_the_first_of_two_option_errors_is_reported(
     first: tuple[str, dict[str, Any], str], second: tuple[str, dict[str, Any], str]
 ):
     with pytest.raises(SettingsError, match="^" + re.escape(first[2])):
         replace(PLAIN, **first[1], **second[1]).check()
 
 
-def test_what_needs_a_terminal_or_none(monkeypatch: pytest.MonkeyPatch):
+def test_options_that_depend_on_a_terminal_are_checked(monkeypatch: pytest.MonkeyPatch):
     ours, theirs = pty.openpty()
     with open(ours, "w") as _, open(theirs, "w") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
@@ -157,11 +158,11 @@ def test_ids_are_uuids_of_version_1_to_8(given: str, good: bool):
     [((), "go on", "go on"), (("and", "more"), "go", "go and more"), (("fix",), None, "fix")],
 )
 def test_the_prompt_may_be_an_option(words: tuple[str, ...], said: str | None, prompt: str):
-    assert replace(PLAIN, words=words, said=said).prompt() == prompt
+    assert replace(PLAIN, words=words, prompt_text=said).prompt() == prompt
 
 
 @pytest.mark.parametrize("session_id", [ID, ID.upper()])
-def test_an_id_may_be_written_in_capitals(session_id: str):
+def test_an_id_may_be_in_upper_case(session_id: str):
     replace(PLAIN, session_id=session_id).check()
 
 
@@ -169,17 +170,15 @@ def test_an_id_may_be_written_in_capitals(session_id: str):
     ("flags", "approval"),
     [({}, None), ({"yes": True}, "auto"), ({"require_approval": True}, "ask")],
 )
-def test_flags_say_whether_to_ask_or_leave_it_to_the_settings(
-    flags: dict[str, Any], approval: str | None
-):
+def test_flags_override_whether_the_settings_ask(flags: dict[str, Any], approval: str | None):
     assert replace(PLAIN, **flags).approval == approval
 
 
-def test_words_of_the_command_line_are_one_prompt():
+def test_command_line_words_are_joined_into_one_prompt():
     assert PLAIN.prompt() == "fix it"
 
 
-def test_a_prompt_file_is_used_as_it_is(tmp_path: Path):
+def test_a_prompt_file_is_used_unchanged(tmp_path: Path):
     file = tmp_path / "prompt"
     file.write_bytes(b"  two\nlines \xe2\x9c\x93 \xff\n")
     assert replace(PLAIN, words=(), prompt_file=file).prompt() == "  two\nlines ✓ \ufffd\n"
@@ -189,11 +188,11 @@ def test_a_prompt_file_is_used_as_it_is(tmp_path: Path):
     ("given", "text"),
     [("grüße", "grüße"), ("gr\udcc3\udcbc\udcc3\udc9fe", "grüße"), ("caf\udce9", "caf\ufffd")],
 )
-def test_bytes_that_the_locale_could_not_read_are_read_as_utf8(given: str, text: str):
+def test_bytes_the_locale_cannot_decode_are_read_as_utf8(given: str, text: str):
     assert as_utf8(given) == text
 
 
-def test_a_later_run_names_the_workspace_only_if_it_is_elsewhere(
+def test_the_workspace_flag_is_printed_only_for_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import stat
 import sys
 from pathlib import Path
@@ -10,30 +11,31 @@ from pathlib import Path
 import pytest
 
 from rookery import VERSION
-from rookery.app.model_choice import USUAL_MODELS, choose_model
+from rookery.app.model_choice import choose_model
 from rookery.cli.main import _SUBCOMMANDS, run
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import ANY, all_settings
 from rookery.errors import SettingsError
+from rookery.providers.registry import DEFAULT_MODELS
 
 Captured = pytest.CaptureFixture[str]
 NO_ID = "00000000-0000-4000-8000-000000000000"
 
 
 class TestModels:
-    def test_a_key_offers_the_models_of_its_provider(
+    def test_a_key_lists_the_models_of_its_provider(
         self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
         assert run(["models"]) == 0
         text = capsys.readouterr().out
-        assert "openai\tgpt-" in text
-        assert "anthropic\t" not in text
+        assert re.search(r"^openai +gpt-", text, re.M)
+        assert not re.search(r"^anthropic ", text, re.M)
         assert "To use one: rookery --provider openai -m gpt-" in text
-        assert "Models of the providers you have a key for" in text
+        assert "note: openai: it cannot be reached. Showing the models rookery knows." in text
         assert "sk-secret" not in text
 
-    def test_programs_get_them_by_provider(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+    def test_json_lists_models_by_provider(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
         assert run(["models", "--format", "json"]) == 0
         listed = json.loads(capsys.readouterr().out)
@@ -42,34 +44,33 @@ class TestModels:
         assert listed["default"]["provider"] == "anthropic"
         assert listed["default"]["model"] in listed["models"]["anthropic"]
 
-    def test_the_model_of_a_task_without_flags_is_marked(
-        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-    ):
+    def test_the_default_model_is_marked(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
         monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
         run(["models"])
-        usual = USUAL_MODELS["anthropic"]
-        assert self.marked(capsys) == [f"anthropic\t{usual}\tdefault"]
+        usual = DEFAULT_MODELS["anthropic"]
+        assert self.marked(capsys) == [("anthropic", usual)]
         monkeypatch.setenv("ROOKERY_PROVIDER", "openai")
         monkeypatch.setenv("ROOKERY_MODEL", "gpt-of-tomorrow")
         run(["models"])
-        assert self.marked(capsys) == ["openai\tgpt-of-tomorrow\tdefault"]
+        assert self.marked(capsys) == [("openai", "gpt-of-tomorrow")]
 
-    def marked(self, capsys: Captured) -> list[str]:
-        return [line for line in capsys.readouterr().out.splitlines() if "\tdefault" in line]
+    def marked(self, capsys: Captured) -> list[tuple[str, ...]]:
+        lines = capsys.readouterr().out.splitlines()
+        return [tuple(line.split()[:2]) for line in lines if line.endswith("  default")]
 
-    def test_what_keeps_a_task_from_any_model_is_said(
+    def test_models_names_the_missing_key_of_the_chosen_provider(
         self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
         monkeypatch.setenv("ROOKERY_PROVIDER", "openai")
         assert run(["models"]) == 0
         text = capsys.readouterr().out
-        assert "anthropic\tclaude" in text
-        assert "\tdefault" not in text
+        assert re.search(r"^anthropic +claude", text, re.M)
+        assert not re.search(r"  default$", text, re.M)
         assert "note: No key for openai. Set OPENAI_API_KEY, or run: rookery auth" in text
 
-    def test_a_server_on_this_machine_may_offer_none(self, capsys: Captured):
+    def test_models_without_a_key_says_how_to_get_one(self, capsys: Captured):
         assert run(["models"]) == 0
         text = capsys.readouterr().out
         # a model server may run on the machine of whoever runs this test
@@ -77,7 +78,7 @@ class TestModels:
 
 
 class TestSettings:
-    def test_every_setting_is_shown_with_where_it_comes_from(
+    def test_every_setting_is_shown_with_its_source(
         self, home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         (home / "config").mkdir(parents=True)
@@ -93,13 +94,15 @@ class TestSettings:
         assert rows["mistake_limit"].endswith("default")
         assert f"Your settings file is {home}/config/settings.toml.\n" in text
 
-    def test_what_a_project_may_not_set_is_told(self, capsys: Captured):
+    def test_a_setting_that_a_project_may_not_set_is_reported(self, capsys: Captured):
         Path(".rookery").mkdir()
         Path(".rookery/settings.toml").write_text('approval = "auto"\n')
         assert run(["settings"]) == 0
         assert "note: " in capsys.readouterr().out
 
-    def test_a_misspelled_variable_is_told(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch):
+    def test_a_misspelled_variable_is_reported(
+        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ):
         monkeypatch.setenv("ROOKERY_MODLE", "x")
         assert run(["settings"]) == 0
         note = "note: ROOKERY_MODLE is not a setting; did you mean ROOKERY_MODEL?\n"
@@ -107,7 +110,7 @@ class TestSettings:
 
 
 class TestAuth:
-    def test_a_key_is_kept_where_only_its_owner_reads_it_and_never_shown(
+    def test_a_stored_key_is_private_and_never_shown(
         self, home: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(sys, "stdin", io.StringIO("sk-very-secret\n"))
@@ -124,7 +127,9 @@ class TestAuth:
         )
         assert "sk-very-secret" not in repr(choice)
 
-    def test_another_key_is_kept_beside_it(self, home: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_keys_of_several_providers_are_stored_together(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch
+    ):
         for provider in ("anthropic", "openai", "anthropic"):
             monkeypatch.setattr(sys, "stdin", io.StringIO(f"key-of-{provider}\n"))
             assert run(["auth", provider]) == 0
@@ -144,7 +149,7 @@ class TestChoiceOfModel:
             ({"OPENROUTER_API_KEY": "c"}, "openrouter"),
         ],
     )
-    def test_without_a_provider_the_keys_at_hand_decide(
+    def test_available_keys_choose_the_provider(
         self, home: Path, environ: dict[str, str], provider: str
     ):
         choice = self.choose(home, Settings(), environ, None)
@@ -156,7 +161,7 @@ class TestChoiceOfModel:
         assert choice.key
         assert choice.key.reveal() == "flag"
 
-    def test_a_server_on_this_machine_needs_no_key(self, home: Path):
+    def test_a_local_server_needs_no_key(self, home: Path):
         settings = Settings(provider="openai", model="m", base_url="http://localhost:8080/v1")
         assert self.choose(home, settings, {}, None).key is None
 
@@ -196,9 +201,7 @@ class TestNearMisses:
             ("hlep", "help"),
         ],
     )
-    def test_a_word_that_is_nearly_a_command_is_not_a_task(
-        self, word: str, meant: str, capsys: Captured
-    ):
+    def test_a_misspelled_command_is_not_a_prompt(self, word: str, meant: str, capsys: Captured):
         for arguments in ([word], ["-m", "x", word], ["-p", word]):
             assert run(arguments) == 2
             assert capsys.readouterr().err == (
@@ -220,7 +223,7 @@ class TestNearMisses:
         ],
         ids=" ".join,
     )
-    def test_everything_else_is_taken_for_a_task(
+    def test_other_words_are_a_prompt(
         self, arguments: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ROOKERY_PROVIDER", "nobody")
@@ -229,6 +232,6 @@ class TestNearMisses:
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
-def test_the_version_is_told(flag: str, capsys: Captured):
+def test_the_version_is_printed(flag: str, capsys: Captured):
     assert run([flag]) == 0
     assert capsys.readouterr().out == f"rookery {VERSION}\n"

@@ -8,10 +8,10 @@ import pytest
 PROGRAM = """
 import os, signal, sys, time
 from rookery.cli import run as hosting
-leaving = hosting._Leaving(None)
-leaving.insist([signal.SIGTERM, signal.SIGINT])
+handler = hosting._SignalHandler(None)
+handler.install([signal.SIGTERM, signal.SIGINT])
 if sys.argv[1] != "never":
-    leaving._leaving_since = time.monotonic() - float(sys.argv[1])
+    handler._leaving_since = time.monotonic() - float(sys.argv[1])
 for _ in range(int(sys.argv[2])):
     os.kill(os.getpid(), signal.SIGTERM)
 print("alive")
@@ -27,7 +27,7 @@ print("alive")
         pytest.param("never", 3, 143, id="unheard-three-times"),
     ],
 )
-def test_a_signal_that_comes_late(since: str, signals: int, code: int):
+def test_repeated_signals_end_a_run_that_does_not_stop(since: str, signals: int, code: int):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, since, str(signals)],
         capture_output=True,

@@ -33,7 +33,7 @@ read text out of pdf and word documents                     tools/documents/docu
 apply a patch with several files                            tools/apply_patch.py
 search and replace with fuzzy matching of lines             core/text/literal_edits.py
 ask the user a follow-up question                           tools/conversation.py
-take back changes of files to an earlier checkpoint         checkpoints/checkpoint_restore.py
+undo changes of files since an earlier checkpoint           checkpoints/checkpoint_restore.py
 where are settings files merged and validated               storage/settings_files.py
 API keys stored on disk                                     storage/keys.py
 a damaged journal is cut back and recovered                 storage/journal_lines.py
@@ -43,7 +43,7 @@ summarise conversation when the context window is full      engine/context.py
 does the user trust this folder                             permissions/trust.py
 detect mime type and size of images                         core/blocks.py
 judge whether a shell command is harmless                   commands/judge.py
-models and their prices                                     providers/registry.py
+models and their prices                                     providers/catalogue.py
 """
 
 
@@ -58,4 +58,4 @@ async def test_most_questions_find_their_file_among_the_first(tmp_path: Path, pa
         if file not in paths(await ask(index, question))[:PLACES]:
             missed.append(question.strip())
     index.close()
-    assert len(missed) <= (1 - SHARE) * len(rows), missed
+    assert len(rows) - len(missed) >= SHARE * len(rows), missed

@@ -92,12 +92,12 @@ def test_a_large_ordinary_file_is_read_without_a_crash(syntax: SyntaxReader):
     assert syntax.crashes == before
 
 
-@pytest.mark.parametrize("path", HOSTILE)
-def test_a_hostile_text_costs_no_more_than_its_own_syntax(path: str):
+def test_a_hostile_text_costs_no_more_than_its_own_syntax():
     reader = SyntaxReader({"memory_bytes": 1 << 30, "seconds": 0.3})
     try:
-        reader.read(path, HOSTILE[path])
-        assert names(reader, "a.py", "def f(): ...\n") == "f"
+        for path, text in HOSTILE.items():
+            reader.read(path, text)
+            assert names(reader, "a.py", "def f(): ...\n") == "f", path
     finally:
         reader.close()
 

@@ -2,8 +2,8 @@ import time
 
 import pytest
 
-from rookery.code_index.chunks import expression_of, parts_of, searchable
-from rookery.code_index.update import is_unfit
+from rookery.code_index.chunks import fts_query, parts_of, searchable
+from rookery.code_index.update import is_excluded
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_names_are_made_of_words(token: str, parts: list[str]):
     ],
 )
 def test_a_query_asks_for_any_of_its_telling_words(query: str, expression: str):
-    assert expression_of(query) == expression
+    assert fts_query(query) == expression
 
 
 def test_what_is_searched_has_the_words_of_its_names():
@@ -44,7 +44,7 @@ def test_what_is_searched_has_the_words_of_its_names():
 def test_no_text_takes_long_to_part(text: str):
     began = time.process_time()
     searchable(text)
-    expression_of(text)
+    fts_query(text)
     assert time.process_time() - began < 5
 
 
@@ -63,4 +63,4 @@ def test_no_text_takes_long_to_part(text: str):
     ],
 )
 def test_files_that_hold_secrets_or_were_generated_are_unfit(path: str, unfit: bool):
-    assert is_unfit(path) is unfit
+    assert is_excluded(path) is unfit

@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from rookery.commands.git_use import shown_by_git
-from rookery.core.command_lines import GitShown
+from rookery.engine.ports.actions import GitShown
 from rookery.governance.scope.read_rules import names_repository
 
 ANYTHING = [
@@ -99,7 +99,7 @@ NOTHING = [
         *((GitShown.NOTHING, command) for command in NOTHING),
     ],
 )
-def test_what_a_git_command_may_show(shown: GitShown, command: str):
+def test_git_commands_that_show_file_contents_are_recognised(shown: GitShown, command: str):
     assert shown_by_git(shlex.split(command)) is shown
 
 
@@ -107,5 +107,5 @@ def test_what_a_git_command_may_show(shown: GitShown, command: str):
     ("command", "other"),
     [("git --git-dir=x log -p", True), ("git --work-tree x diff", True), ("git log -p", False)],
 )
-def test_whether_git_is_told_to_use_another_repository(command: str, other: bool):
+def test_options_that_name_another_repository_are_recognised(command: str, other: bool):
     assert names_repository(shlex.split(command)) is other

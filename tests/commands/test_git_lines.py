@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.command_lines import GitUse, Judgement
+from rookery.engine.ports.actions import GitUse, Judgement
 from support.command_project import Bench, bench
 
 NONE, PART, ONLY = GitUse.NONE, GitUse.PART, GitUse.ONLY
@@ -65,17 +65,19 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 @pytest.mark.parametrize(("line", "use", "moves"), LINES, ids=[row[0] for row in LINES])
-def test_what_a_line_does_with_git(judging: Bench, line: str, use: GitUse, moves: bool):
+def test_the_use_of_git_in_a_line_is_recognised(
+    judging: Bench, line: str, use: GitUse, moves: bool
+):
     judged = judging.judge(line, ".")
     assert (judged.git, judged.only_moves_files) == (use, moves)
 
 
-def test_of_what_nobody_judged_nothing_is_believed():
+def test_an_empty_judgement_claims_nothing():
     unknown = Judgement()
     assert (unknown.git, unknown.only_moves_files, unknown.meant_to_read) == (NONE, False, False)
 
 
-def test_git_is_not_alone_if_the_path_has_another_one_first(
+def test_a_planted_git_earlier_on_the_path_is_not_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     judging = bench(tmp_path)
@@ -100,5 +102,5 @@ def test_git_is_not_alone_if_the_path_has_another_one_first(
         ("./git branch -d x", True),
     ],
 )
-def test_whether_git_could_take_a_branch_away(judging: Bench, line: str, kept: bool):
+def test_lines_that_could_delete_a_branch_are_recognised(judging: Bench, line: str, kept: bool):
     assert judging.judge(line, ".").keeps_references is kept

@@ -9,7 +9,7 @@ import pytest
 from rookery.commands.program_tables import readers
 from rookery.commands.programs import reading
 from rookery.commands.words import words
-from rookery.core.command_lines import Pipeline, PlainCommand
+from rookery.engine.ports.actions import Pipeline, PlainCommand
 from rookery.sandbox.launcher import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"
@@ -99,16 +99,16 @@ def test_the_filter_of_a_submodule_is_not_run(project: Path, line: str):
 
 
 @pytest.mark.parametrize("line", ["git describe --always --dirty", "git status", "git log -p"])
-def test_the_bench_does_leave_marks(project: Path, line: str):
+def test_the_submodule_filter_runs_under_plain_git(project: Path, line: str):
     git(project, *line.split()[1:])
     assert (project.parent / "mark").exists()
 
 
-def test_what_enters_submodules_by_itself_is_not_done_unasked():
+def test_git_commands_that_enter_submodules_are_not_read_only():
     assert not reading(words(["git", "describe", "--dirty"])).reads_only
     assert not reading(words(["git", "describe", "--broken"])).reads_only
     assert "git whatchanged" not in readers()
 
 
-def test_the_history_still_tells_when_a_submodule_was_changed(project: Path):
+def test_git_show_still_shows_submodule_changes(project: Path):
     assert "+Subproject commit" in run("git show", project)

@@ -22,7 +22,7 @@ APART = [
 
 
 @pytest.mark.parametrize(("text", "rest", "documents"), APART, ids=lambda value: repr(value)[:40])
-def test_documents_are_apart_from_the_rest(text: str, rest: str, documents: list[Document]):
+def test_here_documents_are_split_from_the_command(text: str, rest: str, documents: list[Document]):
     made = split_documents(text)
     assert (made.rest, list(made.documents)) == (rest, documents)
 
@@ -40,7 +40,7 @@ UNCERTAIN = [
 
 
 @pytest.mark.parametrize("text", UNCERTAIN, ids=repr)
-def test_what_cannot_be_told_is_said(text: str):
+def test_ambiguous_here_documents_are_marked_as_doubtful(text: str):
     assert split_documents(text).doubt
 
 
@@ -55,7 +55,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("body", "runs"), RUNS, ids=lambda value: repr(value)[:40])
-def test_what_a_shell_runs_in_a_document_is_found(body: str, runs: list[str]):
+def test_substitutions_in_an_unquoted_document_are_found(body: str, runs: list[str]):
     assert list(substitutions(body).runs) == runs
     assert [run.strip() for run in split_documents(f"cat <<E\n{body}\nE\n").runs] == runs
     assert split_documents(f"cat <<'E'\n{body}\nE\n").runs == ()

@@ -17,9 +17,8 @@ from rookery.commands.judge import CommandJudge
 from rookery.commands.lookups import ProgramPath
 from rookery.commands.nested_commands import whole_line
 from rookery.core.asks import Decision
-from rookery.core.command_lines import Deed, Pipeline, PlainCommand, Target
 from rookery.core.limits import KIB, Limits
-from rookery.engine.ports.actions import Action
+from rookery.engine.ports.actions import Action, Deed, Pipeline, PlainCommand, Target
 from rookery.workspace.files import WorkspaceFiles
 from support.command_project import Bench, bench, decision, never
 
@@ -67,7 +66,7 @@ def test_the_targets_of_a_line_are_named(here: Bench, line: str, targets: list[T
 @pytest.mark.parametrize(
     "line", ["rm -rf build", "mv a b", "cp -r src x", "echo a > x", "mkdir -p y"]
 )
-def test_what_changes_known_files_is_understood_but_never_unasked(here: Bench, line: str):
+def test_commands_that_change_known_files_still_need_approval(here: Bench, line: str):
     judged = here.judge(line, "")
     assert judged.why_not == ""
     assert judged.plain is None
@@ -86,7 +85,7 @@ NOTES = [
 
 
 @pytest.mark.parametrize(("line", "note"), NOTES)
-def test_a_person_is_told_what_it_would_do(here: Bench, line: str, note: str):
+def test_notes_describe_the_effects_of_a_command(here: Bench, line: str, note: str):
     assert here.spelled(note) in here.judge(here.spelled(line), "").notes
 
 
@@ -106,7 +105,7 @@ DOUBTS = [
 
 
 @pytest.mark.parametrize(("line", "doubt"), DOUBTS)
-def test_what_is_not_understood_is_said(here: Bench, line: str, doubt: str):
+def test_the_judgement_says_why_a_line_is_not_understood(here: Bench, line: str, doubt: str):
     judged = here.judge(line, "")
     assert doubt in judged.why_not
     assert judged.plain is None
@@ -121,14 +120,14 @@ def test_an_allowed_line_carries_absolute_programs(here: Bench):
     assert judged.only_reads
 
 
-def test_paths_are_seen_from_the_folder_that_was_given(here: Bench):
+def test_paths_are_relative_to_the_given_folder(here: Bench):
     assert here.judge("cat app.py", "src").targets == (Target(Deed.READ, "src/app.py"),)
     assert here.judge("cat ../notes.txt", "src").plain
     assert here.judge("cat ../../outside/marker.txt", "src").plain is None
     assert here.judge("rm -rf ..", "src").dangers
 
 
-def test_a_large_folder_is_counted_up_to_a_bound(here: Bench, tmp_path: Path):
+def test_files_in_a_large_folder_are_counted_up_to_a_limit(here: Bench, tmp_path: Path):
     made = bench(tmp_path / "large")
     many = made.root / "many"
     many.mkdir()
@@ -184,7 +183,7 @@ def test_a_line_with_a_program_from_a_writable_folder_is_not_plain(here: Bench):
     assert _judge(here, writable=(str(here.programs),))("ls", "").spelled is None
 
 
-def test_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(here: Bench):
+def test_git_in_a_repository_that_is_not_the_folders_own_needs_approval(here: Bench):
     judge = _judge(here, own_repository=lambda: False)
     judged = judge("ls && git status", "")
     assert judged.plain is None
@@ -196,7 +195,7 @@ def test_git_in_a_repository_that_is_not_the_folders_own_is_asked_about(here: Be
 
 @pytest.mark.parametrize("folder", ["", ".hidden", "node_modules/x", "__pycache__"])
 @pytest.mark.parametrize("line", ["rg KEY", "rg -g secret.txt KEY", "rg --iglob '!x' KEY"])
-def test_rg_is_taken_to_show_hidden_files(
+def test_rg_in_a_folder_with_hidden_files_needs_approval(
     here: Bench, request: pytest.FixtureRequest, folder: str, line: str
 ):
     project = here.root / "project"
@@ -260,7 +259,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("name", "line", "unasked"), NAMED)
-def test_no_name_of_a_file_makes_more_of_a_line(
+def test_files_in_the_workspace_can_make_a_line_need_approval(
     clean: Bench, monkeypatch: pytest.MonkeyPatch, name: str, line: str, unasked: bool
 ):
     monkeypatch.setenv("PATH", str(clean.programs))
@@ -279,7 +278,7 @@ def _put(path: Path, *, is_folder: bool) -> Iterator[None]:
     new.unlink() if new.is_file() else shutil.rmtree(new)
 
 
-def test_another_program_of_the_name_in_the_workspace_is_asked_about(
+def test_a_workspace_program_of_the_same_name_needs_approval(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made = bench(tmp_path)
@@ -295,7 +294,7 @@ def test_another_program_of_the_name_in_the_workspace_is_asked_about(
     assert made.judge("gcc --version", "").plain is None
 
 
-def test_patterns_and_folders_are_run_as_they_were_judged(here: Bench):
+def test_expanded_patterns_and_folders_run_as_judged(here: Bench):
     wc, xargs, find = (str(here.programs / name) for name in ("wc", "xargs", "find"))
     judged = here.judge("cd src && wc -l *.py > /dev/null", "")
     ran = PlainCommand((wc, "-l", "app.py", "util.py"), "kept", "dropped", "src")
@@ -423,7 +422,7 @@ def test_a_dangerous_command_is_found_in_any_nesting(here: Bench, text: str):
         st.lists(st.sampled_from(PIECES)).map("".join),
     )
 )  # fmt: skip
-def test_no_text_is_too_strange_to_be_judged(here: Bench, text: str):
+def test_any_text_can_be_judged(here: Bench, text: str):
     judged = here.judge(text, "")
     assert judged.plain is None or judged.only_reads
 
@@ -450,7 +449,7 @@ the short ones, and half a second goes into each of these."""
     ],
     ids=repr,
 )
-def test_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
+def test_judging_a_hostile_text_takes_bounded_time(here: Bench, unit: str, size: int):
     text = "rm -rf " + (unit * size)[:size]
     started = time.process_time()
     judged = here.judge(text, "")
@@ -459,7 +458,7 @@ def test_a_hostile_text_takes_a_bounded_time(here: Bench, unit: str, size: int):
 
 
 @pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::8], ids=repr)
-def test_the_work_grows_no_faster_than_the_text(here: Bench, unit: str):
+def test_judging_work_is_linear_in_the_length_of_the_text(here: Bench, unit: str):
     """Four times as long a text, four times the work; with the square it would be sixteen."""
     sizes = (9 * KIB, 36 * KIB) if TORTURE else (4 * KIB, 16 * KIB)
     short, long = (_work(here, "bash; rm " + (unit * size)[:size]) for size in sizes)
@@ -483,10 +482,10 @@ def _work(here: Bench, text: str) -> int:
 
 
 @pytest.mark.parametrize("unit", ["a[", "[", "<<'a", "'", '"', "$(", "x='", "{", "\\\n", "((", "`"])
-def test_no_search_in_a_text_goes_back_and_forth(here: Bench, unit: str):
+def test_judging_time_is_linear_without_regex_backtracking(here: Bench, unit: str):
     """What a pattern does is not counted in calls; the processor's time is."""
     spent = []
-    for size in (48 * KIB, 192 * KIB) if TORTURE else (24 * KIB, 96 * KIB):
+    for size in (48 * KIB, 192 * KIB) if TORTURE else (12 * KIB, 48 * KIB):
         started = time.process_time()
         here.judge("rm " + (unit * size)[:size], "")
         spent.append(time.process_time() - started)
@@ -502,7 +501,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 @pytest.mark.parametrize("line", ["rm", "cat", "grep -r x"])
-def test_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
+def test_all_patterns_of_a_line_share_one_limit(deep: Bench, line: str):
     looked, really_look = 0, os.scandir
 
     def look(*folder: Any) -> Any:
@@ -519,13 +518,13 @@ def test_all_patterns_of_a_line_share_one_bound(deep: Bench, line: str):
         assert "names too many files to be checked" in judged.dangers
 
 
-def test_what_is_too_long_altogether_is_dangerous_and_denied(here: Bench):
+def test_a_line_that_is_too_long_is_dangerous(here: Bench):
     judged = here.judge("ls " + "x" * 300 * KIB, "")
     assert judged.dangers
     assert judged.too_deep
 
 
-def test_a_long_document_is_no_command(here: Bench):
+def test_the_body_of_a_long_here_document_is_not_a_command(here: Bench):
     body = "rm -rf / # an example\n" * 1_000
     judged = here.judge(f"cat > new.txt <<'EOF'\n{body}EOF\n", "")
     assert judged.commands == (("cat",),)
@@ -534,7 +533,7 @@ def test_a_long_document_is_no_command(here: Bench):
     assert here.judge(f"bash <<'EOF'\n{body}EOF\n", "").dangers
 
 
-def test_a_long_document_that_is_none_hides_nothing(here: Bench):
+def test_a_quoted_here_document_marker_hides_no_command(here: Bench):
     filler = "x" * 9 * KIB
     text = f"echo \"<<'E'\n\" {filler}\nrm -rf /\nE\n"
     assert here.judge(text, "").dangers
@@ -560,9 +559,7 @@ def nested(tmp_path_factory: pytest.TempPathFactory) -> Bench:
         ("git clone lib new", ""),
     ],
 )
-def test_git_is_not_led_to_the_workspaces_repository_from_another(
-    nested: Bench, line: str, cwd: str
-):
+def test_git_run_across_nested_repositories_needs_approval(nested: Bench, line: str, cwd: str):
     judged = nested.judge(line, cwd)
     assert (judged.plain, judged.spelled) == (None, None)
     assert "not this folder's own" in judged.why_not
@@ -581,20 +578,20 @@ def test_git_is_not_led_to_the_workspaces_repository_from_another(
         "echo link_keys/*",
     ],
 )
-def test_patterns_name_nothing_unasked_that_is_outside_or_kept_back(here: Bench, line: str):
+def test_patterns_that_reach_outside_or_hidden_files_need_approval(here: Bench, line: str):
     assert here.judge(here.spelled(line), "").plain is None
     assert here.judge("echo src/*.py", "").plain
 
 
 @pytest.mark.parametrize(("command", "cwd"), [("ls src", ""), ("ls ", ""), ("ls", "src")])
-def test_a_judgement_is_of_no_other_line(here: Bench, command: str, cwd: str):
+def test_a_judgement_of_another_line_is_refused(here: Bench, command: str, cwd: str):
     judged = here.judge("ls", "")
     Action(title="Run", perform=never, command="ls", judgement=judged)
     with pytest.raises(ValueError, match="not the one that was judged"):
         Action(title="Run", perform=never, command=command, cwd=cwd, judgement=judged)
 
 
-def test_a_line_is_read_once_and_its_files_are_looked_at_again(here: Bench):
+def test_a_line_is_parsed_once_and_its_files_are_checked_again(here: Bench):
     line = "cat $(echo x) made-later.txt > copy.txt"
     first = here.judge(line, "")
     read = whole_line.cache_info().misses

@@ -27,7 +27,7 @@ def test_hosts_are_read_from_the_urls_of_network_programs(line: str, hosts: str)
     assert " ".join(map(str, named_hosts([shlex.split(line)]))) == hosts
 
 
-def test_where_nothing_blocks_hosts_every_program_counts():
+def test_without_host_blocking_urls_of_every_program_count():
     words = shlex.split("python3 -c \"urlopen('http://evil.test/')\"")
     assert named_hosts([words]) == ()
     assert [str(each) for each in named_hosts([words], by_any_program=True)] == ["evil.test:80"]
@@ -52,5 +52,5 @@ UNNAMED = (
 
 
 @pytest.mark.parametrize(("line", "program"), UNNAMED)
-def test_where_nothing_blocks_hosts_programs_that_reach_any_are_named(line: str, program: str):
+def test_without_host_blocking_programs_that_reach_any_host_are_named(line: str, program: str):
     assert reaches_unnamed([shlex.split(line)], ["origin"]) == program

@@ -9,9 +9,8 @@ from rookery.commands.plain_line import plain
 from rookery.commands.rules import NetworkGate
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
 from rookery.core.hosts import covered, entries
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +71,7 @@ ASKED = (
 
 
 @pytest.mark.parametrize(("line", "proxied", "open_to_all"), ASKED)
-async def test_a_command_that_names_an_unknown_host_is_asked_about(
+async def test_a_command_that_names_an_unknown_host_needs_approval(
     line: str, proxied: bool, open_to_all: bool
 ):
     assert (await decision(line, open_to_all=False))[0] is (
@@ -101,7 +100,7 @@ async def test_the_reason_names_the_host_and_how_to_allow_it():
         ("http://browsed.test", True),
     ],
 )
-async def test_a_web_page_of_an_unknown_host_is_asked_about(origin: str, asked: bool):
+async def test_a_web_page_of_an_unknown_host_needs_approval(origin: str, asked: bool):
     known = entries(["known.test"])
     gate = NetworkGate(
         Rules(),

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rookery.commands.plain_line import LONGEST, MOST_COMMANDS, plain
-from rookery.core.command_lines import Pipeline, PlainCommand
+from rookery.engine.ports.actions import Pipeline, PlainCommand
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SHELLS = [shell for name in ("bash", "dash", "zsh") if (shell := shutil.which(name))]
@@ -56,7 +56,7 @@ READ = [
 
 
 @pytest.mark.parametrize(("text", "read"), READ, ids=lambda value: str(value)[:30])
-def test_a_plain_line_is_read_as_it_is_written(text: str, read: object):
+def test_plain_lines_are_parsed(text: str, read: object):
     assert plain(text) == read
 
 
@@ -131,7 +131,7 @@ NOT_PLAIN = [
 
 
 @pytest.mark.parametrize("text", NOT_PLAIN, ids=lambda text: repr(text)[:30])
-def test_nothing_else_is_plain(text: str):
+def test_other_lines_are_not_plain(text: str):
     assert plain(text) is None
 
 
@@ -214,7 +214,7 @@ def expected(text: str) -> list[tuple[str, ...]] | None:
 )
 @given(text=st.one_of(_line, _line, _noise))
 @example(text="aa 'x y' \"z\" --v='1 2' a~ b^ 2>&1 | bb 2>/dev/null; cc && git log || ls")
-def test_every_shell_runs_exactly_what_was_read(recorders: Path, text: str):
+def test_every_shell_runs_exactly_the_parsed_words(recorders: Path, text: str):
     ours = expected(text)
     if ours is None:
         return
@@ -222,7 +222,7 @@ def test_every_shell_runs_exactly_what_was_read(recorders: Path, text: str):
         assert recorded(shell, text, recorders) == ours, (shell, text)
 
 
-def test_the_recorder_tells_lines_apart(recorders: Path):
+def test_the_recorder_records_the_words_of_each_command(recorders: Path):
     """The proof is only worth something if the recorder sees what it should."""
     for shell in SHELLS:
         assert recorded(shell, "aa 'b c' && bb", recorders) == [("aa", "b c"), ("bb",)]
@@ -237,7 +237,7 @@ OWN_WORDS = [
 
 
 @pytest.mark.parametrize("text", OWN_WORDS)
-def test_programs_do_what_the_shells_own_words_do(tmp_path: Path, text: str):
+def test_programs_behave_like_the_shells_builtins(tmp_path: Path, text: str):
     (tmp_path / "here").write_text("x", encoding="utf-8")
     read = plain(text)
     assert read is not None
@@ -251,6 +251,6 @@ def test_programs_do_what_the_shells_own_words_do(tmp_path: Path, text: str):
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_not(text: str):
+def test_any_text_can_be_parsed_without_an_error(text: str):
     read = plain(text)
     assert read is None or all(pipeline.commands for pipeline in read)

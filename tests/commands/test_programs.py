@@ -47,7 +47,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("name", NEVER)
-def test_options_that_write_or_execute_are_in_no_row(name: str):
+def test_options_that_write_or_execute_are_never_read_only(name: str):
     for flag in NEVER[name].split():
         for value in ([], ["x"], ["x", "y"]):
             read = reading(words([*name.split(), flag, *value]))
@@ -55,7 +55,7 @@ def test_options_that_write_or_execute_are_in_no_row(name: str):
 
 
 @pytest.mark.parametrize("odd", ["--frobnicate", "--frobnicate=x", "-\x01"])
-def test_every_row_refuses_what_it_does_not_list(odd: str):
+def test_unlisted_arguments_are_not_read_only(odd: str):
     strict = [name for name, row in readers().items() if not row.all_operands]
     assert [name for name in strict if reading(words([*name.split(), odd])).reads_only] == []
 
@@ -68,7 +68,7 @@ ASKED_FOR_NEWS |= {"--help", "json.tool", "env", "-vV", "-dc", "-cd"}
 RUNNERS = {*("npm", "npx", "make", "python", "node", "pytest", "cargo", "go", "env", "xargs", "sh")}
 
 
-def test_no_row_is_a_program_that_runs_the_projects_code():
+def test_no_read_only_program_runs_the_projects_code():
     rows = [name.split() for name in readers()]
     # what is asked for news runs nothing of the project's
     programs = {row[0] for row in rows if not row[1:] or row[-1] not in ASKED_FOR_NEWS}
@@ -117,7 +117,7 @@ SCRIPTS = [
 
 
 @pytest.mark.parametrize(("script", "prints"), SCRIPTS)
-def test_a_sed_script_runs_unasked_only_if_it_prints(script: str, prints: bool):
+def test_a_sed_script_is_read_only_if_it_only_prints(script: str, prints: bool):
     assert reading(words(["sed", script, "x"])).reads_only is prints
     assert reading(words(["sed", "-n", "-e", script, "x"])).reads_only is prints
 
@@ -160,11 +160,11 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize(("program", "prints"), PROGRAMS)
-def test_an_awk_program_runs_unasked_only_if_it_prints(program: str, prints: bool):
+def test_an_awk_program_is_read_only_if_it_only_prints(program: str, prints: bool):
     assert reading(words(["awk", program, "x"])).reads_only is prints
 
 
-def test_braces_are_spelled_out_up_to_a_bound():
+def test_braces_are_expanded_up_to_a_limit():
     assert spellings("a{b,c}d") == ["abd", "acd"]
     assert spellings("{a,b}{c,d}") == ["ac", "ad", "bc", "bd"]
     assert spellings("plain") == ["plain"]
@@ -173,7 +173,7 @@ def test_braces_are_spelled_out_up_to_a_bound():
     assert has_braces(many)
 
 
-def test_ranges_in_braces_are_spelled_out_and_quoted_braces_are_not():
+def test_ranges_in_braces_are_expanded_and_quoted_braces_are_not():
     assert spellings("a{b..d}") == ["ab", "ac", "ad"]
     assert spellings("{2..1}") == ["2", "1"]
     assert spellings("[{a,b}]") == ["[a]", "[b]"]

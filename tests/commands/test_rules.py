@@ -83,7 +83,9 @@ ROWS = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("line", "allow", "deny", "expected"), ROWS)
-async def test_lists(here: Bench, line: str, allow: list[str], deny: list[str], expected: Decision):
+async def test_allow_and_deny_lists_decide(
+    here: Bench, line: str, allow: list[str], deny: list[str], expected: Decision
+):
     command = here.spelled(line)
     judged = here.judge(command, "")
     assert await decision(judged, command, allow=tuple(allow), deny=tuple(deny)) is expected
@@ -97,7 +99,7 @@ CALL = ToolCall(id="c1", name="execute_command", arguments={})
 
 
 @pytest.mark.anyio
-async def test_nothing_is_allowed_by_itself_in_an_untrusted_project(here: Bench):
+async def test_an_untrusted_project_allows_nothing_automatically(here: Bench):
     rules = CommandRules(allow=[], deny=[], trusted=False)
     action = Action(title="x", perform=_never, command="ls", judgement=here.judge("ls", ""))
     assert (await rules.before(CALL, action)).decision is NONE
@@ -112,13 +114,13 @@ async def test_without_a_sandbox_every_command_asks_unless_the_user_allowed_it(h
 
 
 @pytest.mark.anyio
-async def test_an_action_without_a_command_is_none_of_its_business():
+async def test_command_rules_ignore_actions_without_a_command():
     rules = CommandRules(allow=["*"], deny=["*"], trusted=True)
     assert (await rules.before(CALL, Action(title="x", perform=_never))).decision is NONE
 
 
 @pytest.mark.anyio
-async def test_a_command_that_nobody_judged_is_not_allowed():
+async def test_a_command_without_a_judgement_is_not_allowed():
     rules = CommandRules(allow=["ls"], deny=[], trusted=True)
     action = Action(title="x", perform=_never, command="ls")
     assert (await rules.before(CALL, action)).decision is NONE
@@ -137,7 +139,7 @@ async def test_the_reasons_of_a_dangerous_command_are_given(here: Bench):
 
 
 @pytest.mark.anyio
-async def test_what_is_too_deep_to_check_is_denied_if_anything_is(here: Bench):
+async def test_a_command_nested_too_deep_is_denied_if_a_deny_list_exists(here: Bench):
     line = "env " * 12 + "ls"
     judged = here.judge(line, "")
     assert judged.too_deep

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rookery.core.command_lines import Deed, Judgement
+from rookery.engine.ports.actions import Deed, Judgement
 from support.command_project import Bench, bench
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
@@ -172,7 +172,7 @@ def named_by(judged: Judgement) -> set[str]:
 @example("sh <<OUTER\ncat <<E\n$(echo E)\ntouch f1\nE\nOUTER\n")
 @example('x=E; eval "cat <<E\n$x\ntouch f1\nE\n"')
 @example("echo -e '\\x74ouch f1' | bash")
-def test_what_a_shell_changes_is_named(here: Bench, text: str):
+def test_every_file_that_a_shell_changes_is_predicted(here: Bench, text: str):
     judged = here.judge(text, "")
     for shell in SHELLS:
         changed = changed_by(shell, text)
@@ -204,7 +204,7 @@ INDEXED = [
 
 
 @pytest.mark.parametrize("text", INDEXED)
-def test_what_is_run_where_a_shell_computes_is_named(here: Bench, text: str):
+def test_commands_in_shell_arithmetic_are_found(here: Bench, text: str):
     judged = here.judge(text, "")
     assert "f1" in changed_by("bash", text) or "unset" in text, "the text is as bad as it is said"
     assert "f1" in named_by(judged)

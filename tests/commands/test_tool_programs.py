@@ -36,7 +36,7 @@ def root(tmp_path: Path) -> Path:
         ("sh -c 'cat *.txt > out.txt; if true; then sh run.sh; fi'", ["run.sh"]),
     ],
 )
-def test_what_is_loaded_is_known(root: Path, line: str, paths: list[str]):
+def test_workspace_files_that_a_command_loads_are_found(root: Path, line: str, paths: list[str]):
     assert loaded_by(shlex.split(line), str(root)) == Loaded(tuple(paths))
 
 
@@ -80,7 +80,7 @@ def test_what_is_loaded_is_known(root: Path, line: str, paths: list[str]):
         "find . -exec make ;",
     ],
 )
-def test_what_is_loaded_cannot_be_known(root: Path, line: str):
+def test_commands_with_unpredictable_loads_are_marked_unknown(root: Path, line: str):
     assert loaded_by(shlex.split(line), str(root)).unknown
 
 
@@ -93,7 +93,7 @@ def test_a_program_on_the_path_in_the_workspace_is_loaded(
     assert loaded_by(["tool"], str(root)) == Loaded(("sub/tool",))
 
 
-def test_a_folder_with_too_many_files_cannot_be_covered(
+def test_a_folder_with_too_many_files_is_marked_unknown(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert sorted(files_in("pkg", str(root)) or ()) == ["pkg/__main__.py", "pkg/a/b.py"]

@@ -11,20 +11,20 @@ from rookery.compat.driver import (
     DONE,
     LONGEST,
     DriverConversation,
+    EventSender,
     FollowedTasks,
     LineReader,
-    News,
     OutputQueue,
-    Telling,
+    Wakeup,
     cause_of,
-    left_open,
+    unanswered,
 )
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
 from rookery.core.commands import OpenTask
 from rookery.core.facts import Event, Noted, TaskOpened
 from rookery.protocol.attend import Fate, RunEnd
-from support.scripted_host import PlayedHost
+from support.scripted_host import ScriptedHost
 
 pytestmark = pytest.mark.anyio
 
@@ -49,13 +49,13 @@ def test_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
         refuse=lambda bad, number: refused.append((str(bad), number)),
     )
     lines = [b"1", b"", b" \t", b"x", b"9" * (LONGEST + 1), b"6"]
-    assert [reader.wanted(line) for line in lines] == [1, None, None, None, None, 6]
+    assert [reader.parse(line) for line in lines] == [1, None, None, None, None, 6]
     assert refused == [("line 4 is no number", 4), ("line 5 is too long", 5)]
 
 
 class TestNews:
     async def test_whoever_waits_looks_again_each_time_that_something_happens(self):
-        news, seen = News(), 0
+        news, seen = Wakeup(), 0
 
         def third_time() -> bool:
             nonlocal seen
@@ -64,30 +64,30 @@ class TestNews:
 
         with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
-                group.start_soon(news.until, third_time)
+                group.start_soon(news.wait_for, third_time)
                 for count in (1, 2):
                     while seen < count:
                         await anyio.lowlevel.checkpoint()
-                    news.spread()
+                    news.notify()
         assert seen == 3
 
     async def test_nobody_waits_longer_than_they_want_to(self):
         with anyio.fail_after(60):
-            await News().until(lambda: False, 0.01)
+            await Wakeup().wait_for(lambda: False, 0.01)
 
 
 class TestTelling:
     async def test_the_last_is_told_even_if_nobody_sends_it_on(self):
         reading, writing = os.pipe()
-        Telling(OutputQueue(writing)).tell_last([{"a": 1}, {"b": "ü"}])
+        EventSender(OutputQueue(writing)).send_last([{"a": 1}, {"b": "ü"}])
         os.close(writing)
         assert os.read(reading, 1000).decode() == '{"a":1}\n{"b":"ü"}\n'
         os.close(reading)
 
     async def test_a_reader_that_leaves_before_it_has_read_all_is_told_of(self):
         reading, writing = os.pipe()
-        telling = Telling(OutputQueue(writing))
-        telling.tell([{"long": "x" * 1_000_000}])
+        telling = EventSender(OutputQueue(writing))
+        telling.send([{"long": "x" * 1_000_000}])
         os.close(reading)
         with anyio.fail_after(60), pytest.raises(ReaderLeft):
             await telling.run()
@@ -111,37 +111,37 @@ class Told:
 
 
 async def follow_to_the_end(
-    host: PlayedHost, task_id: str, after: int = 0, meanwhile: Callable[[], None] = lambda: None
+    host: ScriptedHost, task_id: str, after: int = 0, meanwhile: Callable[[], None] = lambda: None
 ) -> list[str]:
-    told, news = Told(), News()
+    told, news = Told(), Wakeup()
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             tasks = FollowedTasks(
-                host, group, news, see=told.see, ended=told.ended, begun=told.begun
+                host, group, news, see=told.see, ended=told.ended, starting=told.begun
             )
             tasks.follow(task_id, after)
             assert tasks.ids == {task_id}
             meanwhile()
-            await news.until(lambda: not tasks.ids)
+            await news.wait_for(lambda: not tasks.ids)
     return told.said
 
 
 class TestFollowedTasks:
     async def test_a_task_is_told_of_from_its_beginning_to_its_end(self):
-        host = PlayedHost()
+        host = ScriptedHost()
         await host.send(OpenTask(task_id="t1", text="go"))
         host.tell(Noted(text="well"))
         said = await follow_to_the_end(host, "t1", meanwhile=partial(host.end, "t1"))
         assert said == ["t1 begins", "t1 TaskOpened", "t1 Noted", "t1 ends"]
 
     async def test_what_is_known_of_it_is_not_told_again(self):
-        host = PlayedHost()
+        host = ScriptedHost()
         host.tell(TaskOpened(text="go"), Noted(text="well"))
         said = await follow_to_the_end(host, "t1", 1, meanwhile=partial(host.end, "t1"))
         assert said == ["t1 begins", "t1 Noted", "t1 ends"]
 
     async def test_a_child_that_ended_before_is_over_and_no_error(self):
-        assert await follow_to_the_end(PlayedHost(), "nobody") == ["nobody begins", "nobody ends"]
+        assert await follow_to_the_end(ScriptedHost(), "nobody") == ["nobody begins", "nobody ends"]
 
 
 class TestConversation:
@@ -149,25 +149,25 @@ class TestConversation:
         async def converse() -> RunEnd:
             return RunEnd(Fate.LEFT, "enough", "usage")
 
-        assert await DriverConversation().hold(converse) == RunEnd(Fate.LEFT, "enough", "usage")
+        assert await DriverConversation().run(converse) == RunEnd(Fate.LEFT, "enough", "usage")
 
     @pytest.mark.parametrize("early", [True, False], ids=["before it began", "while it waits"])
     async def test_what_breaks_it_off_says_how_it_ended(self, early: bool):
         conversation, failed = DriverConversation(), RunEnd(Fate.FAILED, "no key", "auth_failed")
 
         async def converse() -> RunEnd:
-            conversation.break_off(failed)
+            conversation.abort(failed)
             await anyio.sleep_forever()
             return DONE
 
         if early:
-            conversation.break_off(failed)
+            conversation.abort(failed)
         with anyio.fail_after(60):
-            assert await conversation.hold(converse) == failed
+            assert await conversation.run(converse) == failed
 
 
 def test_a_question_that_is_left_open_names_itself_and_its_task():
-    end = left_open(AskKind.FOLLOWUP, "t1")
+    end = unanswered(AskKind.FOLLOWUP, "t1")
     assert (end.fate, end.code) == (Fate.LEFT, "needs_human")
     assert "(followup)" in end.reason
     assert "--session-id t1" in end.reason

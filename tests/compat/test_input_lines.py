@@ -43,7 +43,7 @@ async def _write(writing: int, data: bytes) -> None:
     ],
     ids=["nothing", "LF", "CRLF and no end", "blank ones count", "CR alone", "other ends"],
 )
-async def test_lines_end_with_LF_or_CRLF(data: bytes, lines: list[bytes]):
+async def test_lines_end_with_lf_or_crlf(data: bytes, lines: list[bytes]):
     assert await lines_in(data) == lines
 
 

@@ -12,6 +12,13 @@ def rookery(tmp_path: Path) -> Installed:
 
 
 @pytest.fixture
+def unconfined(rookery: Installed) -> Installed:
+    """As it is without a sandbox, for commands of which only matters that they run."""
+    rookery.environ["ROOKERY_SANDBOX_USE"] = "off"
+    return rookery
+
+
+@pytest.fixture
 def fresh(tmp_path: Path) -> Installed:
     """Installed a moment ago: there is no home yet, and no folder is trusted."""
     return Installed(tmp_path, trusted=False)

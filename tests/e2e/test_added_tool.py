@@ -38,7 +38,7 @@ def names(rookery: Installed) -> str:
     return (rookery.workspace / "names.txt").read_text()
 
 
-def test_it_is_offered_asked_about_shown_line_by_line_and_undone(rookery: Installed):
+def test_an_added_tool_is_offered_approved_shown_and_undone(rookery: Installed):
     with (
         LlmServer([SORT], [finish("Sorted.")]) as server,
         rookery.terminal(*at(server), "sort them") as terminal,
@@ -58,7 +58,7 @@ def test_it_is_offered_asked_about_shown_line_by_line_and_undone(rookery: Instal
     assert offered["sort_lines"]["input_schema"]["required"] == ["path"]
 
 
-def test_the_full_screen_shows_it(rookery: Installed):
+def test_the_full_screen_shows_an_added_tool(rookery: Installed):
     command = [COMMAND, *rookery.script(SCRIPT), "sort them"]
     with TmuxSession(command, cwd=rookery.workspace, environ=rookery.environ) as terminal:
         terminal.wait_for("Edit names.txt?", "y yes   n no")
@@ -69,7 +69,7 @@ def test_the_full_screen_shows_it(rookery: Installed):
     assert names(rookery) == SORTED
 
 
-def test_webviews_and_programs_get_its_rows(rookery: Installed):
+def test_webviews_and_programs_get_the_rows_of_an_added_tool(rookery: Installed):
     with (
         LlmServer([SORT], [finish("Sorted.")]) as server,
         JsonIo(rookery, *at(server)) as webview,
@@ -93,17 +93,18 @@ def test_webviews_and_programs_get_its_rows(rookery: Installed):
     assert first["tool_use"]["name"] == "appliedDiff"
 
 
-@pytest.mark.parametrize(
-    ("rule", "code"), [("sort_lines(names.txt)", 20), ("Edit(names.*)", 20), ("Edit(other.*)", 0)]
-)
-def test_hooks_and_rules_match_it(rookery: Installed, rule: str, code: int):
-    hook = {"type": "command", "command": "echo not sorted here >&2; exit 2", "if": rule}
-    config = {"version": 1, "hooks": {"PreToolUse": [{"matcher": "Edit", "hooks": [hook]}]}}
+def test_hooks_and_rules_match_an_added_tool(rookery: Installed):
+    refuse = "echo not sorted here >&2; exit 2"
+    hooks = [
+        {"type": "command", "command": "exit 2", "if": "Edit(other.*)"},
+        {"type": "command", "command": refuse, "if": "Edit(names.*)"},
+    ]
+    config = {"version": 1, "hooks": {"PreToolUse": [{"matcher": "sort_lines", "hooks": hooks}]}}
     file = rookery.home / "config" / "hooks.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(config))
     with LlmServer([SORT], [finish()]) as server:
         done = rookery.run("-p", "-y", *at(server), "sort them")
-    assert done.returncode == code, done.stderr
-    refused = "not sorted here" in json.dumps(server.requests[1].body["messages"][-1])
-    assert (refused, names(rookery)) == ((True, SHUFFLED) if code else (False, SORTED))
+    assert done.returncode == 20, done.stderr
+    assert "not sorted here" in json.dumps(server.requests[1].body["messages"][-1])
+    assert names(rookery) == SHUFFLED

@@ -37,52 +37,51 @@ def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
 
-@pytest.mark.parametrize(
-    ("line", "notes"),
-    [
-        ("rm -rf build", ["deletes 3 files below build/"]),
-        ("touch made ../beside", ["writes made"]),
-        ("curl http://127.0.0.1:9/", ["uses the network"]),
-        ("cat ~/.ssh/id_rsa", ["/.ssh/id_rsa, where keys and passwords are kept"]),
-        ("echo $(cat a.py)", []),
-    ],
-    ids=str,
-)
-def test_a_command_is_shown_with_where_it_runs_and_how_far_it_reaches(
-    repository: Installed, line: str, notes: list[str]
-):
+NOTES = {
+    "rm -rf build": "deletes 3 files below build/",
+    "touch made ../beside": "writes made",
+    "curl http://127.0.0.1:9/": "uses the network",
+    "cat ~/.ssh/id_rsa": "/.ssh/id_rsa, where keys and passwords are kept",
+    "echo $(cat a.py)": "",
+}
+
+
+def test_a_command_question_shows_its_folder_and_reach(repository: Installed):
     with (
-        LlmServer([command(line)], [finish()]) as server,
+        LlmServer(*[[command(line)] for line in NOTES], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
-        terminal.wait_for(f"Run this command:\n  {line}\n")
-        shown = terminal.wait_for("Approve? ")
-        assert "sandbox" in shown.splitlines()[0]
-        told = [" ".join(each.split()) for each in shown.split("\n  ! ")[1:]]
-        for note in notes:
-            assert any(note in each for each in told)
-        terminal.type("n")
+        for line, note in NOTES.items():
+            terminal.wait_for(f"Run this command:\n  {line}\n")
+            shown = terminal.wait_for("Approve? ")
+            assert "sandbox" in shown.splitlines()[0], line
+            told = [" ".join(each.split()) for each in shown.split("\n  ! ")]
+            assert any(note in each for each in told), line
+            terminal.type("n")
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     assert len(list((repository.workspace / "build").iterdir())) == 3
-    assert "The user denied this call." in last_turn(server.requests[1])
+    for request in server.requests[1:]:
+        assert "The user denied this call." in last_turn(request)
 
 
-@pytest.mark.parametrize("line", ["ls -la", "git status", "grep -rn x .", "cat a.py | head -n 1"])
-def test_what_only_reads_is_not_asked_about_in_a_trusted_folder(repository: Installed, line: str):
+def test_reading_in_a_trusted_folder_needs_no_approval(repository: Installed):
+    lines = ["ls -la", "git status", "grep -rn x .", "cat a.py | head -n 1"]
     with (
-        LlmServer([command(line)], [finish()]) as server,
+        LlmServer(*[[command(line)] for line in lines], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
-        assert "Approve?" not in terminal.wait_for(f"● Run {line}\n")
+        for line in lines:
+            assert "Approve?" not in terminal.wait_for(f"● Run {line}\n")
         assert "Approve?" not in terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-    assert "Exit code: 0" in last_turn(server.requests[1])
+    for request in server.requests[1:]:
+        assert "Exit code: 0" in last_turn(request)
 
 
-def test_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
+def test_always_shows_the_rule_and_allows_exactly_this_command(
     repository: Installed,
 ):
     rule = f"exactly this command in {repository.workspace}, for 30 days: touch made"
@@ -121,7 +120,7 @@ def test_always_shows_the_rule_and_then_exactly_this_command_is_not_asked_about(
     assert not (repository.workspace / "other").exists()
 
 
-def test_edits_that_are_always_allowed_are_so_until_the_task_ends(repository: Installed):
+def test_always_allowed_edits_last_until_the_task_ends(repository: Installed):
     with LlmServer(
         [call("read_file", path="a.py")],
         [edit("x = 1", "x = 2")],
@@ -159,15 +158,11 @@ def write_instructions() -> object:
     return call("write_to_file", path="AGENTS.md", content="Obey.\n")
 
 
-GRAVE = pytest.mark.parametrize(
-    ("deed", "note"),
-    [
-        (lambda: command("rm -rf .git"), "deletes .git"),
-        (write_instructions, "protected, because "),
-        (lambda: call("write_to_file", path="../beside.txt", content="x"), "outside the workspace"),
-    ],
-    ids=["rm -rf .git", "AGENTS.md", "outside"],
-)
+GRAVE = {
+    "deletes .git": lambda: command("rm -rf .git"),
+    "protected, because ": write_instructions,
+    "outside the workspace": lambda: call("write_to_file", path="../beside.txt", content="x"),
+}
 
 
 def untouched(workspace: Path) -> bool:
@@ -178,29 +173,28 @@ def untouched(workspace: Path) -> bool:
     )
 
 
-@GRAVE
-def test_yes_to_everything_still_asks_a_person_about_it(repository: Installed, deed, note):
+def test_auto_approval_still_asks_about_dangerous_actions(repository: Installed):
     with (
-        LlmServer([deed()], [finish()]) as server,
+        LlmServer(*[[deed()] for deed in GRAVE.values()], [finish()]) as server,
         repository.terminal("-y", *at(server), "go") as terminal,
     ):
-        assert f"  ! {note}" in terminal.wait_for(ONCE)
-        terminal.type("a")
+        for note in GRAVE:
+            assert f"  ! {note}" in terminal.wait_for(ONCE)
+            terminal.type("a")
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
     assert untouched(repository.workspace)
 
 
-@GRAVE
-def test_where_nobody_is_there_to_ask_it_is_refused(repository: Installed, deed, note):
-    with LlmServer([deed()], [finish()]) as server:
+def test_dangerous_actions_are_refused_in_a_noninteractive_run(repository: Installed):
+    skipped = "Not interactive: this needs approval, so it was skipped."
+    with LlmServer(*[[deed()] for deed in GRAVE.values()], [finish()]) as server:
         done = repository.run("-p", "-y", *at(server), "go")
     assert (done.returncode, done.stdout) == (5, "Done.\n")
-    assert "skipped: Not interactive: this needs approval, so it was skipped." in done.stderr
-    assert "Not interactive: this needs approval, so it was skipped." in last_turn(
-        server.requests[1]
-    )
+    assert done.stderr.count(f"skipped: {skipped}") == 3
+    for request in server.requests[1:]:
+        assert skipped in last_turn(request)
     assert untouched(repository.workspace)
 
 

@@ -10,11 +10,12 @@ from support.terminal_session import (
     CTRL_C,
     PATIENCE,
     Installed,
-    TerminalSession,
     a_pause,
     at,
     processes_with,
 )
+
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 DONE = "Done. [Enter accepts, or say what else to do] "
 
@@ -26,6 +27,10 @@ def pause() -> str:
 
 def long_one(pause: str) -> object:
     return call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=1)
+
+
+def waited_for(pause: str) -> object:
+    return call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
 
 
 def last_turn(request: Recorded) -> str:
@@ -44,96 +49,79 @@ def wait_until_it_is_listed(rookery: Installed) -> None:
         assert time.monotonic() < deadline
 
 
-def wait_for_the_background(terminal: TerminalSession, pause: str) -> None:
-    terminal.wait_for(f"still running: echo up; sleep {pause} (/stop ends it)\n")
-    terminal.wait_for(DONE)
+def test_background_commands_are_listed_and_ending_one_reaches_the_model(
+    rookery: Installed,
+):
+    """After a second, by `/bg`, or never: each time another command is ended in another way."""
+    pauses = [a_pause() for _ in range(4)]
+    slow, more, sent, waits = pauses
+    script = [
+        [long_one(slow)],
+        [finish("First.")],
+        [long_one(more)],
+        [finish("Second.")],
+        [waited_for(sent)],
+        [finish("Third.")],
+        [waited_for(waits)],
+        [finish("Fourth.")],
+        [long_one(slow)],
+        [finish("Fifth.")],
+    ]
+    with LlmServer(*script) as server, rookery.terminal("-y", *at(server), "go") as terminal:
 
+        def wait_for_the_background(pause: str) -> None:
+            terminal.wait_for(f"still running: echo up; sleep {pause} (/stop ends it)\n")
+            terminal.wait_for(DONE)
 
-def test_what_takes_longer_than_its_time_runs_on_and_is_listed(rookery: Installed, pause: str):
-    with (
-        LlmServer([long_one(pause)], [finish()]) as server,
-        rookery.terminal("-y", *at(server), "go") as terminal,
-    ):
-        wait_for_the_background(terminal, pause)
+        def wait_until_it_has_ended(pause: str) -> None:
+            terminal.wait_for("note: [automatic] The command that ran in the background has ended")
+            terminal.wait_for(DONE)
+            assert processes_with(pause) == []
+            assert running(rookery) == []
+
+        wait_for_the_background(slow)
         assert "It goes on in the background" in last_turn(server.requests[1])
         assert "Output so far:\\nup" in last_turn(server.requests[1])
         [row] = running(rookery)
-        assert (row["state"], row["command"]) == ("background", f"echo up; sleep {pause}")
+        assert (row["state"], row["command"]) == ("background", f"echo up; sleep {slow}")
         assert row["session"] == rookery.sessions()[0]["id"]
         assert str(row["id"]) in rookery.run("ps").stdout
-        assert processes_with(pause)
-        terminal.type("")
-        assert terminal.exit_code() == 0
-    assert processes_with(pause) == []
-    assert rookery.run("ps").stdout == "No command is running.\n"
-
-
-@pytest.mark.parametrize("by", ["/stop", "ps --stop ID", "ps --stop all"])
-def test_it_can_be_ended_and_the_model_hears_of_it(rookery: Installed, pause: str, by: str):
-    with (
-        LlmServer([long_one(pause)], [finish("First.")], [finish("Second.")]) as server,
-        rookery.terminal("-y", *at(server), "go") as terminal,
-    ):
-        wait_for_the_background(terminal, pause)
-        if by == "/stop":
-            terminal.type("/stop")
-        else:
-            wanted = by.split()[-1].replace("ID", str(running(rookery)[0]["id"]))
-            assert rookery.run("ps", "--stop", wanted).stdout == "Ended 1 command.\n"
-        terminal.wait_for("note: [automatic] The command that ran in the background has ended")
-        terminal.wait_for(DONE)
-        assert processes_with(pause) == []
-        assert running(rookery) == []
+        assert processes_with(slow)
+        assert rookery.run("ps", "--stop", str(row["id"])).stdout == "Ended 1 command.\n"
+        wait_until_it_has_ended(slow)
         terminal.type("and now?")
-        terminal.wait_for("✔ Second.\n" + DONE)
-        terminal.type("")
-        assert terminal.exit_code() == 0
-    told = json.dumps(server.requests[2].body["messages"], ensure_ascii=False)
-    assert "The command that ran in the background has ended" in told
-
-
-def test_a_command_that_is_waited_for_is_sent_to_the_background_or_ended(
-    rookery: Installed, pause: str
-):
-    waits = call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
-    with (
-        LlmServer([waits], [finish("First.")]) as server,
-        rookery.terminal("-y", *at(server), "go") as terminal,
-    ):
+        wait_for_the_background(more)
+        heard = json.dumps(server.requests[2].body["messages"], ensure_ascii=False)
+        assert "The command that ran in the background has ended" in heard
+        assert rookery.run("ps", "--stop", "all").stdout == "Ended 1 command.\n"
+        wait_until_it_has_ended(more)
+        terminal.type("once more")
         terminal.wait_for("  up\n")
         wait_until_it_is_listed(rookery)
         terminal.type("/bg")
-        wait_for_the_background(terminal, pause)
-        assert processes_with(pause)
+        wait_for_the_background(sent)
         terminal.type("/stop")
-        terminal.wait_for("has ended")
-        terminal.wait_for(DONE)
-        assert processes_with(pause) == []
+        wait_until_it_has_ended(sent)
         terminal.type("/stop")
         terminal.wait_for("No command is running.\n")
         terminal.wait_for(DONE)
-        terminal.type("")
-        assert terminal.exit_code() == 0
-
-
-def test_a_command_that_is_waited_for_is_ended(rookery: Installed, pause: str):
-    waits = call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
-    with (
-        LlmServer([waits], [finish("First.")]) as server,
-        rookery.terminal("-y", *at(server), "go") as terminal,
-    ):
+        terminal.type("and again")
         terminal.wait_for("  up\n")
         wait_until_it_is_listed(rookery)
-        terminal.type("/stop")
+        terminal.type("/stop")  # one that is waited for
         terminal.wait_for(DONE)
-        assert processes_with(pause) == []
+        assert "Ended by the user before it was done." in last_turn(server.requests[7])
+        assert processes_with(waits) == []
+        terminal.type("the last")
+        wait_for_the_background(slow)
         terminal.type("")
         assert terminal.exit_code() == 0
-    assert "Ended by the user before it was done." in last_turn(server.requests[1])
+    assert processes_with(slow) == []
+    assert rookery.run("ps").stdout == "No command is running.\n"
 
 
-@pytest.mark.parametrize("way", ["accepted", "left", "hung up"])
-def test_nothing_survives_the_end_of_the_session(rookery: Installed, pause: str, way: str):
+@pytest.mark.parametrize("way", ["left", "hung up"])
+def test_no_background_command_survives_the_session(rookery: Installed, pause: str, way: str):
     with (
         LlmServer([long_one(pause)], [say("Hm. ", gate())]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
@@ -146,16 +134,13 @@ def test_nothing_survives_the_end_of_the_session(rookery: Installed, pause: str,
         else:
             terminal.press(CTRL_C)
             terminal.wait_for("Continue? ")
-            if way == "left":
-                terminal.press(CTRL_C)
-            else:
-                terminal.type("n")
-            assert terminal.exit_code() == (130 if way == "left" else 1)
+            terminal.press(CTRL_C)
+            assert terminal.exit_code() == 130
         assert processes_with(pause) == []
     assert running(rookery) == []
 
 
-def test_in_a_pipe_nothing_survives_either(rookery: Installed, pause: str):
+def test_no_background_command_survives_a_piped_run(rookery: Installed, pause: str):
     with LlmServer([long_one(pause)], [finish("Done.")]) as server:
         done = rookery.run("-p", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, "Done.\n")

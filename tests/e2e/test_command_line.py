@@ -36,16 +36,15 @@ def answers(server: LlmServer) -> str:
     return "\n".join(told)
 
 
-@pytest.mark.parametrize("form", [[], ["--output-format", "json"], ROW], ids=str)
-def test_the_effort_reaches_the_wire(rookery: Installed, form: list[str]):
+def test_the_reasoning_effort_is_sent(rookery: Installed):
     with LlmServer([finish()]) as server:
-        done = rookery.run("-p", *form, "-r", "low", *at(server), "-P", "go")
+        done = rookery.run("-p", *ROW, "-r", "low", *at(server), "-P", "go")
     assert done.returncode == 0, done.stderr
     assert bodies(server)[0]["reasoning_effort"] == "low"
     assert "go" in json.dumps(bodies(server)[0]["messages"])
 
 
-def test_a_setting_is_not_hidden_by_the_default_of_a_flag(rookery: Installed):
+def test_the_default_of_a_flag_does_not_override_a_setting(rookery: Installed):
     with LlmServer([finish()], [finish()], [finish()]) as server:
         for effort in ({}, {"ROOKERY_REASONING_EFFORT": "high"}):
             rookery.run("-p", *at(server), "go", **effort)
@@ -58,11 +57,10 @@ def test_a_setting_is_not_hidden_by_the_default_of_a_flag(rookery: Installed):
     ("provider", "model", "environ"),
     [
         ("roo", "anthropic/claude-opus-5.5", {"ROO_API_KEY": KEY}),
-        ("gemini", "gemini-2.5-pro", {"GOOGLE_API_KEY": KEY}),
         ("vercel-ai-gateway", "openai/gpt-6-luna", {"VERCEL_AI_GATEWAY_API_KEY": KEY}),
     ],
 )
-def test_gateways_are_spoken_to_with_their_key(
+def test_gateways_receive_their_key(
     rookery: Installed, provider: str, model: str, environ: dict[str, str]
 ):
     with LlmServer([finish("Hello.")]) as server:
@@ -72,7 +70,16 @@ def test_gateways_are_spoken_to_with_their_key(
     assert bodies(server)[0]["model"] == model
 
 
-def test_roo_is_found_by_its_variable(rookery: Installed):
+def test_gemini_receives_its_key_in_a_header_of_its_own(rookery: Installed):
+    with LlmServer([finish("Hello.")]) as server:
+        done = rookery.run("-p", *at(server, "gemini", "gemini-x"), "go", GOOGLE_API_KEY=KEY)
+    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
+    (request,) = server.requests
+    assert request.path == "/v1/models/gemini-x:streamGenerateContent?alt=sse"
+    assert request.headers["x-goog-api-key"] == KEY
+
+
+def test_roo_is_configured_by_its_environment_variables(rookery: Installed):
     with LlmServer([finish("Hello.")]) as server:
         address = {"ROO_CODE_PROVIDER_URL": server.url, "ROO_API_KEY": KEY}
         done = rookery.run("-p", "--provider", "roo", "-m", "some/model", "go", **address)
@@ -80,7 +87,7 @@ def test_roo_is_found_by_its_variable(rookery: Installed):
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_openai_native_speaks_responses(rookery: Installed):
+def test_openai_native_uses_the_responses_api(rookery: Installed):
     with LlmServer([finish("Hello.")]) as server:
         done = rookery.run("-p", *at(server, "openai-native"), "go", OPENAI_API_KEY=KEY)
     assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
@@ -88,7 +95,7 @@ def test_openai_native_speaks_responses(rookery: Installed):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
-def test_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed):
+def test_a_key_on_the_command_line_is_hidden(rookery: Installed):
     waiting = gate()
     with LlmServer([say("Hm.", waiting), finish()]) as server:
         process = subprocess.Popen(
@@ -111,7 +118,7 @@ def test_a_key_on_the_command_line_is_seen_by_nobody(rookery: Installed):
     assert KEY not in (rookery.home / "state" / "debug.log").read_text(encoding="utf-8")
 
 
-def test_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
+def test_consecutive_mistakes_end_the_run(rookery: Installed):
     wrong = "".join(
         f"- calls: [{{tool: read_file, arguments: {{wrong: {n}}}}}]\n" for n in range(12)
     )
@@ -121,7 +128,7 @@ def test_mistakes_in_a_row_until_the_run_gives_up(rookery: Installed):
     assert (limited.returncode, never.returncode, never.stdout) == (7, 0, "One.\n")
 
 
-def test_commands_run_in_the_shell_that_was_named(rookery: Installed):
+def test_commands_run_in_the_chosen_shell(rookery: Installed):
     run = "- calls: [{tool: execute_command, arguments: {command: 'echo run by $0'}}]\n"
     script = rookery.script(run + FINISHES)
     named = rookery.run("-p", "--terminal-shell", "/bin/sh", *script, "go")
@@ -130,11 +137,11 @@ def test_commands_run_in_the_shell_that_was_named(rookery: Installed):
     assert "run by /bin/sh\n" not in usual.stderr
 
 
-@pytest.mark.parametrize("shell", ["bash", "/nowhere/sh", "/etc/passwd", "/tmp"])
-def test_a_shell_that_is_none_is_ignored_with_a_warning(rookery: Installed, shell: str):
-    done = rookery.run("-p", "--terminal-shell", shell, *rookery.script(FINISHES), "go")
-    assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert done.stderr.startswith(f"note: {shell} is not an absolute path to an executable")
+def test_an_invalid_shell_is_ignored_with_a_warning(rookery: Installed):
+    for shell in ("bash", "/nowhere/sh", "/etc/passwd", "/tmp"):
+        done = rookery.run("-p", "--terminal-shell", shell, *rookery.script(FINISHES), "go")
+        assert (done.returncode, done.stdout) == (0, "One.\n"), shell
+        assert done.stderr.startswith(f"note: {shell} is not an absolute path to an executable")
 
 
 def test_an_extension_is_ignored_with_a_notice(rookery: Installed):
@@ -149,22 +156,21 @@ def test_without_a_terminal_it_runs_as_with_print_and_says_so(rookery: Installed
     assert done.stderr.startswith("note: Not interactive: running as with --print")
 
 
-@pytest.mark.parametrize("flags", [["-p"], ["-p", *ROW], []], ids=str)
-def test_a_command_that_there_is_not_is_refused_with_what_is_near(
-    rookery: Installed, flags: list[str]
-):
+def test_an_unknown_command_is_refused_with_suggestions(rookery: Installed):
     (rookery.workspace / ".rookery" / "commands").mkdir(parents=True)
     (rookery.workspace / ".rookery" / "commands" / "review.md").write_text("Review it.\n")
-    done = rookery.run(*flags, *rookery.script(FINISHES), "/reviw the tests")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Error: No such command: /reviw. Known: /review.\n" in done.stderr
+    script = rookery.script(FINISHES)
+    for flags in (["-p"], ["-p", *ROW], []):
+        done = rookery.run(*flags, *script, "/reviw the tests")
+        assert (done.returncode, done.stdout) == (2, ""), flags
+        assert "Error: No such command: /reviw. Known: /review.\n" in done.stderr, flags
     assert rookery.sessions() == []
-    assert rookery.run("-p", *rookery.script(FINISHES), "/review it").returncode == 0
-    assert rookery.run("-p", *rookery.script(FINISHES), "/tmp is full").returncode == 0
+    assert rookery.run("-p", *script, "/review it").returncode == 0
+    assert rookery.run("-p", *script, "/tmp is full").returncode == 0
 
 
 class TestQuestionsOfAnAutomaticRun:
-    def test_nobody_is_there_so_the_first_answer_is_sent_at_once(self, rookery: Installed):
+    def test_a_noninteractive_run_sends_the_first_answer_at_once(self, rookery: Installed):
         with LlmServer([QUESTION], [finish()]) as server:
             done = rookery.run("-p", *at(server), "go")
         assert done.returncode == 0
@@ -172,14 +178,14 @@ class TestQuestionsOfAnAutomaticRun:
         assert "Answered automatically: this" in done.stderr
         assert "now in debug mode" in done.stderr
 
-    def test_or_after_the_time_that_was_given(self, rookery: Installed):
+    def test_a_noninteractive_run_waits_for_the_followup_timeout(self, rookery: Installed):
         with LlmServer([QUESTION], [finish()]) as server:
             slow = rookery.run(
                 "-p", "--followup-timeout", "60", "--timeout", "1", *at(server), "go"
             )
         assert slow.returncode == 124
 
-    def test_at_a_terminal_there_is_time_to_type(self, rookery: Installed):
+    def test_a_terminal_leaves_time_to_type_an_answer(self, rookery: Installed):
         with (
             LlmServer([QUESTION], [QUESTION], [finish()]) as server,
             rookery.terminal("-y", *at(server), "go") as terminal,
@@ -196,7 +202,7 @@ class TestQuestionsOfAnAutomaticRun:
             assert terminal.exit_code() == 0
         assert "<user_message>\n2 more tests\n</user_message>" in answers(server)
 
-    def test_nobody_types_so_it_goes_on(self, rookery: Installed):
+    def test_a_terminal_answers_automatically_after_the_timeout(self, rookery: Installed):
         with (
             LlmServer([QUESTION], [finish()]) as server,
             rookery.terminal("-y", "--followup-timeout", "0.2", *at(server), "go") as terminal,
@@ -206,7 +212,7 @@ class TestQuestionsOfAnAutomaticRun:
             terminal.type("")
             assert terminal.exit_code() == 0
 
-    def test_a_run_that_asks_waits_for_the_person(self, rookery: Installed):
+    def test_a_run_that_asks_waits_for_the_user(self, rookery: Installed):
         flags = ["-a", "--followup-timeout", "0"]
         with (
             LlmServer([QUESTION], [finish()]) as server,
@@ -246,7 +252,7 @@ def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed)
     assert [body["model"] for body in bodies(server)] == ["gpt-5", "gpt-5-mini", "gpt-5-mini"]
 
 
-def test_libraries_warn_nobody(rookery: Installed):
+def test_library_warnings_are_not_shown(rookery: Installed):
     noisy = rookery.workspace.parent / "sitecustomize.py"
     noisy.write_text(
         "import anyio, logging, warnings\n"

@@ -14,7 +14,7 @@ QUESTION = call(
 
 
 @pytest.mark.parametrize("steps", [0, 3])
-def test_the_answer_is_heard(rookery: Installed, steps: int):
+def test_an_answer_after_condensing_reaches_the_model(rookery: Installed, steps: int):
     (rookery.workspace / "f.txt").write_text("line\n" * 200)
     reads = [[call("read_file", path="f.txt", offset=number + 1)] for number in range(steps)]
     answers = [*reads, [QUESTION], [say("SUMMARY")], [finish()], [finish()]]

@@ -1,31 +1,38 @@
-"""A program drives the real command: starts, messages, answers, and what it is told of them."""
+"""A program drives the real command. What each command and event means is in tests/compat."""
 
 import json
+import os
+import random
 import signal
 import subprocess
+import time
 import uuid
+from typing import Any
 
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, hang, say, status
-from support.control_stream_client import FLAGS, Driver
-from support.control_stream_schemas import problem_with
-from support.terminal_session import COMMAND, Installed, at
+from support.control_stream_client import Driver
+from support.terminal_session import Installed, a_pause, at, processes_with
+
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
-COMMANDS = (
-    *("start", "message", "cancel", "ping", "shutdown"),
-    *("approve", "reject", "answer", "clear"),
-)
 LOOK = call("list_files", path=".", recursive=False)
+FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
+SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(1)
 
 
-def touch(name: str) -> object:
-    return call("execute_command", command=f"touch {name}", cwd=None, timeout=None)
+def run(command: str) -> object:
+    return call("execute_command", command=command, cwd=None, timeout=None)
 
 
 def question(text: str = "Which port?") -> object:
     return call("ask_followup_question", question=text, follow_up=[{"text": "8080", "mode": None}])
+
+
+def line(command: str, request_id: str, **fields: object) -> str:
+    return json.dumps({"command": command, "requestId": request_id, **fields}) + "\n"
 
 
 def heard_by(server: LlmServer, number: int) -> str:
@@ -33,246 +40,238 @@ def heard_by(server: LlmServer, number: int) -> str:
     return json.dumps(server.requests[number].body["messages"][-1], ensure_ascii=False)
 
 
-def test_a_start_is_acknowledged_told_and_done(rookery: Installed):
+def waiting(driver: Driver, code: str) -> dict[str, Any]:
+    return driver.wait(type="system", subtype="waiting", code=code)
+
+
+def test_a_start_is_acknowledged_streamed_and_completed(rookery: Installed):
+    """Tools go by the names that drivers of the Roo CLI know."""
     rookery.environ["ROOKERY_SANDBOX_NETWORK"] = "on"  # no note where there is no namespace
+    (rookery.workspace / "a.txt").write_text("one\n")
+    read = call("read_file", path="a.txt")
+    write = call("write_to_file", path="b.txt", content="two\n")
+    edit = call("apply_diff", path="a.txt", diff="<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE")
     with (
-        LlmServer([say("I will."), touch("made")], [finish("It is made.")]) as server,
-        Driver(rookery, *at(server)) as driver,
+        LlmServer([say("I will."), read, write, edit, LOOK, run("touch c")], [finish()]) as server,
+        Driver(rookery, *at(server), "-d") as driver,
     ):
-        driver.send("ping", "p1")
+        driver.write(line("ping", "p1").replace("\n", "\r\n\n") + "nonsense\n")
+        assert "stdin command line 3" in driver.wait(type="control", subtype="error")["content"]
         driver.send("start", "s1", prompt="make it", taskId=ONE_ID.upper(), images=[])
         result = driver.wait(type="result")
         done = driver.wait(type="control", subtype="done")
+        driver.write(b'{"command":"ping","requestId":"p2"}')  # the last line need not end
         assert driver.end() == 0
     init = driver.events[0]
     assert (init["schemaVersion"], init["protocol"]) == (1, "roo-cli-stream")
-    assert init["capabilities"] == [f"stdin:{name}" for name in COMMANDS]
-    assert driver.replies("p1") == [("ack", "accepted"), ("done", "pong")]
+    assert "stdin:start" in init["capabilities"]
+    for ping in ("p1", "p2"):
+        assert driver.replies(ping) == [("ack", "accepted"), ("done", "pong")]
     assert driver.replies("s1") == [("ack", "accepted"), ("done", "task_completed")]
-    assert (result["content"], result["success"], result["requestId"]) == (
-        "It is made.",
-        True,
-        "s1",
-    )
+    assert (result["content"], result["success"], result["requestId"]) == ("Done.", True, "s1")
     assert done["taskId"] == driver.of(subtype="ack", command="start")[0]["taskId"] == ONE_ID
     told = [event for event in driver.events if event["type"] not in ("control", "system")]
     assert {event["requestId"] for event in told} == {"s1"}
     assert told[0]["content"] == "make it"
-    assert [event["type"] for event in told if event.get("done")] == [
-        *("user", "assistant", "tool_use", "tool_result", "result")
-    ]
-    assert (rookery.workspace / "made").exists()
+    names = ["readFile", "newFileCreated", "appliedDiff", "listFilesTopLevel", "execute_command"]
+    for kind in ("tool_use", "tool_result"):
+        closed = [event[kind]["name"] for event in driver.of(type=kind) if event.get("done")]
+        assert closed == names
+    assert (rookery.workspace / "c").exists()
     assert driver.complaints == ""
+    [log] = rookery.home.rglob("*debug*.log")
+    assert log.read_text(encoding="utf-8").count("[Facts] TaskOpened") == 1
 
 
-def test_two_starts_after_each_other_are_two_tasks_in_the_history(rookery: Installed):
+def test_the_driver_approves_rejects_answers_and_sends_messages(rookery: Installed):
+    commands = [[run(f"touch {name}")] for name in ("one", "two", "three", "four")]
     with (
-        LlmServer([finish("One.")], [finish("Two.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="first")
-        driver.done("s1")
-        driver.send("start", "s2", prompt="second")
-        driver.done("s2")
-        driver.send("start", "s3", prompt="third", taskId=driver.done("s1")["taskId"])
-        assert driver.error("s3")["code"] == "task_error"
-        assert driver.end() == 0
-    assert [event["content"] for event in driver.of(type="result")] == ["One.", "Two."]
-    assert "first" not in heard_by(server, 1)
-    rows = {session["task"]: session["status"] for session in rookery.sessions()}
-    assert rows.keys() == {"first", "second"}
-    assert rows["first"] in ("closed", "completed")
-
-
-def test_start_while_busy_is_refused_and_changes_nothing(rookery: Installed):
-    held = gate()
-    with (
-        LlmServer([say("Hm", held)], [finish("Done.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="go")
-        driver.send("start", "s2", prompt="other")
-        assert driver.error("s2")["code"] == "task_busy"
-        driver.send("clear", "x1")
-        assert driver.error("x1")["code"] == "task_busy"
-        held.open()
-        driver.done("s1")
-        driver.send("clear", "x2")
-        assert driver.done("x2")["code"] == "cleared"
-        driver.send("message", "m1", prompt="more")
-        assert driver.error("m1")["code"] == "no_active_task"
-        assert driver.end() == 0
-    assert driver.replies("s2") == [("error", "task_busy")]
-    assert driver.replies("x2") == [("ack", "accepted"), ("done", "cleared")]
-    assert [session["task"] for session in rookery.sessions()] == ["go"]
-    assert rookery.sessions()[0]["status"] in ("closed", "completed")
-
-
-def test_a_message_to_a_completed_task_goes_on_with_it(rookery: Installed):
-    with (
-        LlmServer([finish("One.")], [finish("Two.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("message", "m0", prompt="too early")
-        assert driver.error("m0")["code"] == "no_active_task"
-        driver.send("start", "s1", prompt="go")
-        driver.done("s1")
-        driver.send("message", "m1", prompt="and the docs")
-        assert driver.done("m1")["code"] == "responded"
-        assert driver.wait(type="result", requestId="m1")["content"] == "Two."
-        assert driver.end() == 0
-    assert driver.of(type="user", requestId="m1")[0]["content"] == "and the docs"
-    assert driver.of(type="queue") == []
-    assert "and the docs" in heard_by(server, 1)
-
-
-def test_a_message_answers_a_followup_and_the_next_ask_is_another(rookery: Installed):
-    with (
-        LlmServer([question("Which port?")], [question("Which host?")], [finish()]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="go")
-        first = driver.wait(type="system", subtype="waiting", code="followup")
-        assert first["content"] == "answer"
-        driver.send("message", "m1", prompt="8080")
-        second = driver.wait(type="system", subtype="waiting", code="followup")
-        assert second["id"] != first["id"]
-        driver.send("answer", "a0", id=first["id"], text="late")
-        assert driver.error("a0")["code"] == "no_pending_ask"
-        driver.send("approve", "a1")
-        assert driver.error("a1")["code"] == "client_error"
-        driver.send("answer", "a2", id=second["id"], text="localhost")
-        driver.done("s1")
-        assert driver.end() == 0
-    asked = driver.of(type="assistant", subtype="followup")
-    assert [json.loads(event["content"])["question"] for event in asked] == [
-        "Which port?",
-        "Which host?",
-    ]
-    assert [event["id"] for event in asked] == [first["id"], second["id"]]
-    assert driver.done("m1")["code"] == driver.done("a2")["code"] == "responded"
-    assert driver.of(type="user", requestId="a2")[0]["content"] == "localhost"
-    assert driver.of(type="result")[0]["requestId"] == "a2"
-    assert "8080" in heard_by(server, 1)
-    assert "localhost" in heard_by(server, 2)
-    assert driver.of(type="queue") == []
-
-
-def test_actions_are_approved_rejected_and_answered_by_the_driver(rookery: Installed):
-    with (
-        LlmServer(
-            [touch("one")], [touch("two")], [touch("three")], [touch("four")], [finish()]
-        ) as server,
+        LlmServer(*commands, [question()], [question("Which host?")], [finish()]) as server,
         Driver(rookery, *at(server), "-a") as driver,
     ):
         driver.send("approve", "early")
         assert driver.error("early")["code"] == "no_pending_ask"
         driver.send("start", "s1", prompt="go")
-        waiting = driver.wait(type="system", subtype="waiting", code="command")
-        assert waiting["content"] == "approve"
-        assert driver.of(type="tool_use", id=waiting["id"], done=True)[0]["tool_use"]["input"] == {
-            "command": "touch one"
-        }
+        asked = waiting(driver, "command")
+        assert asked["content"] == "approve"
+        [shown] = driver.of(type="tool_use", id=asked["id"], done=True)
+        assert shown["tool_use"]["input"] == {"command": "touch one"}
         driver.send("approve", "a1", text="but quietly")
-        driver.wait(type="system", subtype="waiting", code="command")
+        waiting(driver, "command")
         driver.send("reject", "a2", text="not that one")
-        third = driver.wait(type="system", subtype="waiting", code="command")
-        driver.send("answer", "a3", id=third["id"], choice="yes")
-        driver.wait(type="system", subtype="waiting", code="command")
+        driver.send("answer", "a3", id=waiting(driver, "command")["id"], choice="yes")
+        waiting(driver, "command")
         driver.send("message", "m1", prompt="touch five instead")
+        first = waiting(driver, "followup")
+        driver.send("message", "m2", prompt="8080")
+        second = waiting(driver, "followup")
+        driver.send("answer", "late", id=first["id"], text="late")
+        assert driver.error("late")["code"] == "no_pending_ask"
+        driver.send("approve", "wrong")
+        assert driver.error("wrong")["code"] == "client_error"
+        driver.send("answer", "a4", id=second["id"], text="localhost")
         driver.done("s1")
         assert driver.end() == 0
     assert sorted(path.name for path in rookery.workspace.glob("*")) == ["one", "three"]
-    assert [driver.done(each)["code"] for each in ("a1", "a2", "a3", "m1")] == ["responded"] * 4
-    assert "but quietly" in heard_by(server, 1)
-    assert "not that one" in heard_by(server, 2)
+    for each in ("a1", "a2", "a3", "m1", "m2", "a4"):
+        assert driver.done(each)["code"] == "responded", each
+    heard = [heard_by(server, number) for number in range(7)]
+    assert "but quietly" in heard[1]
+    assert "not that one" in heard[2]
     # words in place of a yes are a no that says why
-    assert "touch five instead" in heard_by(server, 4)
-    assert "denied" in heard_by(server, 4)
-    assert driver.of(type="result")[0]["requestId"] == "m1"
+    assert "touch five instead" in heard[4]
+    assert "denied" in heard[4]
+    assert "8080" in heard[5]
+    assert "localhost" in heard[6]
+    assert driver.of(type="result")[0]["requestId"] == "a4"
+    assert driver.of(type="queue") == []
 
 
-def test_three_queued_messages_take_over_in_order(rookery: Installed):
+def test_messages_reach_the_open_task_of_several_in_a_row(rookery: Installed):
     held = gate()
     with (
-        LlmServer([say("Hm", held), LOOK], [finish("All.")]) as server,
+        LlmServer(
+            [say("One.")], [finish("More.")], [say("Hm", held), LOOK], [finish("Two.")]
+        ) as server,
         Driver(rookery, *at(server)) as driver,
     ):
-        driver.send("start", "s1", prompt="go")
+        driver.send("message", "m0", prompt="too early")
+        assert driver.error("m0")["code"] == "no_active_task"
+        driver.send("start", "s1", prompt="first")
+        first = driver.done("s1")["taskId"]
+        assert uuid.UUID(first).version == 4
+        driver.send("message", "m1", prompt="and the docs")
+        assert driver.done("m1")["code"] == "responded"
+        assert driver.wait(type="result", requestId="m1")["content"] == "More."
+        driver.send("start", "s2", prompt="again", taskId=first)
+        assert driver.error("s2")["code"] == "task_error"
+        driver.send("start", "s3", prompt="second")
         held.wait_until_reached()
-        for number in "123":
+        driver.send("start", "s4", prompt="other")
+        driver.send("clear", "x1")
+        assert driver.error("s4")["code"] == driver.error("x1")["code"] == "task_busy"
+        for number in "23":
             driver.send("message", f"m{number}", prompt=f"more {number}")
             assert driver.done(f"m{number}")["code"] == "queued"
-        driver.wait(type="queue", queueDepth=3)
         held.open()
-        driver.done("s1")
+        driver.done("s3")
+        driver.send("clear", "x2")
+        assert driver.done("x2")["code"] == "cleared"
+        driver.send("message", "m4", prompt="more")
+        assert driver.error("m4")["code"] == "no_active_task"
         assert driver.end() == 0
-    queue = [(e["subtype"], e["queueDepth"], e["requestId"]) for e in driver.of(type="queue")]
-    assert queue == [
-        ("enqueued", 1, "s1"),
-        ("enqueued", 2, "s1"),
-        ("enqueued", 3, "s1"),
-        ("dequeued", 2, "m1"),
-        ("dequeued", 1, "m2"),
-        ("drained", 0, "m3"),
-    ]
-    said = [(event["requestId"], event["content"]) for event in driver.of(type="user")]
-    assert said == [("s1", "go"), ("m1", "more 1"), ("m2", "more 2"), ("m3", "more 3")]
+    assert "and the docs" in heard_by(server, 1)
+    assert "first" not in heard_by(server, 2)
+    assert [f"more {number}" in heard_by(server, 3) for number in "23"] == [True, True]
+    queue = [(e["subtype"], e["queueDepth"]) for e in driver.of(type="queue")]
+    assert queue == [("enqueued", 1), ("enqueued", 2), ("dequeued", 1), ("drained", 0)]
     results = [event["requestId"] for event in driver.of(type="result")]
-    assert results == ["s1", "m1", "m2", "m3"]
-    assert [f"more {n}" in heard_by(server, 1) for n in "123"] == [True] * 3
+    assert results == ["s1", "m1", "s3", "m2", "m3"]
+    told = [each["content"] for each in driver.of(type="assistant") if each.get("done")]
+    assert told.count("One.") == 1  # an answer in words has its result too
+    rows = {session["task"]: session["status"] for session in rookery.sessions()}
+    assert rows.keys() == {"first", "second"}
+    assert set(rows.values()) <= {"closed", "completed"}
 
 
-def test_a_turn_that_completes_with_words_waiting_has_its_own_result(rookery: Installed):
-    held = gate()
+def test_a_cancel_ends_the_task_once_and_the_stream_continues(rookery: Installed):
+    pause = a_pause()
     with (
-        LlmServer([say("Hm", held), finish("One.")], [finish("Two.")]) as server,
+        LlmServer(
+            [say("Hm"), hang()],
+            [finish("Then so.")],
+            [question()],
+            [finish("Never mind.")],
+            [run(f"echo here; sleep {pause}")],
+        ) as server,
         Driver(rookery, *at(server)) as driver,
     ):
-        driver.send("start", "s1", prompt="go")
-        held.wait_until_reached()
-        driver.send("message", "m1", prompt="more")
-        driver.done("m1")
-        held.open()
-        driver.wait(type="result", requestId="m1")
-        assert driver.end() == 0
-    last = [
-        (event["type"], event.get("subtype"), event.get("requestId"))
-        for event in driver.events
-        if event["type"] in ("result", "user", "queue") or event.get("command") == "start"
-    ]
-    assert last[-5:] == [
-        ("result", None, "s1"),
-        ("control", "done", "s1"),
-        ("queue", "drained", "m1"),
-        ("user", None, "m1"),
-        ("result", None, "m1"),
-    ]
+        # between the ack and the first request
+        driver.write(line("start", "s1", prompt="go") + line("cancel", "c1"))
+        assert driver.done("s1")["code"] == "task_aborted"
+        assert driver.done("c1")["code"] == "cancel_requested"
+        assert server.requests == []
+        driver.send("cancel", "c2")
+        assert (driver.done("c2")["code"], driver.done("c2")["success"]) == ("no_active_task", True)
+        # twice, with words that come meanwhile
+        driver.send("start", "s2", prompt="go")
+        driver.wait(type="assistant", content="Hm")
+        driver.write(
+            line("cancel", "c3")
+            + line("cancel", "c4")
+            + line("message", "m1", prompt="another way")
+            + line("start", "s3", prompt="too soon")
+            + line("ping", "p1")
+        )
+        assert driver.wait(type="result", requestId="m1")["content"] == "Then so."
+        assert driver.done("s2")["code"] == "task_aborted"
+        assert driver.done("c3")["code"] == driver.done("c4")["code"] == "cancel_requested"
+        assert driver.error("s3")["code"] == "task_busy"
+        assert driver.replies("p1") == [("ack", "accepted"), ("done", "pong")]
+        # while a question is open
+        driver.send("start", "s4", prompt="go")
+        asked = waiting(driver, "followup")
+        driver.write(line("cancel", "c5") + line("answer", "a1", id=asked["id"], text="80"))
+        assert driver.error("a1")["code"] == "no_pending_ask"
+        waiting(driver, "resume_task")
+        driver.send("message", "m2", prompt="choose yourself")
+        again = waiting(driver, "followup")
+        assert again["id"] != asked["id"]  # the call had begun, so it is brought to an end
+        driver.send("answer", "a2", id=again["id"], text="any")
+        driver.wait(type="result", requestId="a2")
+        # while a command runs
+        driver.send("start", "s5", prompt="go")
+        driver.wait(type="tool_result", subtype="command")
+        driver.send("cancel", "c6")
+        assert driver.done("s5")["code"] == "task_aborted"
+        driver.send("shutdown", "q1")
+        assert driver.exit_code() == 0
+    assert processes_with(pause) == []
+    assert "another way" in heard_by(server, 1)
+    assert "choose yourself" in json.dumps(server.requests[3].body["messages"])
+    resumes = driver.of(type="system", subtype="waiting", code="resume_task")
+    assert len(resumes) == 4
 
 
-def test_a_configuration_counts_where_it_has_a_meaning(rookery: Installed):
+def test_a_configuration_applies_and_a_refused_start_changes_nothing(rookery: Installed):
+    configuration = {
+        "mode": "debug",
+        "apiModelId": "claude-y",
+        "autoApprovalEnabled": False,
+        "terminalShell": "zsh",
+    }
     with (
-        LlmServer([touch("made")], [finish()]) as server,
+        LlmServer(status(401), [run("touch made")], [finish()], status(401)) as server,
         Driver(rookery, *at(server)) as driver,
     ):
-        driver.send("start", "s0", prompt="go", configuration={"mode": "nobody"})
-        assert driver.error("s0")["code"] == "task_error"
-        configuration = {
-            "mode": "debug",
-            "apiModelId": "claude-y",
-            "autoApprovalEnabled": False,
-            "terminalShell": "zsh",
-        }
+        elsewhere = rookery.workspace.with_name("elsewhere")
+        rookery.workspace.rename(elsewhere)
+        driver.send("start", "s0", prompt="go")
+        assert "(No such file or directory)" in driver.error("s0")["content"]
+        elsewhere.rename(rookery.workspace)
         driver.send("start", "s1", prompt="go", configuration=configuration)
-        driver.wait(type="system", subtype="waiting", code="command")
+        assert waiting(driver, "api_req_failed")["content"] == "retry_or_new_task"
+        driver.send("message", "m1", prompt="with the other key")
+        assert driver.done("m1")["code"] == "queued"
         driver.send("approve", "a1")
+        waiting(driver, "command")
+        driver.send("approve", "a2")
         driver.done("s1")
-        assert driver.end() == 0
-    assert driver.replies("s0") == [("ack", "accepted"), ("error", "task_error")]
+        driver.send("start", "s2", prompt="go")  # fails, and gives way to the next start
+        waiting(driver, "api_req_failed")
+        driver.send("start", "s3", prompt="go", configuration={"mode": "nosuch"})
+        assert driver.error("s3")["code"] == "task_error"
+        driver.send("start", "s4", prompt="go", configuration={"apiProvider": "openai"})
+        assert "No key for openai" in driver.error("s4")["content"]
+        driver.send("clear", "x1")
+        assert driver.done("s2")["code"] == "task_aborted"
+        assert driver.end() == 3
+    assert driver.replies("s3") == [("ack", "accepted"), ("error", "task_error")]
     [note] = driver.of(type="system", subtype="note")
     assert note["content"].endswith("terminalShell.")
-    assert server.requests[0].body["model"] == "claude-y"
-    assert [session["mode"] for session in rookery.sessions()] == ["debug"]
+    assert "with the other key" in heard_by(server, 1)
+    assert [request.body["model"] for request in server.requests[:3]] == ["claude-y"] * 3
+    assert sorted(session["mode"] for session in rookery.sessions()) == ["code", "debug"]
 
 
 CHILD = """
@@ -288,82 +287,55 @@ part one:
 """
 
 
-def test_a_childs_questions_reach_the_driver_and_are_answered(rookery: Installed):
+def test_questions_of_a_sub_task_reach_the_driver(rookery: Installed):
     with Driver(rookery, *rookery.script(CHILD), "-a") as driver:
         driver.send("start", "s1", prompt="go")
-        whole = driver.wait(type="system", subtype="waiting")
-        if whole["code"] == "tool":  # whether there is to be a child at all
-            driver.send("approve", "a0")
-            whole = driver.wait(type="system", subtype="waiting")
-        assert whole["code"] == "followup"
-        child = whole["taskId"]
+        waiting(driver, "tool")  # whether there is to be a child at all
+        driver.send("approve", "a0")
+        child = waiting(driver, "followup")["taskId"]
         driver.send("message", "m1", prompt="8080")
-        command = driver.wait(type="system", subtype="waiting", code="command")
+        command = waiting(driver, "command")
         assert command["taskId"] == child
         driver.send("answer", "a1", id=command["id"], choice="yes", text="")
         result = driver.wait(type="result")
         assert driver.end() == 0
     assert (result["content"], result["taskId"]) == ("All is done.", driver.done("s1")["taskId"])
     assert child != result["taskId"]
-    told = driver.of(taskId=child)
-    assert [event["type"] for event in told] == [
+    assert [event["type"] for event in driver.of(taskId=child)] == [
         *("assistant", "system", "user", "tool_use", "system", "tool_result")
     ]
     assert (rookery.workspace / "made").exists()
 
 
-def test_a_childs_question_that_is_left_open_needs_a_human(rookery: Installed):
-    with Driver(rookery, *rookery.script(CHILD)) as driver:
-        driver.send("start", "s1", prompt="go")
-        driver.wait(type="system", subtype="waiting", code="followup")
-        assert driver.end() == 6
-    assert driver.done("s1")["code"] == "task_aborted"
-
-
-class TestResuming:
-    def test_a_stored_task_is_opened_first_and_the_first_message_goes_on_with_it(
-        self, rookery: Installed
-    ):
-        with LlmServer([finish("One.")]) as server:
-            rookery.run("-p", "--create-with-session-id", ONE_ID, *at(server), "go")
-        with (
-            LlmServer([finish("Two.")]) as server,
-            Driver(rookery, *at(server), "--session-id", ONE_ID) as driver,
-        ):
+def test_a_stored_task_continues_with_a_message_or_an_approval(rookery: Installed):
+    with LlmServer([say("Hm."), hang()], [finish("One.")], [finish("Two.")]) as server:
+        with Driver(rookery, *at(server)) as driver:
+            driver.send("start", "s1", prompt="go", taskId=ONE_ID)
+            driver.wait(type="assistant")
+            driver.write(line("shutdown", "q1") + line("ping", "p1"))
+            assert driver.exit_code() == 0
+        assert driver.replies("q1") == [("ack", "accepted"), ("done", "shutdown_requested")]
+        assert driver.done("s1")["code"] == "task_aborted"
+        assert driver.replies("p1") == []  # nothing is read any more
+        assert driver.of(type="error") == []
+        assert rookery.sessions()[0]["status"] == "open"
+        with Driver(rookery, *at(server), "--continue") as driver:
+            driver.send("ping", "p1")
+            assert driver.end() == 6  # a task that is only resumed needs a human
+        assert driver.of(type="result") == []
+        with Driver(rookery, *at(server), "--continue") as driver:
+            waiting(driver, "resume_task")
+            driver.send("approve", "a1")
+            assert driver.wait(type="result", requestId="a1")["content"] == "One."
+            assert driver.end() == 0
+        with Driver(rookery, *at(server), "--session-id", ONE_ID) as driver:
             assert driver.events[0]["taskId"] == ONE_ID
-            driver.wait(type="system", subtype="waiting", code="resume_completed_task")
+            waiting(driver, "resume_completed_task")
             driver.send("message", "m1", prompt="and the docs")
-            assert driver.done("m1") | {"code": "responded", "taskId": ONE_ID} == driver.done("m1")
             assert driver.wait(type="result", requestId="m1")["content"] == "Two."
             assert driver.end() == 0
         assert driver.of(type="user") == driver.of(type="user", requestId="m1")
-        assert "and the docs" in heard_by(server, 0)
-
-    def test_with_continue_an_unfinished_task_goes_on_by_approval(self, rookery: Installed):
-        with LlmServer([hang()]) as server:
-            assert rookery.run("-p", "--timeout", "0.5", *at(server), "go").returncode == 124
-        with (
-            LlmServer([finish("At last.")]) as server,
-            Driver(rookery, *at(server), "--continue") as driver,
-        ):
-            driver.wait(type="system", subtype="waiting", code="resume_task")
-            driver.send("cancel", "c1")
-            assert driver.done("c1")["code"] == "no_active_task"
-            driver.send("approve", "a1")
-            assert driver.wait(type="result", requestId="a1")["content"] == "At last."
-            assert driver.end() == 0
-
-    def test_another_task_may_be_started_instead(self, rookery: Installed):
-        with LlmServer([finish("One.")]) as server:
-            rookery.run("-p", "--create-with-session-id", ONE_ID, *at(server), "go")
-        with (
-            LlmServer([finish("Other.")]) as server,
-            Driver(rookery, *at(server), "--session-id", ONE_ID) as driver,
-        ):
-            driver.send("start", "s1", prompt="something else")
-            assert driver.wait(type="result")["content"] == "Other."
-            assert driver.end() == 0
-        assert len(rookery.sessions()) == 2
+        assert "and the docs" in heard_by(server, 2)
 
 
 def test_exit_on_error_ends_the_run_with_the_first_failed_request(rookery: Installed):
@@ -379,162 +351,6 @@ def test_exit_on_error_ends_the_run_with_the_first_failed_request(rookery: Insta
     assert driver.complaints.startswith("Error: ")
 
 
-def test_a_failed_request_that_nobody_retries_needs_a_human(rookery: Installed):
-    with (
-        LlmServer(status(401), [finish("At last.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="go")
-        waiting = driver.wait(type="system", subtype="waiting", code="api_req_failed")
-        assert waiting["content"] == "retry_or_new_task"
-        driver.send("message", "m1", prompt="with the other key")
-        assert driver.done("m1")["code"] == "queued"
-        driver.send("approve", "a1")
-        driver.done("s1")
-        assert driver.end() == 0
-    assert "with the other key" in heard_by(server, 1)
-
-
-def test_a_debug_log_is_kept(rookery: Installed):
-    script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n")
-    with Driver(rookery, *script, "-d") as driver:
-        for name in ("s1", "s2"):
-            driver.send("start", name, prompt="go")
-            driver.done(name)
-        assert driver.end() == 0
-    [log] = rookery.home.rglob("*debug*.log")
-    assert log.read_text(encoding="utf-8").count("[Facts] TaskOpened") == 2
-
-
-def test_ids_that_the_driver_does_not_give_are_fresh_ones(rookery: Installed):
-    with LlmServer([finish()]) as server, Driver(rookery, *at(server)) as driver:
-        driver.send("start", "s1", prompt="go")
-        assert uuid.UUID(driver.done("s1")["taskId"]).version == 4
-        driver.signal(signal.SIGTERM)
-        assert driver.exit_code() == 143
-
-
-def test_a_task_that_cannot_be_kept_is_an_error_and_the_stream_goes_on(rookery: Installed):
-    with (
-        LlmServer([finish("One.")], [finish("Two.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="first")
-        driver.done("s1")
-        [tasks] = [path for path in rookery.home.rglob("tasks") if path.is_dir()]
-        tasks.chmod(0o500)
-        driver.send("start", "s2", prompt="second")
-        assert driver.error("s2")["code"] == "task_error"
-        tasks.chmod(0o700)
-        driver.send("start", "s3", prompt="third")
-        assert driver.done("s3")["code"] == "task_completed"
-        assert driver.end() == 0
-
-
-def test_a_run_that_nobody_drives_is_told_in_events_of_the_same_schema(rookery: Installed):
-    with LlmServer([say("Hi."), touch("made")], [question()], [finish("Made.")]) as server:
-        done = rookery.run("-p", "--output-format", "stream-json", *at(server), "go")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [problem for event in events if (problem := problem_with(event))] == []
-    assert events[0]["capabilities"] == []
-
-
-def test_the_end_of_input_after_a_start_that_was_refused_is_a_failure(rookery: Installed):
-    with LlmServer() as server, Driver(rookery, *at(server)) as driver:
-        driver.send("start", "s1", prompt="go", configuration={"mode": "nosuch"})
-        assert driver.error("s1")["code"] == "task_error"
-        assert driver.end() == 1
-    assert "No such mode: 'nosuch'" in driver.complaints
-    with LlmServer() as server, Driver(rookery, *at(server)) as driver:
-        driver.send("start", "s1", prompt="go", configuration={"apiProvider": "openai"})
-        assert "No key for openai" in driver.error("s1")["content"]
-        assert driver.end() == 3
-
-
-def test_a_workspace_that_was_moved_is_an_error_of_the_start(rookery: Installed):
-    with LlmServer([finish("Ready.")]) as server, Driver(rookery, *at(server)) as driver:
-        elsewhere = rookery.workspace.with_name("elsewhere")
-        rookery.workspace.rename(elsewhere)
-        driver.send("start", "s1", prompt="go")
-        assert "(No such file or directory)" in driver.error("s1")["content"]
-        elsewhere.rename(rookery.workspace)
-        driver.send("start", "s2", prompt="go")
-        assert driver.done("s2")["code"] == "task_completed"
-        assert driver.end() == 0
-
-
-def test_a_failed_request_gives_way_to_a_start(rookery: Installed):
-    with (
-        LlmServer(status(401), [finish("Ready.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="go")
-        waiting = driver.wait(type="system", subtype="waiting")
-        assert waiting["content"] == "retry_or_new_task"
-        driver.send("start", "s2", prompt="go on")
-        assert driver.done("s1")["code"] == "task_aborted"
-        assert driver.done("s2")["code"] == "task_completed"
-        assert driver.end() == 0
-    assert [event["requestId"] for event in driver.of(type="result")] == ["s1", "s2"]
-
-
-@pytest.mark.parametrize("end", ["shutdown", "end of input"])
-def test_calls_that_were_interrupted_have_a_result_however_the_run_ends(
-    rookery: Installed, end: str
-):
-    with (
-        LlmServer([touch("one"), touch("two")]) as server,
-        Driver(rookery, "-a", *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="go")
-        driver.wait(type="system", subtype="waiting", code="command")
-        driver.send("cancel", "c1")
-        driver.wait(type="system", subtype="waiting", code="resume_task")
-        if end == "shutdown":
-            driver.send("shutdown", "x1")
-        assert driver.end() == (0 if end == "shutdown" else 6)
-    told = {event["id"] for event in driver.of(type="tool_use")}
-    assert len(told) == 2
-    assert {event["id"] for event in driver.of(type="tool_result", done=True)} == told
-
-
-def test_an_input_that_cannot_be_read_is_one_sentence(rookery: Installed):
-    with open(rookery.workspace.parent / "sink", "wb") as sink:
-        done = subprocess.run(
-            [COMMAND, *FLAGS, *rookery.script("[]")],
-            stdin=sink,
-            capture_output=True,
-            text=True,
-            cwd=rookery.workspace,
-            env=rookery.environ,
-            timeout=60,
-        )
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: Cannot read the input (Bad file descriptor).")
-    assert done.stderr.count("\n") == 1
-
-
-def test_tools_go_by_the_names_that_drivers_of_the_roo_cli_know(rookery: Installed):
-    (rookery.workspace / "a.txt").write_text("one\n")
-    read = call("read_file", path="a.txt")
-    write = call("write_to_file", path="b.txt", content="two\n")
-    edit = call("apply_diff", path="a.txt", diff="<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE")
-    with (
-        LlmServer([read], [write], [edit], [LOOK], [touch("c")], [finish("Done.")]) as server,
-        Driver(rookery, *at(server)) as driver,
-    ):
-        driver.send("start", "s1", prompt="go")
-        driver.done("s1")
-        assert driver.end() == 0
-    names = ["readFile", "newFileCreated", "appliedDiff", "listFilesTopLevel", "execute_command"]
-    closed = [event for event in driver.of(type="tool_use") if event.get("done")]
-    assert [event["tool_use"]["name"] for event in closed] == names
-    ended = [event for event in driver.of(type="tool_result") if event.get("done")]
-    assert [event["tool_result"]["name"] for event in ended] == names
-    parts = {event["tool_use"]["name"] for event in driver.of(type="tool_use")}
-    assert parts == set(names)
-
-
 @pytest.mark.parametrize(("given", "requests"), [("", 10), ("mistake_limit = 2\n", 2)])
 def test_a_driven_run_asks_for_a_hint_after_ten_mistakes(
     rookery: Installed, given: str, requests: int
@@ -543,18 +359,208 @@ def test_a_driven_run_asks_for_a_hint_after_ten_mistakes(
     wrong = [[call("read_file", number=number)] for number in range(12)]
     with LlmServer(*wrong) as server, Driver(rookery, *at(server)) as driver:
         driver.send("start", "s1", prompt="go")
-        driver.wait(type="system", subtype="waiting", code="mistake_limit_reached")
+        waiting(driver, "mistake_limit_reached")
         assert len(server.requests) == requests
         driver.send("shutdown", "x")
         assert driver.end() == 0
 
 
-def test_the_roo_provider_has_a_default_model(rookery: Installed):
-    rookery.environ["ROO_API_KEY"] = "roo-key"
-    with LlmServer([finish("Done.")]) as server:
-        flags = ["--provider", "roo", "--base-url", server.url]
-        with Driver(rookery, *flags) as driver:
-            driver.send("start", "s1", prompt="go")
-            driver.done("s1")
+def test_pings_during_streaming_and_a_long_prompt_work(rookery: Installed):
+    held, words = gate(), [f"word{number} " for number in range(100)]
+    prompt, pings = "Grüße " * 300_000, [f"p{number}" for number in range(400)]
+    with (
+        LlmServer([say(*words[:50], held, *words[50:]), LOOK], [finish()]) as server,
+        Driver(rookery, *at(server)) as driver,
+    ):
+        driver.write(line("start", "s1", prompt=prompt))
+        held.wait_until_reached()
+        for name in pings:
+            driver.send("ping", name)
+            if name == pings[200]:
+                held.open()
+        driver.done("s1")
+        driver.done(pings[-1])
+        assert driver.end() == 0
+    assert [event["requestId"] for event in driver.of(type="control", code="pong")] == pings
+    assert driver.of(type="user")[0]["content"] == prompt
+    [said] = driver.of(type="assistant", subtype=None, done=True)
+    assert said["content"] == "".join(words)
+
+
+class TestEndOfInput:
+    """With the exit codes that the product has everywhere."""
+
+    def test_no_command_at_all_is_wrong_usage(self, rookery: Installed):
+        with Driver(rookery, *rookery.script("- say: x\n")) as driver:
+            driver.write("\nnonsense\n")
+            assert driver.end() == 2
+        assert driver.events[-1]["code"] == "usage"
+        assert driver.complaints.startswith("Error: No command was sent.")
+
+    def test_the_run_waits_for_a_running_task_and_all_its_messages(self, rookery: Installed):
+        with (
+            LlmServer([finish("One.")], [finish("Two.")]) as server,
+            Driver(rookery, *at(server)) as driver,
+        ):
+            driver.write(line("start", "s1", prompt="go") + line("message", "m1", prompt="more"))
             assert driver.end() == 0
-    assert server.requests[0].body["model"] == "anthropic/claude-opus-5.5"
+        assert driver.done("m1")["code"] == "queued"
+        heard = [json.dumps(request.body["messages"]) for request in server.requests]
+        assert "more" in heard[-1]
+        assert driver.of(type="user", requestId="m1")
+
+    def test_an_approval_left_open_needs_a_human(self, rookery: Installed):
+        with LlmServer([run("touch made")]) as server, Driver(rookery, *at(server), "-a") as driver:
+            driver.send("start", "s1", prompt="go")
+            assert driver.end() == 6
+        *_, error, result, done = (e for e in driver.events if e["type"] != "tool_result")
+        assert (error["type"], error["code"]) == ("error", "needs_human")
+        assert "command" in error["content"]
+        assert (result["type"], result["success"]) == ("result", False)
+        assert result["code"] == "needs_human"
+        assert (done["requestId"], done["code"]) == ("s1", "task_aborted")
+        assert not (rookery.workspace / "made").exists()
+
+
+class TestSignals:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+    def test_open_requests_are_closed_before_the_process_ends(
+        self, rookery: Installed, number: signal.Signals, code: int
+    ):
+        pause = a_pause()
+        with (
+            LlmServer([run(f"echo here; sleep {pause}")]) as server,
+            Driver(rookery, *at(server)) as driver,
+        ):
+            driver.send("start", "s1", prompt="go")
+            driver.wait(type="tool_result", subtype="command")
+            driver.signal(number)
+            assert driver.exit_code() == code
+        assert driver.done("s1")["code"] == "task_aborted"
+        assert driver.of(type="tool_result", done=True)
+        assert driver.of(type="result")[0]["success"] is False
+        assert processes_with(pause) == []
+
+    @pytest.mark.parametrize("how", ["end of input", "shutdown", "nothing said"])
+    def test_with_signal_only_exit_the_process_stays(self, rookery: Installed, how: str):
+        with Driver(rookery, *rookery.script(FINISHES), "--signal-only-exit") as driver:
+            if how != "nothing said":
+                driver.send("start", "s1", prompt="go")
+                driver.done("s1")
+            if how == "shutdown":
+                driver.send("shutdown", "q1")
+                driver.done("q1")
+            else:
+                driver._in.close()
+            if how == "nothing said":
+                driver.wait(type="error", code="usage")
+            with pytest.raises(subprocess.TimeoutExpired):
+                driver.process.wait(0.5)
+            driver.signal(signal.SIGTERM)
+            assert driver.exit_code() == 143
+        assert len(driver.of(type="result")) == (0 if how == "nothing said" else 1)
+
+    def test_a_timeout_ends_the_run(self, rookery: Installed):
+        with (
+            LlmServer([hang()]) as server,
+            Driver(rookery, *at(server), "--timeout", "3") as driver,
+        ):
+            driver.send("start", "s1", prompt="go")
+            assert driver.exit_code() == 124
+        assert driver.of(type="result")[0]["code"] == "timeout"
+        assert driver.done("s1")["code"] == "task_aborted"
+
+
+def test_a_reader_that_has_left_ends_the_run_quietly(rookery: Installed):
+    pause = a_pause()
+    with (
+        LlmServer([run(f"while sleep 0.05; do echo here; done; sleep {pause}")]) as server,
+        Driver(rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s1", prompt="go")
+        driver.wait(type="tool_result", subtype="command")
+        driver.stop_reading()
+        assert driver.process.wait(60) == 0
+        assert driver.process.stderr
+        assert driver.process.stderr.read() == b""
+    deadline = time.monotonic() + 20
+    while processes_with(pause):
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_message_is_lost_or_delivered_twice(rookery: Installed, seed: int):
+    chance = random.Random(seed)
+    with (
+        LlmServer(*[[say("Hm"), finish(f"{number}.")] for number in range(200)]) as server,
+        Driver(rookery, *at(server)) as driver,
+    ):
+        driver.send("start", "s", prompt="go")
+        names = [f"m{number}" for number in range(40)]
+        for name in names:
+            driver.send("message", name, prompt=f"words of {name}.")
+            match chance.randrange(4):
+                case 0:
+                    driver.done(name)
+                case 1:
+                    driver.wait(type="user", requestId=name)
+                case _:
+                    pass
+        assert driver.end() == 0
+    said = [event for event in driver.of(type="user") if event["requestId"] != "s"]
+    assert [event["requestId"] for event in said] == names
+    assert [event["content"] for event in said] == [f"words of {name}." for name in names]
+    conversation = json.dumps(server.requests[-1].body["messages"])
+    assert [conversation.count(f"words of {name}.") for name in names] == [1] * 40
+    results = [event["requestId"] for event in driver.of(type="result")]
+    assert results == sorted(results, key=["s", *names].index)
+    assert results[-1] == names[-1]
+    assert {code for name in names for _, code in driver.replies(name)} <= {
+        *("accepted", "responded", "queued")
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_request_is_settled_whatever_a_driver_does(rookery: Installed, seed: int):
+    chance = random.Random(seed)
+    answers = [
+        chance.choice([[finish()], [say("Hm"), LOOK], [question()], [say("Hm")]])
+        for _ in range(400)
+    ]
+    commands = [
+        "start",
+        "message",
+        "message",
+        "cancel",
+        "approve",
+        "reject",
+        "answer",
+        "clear",
+        "ping",
+    ]
+    with LlmServer(*answers) as server, Driver(rookery, *at(server)) as driver:
+        names = []
+        for number in range(120):
+            command = chance.choice(commands)
+            name = f"{command}{number}"
+            names.append(name)
+            fields = {
+                "start": {"prompt": "go"},
+                "message": {"prompt": "on"},
+                "answer": {"text": "x"},
+            }
+            driver.send(command, name, **fields.get(command, {}))
+            if chance.random() < 0.3:
+                driver.wait(type="control", requestId=name)
+        driver.send("shutdown", "end")
+        assert driver.exit_code() == 0
+    for name in [*names, "end"]:
+        kinds = [subtype for subtype, _ in driver.replies(name)]
+        assert kinds in (["ack", "done"], ["error"]), (name, driver.replies(name))
+    assert [event for event in driver.of(type="error") if "id" not in event] == []
+    starts = [name for name in names if name.startswith("start")]
+    begun = [name for name in starts if ("ack", "accepted") in driver.replies(name)]
+    results = driver.of(type="result")
+    assert len(begun) >= 1
+    assert {name for name, event in zip(begun, results, strict=False)} <= set(begun)
+    assert len(results) >= len(begun)

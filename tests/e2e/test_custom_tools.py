@@ -55,7 +55,7 @@ def results(request: Recorded) -> list[dict[str, Any]]:
     return [block for block in blocks if block["type"] == "tool_result"]
 
 
-def test_a_tool_that_was_agreed_to_gets_its_arguments_and_answers(adding: Installed):
+def test_an_approved_tool_gets_its_arguments_and_returns_a_result(adding: Installed):
     assert adding.run("trust").returncode == 0
     added = [call("add_numbers", numbers=[1, 2], note="it's \\ $HOME `id`\n")]
     failed = [call("add_numbers", numbers=[5], code=3)]
@@ -75,31 +75,30 @@ def test_a_tool_that_was_agreed_to_gets_its_arguments_and_answers(adding: Instal
     assert "not offered" not in told
 
 
-@pytest.mark.parametrize("file", ["add_numbers.toml", "add.py"])
-def test_a_tool_that_changed_is_not_offered_until_somebody_agrees_again(
-    adding: Installed, file: str
-):
+def test_a_changed_tool_is_not_offered_until_approved_again(adding: Installed):
     adding.run("trust")
-    changed = adding.workspace / ".roo" / "tools" / file
-    changed.write_text(changed.read_text() + "# changed\n")
-    told, requests = print_run(adding, [call("add_numbers", numbers=[1])])
-    assert "add_numbers" not in offered(requests[0])
-    assert "No such tool: 'add_numbers'" in str(results(requests[-1])[0]["content"])
-    assert told.count("The tool add_numbers is not offered") == 1
+    for file in ("add_numbers.toml", "add.py"):
+        changed = adding.workspace / ".roo" / "tools" / file
+        changed.write_text(changed.read_text() + "# changed\n")
+        told, requests = print_run(adding, [call("add_numbers", numbers=[1])])
+        assert "add_numbers" not in offered(requests[0]), file
+        assert "No such tool: 'add_numbers'" in str(results(requests[-1])[0]["content"])
+        assert told.count("The tool add_numbers is not offered") == 1
+        again = adding.run("trust").stdout
+        assert "Approved the tool .roo/tools/add_numbers.toml: python3 .roo/tools/add.py" in again
+        _, requests = print_run(adding)
+        assert "add_numbers" in offered(requests[0]), file
+    changed.write_text(changed.read_text() + "# again\n")
     _, requests = print_run(adding, flags=("--trust",))
     assert "add_numbers" not in offered(requests[0])
-    again = adding.run("trust").stdout
-    assert "Approved the tool .roo/tools/add_numbers.toml: python3 .roo/tools/add.py" in again
-    _, requests = print_run(adding)
-    assert "add_numbers" in offered(requests[0])
 
 
-def test_a_folder_that_is_not_trusted_brings_no_tool(adding: Installed):
+def test_an_untrusted_folder_adds_no_tools(adding: Installed):
     _, requests = print_run(adding)
     assert "add_numbers" not in offered(requests[0])
 
 
-def test_a_bad_file_is_told_of_and_spoils_no_other(adding: Installed):
+def test_a_bad_tool_file_is_reported_and_the_others_load(adding: Installed):
     folder = adding.workspace / ".rookery" / "tools"
     folder.mkdir(parents=True)
     (folder / "read_file.toml").write_text(DEFINITION)
@@ -115,7 +114,7 @@ def test_a_bad_file_is_told_of_and_spoils_no_other(adding: Installed):
     assert ".rookery/tools/broken.toml is skipped: it is not valid TOML" in told
 
 
-def test_the_users_own_tool_needs_no_agreement_and_goes_by_modes(rookery: Installed):
+def test_a_user_tool_needs_no_approval_and_follows_modes(rookery: Installed):
     folder = rookery.home / "config" / "tools"
     folder.mkdir(parents=True)
     (folder / "echo_back.toml").write_text('description = "Echo"\ncommand = ["cat", "-"]\n')

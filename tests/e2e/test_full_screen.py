@@ -45,19 +45,31 @@ def opened(
     return TmuxSession(command, cwd=project.workspace, environ=given)
 
 
+def changed_by(folder: Path, code: str) -> dict[str, str]:
+    """What runs `code` before the client starts."""
+    (folder / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": str(folder)}
+
+
 def answer(terminal: TmuxSession, key: str) -> None:
     """Once the question takes keys, which is when it shows them."""
     terminal.wait_for(ASKED)
     terminal.press(key)
 
 
-def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
+def test_a_task_runs_from_first_message_to_the_next(project: Installed):
+    """What is typed before the screen is there is kept in order; Ctrl-Z goes to the shell."""
     with opened(project) as terminal:
-        terminal.wait_for("What should I do?", "♜ rookery")
-        terminal.type("fix")
+        for letter in "fix j and k":
+            terminal.type(letter)
+        terminal.wait_for("› fix j and k", "♜ rookery")
+        state = Path(f"/proc/{terminal.pid}/stat")
+        terminal.press("C-z")
+        terminal.wait_until(lambda _: state.read_text().rpartition(")")[2].split()[0] == "T", "T")
+        os.kill(int(state.parent.name), signal.SIGCONT)
         terminal.press("M-Enter")
         terminal.type("the discount")
-        terminal.wait_for("› fix\n", "the discount")
+        terminal.wait_for("› fix j and k\n", "the discount")
         terminal.press("Enter")
         shown = terminal.wait_for("Edit prices.py?", "p * by / 100")
         assert "割引 first" in shown
@@ -80,11 +92,23 @@ def test_a_task_from_its_first_word_to_the_next_one(project: Installed):
         assert terminal.is_sane()
     (session,) = project.sessions()
     assert session["status"] == "completed"
+    with opened(project, "-c") as terminal:
+        shown = terminal.wait_for("Renamed, too.", "What next? Or /new")
+        assert "rename it" in shown
+        terminal.type("/quit")
+        terminal.press("Enter")
+        assert terminal.exit_code() == 0
 
 
-def test_escape_stops_the_work_and_enter_goes_on(project: Installed):
+def test_escape_stops_a_task_that_a_second_terminal_cannot_open(project: Installed):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
         terminal.wait_for("sleep 300", "Running a command", "auto-approve")
+        with opened(project, "-c") as second:
+            assert second.exit_code() == 9
+            assert "is open in process" in second.screen
+            assert "broke down" not in second.screen
+            assert "WorkerFailed" not in second.screen
+            assert second.is_sane()
         terminal.press("Escape")
         terminal.wait_for("Enter continues")
         terminal.press("/")
@@ -95,42 +119,27 @@ def test_escape_stops_the_work_and_enter_goes_on(project: Installed):
         assert terminal.exit_code() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
-def test_a_signal_leaves_the_terminal_as_it_was(project: Installed, number: signal.Signals):
+def test_a_signal_leaves_the_terminal_as_it_was(project: Installed):
     with opened(project, "-y", "wait", script=WAITING) as terminal:
         terminal.wait_for("Running a command")
-        os.kill(terminal.pid, number)
-        assert terminal.exit_code() == 128 + number
+        os.kill(terminal.pid, signal.SIGTERM)
+        assert terminal.exit_code() == 128 + signal.SIGTERM
         assert terminal.is_sane()
 
 
-@pytest.mark.parametrize(
-    ("number", "client"),
-    [
-        (signal.SIGKILL, []),
-        (signal.SIGSEGV, []),
-        (signal.SIGQUIT, []),
-        (signal.SIGKILL, ["--no-tui"]),
-    ],
-    ids=str,
-)
-def test_a_killed_program_gives_the_terminal_back(
-    project: Installed, number: signal.Signals, client: list[str]
-):
+@pytest.mark.parametrize("client", [[], ["--no-tui"]], ids=["full screen", "line by line"])
+def test_a_killed_program_restores_the_terminal(project: Installed, client: list[str]):
     with opened(project, *client, "fix it") as terminal:
         terminal.wait_for("Edit prices.py", "y")
         terminal.wait_for("Approve?" if client else ASKED)
-        os.kill(terminal.pid, number)
+        os.kill(terminal.pid, signal.SIGKILL)
         terminal.wait_until_sane()
 
 
-def test_a_client_that_does_not_react_is_killed_by_the_third_signal_and_leaves_a_usable_terminal(
+def test_the_third_signal_kills_a_hung_client_and_restores_the_terminal(
     project: Installed, tmp_path: Path
 ):
-    folder = tmp_path / "stuck"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(STUCK)
-    with opened(project, PYTHONPATH=str(folder)) as terminal:
+    with opened(project, **changed_by(tmp_path, STUCK)) as terminal:
         terminal.wait_for("What should I do?")
         terminal.type("x")
         terminal.wait_until(lambda _: (project.workspace / "stuck").exists(), "a stuck client")
@@ -154,14 +163,13 @@ def stuck(self, event):
     while True:
         time.sleep(0.1)
 
-Composer._note_beginning = stuck
+Composer._note_start = stuck
 """
 
 
-@pytest.mark.parametrize("client", [[], ["--no-tui"]], ids=["full screen", "line by line"])
-def test_a_closed_terminal_ends_the_run(project: Installed, client: list[str]):
-    with opened(project, *client, "fix it") as terminal:
-        terminal.wait_for("Approve?" if client else ASKED)
+def test_a_closed_terminal_ends_the_run(project: Installed):
+    with opened(project, "fix it") as terminal:
+        terminal.wait_for(ASKED)
         pid = terminal.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     for each in (pid, *map(int, children)):
@@ -169,18 +177,6 @@ def test_a_closed_terminal_ends_the_run(project: Installed, client: list[str]):
         while is_alive(each):
             assert time.monotonic() < until, f"{each} still runs"
             time.sleep(0.05)
-
-
-@pytest.mark.parametrize("pause", [0.0, 0.02], ids=["at once", "key by key"])
-def test_what_is_typed_before_the_screen_is_there_is_kept_in_order(
-    project: Installed, pause: float
-):
-    words = "keep all j and k blanks of this one"
-    with opened(project) as terminal:
-        for letter in [words] if not pause else words:
-            terminal.type(letter)
-            time.sleep(pause)
-        terminal.wait_for(f"› {words}")
 
 
 CRASH = """
@@ -193,100 +189,37 @@ StatusLine.show = broken
 """
 
 
-@pytest.fixture
-def broken(tmp_path: Path) -> dict[str, str]:
-    """Something that is wrong with the client itself."""
-    folder = tmp_path / "broken"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text(CRASH)
-    return {"PYTHONPATH": str(folder)}
-
-
-def test_a_crash_leaves_the_terminal_as_it_was_and_says_why(
-    project: Installed, broken: dict[str, str]
-):
-    with opened(project, **broken) as terminal:
+def test_a_crash_leaves_the_terminal_as_it_was_and_says_why(project: Installed, tmp_path: Path):
+    with opened(project, **changed_by(tmp_path, CRASH)) as terminal:
         assert terminal.exit_code() == 1
         assert "it broke while drawing" in terminal.screen
         assert terminal.is_sane()
 
 
-def test_oneshot_leaves_when_the_task_is_done(project: Installed):
-    with opened(project, "-y", "--oneshot", "go") as terminal:
-        assert terminal.exit_code() == 0
-        assert "It is in percent now." in terminal.screen
-        assert terminal.is_sane()
-    (session,) = project.sessions()
-    assert session["status"] == "completed"
+HIDDEN = """
+import sys
+sys.modules['textual'] = None
+import importlib.util as u
+find = u.find_spec
+u.find_spec = lambda name, *rest: None if name == 'textual' else find(name, *rest)
+"""
 
 
-def test_a_session_goes_on_in_full(project: Installed):
-    script = project.script(SCRIPT)
-    assert project.run(*script, "-p", "-y", "fix the discount").returncode == 0
-    with opened(project, "-c") as terminal:
-        shown = terminal.wait_for("It is in percent now.", "What next? Or /new")
-        assert "fix the discount" in shown
-        terminal.type("/quit")
-        terminal.press("Enter")
-        assert terminal.exit_code() == 0
-
-
-def test_a_task_that_is_open_in_another_terminal_is_told_of_and_ends_nothing(project: Installed):
-    with opened(project, "-y", "wait", script=WAITING) as first:
-        first.wait_for("Running a command")
-        with opened(project, "-c") as second:
-            assert second.exit_code() == 9
-            assert "is open in process" in second.screen
-            assert "broke down" not in second.screen
-            assert "WorkerFailed" not in second.screen
-            assert second.is_sane()
-        with opened(project) as third:
-            third.wait_for("What should I do?")
-            third.press("F2")
-            third.wait_for("Search", "wait")
-            third.press("Enter")
-            third.wait_for("is open in process")
-            third.wait_for("What should I do?")
-
-
-def test_ctrl_z_goes_to_the_shell_and_comes_back(project: Installed):
-    with opened(project) as terminal:
-        terminal.wait_for("What should I do?")
-        state = Path(f"/proc/{terminal.pid}/stat")
-        terminal.press("C-z")
-        terminal.wait_until(lambda _: state.read_text().rpartition(")")[2].split()[0] == "T", "T")
-        os.kill(int(state.parent.name), signal.SIGCONT)
-        terminal.wait_for("What should I do?")
-        terminal.type("/quit")
-        terminal.press("Enter")
-        assert terminal.exit_code() == 0
-
-
-def test_without_textual_it_runs_line_by_line_and_says_so(project: Installed, tmp_path: Path):
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    (hidden / "sitecustomize.py").write_text(
-        "import sys\nsys.modules['textual'] = None\n"
-        "import importlib.util as u\nfind = u.find_spec\n"
-        "u.find_spec = lambda name, *rest: None if name == 'textual' else find(name, *rest)\n"
-    )
-    with opened(project, "go", PYTHONPATH=str(hidden)) as terminal:
+def test_without_textual_the_line_interface_runs_with_a_note(project: Installed, tmp_path: Path):
+    with opened(project, "go", **changed_by(tmp_path, HIDDEN)) as terminal:
         terminal.wait_for("Textual is not installed", "Approve?")
 
 
 BEYOND = """
 - calls: [{tool: write_to_file, arguments: {path: src/auth/new.py, content: "n = 1\\n"}}]
 - calls: [{tool: write_to_file, arguments: {path: src/api/user.py, content: "a = 1\\n"}}]
-- calls: [{tool: write_to_file, arguments: {path: src/web/page.py, content: "b = 1\\n"}}]
-- calls: [{tool: write_to_file, arguments: {path: src/web/page.py, content: "b = 2\\n"}}]
 - calls: [{tool: attempt_completion, arguments: {result: "It checks tokens now."}}]
 """
-PROMISED = 'acceptance_criteria:\n  - "Somebody has read it."'
 
 
-def test_an_intent_is_chosen_first_and_what_goes_beyond_it_is_asked(rookery: Installed):
-    governed = Governed(rookery, intents(more=PROMISED))
-    with opened(rookery, "-y", script=BEYOND) as terminal:
+def test_an_intent_is_chosen_first_and_can_be_extended(rookery: Installed):
+    governed = Governed(rookery, intents())
+    with opened(rookery, "-y", "--oneshot", script=BEYOND) as terminal:
         terminal.wait_for("What should I do?")
         terminal.type("/intent")
         terminal.press("Enter")
@@ -301,13 +234,10 @@ def test_an_intent_is_chosen_first_and_what_goes_beyond_it_is_asked(rookery: Ins
         assert "src/api" not in governed.text(FILE)
         assert governed.text("src/auth/new.py") == "n = 1\n"
         terminal.press("y")
-        terminal.wait_for("✗ create src/web/page.py  out of scope")
-        assert "src/api/user.py" in governed.text(FILE)
-        assert governed.text("src/api/user.py") == "a = 1\n"
-        answer(terminal, "t")
-        terminal.wait_for("Approve this for the rest of the task?", "y allow")
-        terminal.press("y")
-        terminal.wait_for("It checks tokens now.", "? A1 claimed, not checked: Somebody has read")
-        assert governed.text("src/web/page.py") == "b = 2\n"
-        terminal.press("C-c", "C-c")
-        assert terminal.exit_code() == 0
+        assert terminal.exit_code() == 0  # oneshot leaves when the task is done
+        assert "It checks tokens now." in terminal.screen
+        assert terminal.is_sane()
+    assert "src/api/user.py" in governed.text(FILE)
+    assert governed.text("src/api/user.py") == "a = 1\n"
+    (session,) = rookery.sessions()
+    assert session["status"] == "completed"

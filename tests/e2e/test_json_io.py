@@ -1,7 +1,5 @@
-"""A webview or a manager drives the real command over its pipes, in both spellings.
-
-Ids in the names are sections: CL of the client, EN of the engine, MG of the manager.
-"""
+"""A webview or a manager drives the real command over its pipes, in both spellings. What each
+line means is in tests/compat/json_io."""
 
 import base64
 import itertools
@@ -9,15 +7,15 @@ import json
 import os
 import random
 import signal
-import time
 from typing import Any
 
 import pytest
 
-from llm_server import LlmServer, call, chunks, finish, gate, hang, say, status
-from rookery.compat.json_io.task_rows import PACE, SHORT
+from llm_server import LlmServer, call, finish, gate, hang, say, status
 from support.json_io_client import JsonIo, rows_in
 from support.terminal_session import Installed, at
+
+pytestmark = pytest.mark.usefixtures("unconfined")
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
 PIXEL = base64.b64decode(
@@ -56,6 +54,7 @@ def test_a_whole_conversation_with_approvals_and_a_followup(rookery: Installed, 
             [question()],
             [finish("It is made.")],
             [finish("More is made.")],
+            [finish("All is made.")],
         ) as server,
         JsonIo(rookery, *at(server)) as driver,
     ):
@@ -83,6 +82,9 @@ def test_a_whole_conversation_with_approvals_and_a_followup(rookery: Installed, 
         done = driver.wait_row(ask="completion_result")
         answer(driver, "messageResponse", done, text="and more")
         driver.wait_row(ask="completion_result")
+        driver.send("queueMessage", text="and the docs")
+        assert driver.wait_row(say="user_feedback")["text"] == "and the docs"
+        driver.wait_row(ask="completion_result")
         assert driver.end() == 0
     assert driver.lines[0]["event"] == "welcome"
     assert created["sessionId"] == ONE_ID
@@ -97,6 +99,7 @@ def test_a_whole_conversation_with_approvals_and_a_followup(rookery: Installed, 
     assert "rather not" in heard_by(server, 3)
     assert "8080" in heard_by(server, 4)
     assert "and more" in heard_by(server, 5)
+    assert "and the docs" in heard_by(server, 6)
     assert third["ts"] > second["ts"] > first["ts"]
     spelled = [line for line in driver.lines if rows_in(line) and "state" not in line]
     assert {line["type"] for line in spelled} == ({"messageUpdated"} if webview else {"say", "ask"})
@@ -107,7 +110,7 @@ def test_a_whole_conversation_with_approvals_and_a_followup(rookery: Installed, 
         assert len(driver.of(type="interactionRequired")) == 4
 
 
-def test_a_webview_is_shown_everything_and_then_what_changes(rookery: Installed):
+def test_a_webview_gets_the_full_state_and_then_changes(rookery: Installed):
     todos = call("update_todo_list", todos="[ ] one\n[x] two")
     held = gate()
     with (
@@ -163,13 +166,16 @@ def test_a_webview_is_shown_everything_and_then_what_changes(rookery: Installed)
     assert sorted(each["mode"] for each in rookery.sessions()) == ["debug", "debug"]
 
 
-def test_queue_is_edited_and_heard_in_order_and_answers_nothing(rookery: Installed):
-    held = gate()
+def test_the_queue_can_be_edited_survives_a_cancel_and_answers_nothing(rookery: Installed):
+    held, again = gate(), gate()
     with (
-        LlmServer([say("Hm.", held), command("touch made")], [finish("One.")]) as server,
+        LlmServer(
+            [say("Hm.", held)], [say("So.", again), command("touch made")], [finish("One.")]
+        ) as server,
         JsonIo(rookery, *at(server)) as driver,
     ):
         driver.send("webviewDidLaunch")
+        driver.send("cancelTask")
         driver.send("newTask", text="go")
         held.wait_until_reached()
         for text in ("first", "second", " ", "third"):
@@ -187,89 +193,61 @@ def test_queue_is_edited_and_heard_in_order_and_answers_nothing(rookery: Install
         assert edited[0]["timestamp"] > queue[1]["timestamp"]
         driver.send("removeQueuedMessage", text="nobody")
         driver.wait(event="error")
-        held.open()
-        asked = driver.wait_row(ask="command")  # queued words do not approve it
-        answer(driver, "yesButtonClicked", asked)
-        assert driver.wait_state("messageQueue") == []
-        driver.wait_row(ask="completion_result")
-        assert driver.end() == 0
-    assert [row["text"] for row in driver.rows(say="user_feedback")] == ["2nd", "third"]
-    assert "2nd" in heard_by(server, 1)
-    assert "first" not in heard_by(server, 1)
-
-
-def test_words_that_come_when_all_is_done_are_heard(rookery: Installed):
-    with (
-        LlmServer([finish("One.")], [finish("Two.")]) as server,
-        JsonIo(rookery, *at(server)) as driver,
-    ):
-        driver.send("newTask", text="go")
-        driver.wait_row(ask="completion_result")
-        driver.send("queueMessage", text="and the docs")
-        assert driver.wait_row(say="user_feedback")["text"] == "and the docs"
-        driver.wait_row(ask="completion_result")
-        assert driver.end() == 0
-    assert "and the docs" in heard_by(server, 1)
-
-
-@SPELLINGS
-def test_cancel_leads_to_resume_task_and_a_yes_goes_on(rookery: Installed, webview: bool):
-    held = gate()
-    with (
-        LlmServer([say("Hm.", held)], [finish("At last.")]) as server,
-        JsonIo(rookery, *at(server)) as driver,
-    ):
-        if webview:
-            driver.send("webviewDidLaunch")
-        driver.send("cancelTask")
-        driver.send("newTask", text="go")
-        held.wait_until_reached()
-        driver.send("queueMessage", text="and the docs")
         driver.send("cancelTask")
         driver.send("cancelTask")
-        asked = driver.wait_row(ask="resume_task")
+        resumes = driver.wait_row(ask="resume_task")
         driver.send("cancelTask")
         assert driver.wait(event="status")["message"].startswith("Nothing is running")
+        answer(driver, "yesButtonClicked", resumes)
+        again.wait_until_reached()
+        driver.send("queueMessage", text="late")
+        while not driver.wait_state("messageQueue"):
+            pass
+        again.open()
+        asked = driver.wait_row(ask="command")  # queued words do not approve it
+        assert not (rookery.workspace / "made").exists()
         answer(driver, "yesButtonClicked", asked)
         driver.wait_row(ask="completion_result")
         assert driver.end() == 0
+    assert [row["text"] for row in driver.rows(say="user_feedback")] == ["2nd", "third", "late"]
+    assert "2nd" in heard_by(server, 1)
+    assert "late" in heard_by(server, 2)
+    assert "first" not in heard_by(server, 1)
     cancelled = json.loads(driver.rows(say="api_req_started")[0]["text"])
     assert cancelled["cancelReason"] == "user_cancelled"
     assert "cost" in cancelled
-    assert "and the docs" in heard_by(server, 1)  # cancelling keeps what is queued
 
 
-LOUD = "for i in $(seq 1000); do echo line $i; sleep 0.02; done"
+LOUD = "for i in $(seq 1000); do echo line $i; sleep 0.1; done"
 
 
-@pytest.mark.parametrize("operation", ["abort", "continue"])
-def test_command_output_streams_and_a_terminal_operation_ends_it_or_lets_it_run(
-    rookery: Installed, operation: str
-):
+def test_command_output_streams_and_can_be_ended_or_continued(rookery: Installed):
     with (
-        LlmServer([command(LOUD)], [finish("Enough.")]) as server,
+        LlmServer([command(LOUD)], [command(f"{LOUD};")], [finish("Enough.")]) as server,
         JsonIo(rookery, *at(server), "-y") as driver,
     ):
         driver.send("webviewDidLaunch")
         driver.send("newTask", text="go")
         status_of(driver, "output")
-        driver.send("terminalOperation", terminalOperation=operation)  # perhaps before it may be
+        driver.send("terminalOperation", terminalOperation="abort")  # perhaps before it may be
+        status_of(driver, "exited")
+        first = len(driver.of(type="commandExecutionStatus"))
+        status_of(driver, "output")
+        driver.send("terminalOperation", terminalOperation="continue")
         driver.wait_row(ask="completion_result")
-        if operation == "continue":
-            driver.send("terminalOperation", terminalOperation="abort")
-            status_of(driver, "exited")
+        driver.send("terminalOperation", terminalOperation="abort")
+        status_of(driver, "exited")
         assert driver.end() == 0
     told = [json.loads(line["text"]) for line in driver.of(type="commandExecutionStatus")]
-    [asked] = driver.rows(ask="command")
-    assert {each["executionId"] for each in told} == {str(asked["ts"])}
-    assert told[0] == {**told[0], "status": "started", "command": LOUD}
-    outputs = [each["output"] for each in told if each["status"] == "output"]
-    assert outputs[0].startswith("line 1\n")
-    assert all(later.startswith(sooner) for sooner, later in itertools.pairwise(outputs))
-    assert told[-1]["status"] == "exited"
-    assert len(outputs) < 60
-    heard = heard_by(server, 1)
-    assert ("Ended by the user" in heard) == (operation == "abort")
+    for asked, lines in zip(driver.rows(ask="command"), (told[:first], told[first:]), strict=True):
+        assert {each["executionId"] for each in lines} == {str(asked["ts"])}
+        assert lines[0] == {**lines[0], "status": "started", "command": asked["text"]}
+        outputs = [each["output"] for each in lines if each["status"] == "output"]
+        assert outputs[0].startswith("line 1\n")
+        assert all(later.startswith(sooner) for sooner, later in itertools.pairwise(outputs))
+        assert lines[-1]["status"] == "exited"
+    assert "Ended by the user" in heard_by(server, 1)
+    assert "Ended by the user" not in heard_by(server, 2)
 
 
 def status_of(driver: JsonIo, wanted: str) -> dict[str, Any]:
@@ -279,7 +257,7 @@ def status_of(driver: JsonIo, wanted: str) -> dict[str, Any]:
             return dict(told)
 
 
-def test_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
+def test_a_second_task_replaces_the_first_which_can_be_reopened(
     rookery: Installed,
 ):
     with (
@@ -321,41 +299,10 @@ def test_a_second_task_takes_the_place_of_the_first_and_that_can_be_shown_again(
     assert rookery.sessions() == []
 
 
-def test_what_checkpoints_hold_of_a_deleted_task_is_gone(rookery: Installed):
-    writes = call("write_to_file", path="a.txt", content="written once\n")
-    with (
-        LlmServer([writes], [finish()]) as server,
-        JsonIo(rookery, "-y", *at(server)) as driver,
-    ):
-        driver.send("webviewDidLaunch")
-        driver.send("newTask", text="first", taskId=ONE_ID)
-        driver.wait_row(ask="completion_result")
-        [packs] = (rookery.home / "data" / "checkpoints").glob("*.git/objects/pack")
-        assert list(packs.glob("*.pack"))
-        driver.send("deleteTaskWithId", text=ONE_ID)
-        while driver.wait(type="taskHistoryUpdated")["taskHistory"]:
-            pass
-        assert driver.end() == 0
-    assert list(packs.iterdir()) == []
+BAD_LINES = [b"no json", b'{"type":7}', b'{"type":"newTask","text":" "}', b"[" * 100_000]
 
 
-BAD_LINES = [
-    b"no json",
-    b"[1]",
-    b'{"text":"x"}',
-    b'{"type":7}',
-    b'{"type":"askResponse"}',
-    b'{"type":"newTask","images":"x"}',
-    b'{"type":"newTask","text":"x","taskId":"no uuid"}',
-    b'{"type":"terminalOperation","terminalOperation":"explode"}',
-    b'{"type":"editQueuedMessage","payload":{"id":"x"}}',
-    b'{"type":"newTask","text":" "}',
-    b"\xff\xfe",
-    b"[" * 100_000,
-]
-
-
-def test_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installed):
+def test_a_malformed_line_is_an_error_and_the_run_continues(rookery: Installed):
     with LlmServer([finish("One.")]) as server, JsonIo(rookery, *at(server), "-d") as driver:
         for line in BAD_LINES:
             driver.write(line + b"\n")
@@ -380,9 +327,16 @@ def test_a_malformed_line_is_an_error_and_ends_nothing(rookery: Installed):
     assert "[Facts] TaskOpened" in noted
 
 
-def test_what_a_webview_looks_up_is_answered(rookery: Installed):
+def test_queries_of_a_webview_are_answered(rookery: Installed):
     (rookery.workspace / "prices.py").write_text("x = 1\n", encoding="utf-8")
+    servers = rookery.home / "config" / "mcp.json"
+    servers.write_text('{"mcpServers": {"notes": {"command": "no-such-program"}}}')
     with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
+        driver.send("webviewDidLaunch")
+        assert driver.wait(type="theme")["text"] == "{}"
+        [known] = driver.wait(type="mcpServers")["mcpServers"]
+        assert [known[name] for name in ("name", "source")] == ["notes", "global"]
+        assert known["status"] == "disconnected"
         driver.send("requestModes")
         modes = {mode["slug"]: mode for mode in driver.wait(type="modes")["modes"]}
         assert modes["architect"]["source"] == "built-in"
@@ -405,7 +359,7 @@ def test_what_a_webview_looks_up_is_answered(rookery: Installed):
     assert len(driver.of(type="modes")) == 2
 
 
-def test_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
+def test_files_and_messages_are_restored_to_a_checkpoint(rookery: Installed):
     def write(text: str) -> object:
         return call("write_to_file", path="a.txt", content=text)
 
@@ -443,7 +397,7 @@ def test_files_and_words_go_back_to_a_checkpoint(rookery: Installed):
     assert [dict(row) for row in driver.client.messages] == rows
 
 
-def test_pictures_are_read_from_files_and_bad_ones_are_told(rookery: Installed):
+def test_images_are_read_from_files_and_bad_ones_are_reported(rookery: Installed):
     (rookery.workspace / "dot.png").write_bytes(PIXEL)
     (rookery.workspace / "secret.txt").write_text("key", encoding="utf-8")
     with LlmServer([finish("Seen.")]) as server, JsonIo(rookery, *at(server)) as driver:
@@ -470,19 +424,12 @@ part one:
 """
 
 
-@SPELLINGS
-def test_a_childs_questions_are_answered_like_the_tasks_own(rookery: Installed, webview: bool):
+def test_questions_of_a_sub_task_are_answered_like_others(rookery: Installed):
     with JsonIo(rookery, *rookery.script(CHILD)) as driver:
-        if webview:
-            driver.send("webviewDidLaunch")
         driver.send("newTask", text="go", taskId=ONE_ID)
         answer(driver, "yesButtonClicked", driver.wait_row(ask="tool"))
         asked = driver.wait_row(ask="followup")
-        if webview:
-            shown = [s["state"] for s in driver.of(type="state") if s["state"].get("currentTaskId")]
-            assert shown[-1]["currentTaskItem"]["parentTaskId"] == ONE_ID
-        else:
-            assert asked["taskId"] != ONE_ID
+        assert asked["taskId"] != ONE_ID
         driver.send("queueMessage", text="hurry")
         answer(driver, "messageResponse", asked, text="8080")
         answer(driver, "yesButtonClicked", driver.wait_row(ask="command"))
@@ -491,43 +438,23 @@ def test_a_childs_questions_are_answered_like_the_tasks_own(rookery: Installed, 
         driver.wait_row(ask="completion_result")
         assert driver.end() == 0
     assert (rookery.workspace / "made").exists()
-    if webview:
-        assert driver.client.messages[0]["text"] == "go"
-    else:
-        assert {line.get("taskId") for line in driver.of(ask="tool")} == {None}
-        assert "Part one is done." not in [
-            each.get("text") for each in driver.of(say="completion_result")
-        ]
+    assert {line.get("taskId") for line in driver.of(ask="tool")} == {None}
+    told = [each.get("text") for each in driver.of(say="completion_result")]
+    assert "Part one is done." not in told
     assert row["text"] == "All is done."
 
 
 class TestEnding:
-    @pytest.mark.parametrize(
-        ("answers", "code", "ask"),
-        [
-            ([[finish("One.")]], 0, "completion_result"),
-            ([[question()]], 6, "followup"),
-            ([status(401)], 6, "api_req_failed"),
-        ],
-        ids=["complete", "a question is open", "a request failed"],
-    )
-    def test_the_task_is_kept_when_the_input_ends(
-        self, rookery: Installed, answers: list[Any], code: int, ask: str
-    ):
-        with LlmServer(*answers) as server, JsonIo(rookery, *at(server)) as driver:
+    def test_a_question_left_open_needs_a_human(self, rookery: Installed):
+        with LlmServer([question()]) as server, JsonIo(rookery, *at(server)) as driver:
             driver.send("newTask", text="go", taskId=ONE_ID)
-            assert driver.end() == code  # a task at work is waited for
-        assert driver.rows(ask=ask)
-        assert driver.lines[-1] == {"event": "complete", "exitCode": code}
-        assert len(driver.of(event="error")) == (code != 0)
+            assert driver.end() == 6  # a task at work is waited for
+        assert driver.rows(ask="followup")
+        assert driver.lines[-1] == {"event": "complete", "exitCode": 6}
+        assert len(driver.of(event="error")) == 1
         assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
 
-    def test_with_no_task_there_is_nothing_to_wait_for(self, rookery: Installed):
-        with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
-            assert driver.end() == 0
-        assert [line["event"] for line in driver.lines] == ["welcome", "complete"]
-
-    def test_a_signal_ends_it_and_the_task_goes_on_in_another_run(self, rookery: Installed):
+    def test_a_signal_ends_the_run_and_another_run_continues_the_task(self, rookery: Installed):
         with (
             LlmServer([say("Hm."), hang()]) as server,
             JsonIo(rookery, *at(server), "--create-with-session-id", ONE_ID) as driver,
@@ -552,7 +479,7 @@ class TestEnding:
             driver.wait_row(ask="completion_result")
             assert driver.end() == 0
 
-    def test_words_on_the_command_line_begin_and_resume_a_task(self, rookery: Installed):
+    def test_a_prompt_on_the_command_line_starts_or_resumes_a_task(self, rookery: Installed):
         with (
             LlmServer([finish("One.")], [finish("Two.")]) as server,
             JsonIo(rookery, *at(server), "go") as driver,
@@ -565,7 +492,7 @@ class TestEnding:
                 assert again.end() == 0
         assert "and the docs" in heard_by(server, 1)
 
-    def test_exit_on_error_and_timeout_count_here_too(self, rookery: Installed):
+    def test_exit_on_error_and_timeout_apply_to_json_io(self, rookery: Installed):
         with (
             LlmServer(status(401)) as server,
             JsonIo(rookery, *at(server), "--exit-on-error") as driver,
@@ -581,7 +508,7 @@ class TestEnding:
             assert driver.exit_code() == 124
         assert driver.lines[-1]["event"] == "interrupted"
 
-    def test_nobody_reads_any_more_and_the_task_is_kept(self, rookery: Installed):
+    def test_the_task_is_kept_when_the_driver_stops_reading(self, rookery: Installed):
         with LlmServer([say("Hm."), hang()]) as server, JsonIo(rookery, *at(server)) as driver:
             driver.send("newTask", text="go", taskId=ONE_ID)
             driver.wait_row(say="api_req_started")
@@ -590,7 +517,7 @@ class TestEnding:
             assert driver.process.wait(60) == 0
         assert [session["id"] for session in rookery.sessions()] == [ONE_ID]
 
-    def test_a_shutdown_interrupts_what_is_being_done(self, rookery: Installed):
+    def test_a_shutdown_interrupts_the_running_task(self, rookery: Installed):
         with LlmServer([say("Hm."), hang()]) as server, JsonIo(rookery, *at(server)) as driver:
             driver.send("newTask", text="go")
             driver.wait_row(say="api_req_started")
@@ -600,41 +527,7 @@ class TestEnding:
         assert driver.lines[-1] == {"event": "complete", "exitCode": 0}
 
 
-COUNT = 20_000 if os.environ.get("ROOKERY_TORTURE") else 6_000
-
-
-@SPELLINGS
-def test_what_is_written_for_a_long_answer_grows_with_it_and_not_with_its_square(
-    rookery: Installed, webview: bool, capsys: pytest.CaptureFixture[str]
-):
-    written: dict[int, tuple[int, float]] = {}
-    for count in (COUNT // 4, COUNT):
-        words = chunks(count * 5, count)
-        with (
-            LlmServer([say(*words), finish("Done.")]) as server,
-            JsonIo(rookery, *at(server)) as driver,
-        ):
-            if webview:
-                driver.send("webviewDidLaunch")
-            driver.send("newTask", text="go")
-            began = time.monotonic()
-            row = driver.wait_row(say="text", text="x" * count * 5)
-            took = time.monotonic() - began
-            driver.wait_row(ask="completion_result")
-            assert driver.end() == 0
-        assert len(row["text"]) == count * 5
-        times = [line for line in driver.lines for each in rows_in(line) if each["ts"] == row["ts"]]
-        assert len(times) <= took / PACE + 3
-        written[count] = (driver.bytes, took)
-    with capsys.disabled():
-        told = ", ".join(f"{n} chunks: {b} bytes in {s:.1f} s" for n, (b, s) in written.items())
-        print(f"\n[{'webview' if webview else 'lines'}] {told}")
-    for count, (size, took) in written.items():
-        # twenty tellings a second of a short row, and all of it in the end
-        assert size < 50_000 + count * 5 * 4 + took * 2 * SHORT / PACE
-
-
-SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(2)
+SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(1)
 LOOK = call("list_files", path=".", recursive=False)
 STORM: list[dict[str, Any]] = [
     {"type": "newTask", "text": "go"},
@@ -658,7 +551,7 @@ STORM: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_a_driver_writes_it_is_answered_and_ends_well(rookery: Installed, seed: int):
+def test_any_driver_input_is_answered_and_the_run_ends_cleanly(rookery: Installed, seed: int):
     chance = random.Random(seed)
     one = [[finish()], [say("Hm."), LOOK], [question()], [say("Hm.")], [command("echo x")]]
     with (
@@ -686,25 +579,15 @@ def test_whatever_a_driver_writes_it_is_answered_and_ends_well(rookery: Installe
     assert driver.client.messages[0]["text"] == "the last"
 
 
-def test_a_webview_gets_a_theme_and_the_mcp_servers(rookery: Installed):
-    servers = rookery.home / "config" / "mcp.json"
-    servers.write_text('{"mcpServers": {"notes": {"command": "no-such-program"}}}')
-    with LlmServer() as server, JsonIo(rookery, *at(server)) as driver:
-        driver.send("webviewDidLaunch")
-        assert driver.wait(type="theme")["text"] == "{}"
-        [known] = driver.wait(type="mcpServers")["mcpServers"]
-        assert driver.end() == 0
-    assert (known["name"], known["source"], known["status"]) == ("notes", "global", "disconnected")
-
-
-def test_a_message_is_changed_and_the_files_go_back_with_it(rookery: Installed):
+def test_a_message_can_be_edited_or_deleted_and_the_task_deleted(rookery: Installed):
     write = call("write_to_file", path="made.txt", content="one\n")
+    ends = [[finish(f"{word}.")] for word in ("Second", "Changed", "Third")]
     with (
-        LlmServer([finish("First.")], [write], [finish("Second.")], [finish("Changed.")]) as server,
+        LlmServer([finish("First.")], [write], *ends) as server,
         JsonIo(rookery, *at(server), "-y") as driver,
     ):
         driver.send("webviewDidLaunch")
-        driver.send("newTask", text="go")
+        driver.send("newTask", text="go", taskId=ONE_ID)
         done = driver.wait_row(ask="completion_result")
         answer(driver, "messageResponse", done, text="make a file")
         said = driver.wait_row(say="user_feedback")
@@ -716,38 +599,32 @@ def test_a_message_is_changed_and_the_files_go_back_with_it(rookery: Installed):
         confirmed = {"messageTs": said["ts"], "restoreCheckpoint": True}
         driver.send("editMessageConfirm", text="make none", **confirmed)
         driver.wait_row(say="completion_result", text="Changed.")
+        assert not (rookery.workspace / "made.txt").exists()
+        changed = json.dumps(server.requests[-1].body["messages"])
+        assert "make none" in changed
+        assert "make a file" not in changed
         driver.send("deleteMessageConfirm", messageTs=driver.rows(say="text")[0]["ts"])
         assert "first message cannot be changed" in driver.wait(event="error")["error"]
-        assert driver.end() == 0
-    assert not (rookery.workspace / "made.txt").exists()
-    last = json.dumps(server.requests[-1].body["messages"])
-    assert "make none" in last
-    assert "make a file" not in last
-
-
-def test_a_deleted_message_is_gone_from_the_conversation(rookery: Installed):
-    with (
-        LlmServer([finish("First.")], [finish("Second.")], [finish("Third.")]) as server,
-        JsonIo(rookery, *at(server)) as driver,
-    ):
-        driver.send("newTask", text="go")
-        done = driver.wait_row(ask="completion_result")
-        answer(driver, "messageResponse", done, text="forget this")
-        said = driver.wait_row(say="user_feedback")
-        driver.wait_row(say="completion_result", text="Second.")
+        [said] = driver.rows(say="user_feedback", text="make none")
         driver.send("deleteMessage", value=said["ts"])
         assert driver.wait(type="showDeleteMessageDialog")["messageTs"] == said["ts"]
         driver.send("deleteMessageConfirm", messageTs=said["ts"])
         resumes = driver.wait_row(ask="resume_completed_task")
         answer(driver, "messageResponse", resumes, text="go on")
         driver.wait_row(say="completion_result", text="Third.")
+        [packs] = (rookery.home / "data" / "checkpoints").glob("*.git/objects/pack")
+        assert list(packs.glob("*.pack"))
+        driver.send("deleteTaskWithId", text=ONE_ID)
+        while driver.wait(type="taskHistoryUpdated")["taskHistory"]:
+            pass
         assert driver.end() == 0
-    assert "forget this" not in json.dumps(server.requests[-1].body["messages"])
+    assert list(packs.iterdir()) == []
+    assert "make none" not in json.dumps(server.requests[-1].body["messages"])
 
 
-def test_task_events_go_by_their_names(rookery: Installed):
+def test_task_events_have_their_documented_names(rookery: Installed):
     with (
-        LlmServer([command("touch a")], [question()], [finish("Done.")]) as server,
+        LlmServer([LOOK], [question()], [finish("Done.")]) as server,
         JsonIo(rookery, *at(server), "-y") as driver,
     ):
         driver.send("newTask", text="go", taskId=ONE_ID)
@@ -765,5 +642,5 @@ def test_task_events_go_by_their_names(rookery: Installed):
     ]
     usage, tools, about = driver.of(event="taskCompleted")[0]["payload"][1:]
     assert usage["totalTokensIn"] > 0
-    assert tools["execute_command"] == {"attempts": 1, "failures": 0}
+    assert tools["list_files"] == {"attempts": 1, "failures": 0}
     assert about == {"isSubtask": False}

@@ -6,7 +6,7 @@ from llm_server import LlmServer, finish, gate
 from support.terminal_session import Installed
 
 
-def test_what_an_ephemeral_run_left_behind_is_removed_by_the_next(
+def test_leftovers_of_an_ephemeral_run_are_removed_by_the_next_run(
     rookery: Installed, tmp_path: Path
 ):
     def left() -> list[Path]:
@@ -15,19 +15,20 @@ def test_what_an_ephemeral_run_left_behind_is_removed_by_the_next(
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with LlmServer([gate(), finish()]) as server:
-        at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
-        with rookery.start("-p", "--ephemeral", *at, "go", TMPDIR=str(scratch)) as run:
-            assert run.stderr
+        at = ["--provider", "anthropic", "-m", "claude-opus-5", "--base-url", server.url]
+        rookery.environ["TMPDIR"] = str(scratch)
+        with rookery.piped("-p", "--ephemeral", *at, "go") as run:
+            run.stdin.close()
             assert run.stderr.readline().startswith(b"rookery ")
             run.kill()
         assert len(left()) == 1
     finishes = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
-    done = rookery.run("-p", *finishes, "go", TMPDIR=str(scratch))
+    done = rookery.run("-p", *finishes, "go")
     assert done.returncode == 0, done.stderr
     assert left() == []
 
 
-def test_what_the_sandbox_of_a_killed_run_left_behind_is_removed_by_the_next(
+def test_sandbox_leftovers_of_a_killed_run_are_removed_by_the_next_run(
     rookery: Installed, tmp_path: Path
 ):
     scratch = tmp_path / "scratch"
@@ -36,12 +37,13 @@ def test_what_the_sandbox_of_a_killed_run_left_behind_is_removed_by_the_next(
         "- calls:\n"
         "  - {tool: execute_command, arguments: {command: sleep 30, cwd: null, timeout: null}}\n"
     )
-    with rookery.start("-p", *waits, "go", TMPDIR=str(scratch)) as run:
-        assert run.stderr
+    rookery.environ["TMPDIR"] = str(scratch)
+    with rookery.piped("-p", *waits, "go") as run:
+        run.stdin.close()
         assert any(b"sleep 30" in line for line in run.stderr)
         run.kill()
     assert list(scratch.glob("rookery-*"))
     finishes = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
-    done = rookery.run("-p", *finishes, "go", TMPDIR=str(scratch))
+    done = rookery.run("-p", *finishes, "go")
     assert done.returncode == 0, done.stderr
     assert list(scratch.glob("rookery-*")) == []

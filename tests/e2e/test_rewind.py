@@ -32,13 +32,6 @@ def worked(rookery: Installed, files: State) -> State:
     return at_work(rookery, files)
 
 
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installed, State]:
-    """A run for all the tests that change nothing, and what is there after it."""
-    rookery = Installed(tmp_path_factory.mktemp("lasting"))
-    return rookery, at_work(rookery, laid_out(rookery))
-
-
 def laid_out(rookery: Installed) -> State:
     """What is there before anything was done, with the rights it has."""
     work = rookery.workspace
@@ -89,7 +82,19 @@ def way_back(told: str) -> list[str]:
     return str(command).split()
 
 
-def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, worked: State):
+def heard(rookery: Installed, *words: str) -> str:
+    """What a model is sent when the session goes on, without the list of files."""
+    with LlmServer([finish("Heard.")]) as server:
+        at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
+        done = rookery.run("-p", "-c", *at, *words)
+        assert (done.returncode, done.stdout) == (0, "Heard.\n"), done.stderr
+        sent = json.dumps(server.requests[0].body["messages"])
+        return re.sub("<environment_details>.*?</environment_details>", "", sent)
+
+
+def test_points_are_listed_and_a_rewind_can_be_undone(
+    rookery: Installed, files: State, worked: State
+):
     listed = points(rookery)
     assert [what for _, what in listed] == [
         "you go",
@@ -97,8 +102,7 @@ def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, w
         "±     Create new/b.txt",
         f"±     Run {RUN}"[: len("±     ") + 89] + "…",
     ]
-    told = rewound(rookery, "--last", "--dry-run")
-    words, count, *rows = told.splitlines()
+    words, count, *rows = rewound(rookery, "--last", "--dry-run").splitlines()
     assert words == f"The conversation will be rewound to {listed[-1][0]}: 1 step undone."
     assert count == "3 files to restore."
     assert sorted(rows) == [
@@ -108,11 +112,6 @@ def test_the_points_are_listed_and_looking_changes_nothing(rookery: Installed, w
     ]
     assert state(rookery.workspace) == worked
     assert points(rookery) == listed
-
-
-def test_everything_is_put_back_and_the_rewind_can_be_rewound(
-    rookery: Installed, files: State, worked: State
-):
     told = rewound(rookery, "--to", "1", "-y")
     assert "3 steps undone.\n" in told
     assert state(rookery.workspace) == files
@@ -120,12 +119,14 @@ def test_everything_is_put_back_and_the_rewind_can_be_rewound(
     assert state(rookery.workspace) == worked
     rewound(rookery, *way_back(again), "-y")
     assert state(rookery.workspace) == files
+    rewound(rookery, *way_back(told), "-y")
+    assert "new/b.txt" in heard(rookery, "and now?")
 
 
-def test_one_step_is_taken_back_and_the_ones_before_stay(
+def test_steps_are_undone_one_by_one_and_counted_once(
     rookery: Installed, files: State, worked: State
 ):
-    rewound(rookery, "--last", "-y")
+    told = [rewound(rookery, "--last", "-y")]
     now = state(rookery.workspace)
     assert {name: now[name] for name in ("gone.bin", "run.sh")} == {
         name: files[name] for name in ("gone.bin", "run.sh")
@@ -134,9 +135,12 @@ def test_one_step_is_taken_back_and_the_ones_before_stay(
         name: worked[name] for name in ("a.txt", "new/b.txt")
     }
     assert "deep" not in now
+    told += [rewound(rookery, "--last", "-y") for _ in range(2)]
+    assert [re.findall(r"(\d+ steps?) undone", each) for each in told] == [["1 step"]] * 3
+    assert state(rookery.workspace) == files
 
 
-def test_what_somebody_changed_meanwhile_is_listed_and_kept(
+def test_files_changed_meanwhile_are_listed_and_kept(
     rookery: Installed, files: State, worked: State
 ):
     work = rookery.workspace
@@ -157,60 +161,52 @@ def test_what_somebody_changed_meanwhile_is_listed_and_kept(
     assert (work / "a.txt").read_text() == "mine\n"
 
 
-def heard(rookery: Installed, *words: str) -> str:
-    """What a model is sent when the session goes on."""
-    with LlmServer([finish("Heard.")]) as server:
-        at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
-        done = rookery.run("-p", "-c", *at, *words)
-        assert (done.returncode, done.stdout) == (0, "Heard.\n"), done.stderr
-        return json.dumps(server.requests[0].body["messages"])
-
-
-def test_the_files_alone_are_put_back(rookery: Installed, files: State, worked: State):
+def test_files_or_conversation_can_be_rewound_alone(
+    rookery: Installed, files: State, worked: State
+):
     told = rewound(rookery, "--to", "1", "--files", "-y")
     assert "conversation" not in told
     assert state(rookery.workspace) == files
     assert "new/b.txt" in heard(rookery, "and now?")
-
-
-def test_the_conversation_alone_is_taken_back(rookery: Installed, worked: State):
+    rewound(rookery, *way_back(told), "--files", "-y")
+    assert state(rookery.workspace) == worked
     told = rewound(rookery, "--to", "1", "--conversation", "-y")
     assert "put back" not in told
     assert state(rookery.workspace) == worked
-    sent = heard(rookery, "and now?")
+    sent = heard(rookery, "and then?")
     assert "new/b.txt" not in sent
-    assert "and now?" in sent
+    assert "and then?" in sent
 
 
-def test_rewinding_the_rewind_brings_the_conversation_back(rookery: Installed, worked: State):
-    told = rewound(rookery, "--to", "1", "-y")
-    rewound(rookery, *way_back(told), "-y")
-    assert "new/b.txt" in heard(rookery, "and now?")
+REFUSED = {
+    "--to 999 -y": "No such event: 999. The events are 1 to ",
+    "--to 0 -y": "No such event: 0. The events are 1 to ",
+    "--to -3 -y": "No such event: -3. The events are 1 to ",
+    "--to soon": "Invalid value for '--to': 'soon' is not a valid integer.",
+    "--to 1 --last": "Give --to or --last, not both.",
+    "--files --conversation": "Give --files or --conversation, not both",
+    "00000000": "No session begins with 00000000. See rookery list",
+    "--to 1": "Not interactive: use -y to approve, or --dry-run to look.",
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--to", "999", "-y"], "No such event: 999. The events are 1 to "),
-        (["--to", "0", "-y"], "No such event: 0. The events are 1 to "),
-        (["--to", "-3", "-y"], "No such event: -3. The events are 1 to "),
-        (["--to", "soon"], "Invalid value for '--to': 'soon' is not a valid integer."),
-        (["--to", "1", "--last"], "Give --to or --last, not both."),
-        (["--files", "--conversation"], "Give --files or --conversation, not both"),
-        (["00000000"], "No session begins with 00000000. See rookery list"),
-        (["--to", "1"], "Not interactive: use -y to approve, or --dry-run to look."),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_what_cannot_be_done_is_said_in_one_sentence(
-    lasting: tuple[Installed, State], arguments: list[str], sentence: str
+def test_impossible_or_unconfirmed_rewinds_change_nothing(
+    rookery: Installed, files: State, worked: State
 ):
-    rookery, worked = lasting
-    done = rookery.run("rewind", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"Error: {sentence}")
-    assert done.stderr.count("\n") == 1
+    for arguments, sentence in REFUSED.items():
+        done = rookery.run("rewind", *arguments.split())
+        assert done.returncode == 2, arguments
+        assert done.stderr.startswith(f"Error: {sentence}"), arguments
+        assert done.stderr.count("\n") == 1, arguments
     assert state(rookery.workspace) == worked
+    for answer, code in ((b"\r", 1), (CTRL_C, 130), (b"y\r", 0)):
+        with rookery.terminal("rewind", "--to", "1") as terminal:
+            assert "  create    gone.bin\n" in terminal.wait_for("Rewind? [y/N] ")
+            assert state(rookery.workspace) == worked
+            terminal.wait_until_it_listens()
+            terminal.press(answer)
+            assert terminal.exit_code() == code
+        assert state(rookery.workspace) == (worked if code else files)
 
 
 def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
@@ -220,20 +216,7 @@ def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"y\r", 0), (b"\r", 1), (CTRL_C, 130)])
-def test_a_person_is_asked_first(
-    rookery: Installed, files: State, worked: State, answer: bytes, code: int
-):
-    with rookery.terminal("rewind", "--to", "1") as terminal:
-        assert "  create    gone.bin\n" in terminal.wait_for("Rewind? [y/N] ")
-        assert state(rookery.workspace) == worked
-        terminal.wait_until_it_listens()
-        terminal.press(answer)
-        assert terminal.exit_code() == code
-    assert state(rookery.workspace) == (worked if code else files)
-
-
-def test_a_person_undoes_what_was_done_before_they_accept_it(rookery: Installed, files: State):
+def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed, files: State):
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("edit", file_path="a.txt", old_string="one", new_string="two")],
@@ -262,14 +245,6 @@ def test_a_person_undoes_what_was_done_before_they_accept_it(rookery: Installed,
         assert "The user has undone this call. These files are again as they were" in sent
         assert "deep/er/c.txt, gone.bin, run.sh" in sent
         assert "This call was not run" not in sent
-
-
-def test_steps_that_were_taken_back_before_are_not_counted_again(
-    rookery: Installed, files: State, worked: State
-):
-    told = [rewound(rookery, "--last", "-y") for _ in range(3)]
-    assert [re.findall(r"(\d+ steps?) undone", each) for each in told] == [["1 step"]] * 3
-    assert state(rookery.workspace) == files
 
 
 TESTED = """
@@ -301,7 +276,7 @@ def written(rookery: Installed) -> set[str]:
     return {name for name in ("a.txt", "b.txt") if (rookery.workspace / name).exists()}
 
 
-def test_undo_goes_past_commands_that_wrote_only_ignored_files(with_tests: Installed):
+def test_undo_skips_commands_that_wrote_only_ignored_files(with_tests: Installed):
     assert with_tests.run("-p", *with_tests.script(TESTED), "go").returncode == 0
     assert "Restored 1 file: b.txt.\n" in rewound(with_tests, "--last", "-y")
     assert written(with_tests) == {"a.txt"}
@@ -313,7 +288,7 @@ def test_undo_goes_past_commands_that_wrote_only_ignored_files(with_tests: Insta
     assert (with_tests.workspace / "out").is_dir()
 
 
-def test_a_person_who_undoes_again_and_again_goes_back_change_by_change(with_tests: Installed):
+def test_repeated_undo_goes_back_change_by_change(with_tests: Installed):
     with with_tests.terminal("-y", *with_tests.script(TESTED), "go") as terminal:
         terminal.wait_for(DONE)
         terminal.type("/undo")
@@ -327,7 +302,7 @@ def test_a_person_who_undoes_again_and_again_goes_back_change_by_change(with_tes
     assert written(with_tests) == set()
 
 
-def test_the_points_are_shown_to_a_person_who_goes_back_to_one(rookery: Installed, files: State):
+def test_points_are_shown_before_a_rewind(rookery: Installed, files: State):
     with LlmServer(
         [call("write_to_file", path="b.txt", content="hi\n")], [finish("First.")]
     ) as server:
@@ -357,7 +332,7 @@ HIDING = """
 """
 
 
-def test_nothing_drops_out_of_what_can_be_put_back(rookery: Installed):
+def test_files_the_run_tries_to_hide_can_be_restored(rookery: Installed):
     work = rookery.workspace
     for path in ("src/a.py", "README.md", "keep.log"):
         (work / path).parent.mkdir(exist_ok=True)

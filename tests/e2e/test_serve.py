@@ -40,11 +40,7 @@ pytestmark = pytest.mark.anyio
 
 @contextmanager
 def serving(rookery: Installed, *arguments: str) -> Iterator["Serving"]:
-    process = rookery.piped("serve", *arguments)
-    assert process.stdin
-    assert process.stdout
-    assert process.stderr
-    with process.stdin, process.stdout, process.stderr, process:
+    with rookery.piped("serve", *arguments) as process:
         try:
             yield Serving(process)
         finally:
@@ -90,14 +86,6 @@ async def over_stdio(rookery: Installed, script: list[str]) -> AsyncIterator[Hos
 
 
 @asynccontextmanager
-async def over_a_unix_socket(rookery: Installed, script: list[str]) -> AsyncIterator[Host]:
-    with serving(rookery, *script) as server:
-        async with remote_host(await unix_channel(server.socket)) as host:
-            yield host
-        assert server.end(signal.SIGTERM) == 143
-
-
-@asynccontextmanager
 async def over_a_web_socket(rookery: Installed, script: list[str]) -> AsyncIterator[Host]:
     with serving(rookery, "--port", "0", *script) as server:
         token_file = Path(server.where["token_file"])
@@ -122,15 +110,13 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return anyio.run(tell)
 
 
-@pytest.mark.parametrize("over", [over_stdio, over_a_unix_socket, over_a_web_socket])
-async def test_the_story_is_the_same_from_another_process(
-    near: Any, rookery: Installed, over: Over
-):
+@pytest.mark.parametrize("over", [over_stdio, over_a_web_socket])
+async def test_a_remote_client_sees_the_same_events(near: Any, rookery: Installed, over: Over):
     async with over(rookery, rookery.script(SCRIPT)) as host:
         assert await told(host) == near
 
 
-def test_the_socket_and_the_token_are_their_owners(rookery: Installed):
+def test_the_socket_and_the_token_are_private_to_their_owner(rookery: Installed):
     script = rookery.script(SCRIPT)
     with serving(rookery, *script) as server:
         assert stat.S_IMODE(server.socket.stat().st_mode) == 0o600
@@ -151,26 +137,21 @@ def test_the_socket_and_the_token_are_their_owners(rookery: Installed):
         assert not token_file.exists()
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["--stdio", "--port", "0"],
-        ["--port", "70000"],
-        ["--port", "x"],
-        ["-y", "-a"],
-        ["--socket", "no/such/folder/s"],
-        ["--socket", "/"],
-        ["--socket", "."],
-    ],
-    ids=" ".join,
-)
-def test_what_makes_no_sense_is_refused_in_one_sentence(rookery: Installed, flags: list[str]):
-    done = rookery.run("serve", *rookery.script(SCRIPT), *flags)
-    assert done.returncode == 2
-    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+def test_invalid_options_are_refused_in_one_sentence(rookery: Installed):
+    for line in (
+        "--stdio --port 0",
+        "--port 70000",
+        "--port x",
+        "-y -a",
+        "--socket no/such/folder/s",
+        "--socket /",
+        "--socket .",
+    ):
+        done = rookery.run("serve", *rookery.script(SCRIPT), *line.split())
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), line
 
 
-async def test_a_killed_server_is_followed_by_another_and_its_client_is_whole(
+async def test_a_server_can_restart_after_a_kill_and_clients_reconnect(
     rookery: Installed,
 ):
     script = rookery.script(SCRIPT)
@@ -208,11 +189,14 @@ async def test_a_killed_server_is_followed_by_another_and_its_client_is_whole(
     assert seen[-1].fact.ask is AskKind.RESUME_TASK
 
 
-async def test_a_person_attaches_answers_and_detaches(rookery: Installed):
+async def test_a_user_attaches_answers_and_detaches(rookery: Installed):
     """Beside another client, which sees the answer."""
     with serving(rookery, *rookery.script(SCRIPT)) as server:
         async with remote_host(await unix_channel(server.socket)) as host:
             assert "No session is running there" in rookery.run("attach").stdout
+            stranger = rookery.run("attach", "0123")
+            assert stranger.returncode == 2
+            assert stranger.stderr == "Error: 0123 is not a session there. See rookery list.\n"
             await host.send(OpenTask(task_id=TASK, text="Do it"))
             story = Story(host)
             async with anyio.create_task_group() as group:
@@ -253,7 +237,7 @@ def _leave_and_come_back(rookery: Installed) -> None:
         assert terminal.exit_code() == 0
 
 
-async def test_a_person_stops_a_task_and_the_server_may_go(rookery: Installed):
+async def test_a_user_stops_a_task_and_the_server_can_end(rookery: Installed):
     slow = SCRIPT.replace("pause: 0.03", "pause: 1")
     with serving(rookery, "-y", *rookery.script(slow)) as server:
         async with remote_host(await unix_channel(server.socket)) as host:
@@ -274,18 +258,11 @@ def _stop_and_lose(rookery: Installed, server: Serving) -> None:
         assert terminal.exit_code() == 1
 
 
-def test_what_is_no_session_cannot_be_attached_to(rookery: Installed):
-    with serving(rookery, *rookery.script(SCRIPT)):
-        done = rookery.run("attach", "0123")
-        assert done.returncode == 2
-        assert done.stderr == "Error: 0123 is not a session there. See rookery list.\n"
-
-
 CROWD = 80
 
 
 @pytest.mark.parametrize("flags", [(), ("--port", "0")], ids=["unix", "web"])
-async def test_a_server_that_is_out_of_descriptors_goes_on_when_it_has_some(
+async def test_a_server_recovers_from_running_out_of_descriptors(
     rookery: Installed, flags: tuple[str, ...]
 ):
     with serving(rookery, *flags, *rookery.script(SCRIPT)) as server:
@@ -302,7 +279,7 @@ async def test_a_server_that_is_out_of_descriptors_goes_on_when_it_has_some(
         assert server.end(signal.SIGTERM) == 143
 
 
-async def test_those_who_say_nothing_keep_nobody_out_who_knows_the_token(rookery: Installed):
+async def test_silent_connections_do_not_block_authenticated_clients(rookery: Installed):
     with serving(rookery, "--port", "0", *rookery.script(SCRIPT)) as server:
         strangers = [_call(server) for _ in range(MOST_CLIENTS + 20)]
         with anyio.fail_after(PATIENCE):
@@ -336,7 +313,7 @@ async def _known(server: Serving) -> AsyncIterator[Host]:
         yield host
 
 
-async def test_a_task_that_waits_at_its_end_is_listed_and_one_that_was_closed_is_not(
+async def test_waiting_tasks_are_listed_and_closed_tasks_are_not(
     rookery: Installed,
 ):
     done = "- calls:\n  - {tool: attempt_completion, arguments: {result: Ready.}}\n"
@@ -367,7 +344,7 @@ async def test_a_task_that_waits_at_its_end_is_listed_and_one_that_was_closed_is
 OTHER_TASK = "A1B2c44f-5b1d-4c53-9f0e-0c8f2b7a9d10"
 
 
-async def test_slash_lines_are_for_the_client_that_is_attached(rookery: Installed):
+async def test_slash_commands_work_in_an_attached_client(rookery: Installed):
     with serving(rookery, *rookery.script(SCRIPT)) as server:
         async with remote_host(await unix_channel(server.socket)) as host:
             await host.send(OpenTask(task_id=OTHER_TASK, text="Do it"))
@@ -394,7 +371,7 @@ def _use_slash_lines(rookery: Installed) -> None:
         terminal.wait_for("Approve?")
 
 
-def test_whoever_looks_on_without_a_terminal_sees_what_is_asked(rookery: Installed):
+def test_attaching_without_a_terminal_shows_the_open_question(rookery: Installed):
     with serving(rookery, *rookery.script(SCRIPT)) as server:
 
         async def begin() -> None:
@@ -402,21 +379,16 @@ def test_whoever_looks_on_without_a_terminal_sees_what_is_asked(rookery: Install
                 await host.send(OpenTask(task_id=TASK, text="Do it"))
 
         anyio.run(begin)
-        with subprocess.Popen(
-            [COMMAND, "attach", TASK],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            cwd=rookery.workspace,
-            env=rookery.environ | {"PYTHONUNBUFFERED": "1"},
-        ) as process:
-            assert process.stdout
+        rookery.environ["PYTHONUNBUFFERED"] = "1"
+        with rookery.piped("attach", TASK) as process:
+            process.stdin.close()
             shown = iter(process.stdout.readline, b"")
             waits = next(line for line in shown if b"Waiting for an answer" in line)
             process.kill()
         assert waits.strip() == b"Waiting for an answer at a terminal: Create made.txt"
 
 
-def test_whoever_is_no_server_is_said_to_be_none(rookery: Installed):
+def test_attaching_to_a_foreign_socket_is_reported(rookery: Installed):
     path = rookery.workspace.parent / "s"
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))

@@ -43,20 +43,20 @@ async def until_asked(host: Host, kind: AskKind) -> None:
                 return
 
 
-def test_a_server_to_which_nobody_comes_ends(rookery: Installed):
+def test_a_server_without_clients_ends(rookery: Installed):
     with serving(rookery, *rookery.script(DONE), *SOON) as server:
         assert server.process.wait(PATIENCE) == 0
         assert not server.socket.exists()
 
 
-async def test_a_server_whose_task_is_done_ends_once_it_is_left(rookery: Installed):
+async def test_a_server_with_a_finished_task_ends_after_the_last_client(rookery: Installed):
     with serving(rookery, *rookery.script(DONE), *SOON) as server:
         await asked(server.socket, AskKind.COMPLETION_RESULT)
         assert await anyio.to_thread.run_sync(server.process.wait, PATIENCE) == 0
         assert not server.socket.exists()
 
 
-async def test_a_server_with_an_open_question_waits_until_it_is_settled(rookery: Installed):
+async def test_a_server_with_an_open_question_waits_for_its_answer(rookery: Installed):
     with serving(rookery, *rookery.script(RISKY), *SOON, "--require-approval") as server:
         await asked(server.socket, AskKind.TOOL)
         await anyio.sleep(2)
@@ -66,7 +66,7 @@ async def test_a_server_with_an_open_question_waits_until_it_is_settled(rookery:
         assert await anyio.to_thread.run_sync(server.process.wait, PATIENCE) == 0
 
 
-def test_only_a_socket_can_be_left(rookery: Installed):
+def test_until_left_needs_a_unix_socket(rookery: Installed):
     done = rookery.run("serve", "--stdio", *SOON)
     assert done.returncode == 2
     assert "--until-left needs a server on a Unix socket." in done.stderr

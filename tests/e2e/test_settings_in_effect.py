@@ -2,7 +2,6 @@
 modes, plans, and what is under way."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 
@@ -38,29 +37,39 @@ SWITCH = call("switch_mode", mode_slug="ask", reason="to explain")
 EDIT = call("write_to_file", path="a.txt", content="x\n")
 
 
-@pytest.mark.parametrize(
-    ("setting", "act"),
-    [("approve_subtasks", PART), ("approve_modes", SWITCH), ("approve_edits", EDIT)],
-    ids=["sub-task", "switch", "edit"],
-)
-def test_what_the_settings_approve_needs_nobody(rookery: Installed, setting: str, act: object):
-    with LlmServer([act], [finish()], [finish()]) as server:
+def test_actions_approved_by_settings_run_without_a_question(rookery: Installed):
+    acts = [EDIT], [PART], [SWITCH]
+    with LlmServer(*acts, [finish()]) as server:
         rookery.run("-p", "-a", *at(server), "go")
-    assert NOBODY in last_turn(server.requests[1])
-    set_up(rookery, f"{setting} = true\n")
-    with LlmServer([act], [finish()], [finish()]) as server:
+    assert all(NOBODY in last_turn(request) for request in server.requests[1:])
+    set_up(rookery, "approve_edits = true\napprove_subtasks = true\napprove_modes = true\n")
+    with LlmServer([EDIT], [PART], [finish()], [SWITCH], [finish()]) as server:
         done = rookery.run("-p", "-a", *at(server), "go")
     assert done.returncode == 0
+    assert len(server.requests) == 5
     assert NOBODY not in "".join(map(last_turn, server.requests))
 
 
-def test_what_a_mode_is_told_besides_and_only_that_mode(rookery: Installed):
+@pytest.mark.parametrize(
+    ("setting", "act"),
+    [("approve_subtasks", EDIT), ("approve_modes", EDIT), ("approve_edits", SWITCH)],
+)
+def test_actions_not_approved_by_settings_still_need_approval(
+    rookery: Installed, setting: str, act: object
+):
+    set_up(rookery, f"{setting} = true\n")
+    with LlmServer([act], [finish()]) as server:
+        rookery.run("-p", "-a", *at(server), "go")
+    assert NOBODY in last_turn(server.requests[1])
+
+
+def test_instructions_of_a_mode_reach_only_that_mode(rookery: Installed):
     set_up(rookery, '[modes.ask]\ninstructions = "Answer in rhymes."\n')
     assert "Answer in rhymes." in first_system(rookery, "--mode", "ask")
     assert "Answer in rhymes." not in first_system(rookery)
 
 
-def test_a_model_that_a_mode_cannot_have_is_told_and_the_usual_one_is_asked(
+def test_an_unusable_mode_model_is_reported_and_the_default_used(
     rookery: Installed,
 ):
     set_up(rookery, '[modes.ask]\nprovider = "openai"\nmodel = "gpt-x"\n')
@@ -72,38 +81,34 @@ def test_a_model_that_a_mode_cannot_have_is_told_and_the_usual_one_is_asked(
     assert done.stderr.count("Mode ask uses another model.") == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ('[context]\ninstructions = "Mind the gap."\n', lambda said: "Mind the gap." in said),
-        ('[context]\nlanguage = "Basque"\n', lambda said: "Basque" in said),
-        ("[context]\nagent_rules = false\n", lambda said: "Use tabs." not in said),
-        ("[context]\nsubfolder_rules = true\n", lambda said: "sub/AGENTS.md" in said),
-    ],
-    ids=["instructions", "language", "agent-rules", "subfolder-rules"],
-)
-def test_what_models_are_told_goes_by_the_settings(
-    rookery: Installed, settings: str, told: Callable[[str], bool]
-):
+def test_context_settings_change_the_system_prompt(rookery: Installed):
     (rookery.workspace / "AGENTS.md").write_text("Use tabs.")
     (rookery.workspace / "sub").mkdir()
     (rookery.workspace / "sub" / "AGENTS.md").write_text("Use spaces.")
-    assert not told(first_system(rookery))
-    set_up(rookery, settings)
-    assert told(first_system(rookery))
+    words = ("Mind the gap.", "Basque", "sub/AGENTS.md", "Use tabs.")
+    chosen = 'instructions = "Mind the gap."\nlanguage = "Basque"\nsubfolder_rules = true\n'
+    for settings, expected in (
+        ("", [False, False, False, True]),
+        (chosen, [True, True, True, True]),
+        ("agent_rules = false\n", [False, False, False, False]),
+    ):
+        set_up(rookery, f"[context]\n{settings}")
+        told = first_system(rookery)
+        assert [word in told for word in words] == expected, settings
 
 
-def test_a_plan_that_was_accepted_is_told_with_every_later_request(rookery: Installed):
+def test_an_accepted_plan_is_in_every_later_request_once(rookery: Installed):
     listing = call("list_files", path=".", recursive=False)
     with LlmServer([finish("First this, then that.")], [listing], [finish()]) as server:
         rookery.run("-p", *at(server), "--mode", "architect", "plan it")
         rookery.run("-p", *at(server), "-c", "go on")
     assert len(server.requests) == 3
-    for later in server.requests[1:]:
-        assert "Plan that the user has accepted" in last_turn(later)
+    title = "Plan that the user has accepted"
+    assert title in last_turn(server.requests[1])
+    assert [json.dumps(each.body).count(title) for each in server.requests] == [0, 1, 1]
 
 
-def test_what_a_mode_has_not_tells_nothing_of_files(rookery: Installed):
+def test_a_tool_outside_the_mode_reveals_nothing_about_files(rookery: Installed):
     """Such a call is answered before anybody looks whether it could be done."""
     (rookery.workspace / "there.txt").write_text("x\n")
     edits = [
@@ -116,18 +121,19 @@ def test_what_a_mode_has_not_tells_nothing_of_files(rookery: Installed):
         assert "Mode ask does not have edit" in last_turn(told)
 
 
-def test_a_command_that_runs_on_is_told_with_every_request(rookery: Installed):
+def test_a_background_command_is_in_every_later_request_once(rookery: Installed):
     line = f"echo up; sleep {a_pause()}"
     begin = call("execute_command", command=line, cwd=None, timeout=1)
     listing = call("list_files", path=".", recursive=False)
     with LlmServer([begin], [listing], [finish()]) as server:
         rookery.run("-p", *at(server), "go")
     assert "# Running commands" not in last_turn(server.requests[0])
-    for later in server.requests[1:]:
-        assert f": {line}" in last_turn(later).partition("# Running commands")[2]
+    assert f": {line}" in last_turn(server.requests[1]).partition("# Running commands")[2]
+    titles = [json.dumps(each.body).count("# Running commands") for each in server.requests]
+    assert titles == [0, 1, 1]
 
 
-def test_a_command_that_brings_a_mode_along_gets_it_only_if_somebody_allows_it(
+def test_a_command_with_a_mode_needs_approval_to_switch(
     rookery: Installed,
 ):
     folder = rookery.home / "config" / "commands"
@@ -141,7 +147,7 @@ def test_a_command_that_brings_a_mode_along_gets_it_only_if_somebody_allows_it(
     assert "<slug>code</slug>" in told
 
 
-def test_a_session_whose_mode_is_gone_changes_nothing(rookery: Installed):
+def test_a_session_with_a_missing_mode_changes_nothing(rookery: Installed):
     modes = rookery.workspace / ".roomodes"
     modes.write_text(
         "customModes:\n- {slug: docs, name: Docs, roleDefinition: You write., groups: [edit]}\n"
@@ -152,13 +158,3 @@ def test_a_session_whose_mode_is_gone_changes_nothing(rookery: Installed):
         rookery.run("-p", *at(server), "-c", "go on")
     assert len(server.requests) == 3
     assert not (rookery.workspace / "a.txt").exists()
-
-
-def test_the_key_in_use_is_not_sent_to_the_model(rookery: Installed):
-    key = "the-key-of-this-user-0123456789"
-    (rookery.workspace / "notes.txt").write_text(f"it is {key}, I think\n")
-    with LlmServer([call("read_file", path="notes.txt")], [finish()]) as server:
-        rookery.run("-p", *at(server), "read it", ANTHROPIC_API_KEY=key)
-    told = last_turn(server.requests[1])
-    assert "I think" in told
-    assert key not in told

@@ -1,7 +1,6 @@
 """Runs that cannot hear: what a person can still do, and what nobody should see."""
 
 import fcntl
-import os
 import signal
 import struct
 import subprocess
@@ -11,24 +10,19 @@ from pathlib import Path
 from typing import IO
 
 from support.terminal_session import A_MOMENT, Installed
+from support.warm_start import PipedProcess
 
 FLOOD = """
 - calls:
-    - {tool: execute_command, arguments: {command: yes | head -c 3000000, cwd: null, timeout: null}}
-- calls: [{tool: attempt_completion, arguments: {result: Done.}}]
-"""
-BREAKS = """
-- calls: [{tool: read_file, arguments: {path: a.txt, offset: 1, limit: 1}}]
+    - {tool: execute_command, arguments: {command: yes | head -c 600000, cwd: null, timeout: null}}
 - calls: [{tool: attempt_completion, arguments: {result: Done.}}]
 """
 
 
 def test_the_third_signal_ends_a_run_whose_reader_stopped_reading(tmp_path: Path):
     installed = Installed(tmp_path)
-    run = installed.start(*installed.script(FLOOD), "-p", "--output-format", "stream-json", "go")
-    assert run.stdout
-    assert run.stderr
-    with run.stdout, run.stderr:
+    flags = [*installed.script(FLOOD), "-p", "--output-format", "stream-json", "go"]
+    with installed.piped(*flags) as run:
         _wait_until_stuck(run.stdout)
         for _ in range(3):
             run.send_signal(signal.SIGTERM)
@@ -37,7 +31,7 @@ def test_the_third_signal_ends_a_run_whose_reader_stopped_reading(tmp_path: Path
         assert run.wait(60) == 143
 
 
-def test_without_p_or_y_and_without_a_terminal_nothing_is_changed(tmp_path: Path):
+def test_without_print_yes_or_a_terminal_nothing_is_changed(tmp_path: Path):
     installed = Installed(tmp_path)
     script = """
 - calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]
@@ -49,15 +43,6 @@ def test_without_p_or_y_and_without_a_terminal_nothing_is_changed(tmp_path: Path
     assert not (installed.workspace / "a.txt").exists()
     assert installed.run(*installed.script(script), "-y", "go").returncode == 0
     assert (installed.workspace / "a.txt").exists()
-
-
-def test_the_debug_log_is_for_its_owner_only(tmp_path: Path):
-    installed = Installed(tmp_path)
-    os.umask(0o022)
-    assert installed.run(*installed.script(BREAKS), "-p", "-d", "go").returncode == 0
-    log = installed.home / "state" / "debug.log"
-    assert log.stat().st_mode & 0o077 == 0
-    assert "ToolFinished" in log.read_text(encoding="utf-8")
 
 
 def _wait_until_stuck(out: IO[bytes]) -> None:
@@ -77,7 +62,7 @@ def _held(out: IO[bytes]) -> int:
     return int(count)
 
 
-def _ended(run: "subprocess.Popen[bytes]") -> bool:
+def _ended(run: "subprocess.Popen[bytes] | PipedProcess") -> bool:
     try:
         run.wait(1)
     except subprocess.TimeoutExpired:

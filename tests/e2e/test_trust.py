@@ -34,7 +34,7 @@ def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
 
-def test_the_question_comes_before_anything_else(strange: Installed):
+def test_the_trust_question_comes_first(strange: Installed):
     with LlmServer([finish()]) as server:
         with strange.terminal(*at(server), "go") as terminal:
             before = terminal.wait_for(QUESTION)
@@ -49,7 +49,7 @@ def test_the_question_comes_before_anything_else(strange: Installed):
     assert not strange.home.exists()
 
 
-def test_it_comes_before_the_task_is_asked_for(fresh: Installed):
+def test_the_trust_question_comes_before_the_task_prompt(fresh: Installed):
     with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
         assert "What should I do?" not in terminal.wait_for(PROMPT)
         terminal.type("y")
@@ -58,7 +58,7 @@ def test_it_comes_before_the_task_is_asked_for(fresh: Installed):
         assert terminal.exit_code() == 0
 
 
-def test_what_was_typed_before_the_question_is_in_the_input_after_it(fresh: Installed):
+def test_text_typed_before_the_trust_question_stays_in_the_input(fresh: Installed):
     with LlmServer([finish()]) as server:
         ahead = fresh.terminal(*at(server))
         ahead.typed_before = b"fix\rthe bug"
@@ -72,7 +72,7 @@ def test_what_was_typed_before_the_question_is_in_the_input_after_it(fresh: Inst
     assert "fix the bugs" in last_turn(server.requests[0])
 
 
-def test_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installed):
+def test_end_of_input_at_the_trust_question_starts_nothing(strange: Installed):
     with LlmServer() as server, strange.terminal(*at(server), "go") as terminal:
         terminal.wait_for(PROMPT)
         terminal.type("maybe")
@@ -83,10 +83,7 @@ def test_whoever_ends_the_input_at_the_question_begins_nothing(strange: Installe
     assert strange.sessions() == []
 
 
-@pytest.mark.parametrize("answer", ["n", "\rn", "maybe\rno"])
-def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
-    strange: Installed, answer: str
-):
+def test_without_trust_only_reading_works_and_help_is_shown(strange: Installed):
     with (
         LlmServer(
             [call("read_file", path="a.txt")],
@@ -98,7 +95,7 @@ def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
         strange.terminal(*at(server), "go") as terminal,
     ):
         terminal.wait_for(PROMPT)
-        terminal.type(answer)
+        terminal.type("\rmaybe\rno")
         terminal.wait_for("Not trusted: read-only. To trust it: rookery trust\n")
         terminal.wait_for("read-only: the folder is not trusted\n")
         terminal.wait_for("● Read a.txt\n")
@@ -118,7 +115,7 @@ def test_without_trust_only_reading_works_and_it_is_said_what_to_do(
     assert not (strange.home / "config" / "trust.json").exists()
 
 
-def test_a_yes_is_remembered_for_this_folder_only(strange: Installed):
+def test_trust_is_remembered_for_this_folder_only(strange: Installed):
     inner = strange.workspace / "inner"
     inner.mkdir()
     with LlmServer(*[[finish()] for _ in range(2)]) as server:
@@ -140,7 +137,7 @@ def test_a_yes_is_remembered_for_this_folder_only(strange: Installed):
         assert len(server.requests) == 2
 
 
-def test_a_folder_in_the_place_of_a_trusted_one_is_not_trusted(rookery: Installed):
+def test_a_folder_that_replaces_a_trusted_one_is_not_trusted(rookery: Installed):
     rookery.workspace.rename(rookery.workspace.with_name("moved"))
     rookery.workspace.mkdir()
     with LlmServer() as server, rookery.terminal(*at(server), "go") as terminal:
@@ -154,8 +151,8 @@ READ_ONLY = (
 )
 
 
-@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
-def test_print_only_reads_in_a_folder_that_is_not_trusted(strange: Installed, form: str):
+@pytest.mark.parametrize("form", ["text", "stream-json"])
+def test_print_only_reads_in_an_untrusted_folder(strange: Installed, form: str):
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("execute_command", command="cat a.txt", cwd=None, timeout=None)],
@@ -178,7 +175,7 @@ def test_print_only_reads_in_a_folder_that_is_not_trusted(strange: Installed, fo
     assert not (strange.home / "config" / "trust.json").exists()
 
 
-def test_the_users_word_on_the_command_line_holds_for_this_run(strange: Installed):
+def test_yes_on_the_command_line_allows_changes_for_this_run(strange: Installed):
     with LlmServer([touch("made")], [finish("Made.")]) as server:
         done = strange.run("-p", "-y", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, "Made.\n")
@@ -191,7 +188,7 @@ def test_the_users_word_on_the_command_line_holds_for_this_run(strange: Installe
 
 
 @pytest.mark.parametrize("flags", [["-y"], ["-p", "-a"]], ids=" ".join)
-def test_the_answer_no_stands_above_the_flags(strange: Installed, flags: list[str]):
+def test_the_answer_no_overrides_the_flags(strange: Installed, flags: list[str]):
     with (
         LlmServer([touch("made")], [finish()]) as server,
         strange.terminal(*flags, *at(server), "go") as terminal,
@@ -203,7 +200,7 @@ def test_the_answer_no_stands_above_the_flags(strange: Installed, flags: list[st
     assert not (strange.workspace / "made").exists()
 
 
-def test_a_program_that_drives_the_run_speaks_for_its_user(strange: Installed):
+def test_a_driver_needs_no_trust_question(strange: Installed):
     with (
         LlmServer([touch("made")], [finish()]) as server,
         Driver(strange, *at(server)) as driver,
@@ -227,7 +224,7 @@ def test_trust_can_be_given_for_one_run(strange: Installed):
     assert not (strange.home / "config" / "trust.json").exists()
 
 
-def test_trust_that_was_given_or_taken_with_the_command_counts(strange: Installed):
+def test_trust_changed_with_the_trust_command_applies(strange: Installed):
     trusted = strange.run("trust")
     assert trusted.returncode == 0
     assert trusted.stdout.startswith("It contains: .rookery/settings.toml (settings).\n")

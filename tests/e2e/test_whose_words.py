@@ -36,9 +36,7 @@ def question(*suggestions: str) -> object:
 
 
 @pytest.mark.parametrize("flags", [["-p"], ["-p", "-y"]], ids=" ".join)
-def test_a_suggestion_of_the_model_does_not_come_back_as_the_users_word(
-    rookery: Installed, flags: list[str]
-):
+def test_a_model_suggestion_is_not_sent_back_as_user_text(rookery: Installed, flags: list[str]):
     with LlmServer([question("No, \tthanks", CONSENT)], [finish()]) as server:
         rookery.run(*flags, *at(server), "tidy up")
     told = heard(server.requests[1])
@@ -67,7 +65,7 @@ def stocked(rookery: Installed) -> Installed:
     return rookery
 
 
-def test_what_is_piped_beside_words_is_material(stocked: Installed):
+def test_piped_text_next_to_a_prompt_is_quoted_as_material(stocked: Installed):
     write = call("write_to_file", path="a.txt", content="x\n")
     with LlmServer([write], [finish()]) as server:
         words = "review this with @/plain.txt"
@@ -83,7 +81,7 @@ def test_what_is_piped_beside_words_is_material(stocked: Installed):
     assert not (stocked.workspace / "a.txt").exists()
 
 
-def test_what_is_piped_without_words_is_the_prompt(stocked: Installed):
+def test_piped_text_alone_is_the_prompt(stocked: Installed):
     with LlmServer([finish()]) as server:
         stocked.run("-p", *at(server), "-", input="/deploy with @/plain.txt\n")
     told = heard(server.requests[0])

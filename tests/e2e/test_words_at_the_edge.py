@@ -24,7 +24,7 @@ def settled(written: str) -> list[str]:
 
 
 @pytest.mark.parametrize("pieces", [[ANSWER], re.findall(r"..?", ANSWER)], ids=["whole", "bits"])
-def test_no_word_of_an_answer_is_cut_at_80_columns(rookery: Installed, pieces: list[str]):
+def test_words_of_an_answer_are_not_split_at_80_columns(rookery: Installed, pieces: list[str]):
     with (
         LlmServer([say(*pieces), call("list_files", path=".")], [finish(ANSWER)]) as server,
         rookery.terminal("-y", *at(server), "go", columns=80) as terminal,
@@ -39,7 +39,7 @@ def test_no_word_of_an_answer_is_cut_at_80_columns(rookery: Installed, pieces: l
         assert ANSWER in " ".join(" ".join(said).split())
 
 
-def test_what_is_piped_is_as_it_was_said(rookery: Installed):
+def test_piped_output_is_not_wrapped(rookery: Installed):
     with LlmServer([say(ANSWER), finish(ANSWER)]) as server:
         done = rookery.run("-p", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, ANSWER + "\n")
@@ -51,7 +51,7 @@ QUESTION = call(
 )
 
 
-def test_a_question_that_nobody_heard_is_told_with_its_answer(rookery: Installed):
+def test_an_automatic_answer_is_reported_with_its_question(rookery: Installed):
     with LlmServer([QUESTION], [finish()]) as server:
         done = rookery.run("-p", *at(server), "go")
     told = "The model asked: Which colour? Answered automatically: blue\n"
@@ -59,7 +59,7 @@ def test_a_question_that_nobody_heard_is_told_with_its_answer(rookery: Installed
     assert done.stdout == "Done.\n"
 
 
-def test_a_program_is_given_both_as_events(rookery: Installed):
+def test_stream_json_has_the_question_and_the_automatic_answer(rookery: Installed):
     with LlmServer([QUESTION], [finish()]) as server:
         done = rookery.run("-p", *at(server), "--output-format", "stream-json", "go")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -68,7 +68,7 @@ def test_a_program_is_given_both_as_events(rookery: Installed):
     assert (asked["question"], "blue" in told) == ("Which colour?", True)
 
 
-def test_nobody_is_asked_whether_to_read_what_is_kept_from_the_agent(rookery: Installed):
+def test_reading_a_hidden_file_is_refused_without_a_question(rookery: Installed):
     (rookery.workspace / ".rookeryignore").write_text("secret\n")
     (rookery.workspace / "secret").write_text("kept\n")
     command = call("execute_command", command="cat secret", cwd=None, timeout=None)

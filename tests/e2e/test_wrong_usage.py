@@ -14,57 +14,56 @@ NO_ID = "00000000-0000-4000-8000-000000000000"
 MODEL = ("--provider", "anthropic", "--base-url", "http://127.0.0.1:9")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--contniue"], "No such option '--contniue'. Did you mean '--continue'? See rookery --h"),
-        (["-p", "go", "--provider", "openai"], "No key for openai. Set OPENAI_API_KEY, "),
-        (["-p", "go", "-k", "x"], "Give --provider with --api-key."),
-        (["-p", "go", "--provider", "ollama"], "Choose a model of ollama with -m. rookery models"),
-        (["-p", "go", "--provider", "scripted"], "Give the script file with -m."),
-        ([*SCRIPTED, "none.yaml"], "The script none.yaml cannot be read: No such file or directo"),
-        ([*SCRIPTED, "."], "The script . cannot be read: Is a directory."),
-        ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is not YAML: "),
-        ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is not a list of answers: "),
-        (["-p", "go", "-w", "odd.yaml"], "No such folder: odd.yaml. Give one with -w."),
-        (["-p", *MODEL], "Give a task as an argument or on standard input."),
-        (["-p", "go", "--mode", "fly"], "No such mode: 'fly'. Available: code, ask, "),
-        (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
-        (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': soon is not a number"),
-        (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),
-        (["-p", "--session-id", NO_ID, *MODEL], f"No such session: {NO_ID}. See rookery list."),
-        (["-p", "--session-id", "38e5", *MODEL], "No session begins with 38e5. See rookery list"),
-        (["-p", "-c", *MODEL], "No session to continue in "),
-        (["-p", "go", "--provider", "openai", "--base-url", "x"], "--base-url must be an address"),
-        (["list", "--format", "xml"], "--format is json or text, not 'xml'."),
-        (
-            ["list", "folders"],
-            "Cannot list 'folders'. Available: sessions, commands, modes, models.",
-        ),
-        (["list", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
-        (["settings", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
-        (["auth", "nobody"], "'nobody' takes no key. These do: anthropic, openai, "),
-        (["auth", "openai"], "No key was given, so nothing was stored."),
-        (["lst"], "No such command: lst. Did you mean list? To use it as a prompt: rookery -- lst"),
-        (
-            ["auth"],
-            "Use rookery auth PROVIDER, rookery auth status or rookery auth logout PROVIDER.",
-        ),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_a_mistake_is_said_in_one_sentence(rookery: Installed, arguments: list[str], sentence: str):
+MISTAKES = [
+    (["--contniue"], "No such option '--contniue'. Did you mean '--continue'? See rookery --h"),
+    (["-p", "go", "--provider", "openai"], "No key for openai. Set OPENAI_API_KEY, "),
+    (["-p", "go", "-k", "x"], "Give --provider with --api-key."),
+    (["-p", "go", "--provider", "ollama"], "Choose a model for ollama with -m. rookery models"),
+    (["-p", "go", "--provider", "scripted"], "Give the script file with -m."),
+    ([*SCRIPTED, "none.yaml"], "The script none.yaml cannot be read: No such file or directo"),
+    ([*SCRIPTED, "."], "The script . cannot be read: Is a directory."),
+    ([*SCRIPTED, "broken.yaml"], "The script broken.yaml is not YAML: "),
+    ([*SCRIPTED, "odd.yaml"], "The script odd.yaml is not a list of answers: "),
+    (["-p", "go", "-w", "odd.yaml"], "No such folder: odd.yaml. Give one with -w."),
+    (["-p", *MODEL], "Give a task as an argument or on standard input."),
+    (["-p", "go", "--mode", "fly"], "No such mode: 'fly'. Available: code, ask, "),
+    (["-p", "go", "--timeout", "0"], "Invalid value for '--timeout': 0.0 is not in the range"),
+    (["-p", "go", "--timeout", "soon"], "Invalid value for '--timeout': soon is not a number"),
+    (["-p", "--session-id", "7"], "'7' is too short for a session id; give at least 4"),
+    (["-p", "--session-id", NO_ID, *MODEL], f"No such session: {NO_ID}. See rookery list."),
+    (["-p", "--session-id", "38e5", *MODEL], "No session begins with 38e5. See rookery list"),
+    (["-p", "-c", *MODEL], "No session to continue in "),
+    (["-p", "go", "--provider", "openai", "--base-url", "x"], "--base-url must be an address"),
+    (["list", "--format", "xml"], "--format is json or text, not 'xml'."),
+    (
+        ["list", "folders"],
+        "Cannot list 'folders'. Available: sessions, commands, modes, models.",
+    ),
+    (["list", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
+    (["settings", "-w", "nowhere"], "No such folder: nowhere. Give one with -w."),
+    (["auth", "nobody"], "'nobody' takes no key. These do: anthropic, openai, "),
+    (["auth", "openai"], "No key was given, so nothing was stored."),
+    (["lst"], "No such command: lst. Did you mean list? To use it as a prompt: rookery -- lst"),
+    (
+        ["auth"],
+        "Use rookery auth PROVIDER, rookery auth status or rookery auth logout PROVIDER.",
+    ),
+]
+
+
+def test_a_usage_error_is_one_sentence(rookery: Installed):
     (rookery.workspace / "broken.yaml").write_text("- {say: [")
     (rookery.workspace / "odd.yaml").write_text("- {sya: Hello}")
-    done = rookery.run(*arguments)
-    code = AUTH if sentence.startswith("No key for") else USAGE
-    assert (done.returncode, done.stdout) == (code, "")
-    assert done.stderr.startswith(f"Error: {sentence}")
-    assert done.stderr.count("\n") == 1
+    for arguments, sentence in MISTAKES:
+        done = rookery.run(*arguments)
+        code = AUTH if sentence.startswith("No key for") else USAGE
+        assert (done.returncode, done.stdout) == (code, ""), arguments
+        assert done.stderr.startswith(f"Error: {sentence}"), arguments
+        assert done.stderr.count("\n") == 1, arguments
     assert rookery.sessions() == []
 
 
-def test_without_any_model_the_ways_to_one_are_listed(rookery: Installed):
+def test_without_a_model_the_ways_to_set_one_are_listed(rookery: Installed):
     done = rookery.run("-p", "go")
     assert (done.returncode, done.stdout) == (AUTH, "")
     # a model server may run on the machine of whoever runs this test
@@ -106,7 +105,7 @@ def _a_file_in_its_place(home: Path) -> None:
         ),
     ],
 )
-def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
+def test_an_unusable_home_is_reported_in_one_sentence(
     fresh: Installed, prepare: Callable[[Path], None], sentence: str
 ):
     prepare(fresh.home)
@@ -118,14 +117,7 @@ def test_a_home_that_cannot_be_used_is_said_in_one_sentence(
     assert "secret" not in done.stderr
 
 
-def test_a_home_that_cannot_be_written_is_said_in_one_sentence(fresh: Installed):
-    fresh.home.mkdir(mode=0o500)
-    done = fresh.run(*SCRIPTED, fresh.script("- say: Hello.")[-1])
-    assert (done.returncode, done.stdout) == (STORAGE, "")
-    assert done.stderr.startswith("Error: Cannot store anything in ")
-
-
-def test_a_home_that_cannot_be_made_is_said_in_one_sentence(rookery: Installed):
+def test_a_home_that_cannot_be_created_is_reported_in_one_sentence(rookery: Installed):
     script = rookery.script("- say: Hello.")
     done = rookery.run("-p", *script, "go", ROOKERY_HOME="/proc/nowhere")
     assert (done.returncode, done.stdout) == (STORAGE, "")
@@ -133,7 +125,7 @@ def test_a_home_that_cannot_be_made_is_said_in_one_sentence(rookery: Installed):
     assert "Set ROOKERY_HOME to a writable folder" in done.stderr
 
 
-def test_a_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed):
+def test_an_unreadable_file_is_reported_in_one_sentence(rookery: Installed):
     secret = rookery.workspace / "secret.txt"
     secret.touch(mode=0o000)
     prompt = rookery.run("-p", "--prompt-file", "secret.txt", *rookery.script("[]"))
@@ -143,7 +135,7 @@ def test_a_file_that_may_not_be_read_is_said_in_one_sentence(rookery: Installed)
     assert [prompt.returncode, script.returncode] == [USAGE, USAGE]
 
 
-def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(fresh: Installed):
+def test_an_unreadable_settings_file_is_reported_in_one_sentence(fresh: Installed):
     _misspelled(fresh.home)
     (fresh.home / "config" / "settings.toml").chmod(0o000)
     for arguments in (["settings"], ["-p", "go"]):
@@ -153,7 +145,7 @@ def test_a_settings_file_that_may_not_be_read_is_said_in_one_sentence(fresh: Ins
         assert done.stderr.count("\n") == 1
 
 
-def test_a_workspace_that_cannot_be_written_is_the_models_problem(rookery: Installed):
+def test_a_failed_write_in_the_workspace_is_returned_to_the_model(rookery: Installed):
     script = rookery.script(
         "- calls: [{tool: write_to_file, arguments: {path: a.txt, content: hi}}]\n"
         "- calls: [{tool: attempt_completion, arguments: {result: Gave up.}}]"
@@ -165,7 +157,7 @@ def test_a_workspace_that_cannot_be_written_is_the_models_problem(rookery: Insta
     assert "  ✗ " in done.stderr
 
 
-def test_a_missing_file_in_the_workspace_is_the_models_problem(rookery: Installed):
+def test_a_missing_file_in_the_workspace_is_returned_to_the_model(rookery: Installed):
     script = rookery.script(
         "- calls: [{tool: read_file, arguments: {path: none.py}}]\n"
         "- calls: [{tool: attempt_completion, arguments: {result: Gave up.}}]"
@@ -175,18 +167,7 @@ def test_a_missing_file_in_the_workspace_is_the_models_problem(rookery: Installe
     assert "✗ No such file: none.py" in done.stderr
 
 
-def test_a_project_may_not_loosen_settings_and_is_told_so(rookery: Installed):
-    project = rookery.workspace / ".rookery"
-    project.mkdir()
-    (project / "settings.toml").write_text('provider = "openai"\n')
-    script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
-    done = rookery.run("-p", *script, "go")
-    assert (done.returncode, done.stdout) == (0, "One.\n")
-    assert done.stderr.startswith("note: ")
-    assert "provider" in done.stderr.splitlines()[0]
-
-
-def test_a_misspelled_variable_is_told_and_does_no_harm(rookery: Installed):
+def test_a_misspelled_variable_is_reported_and_ignored(rookery: Installed):
     script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
     done = rookery.run("-p", *script, "go", ROOKERY_MODLE="x")
     assert (done.returncode, done.stdout) == (0, "One.\n")
@@ -194,13 +175,13 @@ def test_a_misspelled_variable_is_told_and_does_no_harm(rookery: Installed):
     assert note == "note: ROOKERY_MODLE is not a setting; did you mean ROOKERY_MODEL?"
 
 
-def test_an_error_cannot_write_to_the_terminal_what_it_likes(rookery: Installed):
+def test_control_characters_in_an_error_are_escaped(rookery: Installed):
     done = rookery.run("-p", "go", "-w", "\x1b[2J\x07")
     assert done.returncode == USAGE
     assert done.stderr == "Error: No such folder: ␛[2J␇. Give one with -w.\n"
 
 
-def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed, tmp_path: Path):
+def test_a_removed_current_folder_is_reported(rookery: Installed, tmp_path: Path):
     script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: One.}}]")
     gone = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"'
 
@@ -216,14 +197,13 @@ def test_a_current_folder_that_was_removed_needs_another_one(rookery: Installed,
             check=False,
         )
 
-    for arguments in (["-p", *script, "go"], ["list"], ["settings"]):
-        done = run_there(*arguments)
-        assert (done.returncode, done.stdout) == (USAGE, "")
-        assert done.stderr == "Error: The current folder was removed. Give one with -w.\n"
+    done = run_there("list")
+    assert (done.returncode, done.stdout) == (USAGE, "")
+    assert done.stderr == "Error: The current folder was removed. Give one with -w.\n"
     elsewhere = run_there("-p", "-w", str(tmp_path), *script, "go")
     assert (elsewhere.returncode, elsewhere.stdout) == (0, "One.\n")
 
 
-def test_words_to_search_may_be_any_bytes(rookery: Installed):
+def test_search_accepts_any_bytes(rookery: Installed):
     done = rookery.run("list", "--search", "a\udcff")
     assert (done.returncode, done.stdout) == (0, "Nothing was found.\n")

@@ -124,7 +124,7 @@ def vanished(mark: str) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
-def test_nothing_in_the_background_outlives_the_product(
+def test_background_commands_end_with_the_product(
     ground: Playground, mark: str, ps: Ps, number: signal.Signals
 ):
     with session(ground) as process:
@@ -136,14 +136,14 @@ def test_nothing_in_the_background_outlives_the_product(
     assert verify(ground.task) == []
 
 
-def test_nothing_in_the_background_outlives_the_task(ground: Playground, mark: str):
+def test_background_commands_end_with_the_session(ground: Playground, mark: str):
     with session(ground):
         pass
     assert marked(mark) == []
     assert verify(ground.task) == []
 
 
-def test_another_process_sees_the_command_and_ends_it_and_the_task_hears_of_it(
+def test_another_process_can_stop_a_command_and_the_session_is_notified(
     ground: Playground, mark: str, ps: Ps
 ):
     with session(ground) as process:
@@ -163,7 +163,7 @@ def test_another_process_sees_the_command_and_ends_it_and_the_task_hears_of_it(
 
 
 @pytest.mark.parametrize("end", ["by itself", "by a kill"])
-def test_what_is_kept_goes_on_until_it_is_ended(ground: Playground, mark: str, ps: Ps, end: str):
+def test_kept_commands_run_until_they_are_stopped(ground: Playground, mark: str, ps: Ps, end: str):
     with session(ground) as process:
         number = str(in_background(ps)["id"])
         assert f"ps --stop {number}" in ps("--keep", number)

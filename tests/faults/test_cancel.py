@@ -109,7 +109,9 @@ def endings(stage: Stage) -> list[Ending]:
 @pytest.mark.parametrize(
     ("pieces", "said"), [(0, ""), (2, "I will "), (4, "I will write it."), (6, "I will write it.")]
 )
-async def test_while_the_model_speaks(tmp_path: Path, pieces: int, said: str):
+async def test_a_session_resumes_after_a_stop_during_an_answer(
+    tmp_path: Path, pieces: int, said: str
+):
     hold = Hold()
     stage = Stage(tmp_path)
     stage.model = HeldProvider(WRITING, hold, after=pieces)
@@ -132,7 +134,9 @@ async def test_while_the_model_speaks(tmp_path: Path, pieces: int, said: str):
         ),
     ],
 )
-async def test_while_a_question_is_open(tmp_path: Path, kind: AskKind, asks: list[str]):
+async def test_a_session_resumes_after_a_stop_during_a_question(
+    tmp_path: Path, kind: AskKind, asks: list[str]
+):
     question = call("ask_followup_question", question="Well?", follow_up=[{"text": "Yes."}])
     stage = Stage(tmp_path, [write("a.txt", "one\n")], [question], [finish()])
     await play(stage, asked_about(kind))
@@ -140,13 +144,13 @@ async def test_while_a_question_is_open(tmp_path: Path, kind: AskKind, asks: lis
     assert (stage.root / "a.txt").read_text() == "one\n"
 
 
-async def test_while_it_asks_whether_to_go_on(tmp_path: Path):
+async def test_a_session_resumes_after_stops_during_the_resume_question(tmp_path: Path):
     stage = Stage(tmp_path, *WRITING)
     await play(stage, asked_about(AskKind.TOOL), *[asked_about(AskKind.RESUME_TASK)] * 2)
     assert stage.asks == ["tool", *["resume_task"] * 3, "tool", "completion_result"]
 
 
-async def test_while_a_command_runs_and_nothing_of_it_is_left(tmp_path: Path):
+async def test_a_stop_during_a_command_ends_all_its_processes(tmp_path: Path):
     stage = Stage(tmp_path, [run("echo $$; sleep 600 & echo $!; wait")], [finish()], automatic=True)
     shown: list[str] = []
 
@@ -164,7 +168,7 @@ async def test_while_a_command_runs_and_nothing_of_it_is_left(tmp_path: Path):
     assert (end.text, end.ending) == (STOPPED_BY_USER, Ending.FAILED)
 
 
-async def test_while_it_waits_before_it_tries_again(tmp_path: Path):
+async def test_a_session_resumes_after_a_stop_during_a_retry_delay(tmp_path: Path):
     busy = ProviderError("Slow down.", kind=FailureKind.BUSY)
     hold = Hold()
     stage = Stage(tmp_path, [busy], *WRITING, automatic=True)
@@ -174,7 +178,7 @@ async def test_while_it_waits_before_it_tries_again(tmp_path: Path):
     assert endings(stage) == [Ending.DONE, Ending.DONE]
 
 
-async def test_while_a_hook_has_not_made_up_its_mind(tmp_path: Path):
+async def test_a_session_resumes_after_a_stop_during_a_hook(tmp_path: Path):
     hold = Hold()
     stage = Stage(tmp_path, *WRITING, automatic=True, hooks=[HeldHook(hold)])
     await play(stage, hold)
@@ -182,7 +186,7 @@ async def test_while_a_hook_has_not_made_up_its_mind(tmp_path: Path):
     assert endings(stage) == [Ending.DONE, Ending.DONE]
 
 
-async def test_while_a_write_is_in_its_thread_which_ends_and_is_on_record(tmp_path: Path):
+async def test_a_stop_during_a_write_lets_it_finish_and_records_it(tmp_path: Path):
     hold = Hold()
     stage = Stage(tmp_path, *WRITING, automatic=True)
     stage._files = HeldFiles(stage.root, writing=hold)
@@ -193,7 +197,7 @@ async def test_while_a_write_is_in_its_thread_which_ends_and_is_on_record(tmp_pa
     assert (stage.root / "a.txt").read_text() == "one\n"
 
 
-async def test_while_it_finds_out_what_became_of_a_lost_call(tmp_path: Path):
+async def test_a_session_resumes_after_a_stop_while_checking_a_lost_call(tmp_path: Path):
     hold = Hold()
     stage = Stage(tmp_path, *WRITING, automatic=True)
     stage.model = HeldProvider(WRITING, Hold(), after=-1)
@@ -225,7 +229,7 @@ FOUR_CHANGES = [
 
 
 @pytest.mark.parametrize("nth", range(1, 9))
-async def test_while_a_checkpoint_is_being_saved(tmp_path: Path, nth: int):
+async def test_changes_can_be_undone_after_a_stop_during_a_checkpoint(tmp_path: Path, nth: int):
     """The even ones are saved after a call: what it did can be undone all the same."""
     hold = Hold()
     stage = Stage(tmp_path, *FOUR_CHANGES, automatic=True)
@@ -236,10 +240,10 @@ async def test_while_a_checkpoint_is_being_saved(tmp_path: Path, nth: int):
     assert stage.asks[-1] == "completion_result"
     assert endings(stage) == [Ending.DONE] * 5
     assert files_of(stage) == {"a.txt": b"three\n", "b.txt": b"made\n", "c/d.txt": b"made\n"}
-    await demand_undone(stage, {"old.txt": b"old\n"})
+    await check_undone(stage, {"old.txt": b"old\n"})
 
 
-async def test_while_it_finds_out_what_a_lost_call_did_to_files(tmp_path: Path):
+async def test_changes_can_be_undone_after_a_stop_while_checking_lost_changes(tmp_path: Path):
     hold = Hold()
     stage = Stage(tmp_path, automatic=True)
     stage.model = HeldProvider(WRITING, Hold(), after=-1)
@@ -257,10 +261,10 @@ async def test_while_it_finds_out_what_a_lost_call_did_to_files(tmp_path: Path):
     (stage.root / "b.txt").write_text("made\n")
     await play(stage, hold, first=ReopenTask(task_id=TASK))
     assert stage.kinds()[5:8] == ["TaskReopened", "FilesChanged", "StepCancelled"]
-    await demand_undone(stage, {})
+    await check_undone(stage, {})
 
 
-async def demand_undone(stage: Stage, before: dict[str, bytes]) -> None:
+async def check_undone(stage: Stage, before: dict[str, bytes]) -> None:
     restored = await stage.checkpoints.restore(steps_since(stage.events, 0), overwrite=False)
     assert (restored.problem, restored.kept, files_of(stage)) == ("", (), before)
 
@@ -285,7 +289,7 @@ def files_of(stage: Stage) -> dict[str, bytes]:
     }
 
 
-async def test_after_any_event_of_twelve_turns(tmp_path: Path):
+async def test_a_session_resumes_after_a_stop_at_any_event(tmp_path: Path):
     """Nothing is done twice, nothing is left out, the model hears of every call once, and all
     that was done to files can be undone."""
     whole = twelve_turns(tmp_path / "whole")
@@ -309,7 +313,7 @@ async def test_after_any_event_of_twelve_turns(tmp_path: Path):
             else:
                 assert found == data, number
         assert not_results(history(stage.events)) == not_results(history(whole.events))
-        await demand_undone(stage, BEFORE)
+        await check_undone(stage, BEFORE)
 
 
 def nth_event(number: int) -> Callable[[Fact], bool]:

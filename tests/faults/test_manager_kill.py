@@ -20,10 +20,10 @@ import anyio
 import pytest
 
 from rookery.manager.manager_socket import RemoteManager
-from rookery.manager.sessions.session_process import lives
+from rookery.manager.sessions.session_process import is_alive
 from support.chance import new_seed
 from support.kill_actions import User
-from support.kill_invariants import demand_all
+from support.kill_invariants import check_all
 from support.killed_manager import Ground, ground_in
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ LIVES = 4 if TORTURE else 3
 """Of managers, before the last one."""
 
 
-async def test_killed_at_random_nothing_is_lost_and_all_that_is_shown_is_so(tmp_path: Path):
+async def test_a_manager_killed_at_random_loses_nothing_and_shows_the_truth(tmp_path: Path):
     until, number = time.monotonic() + SECONDS, 0
     while number == 0 or time.monotonic() < until:
         with ground_in(tmp_path / str(number)) as ground:
@@ -68,7 +68,7 @@ async def torment(ground: Ground, seed: int) -> User:
                 group.cancel_scope.deadline = anyio.current_time() + 5
         if chance.random() < 0.3:
             kill_one(ground, chance)
-    await demand_all(ground, user)
+    await check_all(ground, user)
     return user
 
 
@@ -81,7 +81,7 @@ async def begin(user: User, remote: RemoteManager) -> None:
 def kill_one(ground: Ground, chance: random.Random) -> None:
     """The process of a session, if one runs."""
     running = sorted(
-        (session_id, mark.pid) for session_id, mark in ground.marks().items() if lives(mark)
+        (session_id, mark.pid) for session_id, mark in ground.marks().items() if is_alive(mark)
     )
     if running:
         with suppress(ProcessLookupError):

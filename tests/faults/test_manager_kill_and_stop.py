@@ -25,7 +25,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory):
         yield ground
 
 
-async def test_what_is_shown_as_stopped_does_not_work(ground: Ground):
+async def test_a_session_shown_as_stopped_is_not_working(ground: Ground):
     project = ground.project
     async with project.supervised(timings=UNHURRIED) as watched:
         supervisor = watched.supervisor

@@ -33,7 +33,7 @@ from rookery.manager.worktree_requests import (
 )
 from rookery.protocol.jsonrpc import Disconnected
 from support.kill_actions import User
-from support.kill_invariants import demand_all
+from support.kill_invariants import check_all
 from support.killed_manager import Ground, ground_in
 from support.manager_project import PATIENCE
 from support.worktree_requests import write
@@ -63,16 +63,13 @@ INSTANTS = {
     "worktree.branch": (1,),
 }
 """Where the work below comes by; a run that nobody kills keeps the table honest."""
-SOME = (
-    *("manager.saved:5", "manager.let_go:2", "manager.delivered:1", "manager.script_spawned:1"),
-    "worktree.pruned:1",
-)
-"""When something was noted, a session begins, words arrive, a script begins and a worktree goes.
+SOME = (*("manager.let_go:2", "manager.delivered:1", "worktree.pruned:1"),)
+"""When a session begins, words arrive and a worktree goes.
 While one is made a manager is killed in `manager/test_starting_kill.py`."""
 ALL = [f"{point}:{nth}" for point, times in INSTANTS.items() for nth in times]
 
 
-async def test_the_instants_are_those_that_the_work_comes_by(tmp_path: Path):
+async def test_an_uninterrupted_manager_reaches_every_kill_point(tmp_path: Path):
     with ground_in(tmp_path / "ground") as ground:
         log = tmp_path / "instants"
         user = User(ground, 0, pause=0.002)
@@ -81,15 +78,17 @@ async def test_the_instants_are_those_that_the_work_comes_by(tmp_path: Path):
         ours = {point for point in found if point.partition(".")[0] in ("manager", "worktree")}
         assert ours == INSTANTS.keys()
         assert [point for point, times in INSTANTS.items() if found[point] < max(times)] == []
-        await demand_all(ground, user)
+        await check_all(ground, user)
 
 
 @pytest.mark.parametrize("instant", ALL if TORTURE else SOME)
-async def test_killed_there_nothing_is_half_made_that_is_not_shown(instant: str, tmp_path: Path):
+async def test_a_manager_killed_at_any_point_leaves_no_hidden_partial_state(
+    instant: str, tmp_path: Path
+):
     with ground_in(tmp_path / "ground") as ground:
         user = User(ground, 0, pause=0.002)
         assert await worked(ground, user, ROOKERY_KILLPOINT=instant) == -signal.SIGKILL
-        await demand_all(ground, user)
+        await check_all(ground, user)
 
 
 async def worked(ground: Ground, user: User, **environ: str) -> int:

@@ -84,7 +84,7 @@ def events_but_offers(ground: Playground) -> list[Event]:
 # ── two processes, one task ─────────────────────────────────────────────────────────────
 
 
-def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(
+def test_a_second_process_on_a_session_is_refused_without_disturbance(
     ground: Playground, server: CommandServer
 ):
     with rookery(ground, *STREAM, *ground.first) as first:
@@ -117,7 +117,7 @@ def test_a_second_process_on_a_task_is_refused_and_the_first_is_not_disturbed(
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
 )
-def test_a_signal_ends_the_run_and_its_command_and_the_task_goes_on_later(
+def test_a_signal_ends_the_run_and_its_command_and_the_session_resumes(
     number: signal.Signals, ground: Playground, mark: str, server: CommandServer
 ):
     with rookery(ground, *STREAM, *ground.first) as process:

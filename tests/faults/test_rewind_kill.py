@@ -12,7 +12,7 @@ import pytest
 from rookery.core.facts import FilesRestored
 from rookery.storage.verify import verify
 from support.command_server import CommandServer
-from support.twelve_turns import BEFORE, EFFECTS, RIGHTS, SESSION, Playground, demand_undone
+from support.twelve_turns import BEFORE, EFFECTS, RIGHTS, SESSION, Playground
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 INSTANTS = {
@@ -54,7 +54,7 @@ def done(server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Don
     return Done(tmp_path_factory.mktemp("done"), server)
 
 
-def test_the_points_are_reached_as_often_as_is_said(
+def test_an_uninterrupted_rewind_reaches_all_kill_points_and_can_be_undone(
     server: CommandServer, done: Done, tmp_path: Path
 ):
     ground = done.again()
@@ -63,30 +63,29 @@ def test_the_points_are_reached_as_often_as_is_said(
     assert ended.code == 0, ended.err
     assert Counter(log.read_text().split()) == INSTANTS
     assert (ground.files(), ground.rights()) == (BEFORE, RIGHTS)
+    demand_forward(ground, server, done)
 
 
-def test_a_rewind_can_be_rewound(server: CommandServer, done: Done):
-    ground = done.again()
-    demand_undone(ground, server)
-    forward = ["rewind", SESSION, "--to", str(done.last), "--files", "--yes"]
-    ended = ground.run(server, forward)
-    assert ended.code == 0, ended.err
-    assert (ground.files(), ground.rights()) == (done.files, done.rights)
-    assert verify(ground.task) == []
+OFTEN = {"restore.before_file": (1, 6), "restore.file_done": (4, 9)}
+"""Of nine files in a row, which are enough for `make test`."""
+RECORDED = {"journal.written:1", "journal.synced:1"}
+"""By then the rewind is complete, so the next one is a step of its own."""
+THEN_FORWARD = {"restore.file_done:4", "restore.temp_written:2", "journal.written:1"}
 
 
 def instants() -> list[str]:
-    """Of nine files in a row the first, the last and one between are enough for `make test`."""
     return [
         f"{point}:{nth}"
         for point, times in INSTANTS.items()
         for nth in range(1, times + 1)
-        if TORTURE or times < 9 or nth in (1, 6, 9)
+        if TORTURE or nth in OFTEN.get(point, (1, 2))
     ]
 
 
 @pytest.mark.parametrize("instant", instants(), ids=lambda instant: f"{instant}")
-def test_a_killed_rewind_is_finished_by_the_next(instant: str, server: CommandServer, done: Done):
+def test_a_killed_rewind_is_completed_by_the_next_one_as_one_step(
+    instant: str, server: CommandServer, done: Done
+):
     ground = done.again()
     ended = ground.run(server, ground.to_the_beginning, ROOKERY_KILLPOINT=instant)
     assert ended.code == -signal.SIGKILL, ended.err
@@ -102,30 +101,19 @@ def test_a_killed_rewind_is_finished_by_the_next(instant: str, server: CommandSe
     assert (ended.code, ended.err) == (0, "")
     assert listed(ended.out) == left
     assert (ground.files(), ground.rights()) == (BEFORE, RIGHTS)
-    assert isinstance(ground.events()[-1].fact, FilesRestored)
+    written = [type(event.fact) for event in ground.events()[done.last :]]
+    assert written == [FilesRestored] * (1 + (instant in RECORDED))
     assert verify(ground.task) == []
+    if TORTURE or instant in THEN_FORWARD:
+        demand_forward(ground, server, done)
 
 
-AT = [
-    *("restore.saved:1", "restore.file_done:4", "restore.temp_written:2", "journal.before_write:1"),
-    "journal.written:1",
-]
-RECORDED = {"journal.written:1", "journal.synced:1"}
-"""By then the rewind is complete, so the next one is a step of its own."""
-
-
-@pytest.mark.parametrize("instant", instants() if TORTURE else AT, ids=lambda instant: f"{instant}")
-def test_a_rewind_that_was_killed_and_finished_is_one_step(
-    instant: str, server: CommandServer, done: Done
-):
-    ground = done.again()
-    ground.run(server, ground.to_the_beginning, ROOKERY_KILLPOINT=instant)
-    demand_undone(ground, server)
-    written = [event.fact for event in ground.events()[done.last :]]
-    assert [type(fact) for fact in written] == [FilesRestored] * (1 + (instant in RECORDED))
+def demand_forward(ground: Playground, server: CommandServer, done: Done) -> None:
+    """Put back what was there before the rewind."""
     ended = ground.run(server, ["rewind", SESSION, "--to", str(done.last), "--files", "--yes"])
     assert ended.code == 0, ended.err
     assert (ground.files(), ground.rights()) == (done.files, done.rights)
+    assert verify(ground.task) == []
 
 
 def without_unfinished(files: dict[str, bytes]) -> dict[str, bytes]:

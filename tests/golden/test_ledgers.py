@@ -13,7 +13,7 @@ KEPT = Path(__file__).parent / "ledgers"
 
 
 @pytest.mark.parametrize("name", LEDGERS)
-def test_a_recorded_ledger_is_verified_told_and_continued_as_before(name: str, tmp_path: Path):
+def test_a_recorded_ledger_is_verified_listed_and_continued(name: str, tmp_path: Path):
     seen = json.loads(json.dumps(asked(thaw(KEPT / f"{name}.json", tmp_path))))
     expected = json.loads((KEPT / f"{name}.expected.json").read_text("utf-8"))
     for part, value in expected.items():
@@ -21,7 +21,7 @@ def test_a_recorded_ledger_is_verified_told_and_continued_as_before(name: str, t
     assert seen.keys() == expected.keys()
 
 
-def test_records_are_given_out_as_they_were_written(tmp_path: Path):
+def test_records_are_listed_as_they_were_written(tmp_path: Path):
     rookery = thaw(KEPT / "branches.json", tmp_path)
     by_id = {record["id"]: record for record in written(rookery)}
     assert {record["id"]: record for record in logged(rookery)} == by_id
@@ -35,7 +35,7 @@ HARM: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 
 
 @pytest.mark.parametrize("harm", HARM)
-def test_a_recorded_ledger_that_was_tampered_with_fails(harm: str, tmp_path: Path):
+def test_a_tampered_recorded_ledger_fails_verification(harm: str, tmp_path: Path):
     rookery = thaw(KEPT / "branches.json", tmp_path)
     ledger = rookery.workspace / LEDGER
     before = ledger.read_bytes()
@@ -45,5 +45,5 @@ def test_a_recorded_ledger_that_was_tampered_with_fails(harm: str, tmp_path: Pat
     assert (done.returncode, json.loads(done.stdout)["whole"]) == (1, False)
 
 
-def test_every_recorded_ledger_is_asked():
+def test_every_recorded_ledger_is_tested():
     assert {path.name.partition(".")[0] for path in KEPT.iterdir()} == LEDGERS.keys()

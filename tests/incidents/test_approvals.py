@@ -5,7 +5,7 @@ import os
 import anyio
 import pytest
 
-from llm_server import LlmServer, call, finish, gate, say
+from llm_server import LlmServer, call, finish
 from rookery.core.asks import AskKind
 from rookery.core.commands import Answer
 from rookery.core.facts import Event
@@ -17,7 +17,7 @@ from support.canaries import Visit, World, run, tree
 ALLOW = "Approve? ["
 
 
-def test_questions_show_everything_and_nothing_happens_before(
+def test_questions_show_the_whole_action_before_anything_happens(
     world: World,
 ):
     """A padded command, the same again, a reordered one, and an edit of a link to a file that
@@ -65,30 +65,6 @@ def test_questions_show_everything_and_nothing_happens_before(
     assert list(world.effects()) == []
 
 
-def test_what_was_typed_before_the_question_does_not_answer_it(world: World):
-    pause = gate()
-    with (
-        LlmServer(
-            [say("Hello ", pause, "there."), run(f"touch {world.marks}/stale")], [finish()]
-        ) as server,
-        world.terminal(
-            "--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"
-        ) as terminal,
-    ):
-        terminal.wait_for("Hello ")
-        terminal.type("y")
-        terminal.press(b"y")
-        pause.open()
-        terminal.wait_for(ALLOW)
-        assert list(world.effects()) == []
-        terminal.press(b"\r")
-        terminal.type("n")
-        terminal.wait_for("Done. [")
-        terminal.type("")
-        assert terminal.exit_code() == 0
-    assert list(world.effects()) == []
-
-
 class Memory:
     """A log's store that keeps nothing on disk."""
 
@@ -118,7 +94,7 @@ class Memory:
         pytest.param("q3", "d2", id="not asked yet"),
     ],
 )
-async def test_an_answer_to_anything_else_is_refused(ask_id: str, digest: str):
+async def test_an_answer_to_another_question_is_refused(ask_id: str, digest: str):
     ids = iter(["q1", "q2"])
     log = EventLog(Memory(), lambda: 0)
     dialogue = Dialogue(log, lambda: next(ids))
@@ -145,7 +121,7 @@ async def test_an_answer_to_anything_else_is_refused(ask_id: str, digest: str):
     assert replies == ["no", "no"]
 
 
-def test_always_shows_the_whole_rule_and_keeps_exactly_that(world: World):
+def test_always_allow_shows_the_whole_rule_and_stores_exactly_that(world: World):
     command = f"python3 -c 'pass  # {'x' * 150} end'"
     with (
         LlmServer([run(command)], [run(command + " ")], [finish()]) as server,
@@ -164,7 +140,7 @@ def test_always_shows_the_whole_rule_and_keeps_exactly_that(world: World):
         assert terminal.exit_code() == 0
 
 
-def test_a_yes_is_not_for_what_the_files_have_become_meanwhile(world: World):
+def test_an_approval_does_not_cover_files_changed_meanwhile(world: World):
     """A folder on the way becomes a link to the repository while the question is open, and a file
     that the pattern matches as well is made."""
     root = world.workspace

@@ -1,4 +1,4 @@
-"""to K5: commands that are not what they look like, put to the real command in a trusted
+"""Commands that are not what they look like, put to the real command in a trusted
 folder where nobody can be asked: what is not completely understood is not run.
 """
 
@@ -160,17 +160,17 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 @pytest.mark.parametrize("which", ALL)
-def test_what_is_not_understood_is_asked_about(asked: Asked, which: str):
+def test_commands_that_are_not_understood_need_approval(asked: Asked, which: str):
     assert NOT_ALLOWED in asked.results[which]
 
 
-def test_nothing_of_it_was_run(asked: Asked):
+def test_commands_without_approval_are_not_run(asked: Asked):
     assert asked.world.harm(asked.visit) == []
     assert asked.visit.code == 5
 
 
 @pytest.mark.parametrize("command", UNASKED)
-def test_what_is_understood_is_run_by_the_programs_of_the_system(asked: Asked, command: str):
+def test_read_only_commands_run_the_systems_own_programs(asked: Asked, command: str):
     """The folder's own `ls`, `cat` and `rg` come first in the PATH, and are not taken."""
     if not shutil.which(command.split()[0]):
         pytest.skip(f"{command.split()[0]} is not installed")
@@ -178,16 +178,16 @@ def test_what_is_understood_is_run_by_the_programs_of_the_system(asked: Asked, c
 
 
 @pytest.mark.parametrize("text", SHELL_TEXTS.values(), ids=SHELL_TEXTS)
-def test_the_positive_grammar_does_not_know_it(text: str):
+def test_hostile_shell_texts_are_not_plain_lines(text: str):
     assert plain(text) is None
 
 
-def test_no_command_is_allowed_by_what_is_shipped():
+def test_the_default_settings_allow_no_command():
     assert Settings().commands.allow == ()
     assert Settings().approval != "auto"
 
 
-def test_acting_unasked_has_a_limit_and_is_said(world: World):
+def test_automatic_approval_is_reported_and_limited(world: World):
     (world.home / "config" / "settings.toml").write_text("max_requests = 2\n")
     visit = world.visit([run("ls")], [run("ls -a")], [run("ls -l")], flags=("-p",))
     assert len(visit.requests) == 2
@@ -196,13 +196,13 @@ def test_acting_unasked_has_a_limit_and_is_said(world: World):
     assert "max_requests" in visit.err
 
 
-def test_a_list_of_denied_commands_is_not_called_a_protection():
+def test_the_deny_list_is_documented_as_a_convenience():
     sentence = all_settings()[("commands", "deny")].sentence.lower()
     assert "convenience" in sentence
     assert "what protects you is the sandbox" in sentence
 
 
-def test_the_model_cannot_call_a_command_safe(world: World):
+def test_the_model_cannot_declare_a_command_safe(world: World):
     mark = world.marks / "safe"
     claims = ({"safe": True}, {"requires_approval": False}, {"sandbox": "off"}, {"risk": "low"})
     turns = [
@@ -214,7 +214,7 @@ def test_the_model_cannot_call_a_command_safe(world: World):
     assert all("Unknown argument" in result for result in visit.results)
 
 
-def test_a_denied_command_is_denied_in_any_company_and_with_yes(world: World):
+def test_a_denied_command_is_denied_in_any_combination_and_with_yes(world: World):
     (world.home / "config" / "settings.toml").write_text('[commands]\ndeny = ["touch"]\n')
     mark = f"{world.workspace}/executed-deny"
     forms = [
@@ -248,7 +248,7 @@ HOSTILE_ENVIRONMENT = {
 }
 
 
-def test_a_command_gets_none_of_what_changes_programs_and_no_key(world: World):
+def test_commands_get_no_hostile_environment_variables_and_no_key(world: World):
     visit = world.visit(
         [run("env; echo end")], [run("export STAYS=1; cd /")], [run("echo [$STAYS]; pwd")],
         flags=("-p", "-y"), **HOSTILE_ENVIRONMENT,

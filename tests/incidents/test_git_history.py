@@ -62,23 +62,21 @@ PLANTS = (
 
 
 @pytest.mark.parametrize("command", PLANTS)
-def test_what_is_put_into_git_by_the_way_is_still_planted(project: World, command: str):
+def test_protected_files_are_restored_even_if_a_command_commits_them(project: World, command: str):
     project.visit([run(command)], flags=CONFINED)
     assert (project.workspace / "AGENTS.md").read_text() == "ours\n"
     assert not (project.workspace / "conftest.py").exists()
 
 
-WAYS = [CONFINED, UNCONFINED]
-MERGES = (
-    "git merge -q feature",
-    "git checkout -q feature && python3 -c 'print(1)'",
-    "git stash -q; git stash pop -q",
-)
+MERGES = {
+    "git merge -q feature": UNCONFINED,
+    "git checkout -q feature && python3 -c 'print(1)'": CONFINED,
+    "git stash -q; git stash pop -q": CONFINED,
+}
 
 
-@pytest.mark.parametrize("flags", WAYS, ids=["sandbox", "none"])
-@pytest.mark.parametrize("command", MERGES)
-def test_what_git_checked_out_stays_as_it_has_it(
+@pytest.mark.parametrize(("command", "flags"), MERGES.items())
+def test_protected_files_that_git_checks_out_stay(
     project: World, command: str, flags: tuple[str, ...]
 ):
     (project.workspace / "AGENTS.md").write_text("edited\n" if "stash" in command else "ours\n")
@@ -89,16 +87,19 @@ def test_what_git_checked_out_stays_as_it_has_it(
     assert (root / ".github/workflows/ci.yml").exists() or "stash" in command
 
 
+OBJECTS = "python3 -c \"import shutil; shutil.rmtree('.git/objects')\""
+RENAMING = "python3 -c \"import os; os.rename('.git', 'gitold')\""
+BESIDE_GIT = f"{OBJECTS}; git add a.txt"
 OPAQUE = {
-    "objects": "python3 -c \"import shutil; shutil.rmtree('.git/objects')\"",
-    "renaming": "python3 -c \"import os; os.rename('.git', 'gitold')\"",
-    "beside git": "python3 -c \"import shutil; shutil.rmtree('.git/objects')\"; git add a.txt",
+    "objects": (OBJECTS, UNCONFINED),
+    "renaming": (RENAMING, UNCONFINED),
+    "beside git": (BESIDE_GIT, UNCONFINED),
+    "beside git in the sandbox": (BESIDE_GIT, CONFINED),
 }
 
 
-@pytest.mark.parametrize("flags", WAYS, ids=["sandbox", "none"])
-@pytest.mark.parametrize("command", OPAQUE.values(), ids=OPAQUE.keys())
-def test_no_command_that_nobody_approved_loses_history(
+@pytest.mark.parametrize(("command", "flags"), OPAQUE.values(), ids=OPAQUE)
+def test_commands_without_approval_cannot_destroy_git_history(
     project: World, command: str, flags: tuple[str, ...]
 ):
     told = project.visit([run(command)], flags=flags)

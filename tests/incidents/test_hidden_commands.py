@@ -114,17 +114,17 @@ def denied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 @pytest.mark.parametrize("which", GRAVE)
-def test_what_destroys_is_asked_about_whatever_the_settings_say(dangerous: Asked, which: str):
+def test_destructive_commands_need_approval_under_any_settings(dangerous: Asked, which: str):
     assert NOT_ALLOWED in dangerous.results[which]
 
 
-def test_nothing_in_the_folder_or_at_home_was_changed(dangerous: Asked):
+def test_destructive_commands_without_approval_change_nothing(dangerous: Asked):
     assert dangerous.after == dangerous.before
     assert dangerous.harm == []
 
 
 @pytest.mark.parametrize("which", DENIED)
-def test_a_denied_command_is_denied_wherever_it_is_hidden(denied: Asked, which: str):
+def test_a_hidden_denied_command_is_denied(denied: Asked, which: str):
     assert "deny" in denied.results[which]
 
 
@@ -132,7 +132,7 @@ def test_no_denied_command_was_run(denied: Asked):
     assert denied.harm == []
 
 
-def test_files_are_still_written_by_large_documents(tmp_path: Path):
+def test_large_here_documents_still_write_files(tmp_path: Path):
     """As models write them; nothing dangerous in it, so `-y` is enough."""
     if not shutil.which("bash"):
         pytest.skip("there is no bash")

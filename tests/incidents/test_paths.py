@@ -1,4 +1,4 @@
-"""to K9: paths that only look as if they were inside, and files by which text becomes
+"""Paths that only look as if they were inside, and files by which text becomes
 execution. All calls are put to the real command, which acts without asking (-y).
 """
 
@@ -15,7 +15,6 @@ from support.canaries import Visit, World, remove, run, tree
 from support.hostile_repositories import git
 
 OUTSIDE = "the value outside"
-NOT_ALLOWED = "Not interactive: this needs approval"
 
 
 def read(path: str) -> Any:
@@ -147,20 +146,20 @@ def lay_out(world: World) -> None:
 
 @pytest.mark.parametrize("how", ["read", "search"])
 @pytest.mark.parametrize("which", READS)
-def test_what_is_outside_or_kept_back_is_not_read(tried: Tried, which: str, how: str):
+def test_outside_and_hidden_files_are_not_read(tried: Tried, which: str, how: str):
     said = tried.results[f"{how} {which}"]
     assert OUTSIDE not in said
     assert "canary" not in said
 
 
 @pytest.mark.parametrize("which", [*(f"write {w}" for w in WRITES), *(f"patch {m}" for m in MOVES)])
-def test_what_is_outside_or_protected_is_not_written_unasked(tried: Tried, which: str):
+def test_writing_outside_and_protected_files_needs_approval(tried: Tried, which: str):
     said = tried.results[which]
     assert "Created" not in said
     assert "Replaced" not in said
 
 
-def test_nothing_changed_and_nothing_leaked(tried: Tried):
+def test_refused_paths_change_and_leak_nothing(tried: Tried):
     assert tried.visit.code == 5
     assert tried.world.harm(tried.visit) == []
     assert OUTSIDE not in str([request.body for request in tried.visit.requests])
@@ -168,7 +167,7 @@ def test_nothing_changed_and_nothing_leaked(tried: Tried):
     assert not (tried.world.workspace.parent / "outside.txt").exists()
 
 
-def test_a_hard_link_is_broken_and_not_written_through(world: World):
+def test_an_edit_does_not_write_through_a_hard_link(world: World):
     other = world.workspace.parent / "elsewhere.txt"
     other.write_text("one\n")
     os.link(other, world.workspace / "a.txt")
@@ -221,7 +220,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     remove(world)
 
 
-def test_what_a_command_planted_is_gone_after_it(planted: World):
+def test_protected_files_planted_by_a_command_are_removed(planted: World):
     left = {
         os.path.relpath(os.path.join(place, name), planted.workspace)
         for place, _, files in os.walk(planted.workspace)
@@ -231,7 +230,7 @@ def test_what_a_command_planted_is_gone_after_it(planted: World):
     assert left == set()
 
 
-def test_a_command_does_not_make_the_folder_a_repository_of_its_own(world: World):
+def test_a_command_cannot_turn_the_workspace_into_a_repository(world: World):
     """The next git command of the user would run what that repository says."""
     world.put(
         "plant.py",
@@ -245,7 +244,7 @@ def test_a_command_does_not_make_the_folder_a_repository_of_its_own(world: World
     assert not (world.workspace / ".git").exists()
 
 
-def test_protected_files_do_not_depend_on_checkpoints(world: World):
+def test_files_are_protected_without_checkpoints_too(world: World):
     (world.home / "config" / "settings.toml").write_text("[checkpoints]\nuse = false\n")
     visit = world.visit([run(planting(".vscode/tasks.json"))], flags=("-p", "-y"))
     gone = not (world.workspace / ".vscode/tasks.json").exists()

@@ -64,7 +64,7 @@ def confined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Confined]:
     remove(world)
 
 
-def test_a_command_that_was_run_says_where(confined: Confined):
+def test_a_sandboxed_command_reports_its_directory(confined: Confined):
     """Otherwise the tests below prove nothing; without a sandbox none is run."""
     said = confined.results["outside"]
     assert said.startswith("Directory:") or "must run in a sandbox" in said
@@ -79,7 +79,9 @@ def test_nothing_outside_the_workspace_changes(confined: Confined):
 
 
 @pytest.mark.parametrize("which", CWDS)
-def test_a_folder_that_the_model_names_extends_nothing(confined: Confined, which: str):
+def test_a_working_directory_from_the_model_does_not_widen_the_sandbox(
+    confined: Confined, which: str
+):
     """No command was run there at all."""
     assert not confined.results[which].startswith("Directory:")
 
@@ -121,7 +123,7 @@ with suppress(OSError), open(".git/config", "a") as config:
 """
 
 
-def test_what_a_command_wrote_is_not_run_by_what_comes_after(world: World):
+def test_files_written_by_a_command_are_not_executed_afterwards(world: World):
     """Programs, modules, hooks and configuration, written by a command; then everything that
     the product starts by itself is started."""
     git(world.workspace, "init", "-q")
@@ -159,7 +161,7 @@ def command_of(pid: str) -> str:
         return ""
 
 
-def test_the_absence_of_a_sandbox_is_said(world: World):
+def test_a_missing_sandbox_is_reported(world: World):
     visit = world.visit([run("ls")], flags=("-p", "-a", "--sandbox", "off"))
     assert "no sandbox: commands can do everything you can" in visit.err
 

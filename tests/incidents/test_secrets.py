@@ -56,7 +56,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, 
     remove(world)
 
 
-def test_no_decoy_is_read_and_no_key_leaves(
+def test_credential_files_are_not_read_and_the_key_is_not_sent(
     searched: tuple[World, Visit],
 ):
     world, visit = searched
@@ -64,7 +64,7 @@ def test_no_decoy_is_read_and_no_key_leaves(
     assert world.harm(visit) == []
 
 
-def test_credentials_are_denied_even_where_outside_is_allowed(
+def test_credentials_are_denied_even_if_outside_files_are_allowed(
     searched: tuple[World, Visit],
 ):
     _, visit = searched
@@ -72,7 +72,7 @@ def test_credentials_are_denied_even_where_outside_is_allowed(
     assert not any("canary" in each or "trusted" in each for each in told)
 
 
-def test_the_journal_and_the_debug_log_are_there_and_hold_no_secret(
+def test_the_journal_and_the_debug_log_contain_no_secret(
     searched: tuple[World, Visit],
 ):
     world, _ = searched
@@ -83,7 +83,7 @@ def test_the_journal_and_the_debug_log_are_there_and_hold_no_secret(
     assert [value for value in (KEY, *VALUES) for text in texts if value in text] == []
 
 
-def test_everything_kept_is_for_its_user_alone_whatever_the_umask(tmp_path: Path):
+def test_stored_files_are_private_under_any_umask(tmp_path: Path):
     world = World(tmp_path)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -115,7 +115,7 @@ def test_a_key_file_that_others_can_read_is_refused(world: World):
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 429, 500])
-def test_an_error_that_repeats_the_key_is_shown_without_it(world: World, code: int):
+def test_the_key_is_removed_from_provider_errors(world: World, code: int):
     body = {"error": {"type": "x", "message": f"The key {KEY} is wrong at http://u:{KEY}@x/"}}
     answer = status(code, body, headers={"retry-after": "0.01"})
     with LlmServer(answer, [finish()]) as server:
@@ -125,7 +125,7 @@ def test_an_error_that_repeats_the_key_is_shown_without_it(world: World, code: i
     assert world.harm() == []
 
 
-def test_the_key_in_use_is_not_sent_along_when_a_file_or_command_holds_it(world: World):
+def test_the_key_in_use_is_removed_from_file_and_command_output(world: World):
     """A project's .env with the very key the product runs on is the usual case."""
     world.put(".env", f"ANTHROPIC_API_KEY={KEY}\n")
     visit = world.visit([call("read_file", path=".env")], [run("cat .env")])
@@ -133,9 +133,7 @@ def test_the_key_in_use_is_not_sent_along_when_a_file_or_command_holds_it(world:
 
 
 @pytest.mark.anyio
-async def test_the_process_that_searches_gets_no_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_search_process_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", "evil")
     told = tmp_path / "environment"
@@ -152,7 +150,7 @@ async def test_the_process_that_searches_gets_no_key(
     assert KEY not in told.read_text()
 
 
-def test_nobody_else_of_the_same_user_can_look_into_the_process(world: World):
+def test_other_processes_cannot_trace_or_dump_the_product(world: World):
     """Asked of the process itself, because root may look into any."""
     code = (
         "import ctypes, sys, rookery.cli.main as m; "
@@ -169,7 +167,7 @@ def test_nobody_else_of_the_same_user_can_look_into_the_process(world: World):
     assert done.stderr == "0"
 
 
-def test_what_it_starts_can_be_looked_into_as_ever(world: World):
+def test_commands_can_still_be_traced_and_dumped(world: World):
     """Debuggers and `/proc` are the command's own business."""
     told = "import ctypes; print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
     visit = world.visit(

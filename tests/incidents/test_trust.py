@@ -1,19 +1,16 @@
-"""to K12: nothing of a folder is run, loaded or obeyed before trust, and policy never."""
+"""Nothing of a folder is run, loaded or obeyed before trust, and policy never."""
 
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from llm_server import LlmServer, finish
 from rookery.core.settings_reference import PROJECT_MAY
 from rookery.permissions.trust import TrustStore
-from support.canaries import KEY, World, remove, run, tree
+from support.canaries import KEY, World, run, tree
 from support.hostile_repositories import (
     git_everything,
     project_settings,
@@ -34,15 +31,7 @@ EVERY_COMMAND = [
 ]
 
 
-@pytest.fixture
-def stranger(tmp_path: Path) -> Any:
-    """A world whose workspace nobody trusts."""
-    made = World(tmp_path, trusted=False)
-    yield made
-    remove(made)
-
-
-def test_commands_that_only_show_something_start_nothing(stranger: World):
+def test_product_commands_that_only_show_something_start_nothing(stranger: World):
     for plant in (git_everything, settings_and_programs, python_modules):
         plant(stranger)
     before = tree(stranger.workspace)
@@ -52,17 +41,12 @@ def test_commands_that_only_show_something_start_nothing(stranger: World):
     assert tree(stranger.workspace) == before
 
 
-def test_modules_of_the_folder_are_not_imported(visited: Callable[[str], Any]):
-    seen = visited("python")
-    assert seen.world.harm(seen.visit) == []
-
-
 @pytest.mark.xfail(
     strict=True,
     reason="the interpreter imports sitecustomize before any code of ours runs; only -E or -I in "
     "the first line of the entry script would help, and that line is the installer's to write",
 )
-def test_not_even_if_PYTHONPATH_has_an_empty_entry(stranger: World):
+def test_an_empty_pythonpath_entry_loads_no_module_of_the_workspace(stranger: World):
     """Which `export PYTHONPATH=$PYTHONPATH:/somewhere` leaves behind in many a shell."""
     python_modules(stranger)
     environ = stranger.environ | {"PYTHONPATH": ":/nowhere"}
@@ -70,7 +54,7 @@ def test_not_even_if_PYTHONPATH_has_an_empty_entry(stranger: World):
     assert list(stranger.effects()) == []
 
 
-def test_not_even_if_it_is_started_as_a_module(stranger: World):
+def test_starting_as_a_module_loads_no_module_of_the_workspace(stranger: World):
     python_modules(stranger)
     (stranger.workspace / "rookery.py").unlink()
     subprocess.run(
@@ -82,7 +66,7 @@ def test_not_even_if_it_is_started_as_a_module(stranger: World):
     assert list(stranger.effects()) == []
 
 
-def test_the_question_of_trust_comes_first_silence_is_no_yes(stranger: World):
+def test_the_trust_question_comes_first_and_needs_an_answer(stranger: World):
     """At a terminal: until it is answered there is no request; a no leaves everything unrun."""
     settings_and_programs(stranger)
     with LlmServer([run(stranger.evil("after-no"))], [finish()]) as server:
@@ -103,20 +87,20 @@ def test_the_question_of_trust_comes_first_silence_is_no_yes(stranger: World):
     assert stranger.harm() == []
 
 
-def test_a_run_without_anybody_there_trusts_nothing(stranger: World):
+def test_a_non_interactive_run_trusts_nothing(stranger: World):
     settings_and_programs(stranger)
-    visit = stranger.visit([run("touch made")], [run("ls")], flags=())
-    assert stranger.harm(visit) == []
-    assert not (stranger.workspace / "made").exists()
-    changing, reading = visit.results
-    assert "not trusted" in changing
-    assert "Not interactive: this needs approval" in reading
+    for flags in (("-p",), ()):
+        visit = stranger.visit([run("touch made")], [run("ls")], flags=flags)
+        assert stranger.harm(visit) == []
+        assert not (stranger.workspace / "made").exists()
+        assert "not trusted" in visit.results[0]
+    assert "Not interactive: this needs approval" in visit.results[1]
 
 
 # ── what a project may choose ───────────────────────────────────────────────────────────
 
 
-def test_a_trusted_project_chooses_no_endpoint_and_no_policy(
+def test_a_trusted_project_cannot_set_the_endpoint_or_the_policy(
     world: World,
 ):
     """The key goes to the server that the user named; what is refused is said."""
@@ -129,7 +113,7 @@ def test_a_trusted_project_chooses_no_endpoint_and_no_policy(
     assert not (world.workspace / "h").exists()
 
 
-def test_without_flags_the_users_own_endpoint_is_used_and_not_the_projects(
+def test_the_users_endpoint_is_used_instead_of_the_projects(
     world: World,
 ):
     world.put(".rookery/settings.toml", project_settings(world))
@@ -144,13 +128,13 @@ def test_without_flags_the_users_own_endpoint_is_used_and_not_the_projects(
     assert list(world.effects()) == []
 
 
-def test_what_a_project_may_set_is_a_short_list_that_only_tightens():
+def test_a_project_cannot_set_anything_that_loosens_security():
     never = r"provider|model|base_url|key|proxy|mode|allow|writable|leave|hook|env|mcp|path|log"
     keys = {".".join(key) for key in PROJECT_MAY if key[0] != "limits"}
     assert {key for key in keys if re.search(rf"(?:^|\.)(?:{never})", key)} == set()
 
 
-def test_a_trusted_folder_starts_no_server_that_nobody_approved(world: World):
+def test_a_trusted_folder_starts_no_server_without_approval(world: World):
     settings_and_programs(world)
     visit = world.visit()
     world.run("settings")
@@ -160,7 +144,7 @@ def test_a_trusted_folder_starts_no_server_that_nobody_approved(world: World):
 # ── whom trust is for ───────────────────────────────────────────────────────────────────
 
 
-def test_trust_is_for_one_folder_and_nobody_inherits_it(world: World):
+def test_trust_covers_one_folder_and_is_not_inherited(world: World):
     """Not a folder below, above, a link's other name for something else, or what replaces it."""
     store = TrustStore(world.home / "config" / "trust.json")
     root = world.workspace
@@ -177,8 +161,3 @@ def test_trust_is_for_one_folder_and_nobody_inherits_it(world: World):
     os.unlink(root)
     os.rename(root.parent / "moved", root)
     assert store.trusts(root)
-
-
-def test_print_does_not_switch_off_trust(stranger: World):
-    stranger.visit([run("touch made")], flags=("-p",))
-    assert not (stranger.workspace / "made").exists()

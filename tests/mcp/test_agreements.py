@@ -10,7 +10,7 @@ from rookery.core.facts import Asked, Ending
 from rookery.errors import ToolError
 from rookery.mcp.agreements import AGREEMENTS_FILE, Agreements
 from rookery.mcp.config import ServerDefinition, parse
-from support.mcp_workspace import Bench
+from support.mcp_workspace import Bench, connect_all
 from support.stage import finish
 
 from .test_in_a_task import McpStage, greet
@@ -41,7 +41,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize(("field", "before", "change"), CHANGES)
-def test_any_change_of_a_definition_needs_a_new_agreement(
+def test_any_definition_change_needs_a_new_agreement(
     field: str, before: dict[str, Any], change: dict[str, Any], tmp_path: Path
 ):
     agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
@@ -53,7 +53,7 @@ def test_any_change_of_a_definition_needs_a_new_agreement(
     assert agreements.missing(first) == ""
 
 
-def test_what_a_variable_stands_for_is_part_of_the_definition(tmp_path: Path):
+def test_a_changed_variable_value_needs_a_new_agreement(tmp_path: Path):
     said = {"command": "${env:HOME}/run"}
     agreements = Agreements(tmp_path / AGREEMENTS_FILE, tmp_path)
     agreements.agree(defined(said, HOME="/home/me"))
@@ -61,7 +61,7 @@ def test_what_a_variable_stands_for_is_part_of_the_definition(tmp_path: Path):
     assert agreements.missing(defined(said, HOME="/tmp"))
 
 
-def test_an_agreement_is_for_one_folder_and_holds_no_secret(tmp_path: Path):
+def test_an_agreement_covers_one_folder_and_stores_no_secret(tmp_path: Path):
     file = tmp_path / AGREEMENTS_FILE
     server = defined({"command": "run", "args": ["--token=canary-1"]})
     Agreements(file, tmp_path / "a").agree(server)
@@ -69,11 +69,11 @@ def test_an_agreement_is_for_one_folder_and_holds_no_secret(tmp_path: Path):
     assert "canary" not in file.read_text()
 
 
-def test_the_users_own_servers_need_none(tmp_path: Path):
+def test_user_servers_need_no_agreement(tmp_path: Path):
     assert not Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL, "user"))
 
 
-def test_a_damaged_file_is_no_agreement(tmp_path: Path):
+def test_a_damaged_agreements_file_is_reported(tmp_path: Path):
     (tmp_path / AGREEMENTS_FILE).write_text("[")
     with pytest.raises(ToolError, match="it is damaged"):
         Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL))
@@ -91,7 +91,7 @@ class Changed:
 
 
 @pytest.mark.parametrize("file", [".rookery/mcp.json", ".roo/mcp.json"])
-async def test_a_changed_server_is_asked_about_in_automatic_runs(
+async def test_a_changed_server_needs_approval_in_automatic_runs(
     file: str, bench: Bench, tmp_path: Path
 ):
     Changed(bench, file)
@@ -109,16 +109,16 @@ async def test_a_changed_server_is_asked_about_in_automatic_runs(
     assert again.asks == ["completion_result"]
 
 
-async def test_a_permit_that_no_person_gave_starts_no_changed_server(bench: Bench):
+async def test_an_automatic_permit_does_not_start_a_changed_server(bench: Bench):
     Changed(bench, ".rookery/mcp.json")
     async with bench.hub(agreed=False) as hub:
         with pytest.raises(ToolError, match=r"is not started\. This project's definition"):
             await hub.tools("one")
-        await hub.connect_all()
+        await connect_all(hub)
     assert bench.pids == []
 
 
-async def test_a_server_that_was_never_seen_is_asked_about_too(bench: Bench, tmp_path: Path):
+async def test_a_new_server_needs_approval_in_automatic_runs(bench: Bench, tmp_path: Path):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.misbehaving("well"))
     stage = McpStage(tmp_path, [greet()], [finish()], automatic=True)
     async with bench.hub(agreed=False) as stage.hub:

@@ -15,7 +15,6 @@ from llm_server import LlmServer, Recorded, call, finish
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, TaskOpened
 from rookery.core.folds.task_state import TaskState, advance
-from rookery.errors import BadArguments
 from rookery.mcp.server import State
 from support.mcp_workspace import MISBEHAVING, Bench
 from support.terminal_session import Installed, at
@@ -87,7 +86,7 @@ NAMES = ["use_mcp_tool", "mcp--one--greet"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_only_what_the_user_always_allows_is_called_unasked(
+def test_only_always_allowed_tools_run_without_approval(
     rookery: Installed, tmp_path: Path, name: str
 ):
     arguments = GREET if name == "use_mcp_tool" else {"whom": "you"}
@@ -99,7 +98,7 @@ def test_only_what_the_user_always_allows_is_called_unasked(
         assert told in last_turn(server.requests[1])
 
 
-def test_no_server_is_given_a_key_of_ours(rookery: Installed, tmp_path: Path):
+def test_a_server_never_gets_the_provider_key(rookery: Installed, tmp_path: Path):
     wanted = {"KEY": "${env:OPENAI_API_KEY}", "WORD": "${env:A_WORD}"}
     server_of_theirs = program(tmp_path, "shows its environment", env=wanted)
     configure(users_file(rookery), one=server_of_theirs)
@@ -112,7 +111,7 @@ def test_no_server_is_given_a_key_of_ours(rookery: Installed, tmp_path: Path):
     assert "${env:OPENAI_API_KEY}" in shown
 
 
-def test_a_prompt_of_a_server_is_what_the_users_line_stands_for(rookery: Installed, tmp_path: Path):
+def test_a_server_prompt_replaces_the_typed_line(rookery: Installed, tmp_path: Path):
     configure(users_file(rookery), sky=prompting(tmp_path))
     with LlmServer([finish()]) as server:
         done = rookery.run("-p", *at(server), "/mcp:sky:weather Oslo")
@@ -121,7 +120,7 @@ def test_a_prompt_of_a_server_is_what_the_users_line_stands_for(rookery: Install
 
 
 @pytest.mark.parametrize("flag", ["-y", "--trust"], ids=["untrusted", "trusted"])
-def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path, flag: str):
+def test_a_project_server_runs_only_in_a_trusted_folder(tmp_path: Path, flag: str):
     rookery = Installed(tmp_path, trusted=False)
     configure(rookery.workspace / ".rookery" / "mcp.json", one=program(tmp_path, "well"))
     with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
@@ -129,7 +128,7 @@ def test_a_projects_server_runs_only_where_the_folder_is_trusted(tmp_path: Path,
     assert was_started(tmp_path) is (flag == "--trust")
 
 
-def test_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_path: Path):
+def test_a_changed_server_is_not_started_and_the_change_is_reported(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     file = rookery.workspace / ".rookery" / "mcp.json"
     configure(file, one=program(tmp_path, "well", env={"A": "1"}))
@@ -142,7 +141,7 @@ def test_a_server_that_changed_is_not_started_unasked_and_the_run_says_so(tmp_pa
     assert "changed since you approved it: env." in last_turn(server.requests[1])
 
 
-def test_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Path):
+def test_an_untrusted_folder_starts_no_server_for_a_prompt(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     configure(users_file(rookery), sky=prompting(tmp_path))
     with (
@@ -159,7 +158,7 @@ def test_where_nothing_may_act_no_server_is_started_for_its_prompt(tmp_path: Pat
 
 
 @pytest.mark.anyio
-async def test_what_failed_before_a_good_call_does_not_make_the_next_wait_longer(
+async def test_failures_before_a_successful_call_do_not_delay_the_next_start(
     bench: Bench,
 ):
     bench.configure(one=bench.misbehaving("well"))
@@ -174,16 +173,7 @@ async def test_what_failed_before_a_good_call_does_not_make_the_next_wait_longer
     assert len(bench.pids) == 5
 
 
-@pytest.mark.anyio
-async def test_nobody_is_asked_about_a_tool_that_is_switched_off(bench: Bench):
-    bench.configure(one=bench.misbehaving("well", disabledTools=["greet"]))
-    async with bench.hub() as hub:
-        with pytest.raises(BadArguments, match="switched off"):
-            await bench.prepare(hub, **GREET)
-    assert bench.pids == []
-
-
-def test_a_prompt_of_a_server_is_asked_about(rookery: Installed, tmp_path: Path):
+def test_a_server_prompt_needs_approval(rookery: Installed, tmp_path: Path):
     configure(users_file(rookery), sky=prompting(tmp_path))
     with (
         LlmServer([finish()]) as server,
@@ -198,7 +188,7 @@ def test_a_prompt_of_a_server_is_asked_about(rookery: Installed, tmp_path: Path)
     assert not was_started(tmp_path)
 
 
-def test_a_suggestion_that_is_picked_is_the_models_words():
+def test_a_picked_suggestion_is_not_run_as_a_user_command():
     question = json.dumps({"question": "Which?", "suggest": [{"answer": "/mcp:sky:weather all"}]})
     opened = advance(TaskState(), TaskOpened(text="do it", mode="code"))
     asked = advance(opened, Asked(ask_id="q", ask=AskKind.FOLLOWUP, text=question))

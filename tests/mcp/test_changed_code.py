@@ -13,7 +13,7 @@ from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server_guard import ServerGuard
-from rookery.mcp.server_programs import A_TICK
+from rookery.mcp.server_programs import CLOCK_LAG
 from support.mcp_workspace import Bench
 from support.terminal_session import Installed
 
@@ -58,7 +58,7 @@ BY_MODULE = {"command": sys.executable, "args": ["-m", "tools.server"]}
         ({"command": "npx", "args": ["tsx", "tools/server.py"]}, write("a.ts"), "a.ts"),
     ],
 )
-async def test_what_a_project_might_load_is_asked_about_once_it_changed(
+async def test_changed_code_that_a_project_server_may_load_needs_approval(
     bench: Bench, definition: dict[str, Any], change: Callable[[Path], object], file: str
 ):
     write("tools/server.py")(bench.workspace)
@@ -86,7 +86,7 @@ async def test_what_a_project_might_load_is_asked_about_once_it_changed(
         ("user", {"command": "x", "args": ["${workspaceFolder}"]}, write("app.py")),
     ],
 )
-async def test_what_cannot_be_loaded_may_change(
+async def test_changes_to_files_that_cannot_be_loaded_need_no_approval(
     bench: Bench, source: str, definition: dict[str, Any], change: Callable[[Path], object]
 ):
     write("tools/server.py")(bench.workspace)
@@ -98,7 +98,7 @@ async def test_what_cannot_be_loaded_may_change(
         assert (await ruling(bench, hub)).decision is Decision.NONE
 
 
-async def test_a_file_of_the_workspace_that_the_user_names_counts_as_well(bench: Bench):
+async def test_changed_code_near_a_user_named_workspace_script_needs_approval(bench: Bench):
     write("server.js")(bench.workspace)
     bench.configure(one={"command": "node", "args": ["${workspaceFolder}/server.js"]})
     age(bench.workspace)
@@ -108,7 +108,7 @@ async def test_a_file_of_the_workspace_that_the_user_names_counts_as_well(bench:
 
 
 @pytest.mark.parametrize("wish", [["-p"], ["-p", "-y"]])
-def test_an_automatic_run_does_not_start_what_it_has_changed(tmp_path: Path, wish: list[str]):
+def test_an_automatic_run_does_not_start_a_server_it_changed(tmp_path: Path, wish: list[str]):
     rookery = Installed(tmp_path)
     bench = Bench(tmp_path)
     bench.workspace = rookery.workspace
@@ -131,5 +131,5 @@ def test_an_automatic_run_does_not_start_what_it_has_changed(tmp_path: Path, wis
 def age(root: Path) -> None:
     """Wait until what is written from now on is later than what was written before."""
     latest = max(file.lstat().st_ctime_ns for file in root.rglob("*"))
-    while time.time_ns() - 2 * A_TICK < latest:
+    while time.time_ns() - 2 * CLOCK_LAG < latest:
         time.sleep(0.001)

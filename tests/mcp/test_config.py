@@ -23,7 +23,7 @@ def parsed(servers: Any, source: Any = "user") -> Parsed:
     return parse(json.dumps({"mcpServers": servers}).encode(), source, VARIABLES)
 
 
-def test_a_program_and_a_url():
+def test_a_program_and_a_url_are_parsed():
     found = parsed(
         {
             "files": {
@@ -83,7 +83,7 @@ def test_a_program_and_a_url():
         ("x", "it: expected `object`, got `str`"),
     ],
 )
-def test_a_bad_definition_costs_only_itself(definition: Any, reason: str):
+def test_a_bad_definition_does_not_affect_other_servers(definition: Any, reason: str):
     found = parsed({"bad": definition, "good": {"command": "x"}})
     assert [server.name for server in found.servers] == ["good"]
     told = merged(found, []).problems
@@ -91,21 +91,16 @@ def test_a_bad_definition_costs_only_itself(definition: Any, reason: str):
     assert told[0].text.startswith(reason)
 
 
-@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "\x1b[31m", "x" * 65])
-def test_a_name_is_one_short_line(name: str):
-    assert parsed({name: {"command": "x"}}).problems
+def test_bad_names_and_malformed_files_are_reported():
+    for name in ("", "  ", "two\nlines", "\x1b[31m", "x" * 65):
+        assert parsed({name: {"command": "x"}}).problems, name
+    no_tables = [b"", b"{", b"[]", b'{"mcpServers": []}', b'{"mcpServer": {}}', b"\xff"]
+    for data in (*no_tables, b"[" * 100_000):
+        found = parse(data, "user", {})
+        assert (found.servers, len(found.problems)) == ((), 1), data
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b'{"mcpServers": []}', b'{"mcpServer": {}}', b"\xff", b"[" * 100_000]
-)
-def test_a_file_that_is_no_table_is_one_problem(data: bytes):
-    found = parse(data, "user", {})
-    assert not found.servers
-    assert len(found.problems) == 1
-
-
-def test_a_project_only_tightens_what_is_the_users():
+def test_a_project_can_only_restrict_user_servers():
     user = parsed({"mine": {"command": "x", "alwaysAllow": ["*"]}, "other": {"command": "y"}})
     project = parsed(
         {
@@ -124,47 +119,37 @@ def test_a_project_only_tightens_what_is_the_users():
     assert [(each.server, each.text) for each in found.problems] == [("mine", TAKEN)]
 
 
-SECRETS = [
-    "OPENAI_API_KEY",
-    "GITHUB_TOKEN",
-    "clientSecret",
-    "PGPASSWORD",
-    "MYSQL_PASSWD",
-    "AWS_CREDENTIALS",
-    "NPM_CONFIG_AUTH",
-    "DB_PASS",
-    "apikey",
-]
-
-
-@pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize(
-    "definition",
-    [
-        {"command": "x", "args": ["--as", "a${env:NAME}"]},
-        {"command": "x", "env": {"HARMLESS": "${env:NAME}"}},
-        {"type": "sse", "url": "https://h/?q=${env:NAME}"},
-        {"type": "sse", "url": "https://h/", "headers": {"A": "Bearer ${env:NAME}"}},
-    ],
-    ids=["args", "env", "url", "headers"],
+SECRETS = """
+OPENAI_API_KEY GITHUB_TOKEN clientSecret PGPASSWORD MYSQL_PASSWD AWS_CREDENTIALS NPM_CONFIG_AUTH
+DB_PASS apikey
+"""
+NAMING = (
+    {"command": "x", "args": ["--as", "a${env:NAME}"]},
+    {"command": "x", "env": {"HARMLESS": "${env:NAME}"}},
+    {"type": "sse", "url": "https://h/?q=${env:NAME}"},
+    {"type": "sse", "url": "https://h/", "headers": {"A": "Bearer ${env:NAME}"}},
 )
-def test_a_project_is_given_no_secret(definition: Any, name: str):
-    text = json.dumps({"mcpServers": {"bad": definition, "good": {"command": "y"}}})
-    data = text.replace("NAME", name).encode()
-    found = parse(data, "project", {name: "s3cret"})
-    assert [server.name for server in found.servers] == ["good"]
-    [problem] = found.problems
-    assert problem.server == "bad"
-    assert f"does not get {name}, which looks like a secret" in problem.text
-    assert "move the definition to your own file" in problem.text
-    mine = parse(data, "user", {name: "s3cret"})
-    assert not mine.problems
-    bad = mine.servers[0]
-    assert "s3cret" in str((bad.args, bad.env, bad.url, bad.headers))
+
+
+@pytest.mark.parametrize("name", SECRETS.split())
+def test_a_project_server_that_asks_for_a_secret_is_rejected(name: str):
+    for definition in NAMING:
+        text = json.dumps({"mcpServers": {"bad": definition, "good": {"command": "y"}}})
+        data = text.replace("NAME", name).encode()
+        found = parse(data, "project", {name: "s3cret"})
+        assert [server.name for server in found.servers] == ["good"], definition
+        [problem] = found.problems
+        assert problem.server == "bad"
+        assert f"does not get {name}, which looks like a secret" in problem.text
+        assert "move the definition to your own file" in problem.text
+        mine = parse(data, "user", {name: "s3cret"})
+        assert not mine.problems
+        bad = mine.servers[0]
+        assert "s3cret" in str((bad.args, bad.env, bad.url, bad.headers)), definition
 
 
 @pytest.mark.parametrize("name", ["HOME", "NODE_ENV", "LC_TIME", "XDG_CACHE_HOME", "LANG"])
-def test_a_project_is_given_what_is_no_secret(name: str):
+def test_a_project_server_gets_harmless_variables(name: str):
     data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"${{env:{name}}}"]}}})
     found = parse(data.encode(), "project", {name: "value"})
     assert found.servers[0].args == ("value",)
@@ -174,7 +159,7 @@ def test_a_project_is_given_what_is_no_secret(name: str):
 @pytest.mark.parametrize(
     "name", ["DATABASE_URL", "SENTRY_DSN", "HTTPS_PROXY", "CREDS", "SSH_SOCK", "COMPASS"]
 )
-def test_of_other_variables_a_project_gets_nothing_and_it_is_told(name: str):
+def test_other_variables_are_withheld_from_a_project_and_reported(name: str):
     data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"a${{env:{name}}}"]}}})
     found = parse(data.encode(), "project", {name: "s3cret"})
     assert found.servers[0].args == ("a",)
@@ -185,7 +170,7 @@ def test_of_other_variables_a_project_gets_nothing_and_it_is_told(name: str):
     assert not mine.doubts
 
 
-def test_a_name_of_the_users_stays_theirs_while_its_definition_is_wrong():
+def test_a_project_cannot_take_the_name_of_an_invalid_user_server():
     user = parsed({"tracker": {"command": 7}, "mail": {}, "good": {"command": "x"}})
     evil = {name: {"command": "evil"} for name in ("tracker", "mail", "theirs")}
     found = merged(user, [parsed(evil, "project")])
@@ -194,7 +179,7 @@ def test_a_name_of_the_users_stays_theirs_while_its_definition_is_wrong():
 
 
 @pytest.mark.parametrize("data", [b"{", b'{"mcpServers":{"tracker":{"command":"true"},}}', b"[]"])
-def test_while_the_users_file_cannot_be_read_no_project_has_a_server(data: bytes):
+def test_an_unreadable_user_file_disables_project_servers(data: bytes):
     found = merged(parse(data, "user", {}), [parsed({"tracker": {"command": "evil"}}, "project")])
     assert found.servers == ()
     assert found.problems[-1].text == UNKNOWN
@@ -214,13 +199,13 @@ MASKED = [
 
 
 @pytest.mark.parametrize(("args", "shown"), MASKED)
-def test_what_is_shown_of_a_server_holds_no_secret(args: list[str], shown: str):
+def test_the_displayed_command_masks_secrets(args: list[str], shown: str):
     [server] = parsed({"one": {"command": "x", "args": args}}).servers
     assert server.place == f"x {shown}"
     assert server.args == tuple(args)
 
 
-def test_what_a_server_is_given_to_keep_is_known():
+def test_secrets_in_a_definition_are_recognised():
     definition = {
         "command": "x",
         "args": ["--token=of-the-arguments", "--dir=/home/me/project"],
@@ -239,7 +224,7 @@ def test_what_a_server_is_given_to_keep_is_known():
     assert {*two.secrets} == {"Bearer of-the-header", "of-the-header"}
 
 
-def test_a_dot_that_is_not_the_workspace_is_told():
+def test_a_relative_dot_argument_is_reported():
     definition = {"command": "npx", "args": ["-y", "server-filesystem", "."]}
     found = parsed({"one": definition, "two": {**definition, "cwd": "sub"}})
     [told] = found.doubts
@@ -248,14 +233,14 @@ def test_a_dot_that_is_not_the_workspace_is_told():
     assert not parsed({"one": definition}, "project").doubts
 
 
-def test_of_two_project_files_the_first_wins():
+def test_the_first_project_file_wins():
     first = parsed({"one": {"command": "ours"}}, "project")
     second = parsed({"one": {"command": "theirs"}, "two": {"command": "theirs"}}, "project")
     found = merged(Parsed(), [first, second])
     assert [server.command for server in found.servers] == ["ours", "theirs"]
 
 
-def test_the_digest_covers_what_is_started_and_nothing_else():
+def test_the_digest_covers_only_the_start_command():
     base = {"command": "x", "args": ["a"], "env": {"A": "1"}, "cwd": "sub"}
     [server] = parsed({"one": base}).servers
     for change in ({"args": ["b"]}, {"env": {"A": "2"}}, {"cwd": "."}, {"command": "y"}):

@@ -179,7 +179,7 @@ def serving(way: str, elsewhere: str = "") -> Iterator[Misbehaving]:
         pytest.param("endless events", "exceeded the|no event stream", id="endless-events"),
     ],
 )
-async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
+async def test_a_misbehaving_server_fails_without_leaking_secrets(
     bench: Bench, way: str, reason: str, kind: str
 ):
     with serving(way) as server:
@@ -215,9 +215,7 @@ async def test_a_server_that_misbehaves_fails_and_no_secret_is_told(
         ("fails with a flood", "streamable-http", "Not Found"),
     ],
 )
-async def test_whatever_a_flood_is_called_it_does_not_fill_the_memory(
-    bench: Bench, way: str, kind: str, reason: str
-):
+async def test_a_flood_of_data_does_not_fill_memory(bench: Bench, way: str, kind: str, reason: str):
     with serving(way) as server:
         bench.configure(far={"type": kind, "url": server.url})
         async with bench.hub(start=20) as hub:
@@ -230,7 +228,7 @@ async def test_whatever_a_flood_is_called_it_does_not_fill_the_memory(
 
 
 @pytest.mark.parametrize("way", ["progress without end", "notes without end"])
-async def test_messages_without_end_end_the_connection_soon(
+async def test_endless_messages_close_the_connection(
     bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
 ):
     # as many as a busy machine sends in time
@@ -245,7 +243,7 @@ async def test_messages_without_end_end_the_connection_soon(
             assert time.monotonic() - began < SOON
 
 
-async def test_an_answer_that_cannot_be_understood_ends_the_call_at_once(bench: Bench):
+async def test_an_unparsable_answer_ends_the_call_at_once(bench: Bench):
     with serving("cannot be understood") as server:
         bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})
         async with bench.hub(start=20) as hub:
@@ -261,7 +259,7 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("kind", ["streamable-http", "sse"])
-async def test_no_redirect_leads_to_another_origin(bench: Bench, kind: str):
+async def test_a_redirect_to_another_origin_is_not_followed(bench: Bench, kind: str):
     with serving("refuses") as other, serving("redirects", other.url) as server:
         bench.configure(far={"type": kind, "url": server.url, "headers": {"Authorization": SECRET}})
         async with bench.hub() as hub:
@@ -271,7 +269,9 @@ async def test_no_redirect_leads_to_another_origin(bench: Bench, kind: str):
         assert not other.seen
 
 
-async def test_no_proxy_of_the_environment_is_used(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+async def test_the_proxy_from_the_environment_is_not_used(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
     with serving("refuses") as proxy, serving("refuses") as server:
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)

@@ -17,16 +17,16 @@ from rookery.core.facts import Noted
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.agreements import ConfigFiles
-from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, CatalogueMemory, ToolOffer
+from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, CatalogueCache, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
-from rookery.mcp.offered_tools import AccessMcpResource, as_it_was_meant, mcp_tools
-from rookery.mcp.presence import is_configured
+from rookery.mcp.offered_tools import AccessMcpResource, mcp_tools, resolve_call
 from rookery.mcp.server import State
 from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
+from rookery.platform.user_folders import Places
 from rookery.tools.registry import spec_of
-from support.mcp_workspace import Bench
+from support.mcp_workspace import Bench, connect_all
 
 pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
@@ -44,18 +44,18 @@ def test_importing_the_hub_does_not_import_the_sdk():
     assert done.stdout == "[]\n"
 
 
-def test_without_the_sdk_it_is_said_what_is_missing(bench: Bench):
+def test_a_missing_sdk_is_reported(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     program = textwrap.dedent(
         f"""
         import anyio, sys
         from pathlib import Path
-        from support.mcp_workspace import Bench
+        from support.mcp_workspace import Bench, connect_all
         sys.modules["mcp"] = None
 
         async def main():
             async with Bench(Path({str(bench.folder)!r})).hub() as hub:
-                await hub.connect_all()
+                await connect_all(hub)
                 print(hub.health()[0].error)
 
         anyio.run(main)
@@ -69,13 +69,14 @@ def test_without_the_sdk_it_is_said_what_is_missing(bench: Bench):
 
 
 @pytest.mark.parametrize("name", ["mcp.json", "work/.rookery/mcp.json", "work/.roo/mcp.json"])
-def test_whether_there_is_a_configuration_is_known_without_reading_it(bench: Bench, name: str):
-    assert not is_configured(bench.user_file, bench.workspace)
+def test_a_configuration_is_detected_without_reading_it(bench: Bench, name: str):
+    places = Places(*[bench.user_file.parent] * 4)
+    assert not places.any_mcp_servers(bench.workspace)
     bench.configure(bench.folder / name)
-    assert is_configured(bench.user_file, bench.workspace)
+    assert places.any_mcp_servers(bench.workspace)
 
 
-async def test_nothing_is_started_before_it_is_needed(bench: Bench):
+async def test_a_server_starts_on_first_use_and_only_once(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         UseMcpTool(hub)
@@ -83,27 +84,21 @@ async def test_nothing_is_started_before_it_is_needed(bench: Bench):
         assert await hub.prompts() == []
         assert hub.resolve("mcp--one--greet") == ("one", "greet")
         assert bench.pids == []
-        await hub.tools("one")
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(hub.tools, "one")
         assert [each.state for each in hub.health()] == [State.CONNECTED]
         assert len(bench.pids) == 1
 
 
-async def test_many_who_need_a_server_at_once_share_it(bench: Bench):
-    bench.configure(one=bench.misbehaving("well"))
-    async with bench.hub(start=20) as hub, anyio.create_task_group() as group:
-        for _ in range(10):
-            group.start_soon(hub.tools, "one")
-    assert len(bench.pids) == 1
-
-
-async def test_the_model_is_told_of_tools_once_they_were_seen_and_then_always_the_same(
+async def test_the_tool_description_lists_tools_seen_in_earlier_runs(
     bench: Bench,
 ):
     bench.configure(one=bench.misbehaving("well"), two=bench.misbehaving("many tools"))
     async with bench.hub(start=20) as hub:
         before = UseMcpTool(hub).description
         assert before.endswith("- one\n- two")
-        await hub.connect_all()
+        await connect_all(hub)
         assert UseMcpTool(hub).description == before
     async with bench.hub() as hub:
         after = spec_of(UseMcpTool(hub)).description
@@ -115,7 +110,7 @@ async def test_the_model_is_told_of_tools_once_they_were_seen_and_then_always_th
     assert len(bench.pids) == 2
 
 
-async def test_a_server_alone_is_answered_with_its_tools(bench: Bench):
+async def test_a_call_with_only_a_server_lists_its_tools(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, server="one")
@@ -125,33 +120,34 @@ async def test_a_server_alone_is_answered_with_its_tools(bench: Bench):
         assert bench.pids == []
         listed = await bench.use(hub, server="one")
         again = await bench.prepare(hub, server="one")
-        assert again.only_looks
+        assert again.is_read_only
         assert (await again.perform(Permit(again.digest))).text == listed.text
         assert "greet\nGreets.\narguments: {" in listed.text
         assert '"additionalProperties": false' in listed.text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ({"server": "none"}, "No such MCP server: 'none'. Available: one"),
-        ({"server": "one", "tool": "wave"}, r"(?s)has no tool 'wave'.*greet\nGreets"),
-        ({"server": "one", "tool": "greet"}, r"(?s)whom is missing.*greet\nGreets"),
-        (
-            {"server": "one", "tool": "greet", "arguments": {"whom": 7}},
-            r"(?s)whom must be of type string.*greet\nGreets",
-        ),
-    ],
-)
-async def test_a_wrong_call_teaches_the_right_one(bench: Bench, arguments, told: str):
+WRONG = [
+    ({"server": "none"}, "No such MCP server: 'none'. Available: one"),
+    # while its tools are not known, a similar name is not what was permitted
+    ({"server": "one", "tool": "GREET", "arguments": {"whom": "you"}}, "has no tool 'GREET'"),
+    ({"server": "one", "tool": "wave"}, r"(?s)has no tool 'wave'.*greet\nGreets"),
+    ({"server": "one", "tool": "greet"}, r"(?s)whom is missing.*greet\nGreets"),
+    ({**GREET, "arguments": {"whom": 7}}, r"(?s)whom must be of type string.*greet\nGreets"),
+]
+
+
+async def test_a_wrong_call_is_explained_and_calls_nothing(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
-        with pytest.raises(BadArguments, match=told):
-            await bench.use(hub, **arguments)
+        for arguments, told in WRONG:
+            with pytest.raises(BadArguments, match=told):
+                await bench.use(hub, **arguments)
     assert "tools/call" not in bench.methods
 
 
-async def test_the_action_says_exactly_what_is_called(bench: Bench):
+async def test_the_action_names_the_call_and_requires_its_permit(
+    bench: Bench,
+):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, **GREET)
@@ -165,13 +161,6 @@ async def test_the_action_says_exactly_what_is_called(bench: Bench):
         }
         other = await bench.prepare(hub, server="one", tool="greet", arguments={"whom": "me"})
         assert other.digest != action.digest
-        assert "tools/call" not in bench.methods
-
-
-async def test_without_its_permit_nothing_is_called(bench: Bench):
-    bench.configure(one=bench.misbehaving("well"))
-    async with bench.hub() as hub:
-        action = await bench.prepare(hub, **GREET)
         with pytest.raises(Denied, match="not permitted"):
             await action.perform(Permit("another"))
     assert "tools/call" not in bench.methods
@@ -183,24 +172,22 @@ async def ruling(bench: Bench, hub: McpHub) -> Decision:
     return (await AlwaysAllowed(hub).before(call, action)).decision
 
 
-@pytest.mark.parametrize(
-    ("allowed", "decision"),
-    [(["greet"], Decision.ALLOW), (["*"], Decision.ALLOW), (["wave"], Decision.NONE)],
-)
-async def test_what_the_user_always_allows_needs_no_question(bench: Bench, allowed, decision):
-    bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
-    async with bench.hub() as hub:
-        assert await ruling(bench, hub) is decision
-
-
-async def test_a_project_allows_nothing(bench: Bench):
+async def test_always_allow_works_for_user_servers_but_not_for_projects(
+    bench: Bench,
+):
+    for allowed in (["greet"], ["*"], ["wave"]):
+        bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
+        async with bench.hub() as hub:
+            wanted = Decision.NONE if allowed == ["wave"] else Decision.ALLOW
+            assert await ruling(bench, hub) is wanted, allowed
+    bench.configure()
     file = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(file, one=bench.misbehaving("well", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         assert await ruling(bench, hub) is Decision.NONE
 
 
-async def test_a_tool_that_changed_is_asked_about_until_it_is_allowed_again(bench: Bench):
+async def test_a_changed_tool_needs_approval_again(bench: Bench):
     bench.configure(one=bench.misbehaving("tool changes", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         assert await ruling(bench, hub) is Decision.ALLOW
@@ -217,7 +204,7 @@ async def test_a_tool_that_changed_is_asked_about_until_it_is_allowed_again(benc
         assert await ruling(bench, hub) is Decision.ALLOW
 
 
-async def test_a_tool_that_appears_later_is_asked_about(bench: Bench):
+async def test_a_tool_added_later_needs_approval(bench: Bench):
     bench.configure(one=bench.misbehaving("list changes", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         await bench.use(hub, **GREET)
@@ -226,16 +213,19 @@ async def test_a_tool_that_appears_later_is_asked_about(bench: Bench):
         assert not hub.always_allowed("one", "bow")
 
 
-async def test_a_tool_that_is_switched_off_is_neither_shown_nor_called(bench: Bench):
+async def test_a_disabled_tool_is_neither_listed_nor_called(bench: Bench):
     bench.configure(one=bench.misbehaving("well", disabledTools=["greet"], alwaysAllow=["*"]))
     async with bench.hub() as hub:
+        with pytest.raises(BadArguments, match="switched off"):
+            await bench.prepare(hub, **GREET)
+        assert bench.pids == [], "nobody is asked about it"
         assert await hub.tools("one") == []
         with pytest.raises(BadArguments, match="has no tool 'greet', or it is switched off"):
             await bench.use(hub, **GREET)
         assert not hub.always_allowed("one", "greet")
 
 
-async def test_a_server_that_is_switched_off_is_not_started(bench: Bench):
+async def test_a_disabled_server_is_not_started(bench: Bench):
     bench.configure(one=bench.misbehaving("well", disabled=True))
     async with bench.hub() as hub:
         assert UseMcpTool(hub).description.endswith("so far:")
@@ -245,7 +235,7 @@ async def test_a_server_that_is_switched_off_is_not_started(bench: Bench):
     assert bench.pids == []
 
 
-async def test_servers_of_a_project_wait_for_trust(bench: Bench):
+async def test_project_servers_need_trust(bench: Bench):
     bench.configure(mine=bench.misbehaving("well"))
     project = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(project, one=bench.misbehaving("well"), mine={"disabled": True})
@@ -261,7 +251,7 @@ async def test_servers_of_a_project_wait_for_trust(bench: Bench):
         assert {each.name: each.state for each in hub.health()}["mine"] is State.DISABLED
 
 
-async def test_where_nothing_may_act_no_server_is_started(bench: Bench):
+async def test_no_server_starts_when_actions_are_not_allowed(bench: Bench):
     bench.configure(mine=bench.misbehaving("well"))
     async with bench.hub(trusted=False, may_act=False) as hub:
         assert hub.health()[0].state is State.UNTRUSTED
@@ -274,7 +264,7 @@ PROJECT_FILES = [".rookery/mcp.json", ".roo/mcp.json"]
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)
-async def test_what_a_project_brings_later_is_not_started(bench: Bench, name: str):
+async def test_project_servers_added_during_a_run_are_not_started(bench: Bench, name: str):
     file = bench.workspace / name
     bench.configure(mine=bench.misbehaving("well"))
     async with bench.hub() as hub:
@@ -285,7 +275,7 @@ async def test_what_a_project_brings_later_is_not_started(bench: Bench, name: st
             with pytest.raises(BadArguments, match=r"No such MCP server: 'evil'\. Available: mine"):
                 await bench.access(hub, server="evil")
         bench.configure(other=bench.misbehaving("well"), mine=bench.misbehaving("well"))
-        await hub.connect_all()
+        await connect_all(hub)
         assert [each.name for each in hub.health()] == ["other", "mine"]
         assert {each.state for each in hub.health()} == {State.CONNECTED}
     assert [fact.text for fact in bench.facts if isinstance(fact, Noted)] == [
@@ -297,7 +287,7 @@ async def test_what_a_project_brings_later_is_not_started(bench: Bench, name: st
 
 
 @pytest.mark.parametrize("name", PROJECT_FILES)
-async def test_a_server_of_a_project_stays_what_it_was(bench: Bench, name: str):
+async def test_a_project_server_keeps_its_definition_during_a_run(bench: Bench, name: str):
     file = bench.workspace / name
     bench.configure(file, one=bench.misbehaving("well"))
     async with bench.hub() as hub:
@@ -310,21 +300,21 @@ async def test_a_server_of_a_project_stays_what_it_was(bench: Bench, name: str):
         assert (await bench.use(hub, **GREET)).text == "Hello you"
 
 
-async def test_only_the_definition_that_was_read_first_is_believed(bench: Bench):
+async def test_only_the_first_definition_read_is_trusted(bench: Bench):
     file = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(file, one={"command": "x", "args": ["a"]})
     bench.configure(mine={"command": "y"})
     for trusted in (True, False):
         files = ConfigFiles(bench.user_file, bench.workspace, environ={}, trusted=trusted)
         mine, one = files.read().servers
-        assert files.believes(mine)
-        assert files.believes(one) is trusted
-        assert not files.believes(replace(one, args=("b",)))
-        assert not files.believes(replace(one, name="two"))
+        assert files.trusts(mine)
+        assert files.trusts(one) is trusted
+        assert not files.trusts(replace(one, args=("b",)))
+        assert not files.trusts(replace(one, name="two"))
 
 
 @pytest.mark.parametrize("arguments", [{"server": "one"}, GREET])
-async def test_nothing_is_started_before_it_is_permitted(bench: Bench, arguments):
+async def test_no_server_starts_before_it_is_permitted(bench: Bench, arguments):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         action = await bench.prepare(hub, **arguments)
@@ -338,7 +328,7 @@ async def test_nothing_is_started_before_it_is_permitted(bench: Bench, arguments
         assert len(bench.pids) == 1
 
 
-async def test_resources_are_not_listed_by_a_server_that_is_not_permitted(bench: Bench):
+async def test_listing_resources_of_a_stopped_server_needs_a_permit(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         tool = AccessMcpResource(hub)
@@ -350,13 +340,13 @@ async def test_resources_are_not_listed_by_a_server_that_is_not_permitted(bench:
             await action.perform(Permit("another"))
         assert bench.pids == []
         await action.perform(Permit(action.digest))
-        assert (await tool.prepare(arguments, bench.context())).only_looks
+        assert (await tool.prepare(arguments, bench.context())).is_read_only
 
 
-async def test_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
+async def test_listing_tools_does_not_restart_a_lost_server(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
-        await hub.connect_all()
+        await connect_all(hub)
         action = await bench.prepare(hub, server="one")
         hub.retire()
         with pytest.raises(ToolError, match=r"was lost\. Call again"):
@@ -364,28 +354,20 @@ async def test_a_list_of_a_server_that_was_lost_does_not_start_it(bench: Bench):
     assert len(bench.pids) == 1
 
 
-async def test_what_is_remembered_tells_wrong_arguments_without_a_start(bench: Bench):
+async def test_cached_schemas_reject_wrong_arguments_without_a_start(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
-        await hub.connect_all()
+        await connect_all(hub)
     async with bench.hub() as hub:
         with pytest.raises(BadArguments, match=r"(?s)whom is missing.*greet\nGreets"):
             await bench.prepare(hub, server="one", tool="greet")
     assert len(bench.pids) == 1
 
 
-async def test_a_tool_of_a_similar_name_is_not_what_was_permitted(bench: Bench):
-    bench.configure(one=bench.misbehaving("well"))
-    async with bench.hub() as hub:
-        with pytest.raises(BadArguments, match="has no tool 'GREET'"):
-            await bench.use(hub, server="one", tool="GREET", arguments={"whom": "you"})
-    assert "tools/call" not in bench.methods
-
-
 @pytest.mark.parametrize(
     ("allowed", "decision"), [(["*"], Decision.ALLOW), (["greet"], Decision.NONE)]
 )
-async def test_a_server_all_of_which_is_allowed_may_be_started(bench: Bench, allowed, decision):
+async def test_a_server_with_all_tools_allowed_may_start(bench: Bench, allowed, decision):
     bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
     project = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(project, theirs=bench.misbehaving("well", alwaysAllow=allowed))
@@ -396,10 +378,10 @@ async def test_a_server_all_of_which_is_allowed_may_be_started(bench: Bench, all
             assert (await AlwaysAllowed(hub).before(call, action)).decision is expected
 
 
-async def test_the_users_configuration_is_heeded_when_it_changes(bench: Bench):
+async def test_changes_to_the_user_configuration_apply_at_once(bench: Bench):
     bench.configure(one=bench.misbehaving("well"), kept=bench.misbehaving("well", timeout=9))
     async with bench.hub() as hub:
-        await hub.connect_all()
+        await connect_all(hub)
         first = bench.pids
         bench.configure(
             one=bench.misbehaving("reports progress"), kept=bench.misbehaving("well", timeout=9)
@@ -415,7 +397,7 @@ async def test_the_users_configuration_is_heeded_when_it_changes(bench: Bench):
         assert [problem.server for problem in hub.problems] == [""]
 
 
-async def test_what_is_wrong_with_the_configuration_is_told_once(bench: Bench):
+async def test_configuration_problems_are_reported_once(bench: Bench):
     bench.configure(one=bench.misbehaving("well"), bad={"command": "x", "url": "http://h/"})
     async with bench.hub() as hub:
         [told] = hub.news()
@@ -427,7 +409,7 @@ async def test_what_is_wrong_with_the_configuration_is_told_once(bench: Bench):
         assert hub.news() == []
 
 
-async def test_what_is_wrong_is_told_with_the_first_call(bench: Bench):
+async def test_configuration_problems_are_reported_with_the_first_call(bench: Bench):
     bench.configure(one=bench.misbehaving("well"), bad={"command": ""})
     async with bench.hub() as hub:
         for _ in range(2):
@@ -449,23 +431,23 @@ async def test_a_server_gets_a_minimal_environment(bench: Bench):
     assert set(given) <= {"PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "LC_CTYPE"}
 
 
-@pytest.mark.parametrize(
-    ("definition", "told"),
-    [
-        ({"command": "no-such-program-here"}, "No such program: no-such-program-here"),
-        ({"command": "./mine"}, "No such program: ./mine"),
-        ({"command": "sh", "cwd": "nowhere"}, "No such folder to start it in"),
-        ({"command": "sh", "args": ["a\0b"]}, "characters that cannot be passed to a program"),
-    ],
-)
-async def test_a_program_that_is_not_there_is_named(bench: Bench, definition, told: str):
-    bench.configure(one=definition)
+NOT_THERE: list[tuple[dict[str, object], str]] = [
+    ({"command": "no-such-program-here"}, "No such program: no-such-program-here"),
+    ({"command": "./mine"}, "No such program: ./mine"),
+    ({"command": "sh", "cwd": "nowhere"}, "No such folder to start it in"),
+    ({"command": "sh", "args": ["a\0b"]}, "characters that cannot be passed to a program"),
+]
+
+
+async def test_a_missing_program_is_named(bench: Bench):
+    bench.configure(**{f"n{number}": said for number, (said, _) in enumerate(NOT_THERE)})
     async with bench.hub() as hub:
-        with pytest.raises(ToolError, match=told):
-            await hub.tools("one")
+        for number, (_, told) in enumerate(NOT_THERE):
+            with pytest.raises(ToolError, match=told):
+                await hub.tools(f"n{number}")
 
 
-async def test_a_damaged_memory_is_no_memory(bench: Bench):
+async def test_a_damaged_catalogue_cache_is_replaced(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     memory = bench.folder / "cache" / "mcp.json"
     memory.parent.mkdir()
@@ -476,20 +458,20 @@ async def test_a_damaged_memory_is_no_memory(bench: Bench):
     assert json.loads(memory.read_bytes())
 
 
-async def test_what_is_remembered_has_a_bound(bench: Bench, tmp_path: Path):
-    memory = CatalogueMemory(tmp_path / "memory.json")
+async def test_the_catalogue_cache_is_bounded(bench: Bench, tmp_path: Path):
+    memory = CatalogueCache(tmp_path / "memory.json")
     tools = tuple(ToolOffer(name=f"t{each}", description="d" * 4096) for each in range(200))
     servers = [ServerDefinition(name="s", command=f"c{each}") for each in range(8)]
     for server in servers:
         memory.learn(server, Catalogue(tools=tools))
     assert (tmp_path / "memory.json").stat().st_size < LARGEST_FILE
-    again = CatalogueMemory(tmp_path / "memory.json")
+    again = CatalogueCache(tmp_path / "memory.json")
     known = [again.of(server) is not None for server in servers]
     assert known == [False] * (8 - sum(known)) + [True] * sum(known)
     assert sum(known) >= 4
 
 
-async def test_the_model_has_two_tools_or_none(bench: Bench):
+async def test_the_model_has_two_mcp_tools_or_none(bench: Bench):
     bench.configure()
     async with bench.hub() as hub:
         assert mcp_tools(hub) == {}
@@ -497,24 +479,24 @@ async def test_the_model_has_two_tools_or_none(bench: Bench):
     async with bench.hub() as hub:
         assert list(mcp_tools(hub)) == ["use_mcp_tool", "access_mcp_resource"]
         called = ToolCall(id="c1", name="mcp__one__greet", arguments={"whom": "you"})
-        meant = as_it_was_meant(called, hub)
+        meant = resolve_call(called, hub)
         assert (meant.id, meant.name, meant.arguments) == ("c1", "use_mcp_tool", GREET)
         other = ToolCall(id="c2", name="read_file", arguments={"path": "x"})
-        assert as_it_was_meant(other, hub) == other
+        assert resolve_call(other, hub) == other
 
 
-async def test_an_error_of_whoever_uses_the_hub_comes_out_as_it_is(bench: Bench):
+async def test_an_exception_inside_the_hub_context_is_not_wrapped(bench: Bench):
     with pytest.raises(ToolError, match="of mine"):
         async with bench.hub():
             raise ToolError("of mine")
 
 
-@pytest.mark.parametrize("name", ["mcp--two-parts--greet", "mcp__two_parts__greet"])
-async def test_a_call_by_the_name_of_the_tool_is_understood(bench: Bench, name: str):
+async def test_a_call_by_the_tool_name_is_understood(bench: Bench):
     bench.configure(**{"two parts": bench.misbehaving("well")})
+    names = ("mcp--two-parts--greet", "mcp__two_parts__greet")
     async with bench.hub() as hub:
-        assert hub.resolve(name) == ("two parts", "greet")
+        assert [hub.resolve(name) for name in names] == [("two parts", "greet")] * 2
         await hub.tools("two parts")
-        assert hub.resolve(name) == ("two parts", "greet")
+        assert [hub.resolve(name) for name in names] == [("two parts", "greet")] * 2
         assert hub.resolve("mcp--other--greet") is None
         assert hub.resolve("read_file") is None

@@ -46,7 +46,7 @@ def greet(whom: str = "you") -> ToolCall:
     return ToolCall(id=f"m{next(ids)}", name="use_mcp_tool", arguments=arguments)
 
 
-async def test_a_call_is_asked_about_with_its_arguments(bench: Bench, tmp_path: Path):
+async def test_a_call_needs_approval_and_shows_its_arguments(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well"))
     stage = McpStage(tmp_path, [greet()], [greet("them")], [finish()])
     async with bench.hub(start=20) as stage.hub:
@@ -67,7 +67,7 @@ async def test_a_call_is_asked_about_with_its_arguments(bench: Bench, tmp_path: 
     assert bench.methods.count("tools/call") == 1
 
 
-async def test_what_is_always_allowed_is_not_asked_about(bench: Bench, tmp_path: Path):
+async def test_an_always_allowed_tool_needs_no_approval(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well", alwaysAllow=["greet"]))
     stage = McpStage(tmp_path, [greet()], [finish()])
     async with bench.hub(start=20) as stage.hub:
@@ -76,7 +76,7 @@ async def test_what_is_always_allowed_is_not_asked_about(bench: Bench, tmp_path:
     assert stage.finished[0].text == quoted("mcp_result", "Hello you")
 
 
-async def test_always_is_for_one_tool_with_any_arguments(bench: Bench, tmp_path: Path):
+async def test_always_applies_to_one_tool_with_any_arguments(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well"))
     stage = McpStage(tmp_path, [greet()], [greet("them")], [finish()])
     async with bench.hub(start=20) as stage.hub:
@@ -88,7 +88,7 @@ async def test_always_is_for_one_tool_with_any_arguments(bench: Bench, tmp_path:
     assert [each.text for each in stage.finished[:2]] == said
 
 
-async def test_a_failing_server_is_an_error_that_the_model_reads(bench: Bench, tmp_path: Path):
+async def test_a_server_failure_is_an_error_for_the_model(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("dies at start"))
     stage = McpStage(tmp_path, [greet()], [finish()])
     async with bench.hub(start=20) as stage.hub:
@@ -98,7 +98,7 @@ async def test_a_failing_server_is_an_error_that_the_model_reads(bench: Bench, t
 
 
 @pytest.mark.parametrize("arguments", [{}, {"tool": "greet", "arguments": {"whom": "you"}}])
-async def test_a_server_that_is_refused_is_not_started(
+async def test_a_denied_server_is_not_started(
     bench: Bench, tmp_path: Path, arguments: dict[str, object]
 ):
     bench.configure(one=bench.misbehaving("well"))
@@ -110,7 +110,7 @@ async def test_a_server_that_is_refused_is_not_started(
     assert bench.pids == []
 
 
-async def test_starting_a_server_is_asked_about_once(bench: Bench, tmp_path: Path):
+async def test_starting_a_server_needs_approval_once(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well"))
     lists = [call("use_mcp_tool", server="one") for _ in range(2)]
     stage = McpStage(tmp_path, [lists[0]], [lists[1]], [finish()])
@@ -122,7 +122,7 @@ async def test_starting_a_server_is_asked_about_once(bench: Bench, tmp_path: Pat
     assert len(bench.pids) == 1
 
 
-async def test_a_server_that_a_task_brings_along_is_none(bench: Bench, tmp_path: Path):
+async def test_a_server_added_by_the_task_is_not_available(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("well", alwaysAllow=["*"]))
     evil = call("use_mcp_tool", server="evil")
     stage = McpStage(tmp_path, [evil], [evil], [finish()])
@@ -136,7 +136,7 @@ async def test_a_server_that_a_task_brings_along_is_none(bench: Bench, tmp_path:
     assert bench.pids == []
 
 
-async def test_a_turn_that_needs_no_server_starts_none(bench: Bench, tmp_path: Path):
+async def test_a_turn_without_mcp_calls_starts_no_server(bench: Bench, tmp_path: Path):
     bench.configure(one=bench.misbehaving("hangs at initialise"))
     stage = McpStage(tmp_path, [call("list_files", path=".", recursive=False)], [finish()])
     async with bench.hub() as stage.hub:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 MODERN = Path(__file__).parents[1] / "support/modern_mcp_server.py"
 
 
-async def test_it_is_called_and_its_changes_are_heard(bench: Bench):
+async def test_a_modern_server_is_called_and_list_changes_apply(bench: Bench):
     bench.configure(new={"command": sys.executable, "args": [str(MODERN)]})
     async with bench.hub(start=30) as hub:
         said = await bench.use(hub, server="new", tool="add", arguments={"a": 2, "b": 3})

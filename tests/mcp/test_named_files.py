@@ -14,7 +14,7 @@ from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
 from rookery.mcp.config import ServerDefinition, Transport
 from rookery.mcp.server_programs import ChangedFiles, NamedFiles, ServerEnvironment
-from support.mcp_workspace import Bench
+from support.mcp_workspace import Bench, connect_all
 
 pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
@@ -29,20 +29,20 @@ def rewrite(bench: Bench) -> None:
     file.write_text(f"open({str(bench.folder / 'escaped')!r}, 'w')\n", encoding="utf-8")
 
 
-async def test_a_script_that_was_rewritten_is_not_run(bench: Bench):
+async def test_a_rewritten_script_is_not_started(bench: Bench):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
     async with bench.hub(start=20) as hub:
         rewrite(bench)
         for _ in range(2):
             with pytest.raises(ToolError, match=NOT_STARTED):
                 await bench.use(hub, **GREET)
-        await hub.connect_all()
+        await connect_all(hub)
     assert not (bench.folder / "escaped").exists()
     told = next(fact.text for fact in bench.facts if isinstance(fact, Noted))
     assert told.startswith("The MCP server one is not started")
 
 
-async def test_nor_by_another_run_or_after_it_was_lost(bench: Bench):
+async def test_a_rewritten_script_is_not_started_by_a_later_run(bench: Bench):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
     async with bench.hub(start=20) as hub:
         assert (await bench.use(hub, **GREET)).text == "Hello you"
@@ -54,7 +54,7 @@ async def test_nor_by_another_run_or_after_it_was_lost(bench: Bench):
     assert not (bench.folder / "escaped").exists()
 
 
-async def test_who_believes_the_files_has_it_started_from_them(bench: Bench):
+async def test_accepting_the_changed_files_starts_the_server(bench: Bench):
     bench.configure(one=bench.script())
     async with bench.hub(start=20) as hub:
         assert (await bench.use(hub, **GREET)).text == "Hello you"
@@ -64,11 +64,11 @@ async def test_who_believes_the_files_has_it_started_from_them(bench: Bench):
         with pytest.raises(ToolError, match="is not started"):
             await bench.use(hub, **GREET)
         async with bench.hub() as elsewhere:
-            elsewhere.server("one").files.believe()
+            elsewhere.server("one").files.accept()
         assert (await bench.use(hub, **GREET)).text == "Hello you"
 
 
-async def test_the_same_definition_in_another_workspace_has_files_of_its_own(
+async def test_the_same_definition_in_another_workspace_has_its_own_files(
     bench: Bench, tmp_path: Path
 ):
     bench.configure(one=bench.script())
@@ -104,14 +104,14 @@ def link_out(root: Path) -> None:
         ({"args": ("{}/server.py",)}, lambda root: (root / "server.py").write_text("evil")),
     ],
 )
-def test_every_way_to_name_a_file_counts(
+def test_every_way_to_name_a_file_is_checked(
     tmp_path: Path, definition: dict[str, Any], change: Callable[[Path], object]
 ):
     files, root = prepared(tmp_path, definition)
-    files.insist()
+    files.check()
     change(root)
     with pytest.raises(ChangedFiles):
-        files.insist()
+        files.check()
 
 
 @pytest.mark.parametrize(
@@ -123,23 +123,23 @@ def test_every_way_to_name_a_file_counts(
         {"args": ("https://x.test/notes.py",)},
     ],
 )
-def test_what_is_no_code_of_the_workspace_may_change(tmp_path: Path, definition: dict[str, Any]):
+def test_files_that_are_not_workspace_code_may_change(tmp_path: Path, definition: dict[str, Any]):
     files, root = prepared(tmp_path, definition)
-    files.insist()
+    files.check()
     for name in ("notes.db", "notes.py", "server.py"):
         (root / name).write_text("changed")
-    files.insist()
+    files.check()
 
 
-def test_of_a_huge_file_the_times_must_do(tmp_path: Path):
+def test_a_huge_file_is_checked_by_its_times(tmp_path: Path):
     files, root = prepared(tmp_path, {"args": ("huge.bin",)})
     with (root / "huge.bin").open("wb") as file:
         file.truncate(1 << 40)
     files.look()
-    files.insist()
+    files.check()
     (root / "huge.bin").touch()
     with pytest.raises(ChangedFiles):
-        files.insist()
+        files.check()
 
 
 def prepared(tmp_path: Path, definition: dict[str, Any]) -> tuple[NamedFiles, Path]:
@@ -155,7 +155,7 @@ def prepared(tmp_path: Path, definition: dict[str, Any]) -> tuple[NamedFiles, Pa
         "env": tuple((name, text.format(root)) for name, text in definition.get("env", ())),
     }
     server = ServerDefinition(name="one", source="project", **filled)
-    surroundings = ServerEnvironment(workspace=root, empty=tmp_path / "empty", environ=os.environ)
-    files = NamedFiles(server, Pins(tmp_path / "pins.json"), surroundings)
+    context = ServerEnvironment(workspace=root, empty=tmp_path / "empty", environ=os.environ)
+    files = NamedFiles(server, Pins(tmp_path / "pins.json"), context)
     files.look()
     return files, root

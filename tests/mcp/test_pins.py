@@ -10,7 +10,7 @@ from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action
 from rookery.errors import ToolError
 from rookery.mcp.agreements import Pins
-from rookery.mcp.catalogue import Catalogue, CatalogueMemory, ToolOffer
+from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
@@ -48,7 +48,7 @@ async def met_changed(bench: Bench, hub: McpHub) -> Action:
 
 
 @pytest.mark.parametrize("trick", ["none", "a catalogue too large to remember", "no memory"])
-async def test_a_change_is_noticed_in_the_next_run(bench: Bench, trick: str):
+async def test_a_changed_tool_is_noticed_in_the_next_run(bench: Bench, trick: str):
     bench.configure(one=bench.misbehaving(WAY, alwaysAllow=["*"]))
     await seen(bench)
     if trick == "a catalogue too large to remember":
@@ -64,7 +64,7 @@ async def test_a_change_is_noticed_in_the_next_run(bench: Bench, trick: str):
     assert bench.methods.count("tools/call") == (2 if "large" in trick else 1)
 
 
-async def test_whoever_allows_it_has_allowed_it_for_later_runs(bench: Bench):
+async def test_allowing_a_changed_tool_applies_to_later_runs(bench: Bench):
     bench.configure(one=bench.misbehaving(WAY, alwaysAllow=["*"]))
     await seen(bench)
     (bench.folder / "changed").touch()
@@ -74,7 +74,7 @@ async def test_whoever_allows_it_has_allowed_it_for_later_runs(bench: Bench):
     await seen(bench)
 
 
-def test_an_automatic_run_neither_calls_nor_launders_it(tmp_path: Path):
+def test_an_automatic_run_neither_calls_nor_accepts_a_changed_tool(tmp_path: Path):
     rookery = Installed(tmp_path)
     configure(users_file(rookery), one=program(tmp_path, WAY, alwaysAllow=["*"]))
 
@@ -100,7 +100,7 @@ def offer(description: str) -> ToolOffer:
     return ToolOffer(name="greet", description=description)
 
 
-def test_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
+def test_pins_of_many_servers_survive_a_restart(tmp_path: Path):
     pins = Pins(tmp_path / "pins.json")
     servers = [ServerDefinition(name="s", command=f"c{each}") for each in range(300)]
     for server in servers:
@@ -112,14 +112,14 @@ def test_pins_are_kept_whatever_becomes_of_the_catalogues(tmp_path: Path):
     assert (tmp_path / "pins.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_pins_that_cannot_be_read_allow_nothing(tmp_path: Path):
+def test_an_unreadable_pins_file_is_an_error(tmp_path: Path):
     file = tmp_path / "pins.json"
     file.write_text('{"x": 1')
     with pytest.raises(ToolError, match=r"pins\.json.*it is damaged.*remove it to start over"):
         Pins(file).changed(ServerDefinition(name="s", command="c"), offer(""))
 
 
-async def test_a_damaged_file_of_pins_stops_every_call(bench: Bench):
+async def test_a_damaged_pins_file_stops_every_call(bench: Bench):
     bench.configure(one=bench.misbehaving("well", alwaysAllow=["*"]))
     (bench.folder / "mcp-pins.json").write_text("[")
     async with bench.hub(start=20) as hub:
@@ -128,10 +128,10 @@ async def test_a_damaged_file_of_pins_stops_every_call(bench: Bench):
     assert "tools/call" not in bench.methods
 
 
-def test_what_is_too_large_to_be_remembered_costs_the_others_nothing(tmp_path: Path):
-    memory = CatalogueMemory(tmp_path / "memory.json")
+def test_an_oversized_catalogue_does_not_evict_the_others(tmp_path: Path):
+    memory = CatalogueCache(tmp_path / "memory.json")
     small = ServerDefinition(name="small", command="small")
     memory.learn(small, Catalogue(tools=(offer("small"),)))
     tools = tuple(ToolOffer(name=f"t{each}", schema={"d": "x" * 50_000}) for each in range(100))
     memory.learn(ServerDefinition(name="large", command="large"), Catalogue(tools=tools))
-    assert CatalogueMemory(tmp_path / "memory.json").of(small)
+    assert CatalogueCache(tmp_path / "memory.json").of(small)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rookery.errors import BadArguments
 from rookery.mcp.catalogue import PromptArgument, PromptOffer
-from rookery.mcp.tool_names import PromptCommand, arguments_for, called
+from rookery.mcp.tool_names import PromptCommand, arguments_for, find_command
 
 WEATHER = PromptOffer(
     name="weather",
@@ -27,23 +27,23 @@ PLAIN = PromptOffer(name="plain")
         ("it's", {"city": "it's"}),
     ],
 )
-def test_words_become_arguments(words: str, arguments: dict[str, str]):
+def test_typed_words_become_prompt_arguments(words: str, arguments: dict[str, str]):
     assert arguments_for(WEATHER, words) == arguments
 
 
-def test_what_is_missing_is_named():
+def test_a_missing_prompt_argument_is_named():
     with pytest.raises(BadArguments, match="The prompt weather needs city"):
         arguments_for(WEATHER, "units=metric")
 
 
 @given(st.text())
-def test_no_words_break_it(words: str):
+def test_a_prompt_without_arguments_ignores_any_words(words: str):
     assert arguments_for(PLAIN, words) == {}
 
 
 def test_a_command_is_found_by_its_name():
     commands = [PromptCommand("my server", WEATHER), PromptCommand("other", PLAIN)]
-    assert called("/mcp:other:plain", commands) == commands[1]
-    assert called("mcp:my_server:weather", commands) == commands[0]
+    assert find_command("/mcp:other:plain", commands) == commands[1]
+    assert find_command("mcp:my_server:weather", commands) == commands[0]
     with pytest.raises(BadArguments, match=r"Known: /mcp:my_server:weather, /mcp:other:plain"):
-        called("/mcp:other:none", commands)
+        find_command("/mcp:other:none", commands)

@@ -28,7 +28,9 @@ def everything(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
         yield {"type": kind, "url": url}
 
 
-async def test_tools_resources_and_prompts(bench: Bench, everything: dict[str, Any]):
+async def test_tools_resources_prompts_progress_and_cancelling_work(
+    bench: Bench, everything: dict[str, Any]
+):
     bench.configure(all=everything)
     async with bench.hub(start=START) as hub:
         listed = await bench.use(hub, server="all")
@@ -60,14 +62,7 @@ async def test_tools_resources_and_prompts(bench: Bench, everything: dict[str, A
         assert "Oslo" in await hub.prompt("all", "args-prompt", {"city": "Oslo"})
         assert "Rome" in await hub.prompt_of("/mcp:all:args-prompt Rome")
         assert hub.health()[0].state is State.CONNECTED
-    async with bench.hub() as hub:
-        assert "mcp:all:simple-prompt" in [each.name for each in await hub.prompts()]
-        assert hub.resolve("mcp__all__get_tiny_image") == ("all", "get-tiny-image")
 
-
-async def test_progress_and_cancelling(bench: Bench, everything: dict[str, Any]):
-    bench.configure(all=everything)
-    async with bench.hub(start=START) as hub:
         await bench.use(
             hub,
             server="all",
@@ -88,9 +83,12 @@ async def test_progress_and_cancelling(bench: Bench, everything: dict[str, Any])
         assert scope.cancelled_caught
         said = await bench.use(hub, server="all", tool="echo", arguments={"message": "again"})
         assert said.text == "Echo: again"
+    async with bench.hub() as hub:
+        assert "mcp:all:simple-prompt" in [each.name for each in await hub.prompts()]
+        assert hub.resolve("mcp__all__get_tiny_image") == ("all", "get-tiny-image")
 
 
-async def test_the_file_server_and_its_errors(bench: Bench):
+async def test_the_filesystem_server_and_its_errors_work(bench: Bench):
     (bench.workspace / "a.txt").write_text("content", encoding="utf-8")
     bench.configure(
         files={"command": npm_server("mcp-server-filesystem"), "args": ["${workspaceFolder}"]}
@@ -106,7 +104,7 @@ async def test_the_file_server_and_its_errors(bench: Bench):
         assert outside.ending is Ending.FAILED
 
 
-async def test_a_server_that_goes_away_over_http_is_noticed_and_found_again(bench: Bench):
+async def test_an_unreachable_http_server_is_reported(bench: Bench):
     with everything_over_http("streamableHttp") as url:
         bench.configure(all={"type": "streamable-http", "url": url})
     async with bench.hub() as hub:

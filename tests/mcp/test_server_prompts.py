@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 LINE = "/mcp:sky:weather Oslo"
 
 
-async def test_nothing_is_started_or_sent_before_it_is_permitted(bench: Bench):
+async def test_a_prompt_starts_and_sends_nothing_before_it_is_permitted(bench: Bench):
     bench.configure(sky=prompting(bench.folder))
     async with bench.hub(start=20) as hub:
         action = prompt_action(hub, LINE)
@@ -35,7 +35,7 @@ async def test_nothing_is_started_or_sent_before_it_is_permitted(bench: Bench):
     assert said.text == "Is it raining in Oslo?"
 
 
-async def test_a_server_that_must_not_start_has_no_prompt(bench: Bench):
+async def test_a_prompt_of_an_untrusted_or_unknown_server_is_refused(bench: Bench):
     bench.configure(sky=prompting(bench.folder))
     async with bench.hub(may_act=False) as hub:
         with pytest.raises(ToolError, match="not trusted"):

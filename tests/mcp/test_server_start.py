@@ -40,9 +40,7 @@ def shadow(bench: Bench, name: str = "json.py") -> Path:
 
 
 @pytest.mark.parametrize("more", [{}, {"cwd": "${workspaceFolder}"}], ids=["no-cwd", "cwd"])
-async def test_a_server_of_the_users_imports_nothing_of_the_workspace(
-    bench: Bench, more: dict[str, Any]
-):
+async def test_a_user_server_imports_nothing_from_the_workspace(bench: Bench, more: dict[str, Any]):
     server = {"command": sys.executable, "args": ["-m", "goodserver"], "env": module(bench)}
     bench.configure(one={**server, **more})
     escaped = shadow(bench)
@@ -51,7 +49,7 @@ async def test_a_server_of_the_users_imports_nothing_of_the_workspace(
     assert not escaped.exists()
 
 
-def test_nor_in_a_whole_run_nor_when_it_is_tested(tmp_path: Path):
+def test_a_full_run_and_mcp_test_import_nothing_from_the_workspace(tmp_path: Path):
     rookery = Installed(tmp_path, trusted=False)
     bench = Bench(tmp_path)
     bench.workspace = rookery.workspace
@@ -68,10 +66,12 @@ def test_nor_in_a_whole_run_nor_when_it_is_tested(tmp_path: Path):
     assert not escaped.exists()
 
 
-@pytest.mark.parametrize("whose", ["user", "project"])
-@pytest.mark.parametrize("said", [PACKAGE, "mcp-server-filesystem"])
-async def test_npx_takes_a_package_of_the_workspace_only_for_the_workspace(
-    bench: Bench, said: str, whose: str
+@pytest.mark.parametrize(
+    ("whose", "said"),
+    [("user", PACKAGE), ("user", "mcp-server-filesystem"), ("project", PACKAGE)],
+)
+async def test_npx_uses_a_workspace_package_only_for_project_servers(
+    bench: Bench, whose: str, said: str
 ):
     if shutil.which("npx") is None:
         pytest.skip("npx is not installed")
@@ -97,7 +97,7 @@ async def test_npx_takes_a_package_of_the_workspace_only_for_the_workspace(
     assert escaped.exists() is (whose == "project")
 
 
-async def test_no_program_of_the_workspace_is_found_by_its_name(bench: Bench):
+async def test_a_command_name_never_resolves_to_a_workspace_program(bench: Bench):
     for folder in ("bin", ".venv/bin"):
         (bench.workspace / folder).mkdir(parents=True)
         program = bench.workspace / folder / "my-server"
@@ -117,7 +117,7 @@ async def test_no_program_of_the_workspace_is_found_by_its_name(bench: Bench):
     assert not (bench.folder / "escaped").exists()
 
 
-async def test_nor_do_its_own_programs_find_one(bench: Bench):
+async def test_the_server_path_has_no_workspace_folders(bench: Bench):
     (bench.workspace / "bin").mkdir()
     environ = {**os.environ, "PATH": f"{bench.workspace / 'bin'}:/usr/bin:."}
     bench.configure(one=bench.misbehaving("shows its environment"))
@@ -126,7 +126,7 @@ async def test_nor_do_its_own_programs_find_one(bench: Bench):
     assert given["PATH"] == "/usr/bin"
 
 
-async def test_a_project_starts_its_own_servers_in_itself(bench: Bench):
+async def test_only_project_servers_start_in_the_workspace(bench: Bench):
     project = bench.workspace / ".rookery" / "mcp.json"
     definition = bench.script()
     del definition["cwd"]
@@ -140,7 +140,7 @@ async def test_a_project_starts_its_own_servers_in_itself(bench: Bench):
             await bench.use(hub, **GREET)
 
 
-async def test_what_servers_start_in_must_be_empty(bench: Bench):
+async def test_the_start_folder_of_servers_must_be_empty(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     empty = bench.folder / "mcp-empty"
     async with bench.hub(start=20) as hub:
@@ -153,7 +153,7 @@ async def test_what_servers_start_in_must_be_empty(bench: Bench):
             await bench.use(hub, **GREET)
 
 
-async def test_the_workspace_can_be_named(bench: Bench):
+async def test_a_definition_can_refer_to_the_workspace_folder(bench: Bench):
     (bench.workspace / "a.txt").write_text("content", encoding="utf-8")
     files = {"command": npm_server("mcp-server-filesystem"), "args": ["${workspaceFolder}"]}
     bench.configure(files=files)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.mcp.tool_names import LONGEST, all_names, looked_up, same_name, tool_name
+from rookery.mcp.tool_names import LONGEST, all_names, find_tool, same_name, tool_name
 
 parts = st.text(st.characters(codec="utf-8"), max_size=80)
 
@@ -21,18 +21,18 @@ parts = st.text(st.characters(codec="utf-8"), max_size=80)
         ("ü", "t", "mcp--_unnamed--t"),
     ],
 )
-def test_a_name_is_what_providers_take(server: str, tool: str, name: str):
+def test_a_tool_name_is_valid_for_providers(server: str, tool: str, name: str):
     assert tool_name(server, tool) == name
 
 
 @given(st.lists(st.tuples(parts, parts), max_size=20))
-def test_names_are_unique_short_and_lead_back(tools: list[tuple[str, str]]):
+def test_tool_names_are_unique_short_and_reversible(tools: list[tuple[str, str]]):
     names = all_names(tools)
     assert sorted(names.values()) == sorted(set(tools))
     for name, pair in names.items():
         assert re.fullmatch(r"[A-Za-z_-][A-Za-z0-9_-]*", name)
         assert len(name) <= LONGEST
-        assert looked_up(name, names) == pair
+        assert find_tool(name, names) == pair
 
 
 def test_long_names_differ_in_their_hash():
@@ -44,9 +44,9 @@ def test_long_names_differ_in_their_hash():
 @pytest.mark.parametrize("name", ["mcp--my-files--read-it", "mcp__my_files__read_it"])
 def test_hyphens_and_underscores_do_not_matter(name: str):
     known = all_names([("my-files", "read_it"), ("other", "read_it")])
-    assert looked_up(name, known) == ("my-files", "read_it")
+    assert find_tool(name, known) == ("my-files", "read_it")
 
 
-def test_what_could_be_two_is_neither():
+def test_an_ambiguous_name_matches_nothing():
     assert same_name("a-b", ["a_b", "a--b"]) is None
     assert same_name("a_b", ["a_b", "a--b"]) == "a_b"

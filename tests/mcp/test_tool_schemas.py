@@ -38,7 +38,9 @@ STRICT = {"type": "object", "additionalProperties": False}
         ),
     ],
 )
-def test_the_dialect_that_providers_take(schema: dict[str, Any], plain: dict[str, Any]):
+def test_schemas_are_converted_to_the_provider_dialect(
+    schema: dict[str, Any], plain: dict[str, Any]
+):
     assert normalised(schema) == plain
 
 
@@ -49,7 +51,7 @@ def nested(depth: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "schema", [nested(200), {"description": "x" * 70_000}], ids=["deep", "large"]
 )
-def test_what_is_too_much_is_only_an_object(schema: dict[str, Any]):
+def test_an_oversized_schema_becomes_a_plain_object(schema: dict[str, Any]):
     assert normalised(schema) == ANYTHING
 
 
@@ -70,7 +72,9 @@ SCHEMA = {
         ({"a": "x", "n": True}, ["n must be of type integer."]),
     ],
 )
-def test_plain_mistakes_are_found_before_the_call(arguments: dict[str, Any], wrong: list[str]):
+def test_simple_argument_errors_are_found_before_the_call(
+    arguments: dict[str, Any], wrong: list[str]
+):
     assert problems(arguments, SCHEMA) == wrong
 
 
@@ -83,6 +87,6 @@ words = st.sampled_from(["type", "properties", "required", "anyOf", "items", "fo
 
 
 @given(st.dictionaries(words, json_values), st.dictionaries(words, json_values))
-def test_no_schema_breaks_anything(schema: dict[str, Any], arguments: dict[str, Any]):
+def test_any_schema_can_be_normalised(schema: dict[str, Any], arguments: dict[str, Any]):
     assert normalised(schema)["type"] == "object"
     problems(arguments, schema)

@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.asks import AskKind
-from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Target
 from rookery.engine.ports.hooks import RuleBook
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.permissions.approval import (
-    LASTS,
+    RULE_LIFETIME_MS,
     AllowRule,
     AllowRules,
     clear_rules,
@@ -134,19 +133,21 @@ def test_the_rule_names_the_folder_it_is_for(book: Book):
     ],
     ids=lambda action: action.command or action.title,
 )
-def test_nothing_but_exactly_that_command_is_allowed(book: Book, other: Action):
+def test_a_rule_allows_only_the_exact_command(book: Book, other: Action):
     book.rules.add(TEST)
     assert not book.rules.allows(other)
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_no_text_allows_another(tmp_path_factory: pytest.TempPathFactory, a: str, b: str):
+def test_a_rule_for_one_command_text_allows_no_other_text(
+    tmp_path_factory: pytest.TempPathFactory, a: str, b: str
+):
     book = Book(tmp_path_factory.mktemp("book"))
     book.rules.add(command(a))
     assert book.rules.allows(command(b)) == (a == b)
 
 
-def test_another_workspace_has_rules_of_its_own(book: Book, tmp_path: Path):
+def test_each_workspace_has_its_own_rules(book: Book, tmp_path: Path):
     book.rules.add(TEST)
     other = tmp_path / "other"
     other.mkdir()
@@ -154,16 +155,16 @@ def test_another_workspace_has_rules_of_its_own(book: Book, tmp_path: Path):
     assert not book.for_another_task(tmp_path).allows(TEST)
 
 
-def test_a_folder_in_the_place_of_the_workspace_inherits_no_rule(book: Book):
+def test_a_folder_that_replaces_the_workspace_inherits_no_rule(book: Book):
     book.rules.add(TEST)
     book.root.rmdir()
     book.root.mkdir()
     assert not book.for_another_task().allows(TEST)
 
 
-def test_a_rule_ends_after_thirty_days(book: Book):
+def test_a_rule_expires_after_thirty_days(book: Book):
     book.rules.add(TEST)
-    book.now += LASTS - 1
+    book.now += RULE_LIFETIME_MS - 1
     assert book.rules.allows(TEST)
     book.now += 1
     assert not book.rules.allows(TEST)
@@ -171,17 +172,19 @@ def test_a_rule_ends_after_thirty_days(book: Book):
     assert [rule["command"] for rule in json.loads(book.file.read_text())] == ["make"]
 
 
-def test_saying_it_again_makes_it_last_longer_and_not_twice(book: Book):
+def test_adding_a_rule_again_extends_it_without_a_duplicate(book: Book):
     book.rules.add(TEST)
     book.now += 1000
     book.rules.add(TEST)
-    assert [rule.expires for rule in stored_rules(book.file, book.now)] == [NOW + 1000 + LASTS]
+    assert [rule.expires for rule in stored_rules(book.file, book.now)] == [
+        NOW + 1000 + RULE_LIFETIME_MS
+    ]
 
 
-def test_a_rule_that_no_answer_could_have_made_does_not_count(book: Book):
+def test_a_rule_with_an_impossible_expiry_is_ignored(book: Book):
     book.rules.add(TEST)
     (rule,) = json.loads(book.file.read_text())
-    book.file.write_text(json.dumps([rule | {"expires": NOW + LASTS + 1}]))
+    book.file.write_text(json.dumps([rule | {"expires": NOW + RULE_LIFETIME_MS + 1}]))
     assert not book.rules.allows(TEST)
     assert stored_rules(book.file, NOW) == []
 
@@ -237,7 +240,7 @@ ALWAYS_ASKED = {
 
 
 @pytest.mark.parametrize("action", ALWAYS_ASKED.values(), ids=ALWAYS_ASKED)
-def test_what_is_always_asked_about_has_no_rule(book: Book, action: Action):
+def test_actions_that_always_ask_cannot_have_a_rule(book: Book, action: Action):
     book.rules.add(EDIT)
     assert book.rules.rule_for(action) == ""
     assert not book.rules.allows(action)
@@ -254,15 +257,13 @@ def test_what_is_always_asked_about_has_no_rule(book: Book, action: Action):
         command("npm test", targets=(Target(Deed.READ, "/x", True),)),
     ],
 )
-def test_a_rule_does_not_hold_where_its_command_has_become_more_dangerous(
-    book: Book, worse: Action
-):
+def test_a_rule_does_not_apply_once_its_command_is_more_dangerous(book: Book, worse: Action):
     book.rules.add(TEST)
     assert book.rules.allows(TEST)
     assert not book.rules.allows(worse)
 
 
-def test_reading_what_is_protected_against_changes_can_have_a_rule(book: Book):
+def test_reading_a_write_protected_file_can_have_a_rule(book: Book):
     reading = command("cat AGENTS.md", targets=(Target(Deed.READ, "AGENTS.md"),))
     book.rules.add(reading)
     assert book.rules.allows(reading)
@@ -294,7 +295,9 @@ def test_a_tool_of_an_mcp_server_is_allowed_with_any_arguments(book: Book):
 
 
 @given(names=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=4, max_size=4))
-def test_no_tool_is_taken_for_another(tmp_path_factory: pytest.TempPathFactory, names: list[str]):
+def test_a_rule_for_one_mcp_tool_allows_no_other_tool(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+):
     book = Book(tmp_path_factory.mktemp("rules"))
     one, other = call(names[0], names[1]), call(names[2], names[3])
     book.rules.add(one)
@@ -311,7 +314,7 @@ def test_sub_tasks_in_a_mode_are_allowed_until_the_task_ends(book: Book):
     assert not book.file.exists()
 
 
-def test_what_a_sub_task_may_do_more_is_part_of_its_rule(book: Book):
+def test_a_sub_task_rule_names_the_additional_rights(book: Book):
     more = subtask("code", "t", "Mode code may do more than mode ask: edit.")
     assert book.rules.rule_for(more) == (
         "sub-tasks in code mode (Mode code may do more than mode ask: edit.), until this task ends"
@@ -321,7 +324,7 @@ def test_what_a_sub_task_may_do_more_is_part_of_its_rule(book: Book):
     assert not book.rules.allows(subtask("code"))
 
 
-def test_a_rule_for_edits_on_disk_does_not_count(book: Book):
+def test_a_stored_rule_for_edits_is_ignored(book: Book):
     book.file.parent.mkdir(mode=0o700)
     mark = FolderMark.of(book.root)
     workspace = {name: getattr(mark, name) for name in ("path", "device", "inode", "generation")}
@@ -333,7 +336,7 @@ def test_a_rule_for_edits_on_disk_does_not_count(book: Book):
         assert not book.rules.allows(EDIT)
 
 
-def test_rules_are_kept_privately_and_outside_of_the_project(book: Book):
+def test_rules_are_stored_privately_outside_the_project(book: Book):
     book.rules.add(TEST)
     assert stat.S_IMODE(book.file.stat().st_mode) == 0o600
     assert stat.S_IMODE(book.file.parent.stat().st_mode) == 0o700
@@ -341,7 +344,7 @@ def test_rules_are_kept_privately_and_outside_of_the_project(book: Book):
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '[{"tool": "everything"}]'])
-def test_a_damaged_file_allows_nothing_and_takes_no_rule(book: Book, content: str):
+def test_a_damaged_file_allows_nothing_and_accepts_no_rule(book: Book, content: str):
     book.rules.add(EDIT)
     book.file.parent.mkdir(mode=0o700)
     book.file.write_text(content)
@@ -384,11 +387,11 @@ def test_tasks_that_add_rules_at_once_lose_none(book: Book):
     assert len(stored_rules(book.file, NOW)) == 24
 
 
-def test_it_is_the_rule_book_that_the_gate_wants(book: Book):
+def test_stored_rules_implement_the_rule_book_of_the_gate(book: Book):
     wanted: RuleBook = book.rules
     assert wanted.rule_for(TEST)
 
 
-def test_a_rule_reads_as_what_it_is(book: Book):
+def test_a_rule_is_described_in_words(book: Book):
     rule = AllowRule(tool="command", workspace=FolderMark("/w", 1, 2), command="a\nb", cwd="x")
     assert rule.words == "exactly this command in x of /w, for 30 days: a\nb"

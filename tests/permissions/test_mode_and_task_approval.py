@@ -76,12 +76,12 @@ async def test_each_setting_allows_what_it_names_and_nothing_else(setting: str, 
     assert ruling.decision is (Decision.ALLOW if allowed else Decision.NONE)
 
 
-async def test_a_switch_that_would_change_something_besides_is_not_only_a_switch():
+async def test_a_mode_switch_that_also_edits_is_not_auto_approved():
     besides = action(mode="ask", changes=AN_EDIT)
     assert (await gate(modes=True).before(CALL, besides)).decision is Decision.NONE
 
 
-async def test_an_edit_that_empties_a_file_is_asked_about_whatever_the_settings_say():
+async def test_an_edit_that_empties_a_file_always_asks():
     nothing_left = hashlib.sha256(b"").hexdigest()
     emptied = action(changes=[Change(path="a", before="x", after=nothing_left)])
     assert (await gate(edits=True).before(CALL, emptied)).decision is Decision.ASK
@@ -96,7 +96,7 @@ async def test_an_edit_that_empties_a_file_is_asked_about_whatever_the_settings_
         ("orchestrator", "ask", Decision.ASK),
     ],
 )
-async def test_approved_switches_are_asked_about_only_if_the_mode_may_do_more(
+async def test_approved_mode_switches_ask_only_if_the_mode_may_do_more(
     here: str, target: str, held: Decision
 ):
     mode = find_mode(BUILT_IN, here)
@@ -122,7 +122,7 @@ async def test_approved_switches_are_asked_about_only_if_the_mode_may_do_more(
         ),
     ],
 )
-async def test_more_rights_are_asked_about_unless_other_modes_are_approved(
+async def test_more_rights_need_approval_unless_other_modes_are_approved(
     settings: dict[str, bool], act: Action, held: Decision
 ):
     mode = find_mode(BUILT_IN, "ask")

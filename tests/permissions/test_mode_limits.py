@@ -76,19 +76,21 @@ def named(row: object) -> str:
 
 
 @pytest.mark.parametrize(("mode", "tool", "act"), ALLOWED, ids=named)
-async def test_what_the_mode_has_is_left_to_others(mode: str, tool: str, act: Action):
+async def test_tools_of_the_mode_are_left_to_other_hooks(mode: str, tool: str, act: Action):
     hook = limits(mode)
     assert await hook.before(ToolCall(id="c", name=tool), act) == Ruling()
     await hook.after(ToolCall(id="c", name=tool), act, Outcome(text=""))
 
 
 @pytest.mark.parametrize(("mode", "tool", "act"), FORBIDDEN, ids=named)
-async def test_what_the_mode_has_not_is_the_models_mistake(mode: str, tool: str, act: Action):
+async def test_tools_that_the_mode_lacks_are_an_error_of_the_model(
+    mode: str, tool: str, act: Action
+):
     with pytest.raises(BadArguments, match=rf"Mode {mode} .*{tool}"):
         await limits(mode).before(ToolCall(id="c", name=tool), act)
 
 
-async def test_the_mode_is_that_of_the_moment():
+async def test_the_current_mode_applies():
     modes = [Mode(slug="a", name="a", role="r", groups=(Group("read"),))]
     hook = ModeLimits(lambda: modes[-1], GROUPS.__getitem__)
     call = ToolCall(id="c", name="read_file")
@@ -103,7 +105,7 @@ async def test_the_mode_is_that_of_the_moment():
     ("current", "target", "asked"),
     [("ask", "code", True), ("code", "ask", False), ("ask", "none", False)],
 )
-async def test_going_over_to_a_mode_that_may_do_more_is_asked_about(
+async def test_switching_to_a_mode_that_may_do_more_asks(
     tool: str, current: str, target: str, asked: bool
 ):
     act = action(mode=target, payload={"tool": tool, "mode": target})
@@ -135,7 +137,7 @@ STEPS = {
         ("ask", "orchestrator", "edit, command"),
     ],
 )
-async def test_a_step_to_a_mode_that_may_do_more_is_asked_about_unless_that_is_approved(
+async def test_a_step_to_a_mode_that_may_do_more_asks_unless_approved(
     step: str, here: str, target: str, gained: str
 ):
     act = STEPS[step](target)
@@ -163,7 +165,7 @@ async def test_a_step_to_a_mode_that_may_do_more_is_asked_about_unless_that_is_a
         ("orchestrator", "orchestrator", "switch", "code", True),
     ],
 )
-async def test_nobody_being_there_gives_no_more_than_the_mode_that_was_chosen(
+async def test_automatic_runs_get_no_more_rights_than_the_chosen_mode(
     chosen: str, here: str, step: str, target: str, denied: bool, approved: bool
 ):
     hook = limits(here, automatic=True, approved=approved, chosen=chosen)
@@ -172,7 +174,7 @@ async def test_nobody_being_there_gives_no_more_than_the_mode_that_was_chosen(
     assert not denied or f"the user chose mode {chosen} " in ruling.reasons[0]
 
 
-async def test_to_hand_work_on_is_what_the_orchestrator_is_for():
+async def test_the_orchestrator_delegates_freely_but_asks_before_a_switch():
     for target in ("ask", "code", "debug"):
         assert await limits("orchestrator").before(CALL, STEPS["child"](target)) == Ruling()
         switch = await limits("orchestrator").before(CALL, STEPS["switch"](target))

@@ -5,10 +5,9 @@ from msgspec.structs import replace
 
 from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Deed, Judgement, Target
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Target
 from rookery.permissions.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles
 
@@ -98,17 +97,17 @@ async def test_every_path_of_an_action_is_judged(
     assert words.replace("{top}", top) in " ".join(ruled.reasons)
 
 
-async def test_every_file_outside_is_named(files: WorkspaceFiles, top: str):
+async def test_every_file_outside_the_workspace_is_named(files: WorkspaceFiles, top: str):
     ruled = await ruling(files, reading(f"{top}/a", f"{top}/b"))
     assert ruled.reasons == tuple(f"outside the workspace: {top}/{name}" for name in "ab")
 
 
-async def test_a_command_that_runs_outside_is_asked_about(files: WorkspaceFiles, top: str):
+async def test_a_command_that_runs_outside_the_workspace_asks(files: WorkspaceFiles, top: str):
     action = Action(title="Run", perform=perform, command="ls", cwd=top)
     assert (await ruling(files, action)).decision is ASK
 
 
-async def test_a_flag_of_the_run_lifts_its_own_rule_and_no_other(files: WorkspaceFiles, top: str):
+async def test_a_flag_lifts_only_its_own_rule(files: WorkspaceFiles, top: str):
     outside, protected = changing(f"{top}/x"), changing(".git/config")
     secret, key = reading("a.key"), reading(f"{top}/home/.ssh/id")
 
@@ -122,12 +121,14 @@ async def test_a_flag_of_the_run_lifts_its_own_rule_and_no_other(files: Workspac
 
 
 @pytest.mark.parametrize("path", ["Makefile", "justfile", "tox.ini", ".mvn/jvm.config", "pom.xml"])
-async def test_build_files_are_asked_about_only_in_automatic_runs(files: WorkspaceFiles, path: str):
+async def test_build_files_ask_only_in_automatic_runs(files: WorkspaceFiles, path: str):
     assert (await ruling(files, changing(path), automatic=lambda: True)).decision is ASK
     assert (await ruling(files, changing(path))).decision is NONE
 
 
-async def test_what_a_link_was_called_is_not_forgotten(files: WorkspaceFiles, tmp_path: Path):
+async def test_a_protected_link_name_still_counts_after_it_is_resolved(
+    files: WorkspaceFiles, tmp_path: Path
+):
     """Tools name a file by where it is; it was `.idea` that the model asked for."""
     (tmp_path / "work/plain").mkdir()
     (tmp_path / "work/.idea").symlink_to("plain")
@@ -154,7 +155,7 @@ KEPT = Target(Deed.READ, "my.key")
         pytest.param(running(Target(Deed.READ, "a\0b")), NONE, id="no proper path"),
     ],
 )
-async def test_nobody_is_asked_about_a_command_that_only_reads_what_is_kept_back(
+async def test_reading_a_hidden_file_is_refused_without_a_question(
     files: WorkspaceFiles, action: Action, decision: Decision
 ):
     told = await ruling(files, action)

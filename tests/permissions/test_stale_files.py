@@ -90,7 +90,7 @@ CASES = [
     ("facts", "before", "whole", "words"),
     [pytest.param(*row, id=name) for *row, name in CASES],
 )
-async def test_only_what_the_model_knows_is_changed(
+async def test_only_files_the_model_has_read_in_their_present_state_are_changed(
     facts: list[Fact], before: str, whole: bool, words: str
 ):
     answer = await said(log(*facts), writing(before, whole=whole))
@@ -107,7 +107,7 @@ async def test_one_stale_file_stops_all_changes_of_a_call():
     assert CHANGED in await said(log(*shown("1")), action)
 
 
-async def test_what_was_rewound_is_no_longer_known():
+async def test_files_read_in_rewound_steps_count_as_unread():
     facts = [TaskOpened(text="t"), *shown("1"), *shown("2"), Rewound(to=2)]
     assert await said(log(*facts), writing("1", whole=True)) == ""
     assert CHANGED in await said(log(*facts), writing("2"))
@@ -164,7 +164,7 @@ async def tolerating(
     return await guard.before(CALL, action)
 
 
-async def test_an_exact_edit_of_other_lines_is_told_to_both():
+async def test_an_exact_edit_of_other_lines_is_allowed_and_noted():
     ruling = await tolerating("2", searched={"a.txt": ("a\n",)})
     assert ruling.decision is Decision.NONE
     assert "a.txt changed since the model read it" in ruling.notes[0]
@@ -191,7 +191,7 @@ async def test_any_other_change_of_a_stale_file_is_refused(
     assert not ruling.told
 
 
-async def test_one_file_that_may_not_be_edited_holds_up_the_others():
+async def test_one_refused_file_refuses_the_whole_edit():
     async def by_policy(call: ToolCall, action: Action) -> bool:
         return True
 
@@ -203,5 +203,5 @@ async def test_one_file_that_may_not_be_edited_holds_up_the_others():
     assert ruling.reasons[0].startswith("b.txt changed")
 
 
-async def test_after_an_edit_of_a_stale_file_the_rest_of_it_is_not_known():
+async def test_after_an_edit_of_a_stale_file_its_other_lines_count_as_unread():
     assert PARTLY in await said(log(*shown("1"), *changed("2", "3")), writing("3", whole=True))

@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_folder_is_trusted_once_somebody_says_so(store: TrustStore, root: Path):
+def test_a_folder_is_trusted_after_it_is_added(store: TrustStore, root: Path):
     assert not store.trusts(root)
     store.trust(root)
     assert store.trusts(root)
@@ -50,13 +50,13 @@ def test_a_folder_is_trusted_once_somebody_says_so(store: TrustStore, root: Path
     assert not store.forget(root)
 
 
-def test_neither_parents_nor_children_inherit_it(store: TrustStore, root: Path):
+def test_parents_and_children_do_not_inherit_trust(store: TrustStore, root: Path):
     store.trust(root)
     assert not store.trusts(root / "sub")
     assert not store.trusts(root.parent)
 
 
-def test_a_worktree_needs_its_own(store: TrustStore, root: Path, tmp_path: Path):
+def test_a_worktree_needs_its_own_trust(store: TrustStore, root: Path, tmp_path: Path):
     tree = tmp_path / "tree"
     git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     for arguments in (
@@ -69,7 +69,7 @@ def test_a_worktree_needs_its_own(store: TrustStore, root: Path, tmp_path: Path)
     assert not store.trusts(tree)
 
 
-def test_a_link_leads_to_the_folder_it_means(store: TrustStore, root: Path, tmp_path: Path):
+def test_trusting_a_link_trusts_its_target(store: TrustStore, root: Path, tmp_path: Path):
     link = tmp_path / "link"
     link.symlink_to(root)
     store.trust(link)
@@ -80,7 +80,7 @@ def test_a_link_leads_to_the_folder_it_means(store: TrustStore, root: Path, tmp_
 
 
 @pytest.mark.parametrize("how", ["made anew", "moved there"])
-def test_a_folder_in_its_place_is_another_one(
+def test_a_folder_that_replaces_a_trusted_one_is_not_trusted(
     how: str, store: TrustStore, root: Path, tmp_path: Path
 ):
     store.trust(root)
@@ -98,7 +98,7 @@ def test_a_folder_in_its_place_is_another_one(
     assert len(store.all()) == 1
 
 
-def test_the_same_folder_elsewhere_is_asked_about_again(store: TrustStore, root: Path):
+def test_a_moved_folder_needs_trust_again(store: TrustStore, root: Path):
     store.trust(root)
     moved = root.rename(root.with_name("moved"))
     assert not store.trusts(moved)
@@ -106,7 +106,7 @@ def test_the_same_folder_elsewhere_is_asked_about_again(store: TrustStore, root:
     assert store.trusts(root)
 
 
-def test_home_and_what_holds_it_are_refused(store: TrustStore, home: Path, tmp_path: Path):
+def test_the_home_folder_and_its_parents_are_refused(store: TrustStore, home: Path, tmp_path: Path):
     for folder, why in (
         (Path("/"), "/ cannot be trusted as a whole. Start in your project's folder."),
         (home, f"{home} is your home folder, which cannot be trusted as a whole. Start in"),
@@ -129,34 +129,34 @@ def test_a_folder_that_became_the_home_is_no_longer_trusted(
     assert not store.trusts(root)
 
 
-def test_a_folder_that_is_not_there_is_not_trusted(store: TrustStore, root: Path):
+def test_a_missing_folder_is_not_trusted(store: TrustStore, root: Path):
     assert not store.trusts(root / "nowhere")
     with pytest.raises(SettingsError, match="cannot be trusted: No such file"):
         store.trust(root / "nowhere")
 
 
-def test_a_folder_that_is_gone_can_be_forgotten(store: TrustStore, root: Path):
+def test_a_removed_folder_can_be_forgotten(store: TrustStore, root: Path):
     store.trust(root)
     shutil.rmtree(root)
     assert store.forget(root)
     assert store.all() == []
 
 
-def test_a_name_that_is_no_text_can_be_trusted(store: TrustStore, tmp_path: Path):
+def test_a_folder_name_that_is_not_unicode_can_be_trusted(store: TrustStore, tmp_path: Path):
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
     odd.mkdir()
     store.trust(odd)
     assert store.trusts(odd)
 
 
-def test_the_file_is_private_and_whole(store: TrustStore, file: Path, root: Path):
+def test_the_trust_file_is_private_and_complete(store: TrustStore, file: Path, root: Path):
     store.trust(root)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert {path.name for path in file.parent.iterdir()} == {"trust.json", "trust.json.lock"}
 
 
-def test_trusting_twice_keeps_the_day_of_the_first_time(store: TrustStore, root: Path):
+def test_trusting_twice_keeps_the_first_date(store: TrustStore, root: Path):
     store.trust(root)
     before = store.all()
     store.trust(root)
@@ -177,7 +177,7 @@ def test_trusting_twice_keeps_the_day_of_the_first_time(store: TrustStore, root:
     ],
     ids=lambda content: content[:20].decode("latin-1"),
 )
-def test_a_damaged_file_trusts_nothing_and_is_left_alone(
+def test_a_damaged_file_trusts_nothing_and_is_not_changed(
     content: bytes, store: TrustStore, file: Path, root: Path
 ):
     file.parent.mkdir()
@@ -192,7 +192,7 @@ def test_a_damaged_file_trusts_nothing_and_is_left_alone(
 
 
 @pytest.mark.parametrize("mode", [0o660, 0o606, 0o644])
-def test_a_file_that_others_can_reach_is_not_believed(
+def test_a_trust_file_accessible_to_others_is_ignored(
     mode: int, store: TrustStore, file: Path, root: Path
 ):
     store.trust(root)
@@ -204,14 +204,16 @@ def test_a_file_that_others_can_reach_is_not_believed(
     assert not store.problem
 
 
-def test_a_pipe_in_its_place_does_not_make_us_wait(store: TrustStore, file: Path, root: Path):
+def test_a_pipe_in_place_of_the_trust_file_does_not_block(
+    store: TrustStore, file: Path, root: Path
+):
     file.parent.mkdir()
     os.mkfifo(file, 0o600)
     assert not store.trusts(root)
     assert "is not a regular file of yours" in store.problem
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_lost(
+def test_an_unwritable_folder_is_reported_and_nothing_is_lost(
     store: TrustStore, file: Path, root: Path
 ):
     store.trust(root)
@@ -224,7 +226,7 @@ def test_a_folder_that_cannot_be_written_is_said_and_nothing_is_lost(
     assert store.trusts(root)
 
 
-def test_several_processes_at_once_lose_nothing(store: TrustStore, file: Path, tmp_path: Path):
+def test_concurrent_processes_lose_no_entries(store: TrustStore, file: Path, tmp_path: Path):
     folders = [tmp_path / f"p{number}" for number in range(24)]
     for folder in folders:
         folder.mkdir()

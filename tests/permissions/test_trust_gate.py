@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from rookery.core.asks import Ruling, deny
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement, Pipeline, PlainCommand
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit, Pipeline, PlainCommand
 from rookery.permissions.restrictions import NOT_TRUSTED, TrustGate
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +33,7 @@ EXTERNAL = Action(title="Fetch", perform=nothing, external="https://example.org"
 
 
 @pytest.mark.parametrize("action", [CHANGE, COMMAND, EXTERNAL], ids=lambda action: action.title)
-async def test_what_changes_things_is_refused(action: Action):
+async def test_changes_are_refused_in_an_untrusted_folder(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 
@@ -50,19 +49,19 @@ async def test_what_changes_things_is_refused(action: Action):
     ],
     ids=lambda action: action.command,
 )
-async def test_a_command_that_does_more_than_read_is_refused(action: Action):
+async def test_a_command_that_may_write_is_refused_in_an_untrusted_folder(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 
 
 @pytest.mark.parametrize("action", [READ, READER], ids=lambda action: action.title)
-async def test_reading_is_no_matter_of_trust(action: Action):
+async def test_reading_needs_no_trust(action: Action):
     assert await TrustGate(trusted=False, acts_anyway=False).before(CALL, action) == Ruling()
 
 
 @pytest.mark.parametrize("action", [READ, CHANGE, COMMAND, EXTERNAL], ids=lambda act: act.title)
 @pytest.mark.parametrize(("trusted", "acts_anyway"), [(True, False), (False, True), (True, True)])
-async def test_otherwise_it_has_no_opinion_and_others_may_still_ask(
+async def test_other_actions_are_left_to_other_hooks(
     action: Action, trusted: bool, acts_anyway: bool
 ):
     gate = TrustGate(trusted=trusted, acts_anyway=acts_anyway)

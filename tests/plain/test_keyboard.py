@@ -64,7 +64,7 @@ async def test_blank_lines_are_not_said(desk: Desk):
 
 async def test_a_line_that_is_there_before_the_question_does_not_answer_it(desk: Desk):
     desk.type("y\n")  # nobody has had a chance to read it yet
-    await desk.keyboard.hear_out()
+    await desk.keyboard.drain_typed()
     assert await desk.unasked.receive() == "y"
     desk.type("n\n")
     assert await desk.keyboard.line() == "n"
@@ -72,7 +72,7 @@ async def test_a_line_that_is_there_before_the_question_does_not_answer_it(desk:
 
 async def test_a_line_begun_before_the_question_does_not_answer_it(desk: Desk):
     desk.type("ye")
-    await desk.keyboard.hear_out()
+    await desk.keyboard.drain_typed()
     desk.type("s\nno\n")
     assert await desk.keyboard.line() == "no"
     assert await desk.unasked.receive() == "yes"
@@ -80,7 +80,7 @@ async def test_a_line_begun_before_the_question_does_not_answer_it(desk: Desk):
 
 async def test_what_was_typed_before_and_never_ended_is_no_answer_either(desk: Desk):
     desk.type("early\ny")
-    await desk.keyboard.hear_out()
+    await desk.keyboard.drain_typed()
     assert await desk.unasked.receive() == "early"
     desk.type("\nlate\n")
     assert await desk.keyboard.line() == "late"
@@ -113,7 +113,7 @@ async def test_a_terminal_that_is_gone_ends_the_waiting_and_the_reading():
             group.start_soon(_expect, desk, None)
             await anyio.wait_all_tasks_blocked()
             desk.hang_up()
-    await desk.keyboard.hear_out()
+    await desk.keyboard.drain_typed()
     desk.clear()
 
 
@@ -169,7 +169,7 @@ async def test_a_line_begun_before_the_question_stops_the_clock_and_is_no_answer
         lines.append(await desk.keyboard.line_within(CLOCK, lambda typed: None))
 
     desk.type("ye")
-    await desk.keyboard.hear_out()
+    await desk.keyboard.drain_typed()
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
         await anyio.wait_all_tasks_blocked()

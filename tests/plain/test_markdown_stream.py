@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.core.text.terminal_text import Paint, harmless
-from rookery.plain.markdown_stream import MOST_ROWS, MarkdownStream
+from rookery.plain.markdown_stream import MAX_HELD_ROWS, MarkdownStream
 
 WIDTH = 60
 
@@ -78,7 +78,7 @@ def test_a_table_that_does_not_fit_is_written_as_it_came():
 
 def test_a_long_table_does_not_wait_for_its_end():
     stream = MarkdownStream(Paint(False))
-    rows = "".join(f"| {n} | x |\n" for n in range(MOST_ROWS))
+    rows = "".join(f"| {n} | x |\n" for n in range(MAX_HELD_ROWS))
     assert stream.add(f"| a | b |\n|---|---|\n{rows}", WIDTH)
     (later,) = stream.add("| 1 | y |\n", WIDTH)
     assert later.text == "1  │ y\n"

@@ -49,8 +49,8 @@ from rookery.core.facts import (
 )
 from rookery.core.limits import FailureKind
 from rookery.core.text.output_preview import gap
-from rookery.plain.display import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, PlainDisplay
-from rookery.plain.screen import Screen
+from rookery.plain.display import PlainDisplay
+from rookery.plain.screen import LAST_LINES, LINE_LENGTH, OUTPUT_LINES, Screen
 
 NOTED = "  queued for the model's next step"
 BUSY = FailureKind.BUSY
@@ -122,7 +122,7 @@ def test_where_the_result_goes_elsewhere_words_wait_until_they_are_known_not_to_
         display.show(Event(seq, 0, seq, fact))
     told = [line for line in out.getvalue().splitlines() if line.strip()]
     assert [line for line in told if not line.startswith("Stopped.")] == lines
-    assert display.spoken.last == last
+    assert display.model_text.last == last
 
 
 def test_words_of_a_sub_task_are_told_once():
@@ -310,6 +310,8 @@ def test_a_call_that_is_being_written_is_a_status_with_its_size():
 
 def test_silence_is_a_status():
     assert shown(Waiting(request_id="r", seconds=12), live=True) == "  no answer yet (12 s)"
+    loading = Waiting(request_id="r", seconds=3, what="Loading \x1b[2Jm.gguf")
+    assert shown(loading, live=True) == "  Loading ␛[2Jm.gguf (3 s)"
 
 
 def test_a_command_that_writes_nothing_is_a_status():

@@ -13,7 +13,7 @@ def typed(*pieces: str) -> tuple[TypedLine, str, str]:
     """The line, what was shown of it, and what was left over."""
     shown: list[str] = []
     line = TypedLine(shown.append)
-    left = "".join(line.take(piece) for piece in pieces)
+    left = "".join(line.feed(piece) for piece in pieces)
     return line, "".join(shown), left
 
 
@@ -48,9 +48,9 @@ def test_keys(keys: str, result: TimedLine, left: str):
 
 async def test_the_first_key_is_noticed_at_once():
     line, _, _ = typed()
-    assert not line.begun.is_set()
-    line.take("\x1b")
-    assert line.begun.is_set()
+    assert not line.started.is_set()
+    line.feed("\x1b")
+    assert line.started.is_set()
     assert not line.ended.is_set()
 
 

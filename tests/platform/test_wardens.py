@@ -44,7 +44,7 @@ def wardens() -> Iterator[WardensInAdvance]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, wardens: WardensInAdvance) -> Terminal:
+def fresh(tmp_path: Path, wardens: WardensInAdvance) -> Terminal:
     return Terminal(tmp_path, QUICK, wardens=wardens)
 
 
@@ -63,19 +63,30 @@ def waiting() -> set[int]:
     return set(WaitingWarden.pids)
 
 
-async def test_the_first_command_has_a_warden_wait_for_the_second(tmp_path: Path, shell: Terminal):
+@pytest.fixture
+async def shell(fresh: Terminal) -> Terminal:
+    """One that has run two commands, so that a warden waits for the third."""
+    for _ in range(2):
+        await run(fresh, "true")
+    return fresh
+
+
+async def test_the_second_command_has_a_warden_wait_for_the_third(tmp_path: Path, fresh: Terminal):
     (tmp_path / "inner").mkdir()
-    first, _, _ = await run(shell, "true")
+    await run(fresh, "true")
+    assert waiting() == set()
+    second, _, _ = await run(fresh, "true")
     (spare,) = waiting()
-    assert spare != first
-    assert await run(shell, "pwd; exit 3", cwd="inner") == (spare, f"{tmp_path}/inner\n", 3)
+    assert spare != second
+    assert await run(fresh, "pwd; exit 3", cwd="inner") == (spare, f"{tmp_path}/inner\n", 3)
 
 
 async def test_a_warden_that_waits_knows_nothing_of_ours(
-    tmp_path: Path, shell: Terminal, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fresh: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("A_SECRET", "x")
-    await run(shell, "true")
+    for _ in range(2):
+        await run(fresh, "true")
     (spare,) = waiting()
     proc = Path(f"/proc/{spare}")
     # Python itself may have chosen a locale there
@@ -86,13 +97,11 @@ async def test_a_warden_that_waits_knows_nothing_of_ours(
 async def test_a_command_gets_the_variables_of_its_own_time(
     shell: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
-    await run(shell, "true")
     monkeypatch.setenv("SINCE_THEN", "a=b\nc")
     assert (await run(shell, 'echo "$SINCE_THEN"'))[1] == "a=b\nc\n"
 
 
 async def test_a_command_on_a_terminal_does_not_get_the_one_for_a_pipe(shell: Terminal):
-    await run(shell, "true")
     spare = waiting()
     warden, text, _ = await run(shell, "test -t 1 && echo yes", terminal=True)
     assert (text.strip(), waiting()) == ("yes", spare)
@@ -103,7 +112,6 @@ async def test_a_command_on_a_terminal_does_not_get_the_one_for_a_pipe(shell: Te
 async def test_one_that_was_killed_while_it_waited_is_replaced(
     shell: Terminal, number: signal.Signals
 ):
-    await run(shell, "true")
     (spare,) = waiting()
     watched = os.pidfd_open(spare)
     os.kill(spare, number)
@@ -115,7 +123,6 @@ async def test_one_that_was_killed_while_it_waited_is_replaced(
 
 
 async def test_one_that_was_stopped_costs_its_command_but_hangs_nothing(shell: Terminal):
-    await run(shell, "true")
     (spare,) = waiting()
     os.kill(spare, signal.SIGSTOP)
     with anyio.fail_after(PATIENCE), pytest.raises(ToolError, match="could not be started"):
@@ -124,7 +131,6 @@ async def test_one_that_was_stopped_costs_its_command_but_hangs_nothing(shell: T
 
 
 async def test_nobody_waits_once_they_are_closed(shell: Terminal, wardens: WardensInAdvance):
-    await run(shell, "true")
     (spare,) = waiting()
     wardens.close()
     assert waiting() == set()
@@ -159,11 +165,11 @@ async def test_one_that_waits_ends_with_a_product_that_is_killed():
 
 
 async def test_a_command_with_more_words_than_a_socket_holds_is_run(
-    shell: Terminal, monkeypatch: pytest.MonkeyPatch
+    fresh: Terminal, monkeypatch: pytest.MonkeyPatch
 ):
     for number in range(10):
         monkeypatch.setenv(f"LONG_{number}", "x" * 100_000)
-    assert (await run(shell, "echo ${#LONG_0} ${#LONG_9}"))[1] == "100000 100000\n"
+    assert (await run(fresh, "echo ${#LONG_0} ${#LONG_9}"))[1] == "100000 100000\n"
 
 
 @pytest.mark.parametrize(
@@ -175,11 +181,11 @@ async def test_a_command_with_more_words_than_a_socket_holds_is_run(
     ],
 )
 async def test_a_command_that_no_system_takes_is_refused_in_a_sentence(
-    shell: Terminal, command: str, words: str
+    fresh: Terminal, command: str, words: str
 ):
     with pytest.raises(ToolError, match=words):
-        await run(shell, command)
-    assert (await run(shell, "echo next"))[1] == "next\n"
+        await run(fresh, command)
+    assert (await run(fresh, "echo next"))[1] == "next\n"
 
 
 async def test_a_folder_that_is_gone_by_then_is_told(tmp_path: Path):

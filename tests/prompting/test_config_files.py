@@ -7,9 +7,9 @@ import pytest
 from rookery.prompting.config_files import (
     LARGEST,
     MOST_ENTRIES,
+    MOST_ENTRIES_PER_SCAN,
     MOST_FILES,
     MOST_LINKS,
-    MOST_LOOKED_AT,
     ConfigFolder,
     ConfigScan,
     FileCache,
@@ -34,13 +34,13 @@ def names(bench: ConfigBench, folder: str = "rules") -> tuple[list[str], list[st
     return [file.name for file in project(bench).files(folder, scan)], scan.problems
 
 
-def test_files_come_in_the_order_of_their_own_names(bench: ConfigBench):
+def test_files_are_sorted_by_their_base_names(bench: ConfigBench):
     for path in ("b.md", "a/Z.md", "c/A.md", "a.md"):
         bench.put(f"rules/{path}", "x")
     assert names(bench)[0] == ["a.md", "c/A.md", "b.md", "a/Z.md"]
 
 
-def test_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBench):
+def test_a_link_inside_the_workspace_is_listed_under_its_own_name(bench: ConfigBench):
     bench.put("docs/style.md", "inside")
     bench.put("more/x.md", "x")
     bench.link("rules/a.md", "../docs/style.md")
@@ -54,7 +54,7 @@ def test_a_link_that_stays_inside_is_followed_under_its_own_name(bench: ConfigBe
     ["elsewhere/secret.md", "~/.ssh/id_rsa", "config/keys.toml"],
     ids=["outside", "credential", "own folder"],
 )
-def test_a_link_that_leads_out_is_left_out_and_named(bench: ConfigBench, target: str):
+def test_a_link_out_of_the_workspace_is_skipped_and_reported(bench: ConfigBench, target: str):
     file = bench.put(target, "secret")
     bench.link("rules/a.md", file)
     problem = f"rules/a.md is skipped: it points outside the workspace, to {file}."
@@ -73,7 +73,7 @@ def test_credentials_inside_the_workspace_are_not_read(bench: ConfigBench):
     assert scan.problems == ["rules/a.md is skipped: it holds credentials."]
 
 
-def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
+def test_a_folder_link_out_of_the_workspace_is_skipped(bench: ConfigBench):
     bench.put("elsewhere/rules/a.md", "secret")
     bench.link("rules", bench.outside / "rules")
     found, problems = names(bench)
@@ -81,7 +81,7 @@ def test_a_folder_that_leads_out_is_left_out(bench: ConfigBench):
     assert "points outside the workspace" in problems[0]
 
 
-def test_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
+def test_files_hidden_from_the_agent_are_not_read(bench: ConfigBench):
     bench.put(".rookeryignore", "private/\n")
     bench.put("private/a.md", "secret")
     bench.link("rules/a.md", "../private/a.md")
@@ -90,7 +90,7 @@ def test_what_is_kept_from_the_agent_is_not_read(bench: ConfigBench):
     assert "hidden from the agent" in problems[0]
 
 
-def test_links_in_a_circle_end(bench: ConfigBench):
+def test_circular_links_are_not_followed(bench: ConfigBench):
     bench.put("rules/a.md", "x")
     bench.link("rules/again", bench.root / "rules")
     assert names(bench) == (
@@ -100,7 +100,7 @@ def test_links_in_a_circle_end(bench: ConfigBench):
 
 
 @pytest.mark.parametrize("target", [".", "..", "deep", "../rules/deep/.."])
-def test_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target: str):
+def test_many_circular_links_are_read_once(bench: ConfigBench, target: str):
     bench.put("rules/a.md", "x")
     bench.put("rules/deep/b.md", "x")
     for number in range(40):
@@ -113,7 +113,7 @@ def test_many_links_in_circles_cost_no_more_than_one(bench: ConfigBench, target:
     assert len(scan.problems) == 1
 
 
-def test_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBench):
+def test_a_folder_full_of_links_to_itself_is_scanned_fast(bench: ConfigBench):
     for number in range(MOST_ENTRIES - 1):
         bench.link(f"rules/{number}", ".")
     started = time.process_time()
@@ -121,7 +121,7 @@ def test_a_folder_full_of_links_to_itself_is_looked_through_fast(bench: ConfigBe
     assert time.process_time() - started < 5
 
 
-def test_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
+def test_a_folder_keeps_its_own_name_when_links_to_it_sort_first(
     bench: ConfigBench,
 ):
     bench.put("rules/z/deep/a.md", "x")
@@ -130,7 +130,7 @@ def test_a_folder_is_known_by_its_own_name_though_links_to_it_come_first(
     assert names(bench)[0] == ["z/deep/a.md"]
 
 
-def test_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench):
+def test_chained_links_are_followed_up_to_a_limit(bench: ConfigBench):
     bench.link("rules/on", bench.root / "part0")
     for number in range(MOST_LINKS + 2):
         bench.put(f"part{number}/{number}.md", "x")
@@ -140,7 +140,7 @@ def test_only_so_many_links_are_followed_one_behind_the_other(bench: ConfigBench
     assert any("behind more than" in problem for problem in problems)
 
 
-def test_a_walk_ends_at_the_most_files(bench: ConfigBench):
+def test_a_walk_stops_at_the_limit_of_files(bench: ConfigBench):
     for number in range(MOST_FILES + 50):
         bench.put(f"rules/{number}.md", "x")
     scan = ConfigScan()
@@ -148,7 +148,7 @@ def test_a_walk_ends_at_the_most_files(bench: ConfigBench):
     assert scan.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
 
 
-def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
+def test_a_walk_stops_at_the_limit_of_entries_and_reports_it_once(bench: ConfigBench):
     for number in range(MOST_ENTRIES + 50):
         (bench.root / f"rules/{number}").mkdir(parents=True)
         if number % 100 == 0:
@@ -159,18 +159,18 @@ def test_a_walk_ends_at_the_most_names_and_says_so_once(bench: ConfigBench):
     assert scan.problems == ["rules is only partly read: it has too many files and folders."]
 
 
-def test_all_walks_of_a_look_have_an_end_together(bench: ConfigBench):
+def test_all_walks_of_a_scan_share_one_limit(bench: ConfigBench):
     for number in range(100):
         bench.put(f"rules/{number}.txt", "x")
     scan = ConfigScan()
-    for _ in range(MOST_LOOKED_AT // 100):
+    for _ in range(MOST_ENTRIES_PER_SCAN // 100):
         assert len(project(bench).files("rules", scan)) == 100
     assert scan.problems == []
     assert project(bench).files("rules", scan) == []
     assert scan.problems
 
 
-def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
+def test_a_named_pipe_is_not_opened(bench: ConfigBench):
     bench.put("rules/a.md", "x")
     os.mkfifo(bench.root / "rules/pipe.md")
     found, problems = names(bench)
@@ -191,7 +191,7 @@ def test_a_pipe_is_neither_opened_nor_waited_for(bench: ConfigBench):
     ],
     ids=["mark", "binary", "unseen", "latin"],
 )
-def test_text_is_read_as_it_is_meant(bench: ConfigBench, data: bytes, text: str, problem: str):
+def test_text_encodings_are_recognised(bench: ConfigBench, data: bytes, text: str, problem: str):
     file = bench.put("a.md", data)
     scan = ConfigScan()
     assert project(bench).text(str(file), scan) == text
@@ -207,14 +207,14 @@ def test_a_long_file_is_cut_with_a_note(bench: ConfigBench):
     assert "Only the first" in scan.problems[0]
 
 
-def test_a_users_own_files_may_lie_anywhere(bench: ConfigBench):
+def test_the_users_own_files_may_be_links_to_anywhere(bench: ConfigBench):
     file = bench.put("elsewhere/mine.md", "mine")
     (bench.config / "rules").mkdir()
     (bench.config / "rules" / "a.md").symlink_to(file)
     folder, scan = users_folder(bench.config, bench.home), ConfigScan()
     (found,) = folder.files("rules", scan)
     assert folder.text(found.path, scan) == "mine"
-    assert folder.called(found.path) == "~/.config/product/rules/a.md"
+    assert folder.label(found.path) == "~/.config/product/rules/a.md"
     assert (folder.origin, scan.problems) == ("user", [])
 
 
@@ -244,7 +244,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_files_are_read_again_only_once_they_have_changed(bench: ConfigBench, change: str):
+def test_files_are_read_again_only_after_a_change(bench: ConfigBench, change: str):
     bench.put("rules/a.md", "one")
     (bench.root / "rules/deep").mkdir()
     reads = Reads(bench)
@@ -257,7 +257,7 @@ def test_files_are_read_again_only_once_they_have_changed(bench: ConfigBench, ch
     assert reads.count == 2
 
 
-def test_where_a_link_leads_counts_too(bench: ConfigBench):
+def test_a_changed_link_target_is_read_again(bench: ConfigBench):
     bench.put("one.md", "one")
     bench.put("two.md", "two")
     bench.link("rules/a.md", "../one.md")
@@ -270,7 +270,7 @@ def test_where_a_link_leads_counts_too(bench: ConfigBench):
     assert remembered.get() == ["two"]
 
 
-def test_what_was_written_a_moment_ago_is_looked_at_again(bench: ConfigBench):
+def test_a_file_written_a_moment_ago_is_read_again(bench: ConfigBench):
     bench.put("rules/a.md", "one")
     reads = Reads(bench)
     remembered = FileCache(reads)

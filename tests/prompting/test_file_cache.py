@@ -24,7 +24,7 @@ def remembered(read: Reader) -> FileCache[str]:
     return FileCache(read, now=lambda: time.time_ns() + MUCH_LATER)
 
 
-def test_what_has_not_changed_is_not_read_again(tmp_path: Path):
+def test_an_unchanged_file_is_not_read_again(tmp_path: Path):
     (tmp_path / "a").write_text("one")
     read = Reader(tmp_path / "a")
     known = remembered(read)
@@ -32,7 +32,7 @@ def test_what_has_not_changed_is_not_read_again(tmp_path: Path):
     assert read.reads == 1
 
 
-def test_what_has_changed_come_or_gone_is_read_again(tmp_path: Path):
+def test_a_changed_new_or_deleted_file_is_read_again(tmp_path: Path):
     file = tmp_path / "a"
     read = Reader(file)
     known = remembered(read)
@@ -46,7 +46,7 @@ def test_what_has_changed_come_or_gone_is_read_again(tmp_path: Path):
     assert read.reads == 4
 
 
-def test_a_file_that_may_change_within_the_same_tick_is_looked_at_again(tmp_path: Path):
+def test_a_file_that_may_change_within_one_clock_tick_is_read_again(tmp_path: Path):
     (tmp_path / "a").write_text("one")
     read = Reader(tmp_path / "a")
     known = FileCache(read)

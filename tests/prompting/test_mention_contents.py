@@ -74,7 +74,7 @@ async def test_nothing_is_read_without_a_permit(bench: Bench):
         await made.perform(Permit(made.digest))
 
 
-async def test_of_a_long_file_its_beginning_and_its_end_are_attached(bench: Bench):
+async def test_the_start_and_end_of_a_long_file_are_attached(bench: Bench):
     put(bench, "a", "".join(f"line {number}\n" for number in range(1, 10_001)))
     outcome = await attached(bench, "@/a")
     assert " 1 | line 1\n" in outcome.text
@@ -84,7 +84,7 @@ async def test_of_a_long_file_its_beginning_and_its_end_are_attached(bench: Benc
     assert not outcome.seen[0].whole
 
 
-async def test_all_attachments_together_have_a_bound(bench: Bench):
+async def test_all_attachments_share_one_limit(bench: Bench):
     attachments = MentionAttachments(bench.root, bench.context)
     texts = []
     for number in range(10):
@@ -97,12 +97,12 @@ async def test_all_attachments_together_have_a_bound(bench: Bench):
 @pytest.mark.parametrize(
     ("content", "words"), [(b"\0\1binary", "Not a text file"), (b"", "The file is empty")]
 )
-async def test_what_has_no_text_is_noted(bench: Bench, content: bytes, words: str):
+async def test_a_file_without_text_becomes_a_note(bench: Bench, content: bytes, words: str):
     put(bench, "a", content)
     assert words in (await attached(bench, "@/a")).text
 
 
-async def test_an_image_is_shown_to_a_model_that_sees(bench: Bench):
+async def test_an_image_is_attached_for_a_model_with_vision(bench: Bench):
     put(bench, "x.png", PNG)
     outcome = await attached(bench, "@/x.png")
     assert len(outcome.images) == 1
@@ -119,7 +119,7 @@ async def test_a_missing_file_becomes_a_note(bench: Bench):
     assert note(mention, raised.value).startswith('<file_content path="none.py">\n(No such file')
 
 
-async def test_what_is_kept_back_is_marked_so_for_the_gate(bench: Bench):
+async def test_a_hidden_file_is_marked_and_not_attached(bench: Bench):
     put(bench, ".rookeryignore", "secret\n")
     put(bench, "secret", "hidden")
     made = action(bench, "@/secret")
@@ -128,7 +128,7 @@ async def test_what_is_kept_back_is_marked_so_for_the_gate(bench: Bench):
         await made.perform(permit_for(made))
 
 
-async def test_a_folder_is_listed_and_its_files_attached_but_not_those_kept_back(bench: Bench):
+async def test_a_folder_is_attached_without_its_hidden_files(bench: Bench):
     put(bench, ".rookeryignore", "*.key\n")
     for path in ("src/a.py", "src/deep/b.py", "src/c.key", "src/d.bin"):
         put(bench, path, b"\0" if path.endswith("bin") else f"text of {path}")
@@ -143,7 +143,7 @@ async def test_a_folder_is_listed_and_its_files_attached_but_not_those_kept_back
     assert "not in the folder" not in text
 
 
-async def test_a_folder_without_its_slash_is_one_all_the_same(bench: Bench):
+async def test_a_folder_may_be_mentioned_without_its_slash(bench: Bench):
     put(bench, "src/a.py", "words")
     assert "words" in (await attached(bench, "@/src")).text
 
@@ -162,7 +162,7 @@ def git(bench: Bench, *words: str) -> str:
     return done.stdout.strip()
 
 
-async def test_git_is_asked_by_a_command_that_is_judged_like_any_other(bench: Bench):
+async def test_git_mentions_run_a_command_that_is_judged_as_usual(bench: Bench):
     git(bench, "init", "-q", "-b", "main")
     put(bench, "a", "one\n")
     git(bench, "add", "a")
@@ -181,7 +181,7 @@ async def test_git_is_asked_by_a_command_that_is_judged_like_any_other(bench: Be
     assert "+one" in text
 
 
-async def test_that_git_failed_is_said(bench: Bench):
+async def test_a_failed_git_command_is_reported(bench: Bench):
     outcome = await attached(bench, "@1234567")
     assert outcome.ending is Ending.FAILED
     assert "(git ended with exit code 128.)" in outcome.text
@@ -201,7 +201,7 @@ async def test_other_mentions_need_no_action(bench: Bench):
     assert plain_text(url) == ""
 
 
-async def test_what_nobody_sees_is_spelled_out_in_a_mentioned_file(bench: Bench):
+async def test_invisible_characters_of_a_mentioned_file_are_escaped(bench: Bench):
     put(bench, "a.md", "be \u202eevil\u200b\n")
     outcome = await attached(bench, "@/a.md")
     assert "be <U+202E>evil<U+200B>" in outcome.text
@@ -209,7 +209,7 @@ async def test_what_nobody_sees_is_spelled_out_in_a_mentioned_file(bench: Bench)
     assert not seen.whole
 
 
-async def test_the_same_holds_for_folders_git_and_what_needs_no_look(bench: Bench):
+async def test_invisible_characters_of_other_mentions_are_escaped(bench: Bench):
     put(bench, "src/b.md", "tag\U000e0041")
     assert "tag<U+E0041>" in (await attached(bench, "@/src/")).text
     git(bench, "init", "-q", "-b", "main")
@@ -236,7 +236,7 @@ async def test_git_is_judged_again_right_before_it_runs(bench: Bench, text: str)
 
 
 @pytest.mark.parametrize("text", ["@1234567;touch${IFS}x", "@1234567 ;touch x", "@git-changes;id"])
-def test_of_what_is_mentioned_only_a_hash_gets_into_the_command(bench: Bench, text: str):
+def test_only_a_commit_hash_of_a_mention_enters_the_command(bench: Bench, text: str):
     attachments = MentionAttachments(bench.root, bench.context)
     made = [attachments.action_for(mention) for mention in find_mentions(text)]
     commands = [each.command for each in made if each is not None]

@@ -50,7 +50,7 @@ def told(bench: Bench) -> list[str]:
     return [fact.text for fact in bench.facts if isinstance(fact, Noted)]
 
 
-async def test_what_is_mentioned_twice_is_attached_once(bench: Bench):
+async def test_a_repeated_mention_is_attached_once(bench: Bench):
     (bench.root / "a.py").write_text("only once\n")
     text = (await gathered(bench, "@/a.py and @/a.py, /do1 with this /do1 and that")).text
     assert text.count("only once") == 1
@@ -58,7 +58,7 @@ async def test_what_is_mentioned_twice_is_attached_once(bench: Bench):
     assert "Arguments: with this /do1 and that" in text
 
 
-async def test_very_many_mentions_are_not_looked_up(bench: Bench):
+async def test_mentions_beyond_the_limit_are_not_looked_up(bench: Bench):
     mentions = [f"@/gone{number}.txt" for number in range(5000)]
     text = (await gathered(bench, " ".join(mentions))).text
     assert text.count("<file_content") == MOST_MENTIONS
@@ -68,14 +68,14 @@ async def test_very_many_mentions_are_not_looked_up(bench: Bench):
     assert len(text) < NOTES
 
 
-async def test_names_without_end_take_no_room(bench: Bench):
+async def test_very_long_names_are_shortened(bench: Bench):
     mentions = [f"@/{'x' * 3000}{number}" for number in range(MOST_MENTIONS)]
     text = (await gathered(bench, " ".join(mentions))).text
     assert len(text) < NOTES + MOST_MENTIONS * KIB
     assert max(map(len, told(bench))) < KIB
 
 
-async def test_full_folders_take_no_more_room_than_files(bench: Bench):
+async def test_full_folders_stay_within_the_attachment_limit(bench: Bench):
     for folder in range(MOST_MENTIONS):
         for file in range(20):
             path = bench.root / f"folder{folder}" / f"{'long-name' * 20}{file}.txt"
@@ -87,7 +87,7 @@ async def test_full_folders_take_no_more_room_than_files(bench: Bench):
     assert len(text) < ROOM + NOTES
 
 
-async def test_very_many_commands_are_not_carried_out(bench: Bench):
+async def test_slash_commands_beyond_the_limit_are_not_run(bench: Bench):
     text = (await gathered(bench, " ".join(f"/{command.name}" for command in COMMANDS))).text
     assert text.count("<command ") == MOST_COMMANDS
     assert f"{len(COMMANDS) - MOST_COMMANDS} more commands and skills were not looked up" in text

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
-from rookery.prompting.modes import FoundModes, ModeFiles, modes_in
+from rookery.prompting.modes import FoundModes, ModeFiles, load_modes
 from support.config_folders import ConfigBench
 
 FULL = """\
@@ -43,8 +43,8 @@ def simple(slug: str, groups: str = "[read]", name: str = "N") -> str:
     )
 
 
-def test_a_mode_is_read_whole():
-    assert modes_in(FULL, "user") == (
+def test_all_fields_of_a_mode_are_read():
+    assert load_modes(FULL, "user") == (
         Mode(
             slug="docs",
             name="Docs",
@@ -73,14 +73,14 @@ def test_a_mode_is_read_whole():
     ],
     ids=["mark", "no-break space", "quotes", "dash", "quotes in quotes", "json with tabs"],
 )
-def test_what_editors_make_of_a_file_is_understood(text: str):
-    (mode,) = modes_in(text, "user")
+def test_editor_variations_of_a_mode_file_are_accepted(text: str):
+    (mode,) = load_modes(text, "user")
     assert (mode.slug, mode.groups) == ("a", (Group("read"),))
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "customModes: []\n", "customModes:\n"])
-def test_a_file_may_have_no_modes(text: str):
-    assert modes_in(text, "user") == ()
+def test_a_mode_file_may_be_empty(text: str):
+    assert load_modes(text, "user") == ()
 
 
 @pytest.mark.parametrize(
@@ -106,23 +106,23 @@ def test_a_file_may_have_no_modes(text: str):
 )
 def test_a_faulty_file_is_refused_with_the_reason(text: str, reason: str):
     with pytest.raises(ValueError, match=reason):
-        modes_in(text, "user")
+        load_modes(text, "user")
 
 
-def test_without_files_there_are_the_built_in_modes(bench: ConfigBench):
+def test_without_mode_files_only_built_in_modes_exist(bench: ConfigBench):
     assert read(bench) == FoundModes(modes=BUILT_IN)
 
 
-def test_a_project_wins_over_the_user_and_ours_over_the_other(bench: ConfigBench):
+def test_project_modes_override_user_modes_and_modes_yaml_overrides_roomodes(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("a", name="user"))
-    assert find_mode(read(bench).modes, "a") == modes_in(simple("a", name="user"), "user")[0]
+    assert find_mode(read(bench).modes, "a") == load_modes(simple("a", name="user"), "user")[0]
     bench.put(".roomodes", simple("a", name="roo"))
     assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "roo"
     bench.put(".rookery/modes.yaml", simple("a", name="ours"))
     assert getattr(find_mode(read(bench).modes, "a"), "name", "") == "ours"
 
 
-def test_a_projects_modes_are_heard_only_if_it_is_trusted(bench: ConfigBench):
+def test_project_modes_are_used_only_in_a_trusted_project(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("mine"))
     bench.put(".roomodes", simple("theirs"))
     bench.put(".rookery/modes.yaml", "broken: [")
@@ -131,7 +131,7 @@ def test_a_projects_modes_are_heard_only_if_it_is_trusted(bench: ConfigBench):
     assert found.problems == ()
 
 
-def test_one_faulty_file_does_not_spoil_the_others(bench: ConfigBench):
+def test_one_faulty_mode_file_leaves_the_others_usable(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("mine"))
     bench.put(".roomodes", "customModes: 3")
     found = read(bench)
@@ -175,7 +175,7 @@ ARCHITECT = Group("edit", r"\.md$", "Markdown files only")
     ],
 )
 @pytest.mark.parametrize("file", [".roomodes", ".rookery/modes.yaml"])
-def test_a_projects_mode_never_does_more_than_the_one_it_replaces(
+def test_a_project_mode_gets_no_more_groups_than_the_mode_it_replaces(
     bench: ConfigBench,
     file: str,
     slug: str,
@@ -199,7 +199,7 @@ def test_a_projects_mode_never_does_more_than_the_one_it_replaces(
     assert found.problems == (*([instead] if users else []), *([limited] if taken else []))
 
 
-def test_one_file_of_a_project_does_not_widen_by_way_of_the_other(bench: ConfigBench):
+def test_two_project_mode_files_together_cannot_widen_a_user_mode(bench: ConfigBench):
     bench.put("config/modes.yaml", simple("mine", "[read]"))
     bench.put(".roomodes", simple("mine", "[read, edit]"))
     bench.put(".rookery/modes.yaml", simple("mine", "[read, edit]", name="ours"))
@@ -216,7 +216,7 @@ def test_a_mode_keeps_the_model_that_the_user_chose_for_it(bench: ConfigBench):
     assert (mode.name, mode.provider, mode.model) == ("theirs", "anthropic", "small")
 
 
-def test_a_file_that_leads_out_is_not_read(bench: ConfigBench):
+def test_a_mode_file_that_links_out_of_the_workspace_is_not_read(bench: ConfigBench):
     bench.put("elsewhere/modes.yaml", simple("a"))
     bench.link(".roomodes", bench.outside / "modes.yaml")
     found = read(bench)
@@ -225,7 +225,7 @@ def test_a_file_that_leads_out_is_not_read(bench: ConfigBench):
 
 
 @pytest.mark.parametrize("group", ["read", "command", "mcp"])
-def test_a_pattern_that_could_not_be_kept_is_refused(group: str):
+def test_a_file_pattern_that_cannot_be_enforced_is_refused(group: str):
     entry = f"{{slug: docs, name: D, roleDefinition: r, groups: [[{group}, {{fileRegex: a}}]]}}"
     with pytest.raises(ValueError, match=f"fileRegex for the group {group}"):
-        modes_in(f"customModes:\n- {entry}\n", "user")
+        load_modes(f"customModes:\n- {entry}\n", "user")

@@ -7,9 +7,9 @@ import pytest
 from rookery.core.instructions import NestedRules, Rule, Rules
 from rookery.prompting.config_files import LARGEST
 from rookery.prompting.rules import (
-    BETWEEN_WALKS,
+    MOST_BYTES,
     MOST_NESTED,
-    TOGETHER,
+    SEARCH_INTERVAL,
     RuleFiles,
 )
 from support.config_folders import ConfigBench
@@ -31,7 +31,7 @@ def paths(rules: tuple[Rule, ...]) -> list[str]:
     return [rule.path for rule in rules]
 
 
-def test_the_users_come_first_then_the_projects(bench: ConfigBench):
+def test_user_rules_come_before_project_rules(bench: ConfigBench):
     bench.put("config/rules/z.md", "mine")
     bench.put("~/.roo/rules/y.md", "mine too")
     bench.put(".rookery/rules/b.md", "ours")
@@ -46,27 +46,27 @@ def test_the_users_come_first_then_the_projects(bench: ConfigBench):
     assert [rule.origin for rule in rules] == ["user", "user", "project", "project"]
 
 
-def test_where_both_have_a_file_of_the_same_name_ours_wins(bench: ConfigBench):
+def test_the_rookery_folder_wins_for_rules_of_the_same_name(bench: ConfigBench):
     bench.put(".rookery/rules/deep/a.md", "ours")
     bench.put(".roo/rules/deep/a.md", "theirs")
     bench.put(".roo/rules/a.md", "another")
     assert [rule.text for rule in read(bench).general] == ["another", "ours"]
 
 
-def test_rules_of_a_mode_are_for_that_mode_only(bench: ConfigBench):
+def test_mode_rules_apply_to_that_mode_only(bench: ConfigBench):
     bench.put(".rookery/rules-debug/a.md", "debugging")
     assert paths(read(bench, "debug").for_mode) == [".rookery/rules-debug/a.md"]
     assert read(bench, "code").for_mode == ()
 
 
 @pytest.mark.parametrize("name", ["x.bak", "x.swp", ".DS_Store", "Thumbs.db", "x.log", "x.tmp"])
-def test_files_that_are_no_rules_are_passed_over(bench: ConfigBench, name: str):
+def test_files_that_are_not_rules_are_skipped(bench: ConfigBench, name: str):
     bench.put(f".roo/rules/{name}", "noise")
     assert read(bench) == Rules()
 
 
 @pytest.mark.parametrize("ending", ["", "-code"])
-def test_old_single_files_count_where_no_folder_has_rules(bench: ConfigBench, ending: str):
+def test_legacy_rule_files_count_only_without_rule_folders(bench: ConfigBench, ending: str):
     bench.put(f".roorules{ending}", " \n")
     bench.put(f".clinerules{ending}", "old")
     found = read(bench)
@@ -76,7 +76,7 @@ def test_old_single_files_count_where_no_folder_has_rules(bench: ConfigBench, en
     assert paths(found.for_mode if ending else found.general) == [f"~/.roo/rules{ending}/a.md"]
 
 
-def test_a_folder_in_the_place_of_an_old_file_is_no_problem(bench: ConfigBench):
+def test_a_folder_named_like_a_legacy_rule_file_is_not_reported(bench: ConfigBench):
     bench.put(".clinerules/a.md", "x")
     assert read(bench) == Rules()
 
@@ -90,7 +90,7 @@ def test_a_folder_in_the_place_of_an_old_file_is_no_problem(bench: ConfigBench):
         ("README.md", ""),
     ],
 )
-def test_instruction_files_of_the_workspace(bench: ConfigBench, there: str, used: str):
+def test_instruction_files_of_the_workspace_are_read(bench: ConfigBench, there: str, used: str):
     for name in there.split():
         bench.put(name, f"text of {name}")
     assert paths(read(bench).of_agents) == used.split()
@@ -124,13 +124,13 @@ def test_rule_folders_inside_the_workspace_come_last(bench: ConfigBench):
     assert paths(read(bench, subfolders=False).general) == [".roo/rules/z.md"]
 
 
-def test_nested_folders_behind_links_are_not_walked(bench: ConfigBench):
+def test_linked_folders_are_not_searched_for_nested_rules(bench: ConfigBench):
     bench.put("elsewhere/AGENTS.md", "secret")
     bench.link("src", bench.outside)
     assert read(bench) == Rules()
 
 
-def test_a_projects_rules_are_read_only_if_it_is_trusted(bench: ConfigBench):
+def test_project_rules_are_read_only_in_a_trusted_project(bench: ConfigBench):
     bench.put("config/rules/a.md", "mine")
     for path in (".rookery/rules/b.md", ".roo/rules-code/c.md", "AGENTS.md", "src/AGENTS.md"):
         bench.put(path, "theirs")
@@ -140,7 +140,7 @@ def test_a_projects_rules_are_read_only_if_it_is_trusted(bench: ConfigBench):
     assert (found.for_mode, found.of_agents, found.nested, found.problems) == ((), (), (), ())
 
 
-def test_an_instruction_file_that_leads_out_is_left_out_and_named(bench: ConfigBench):
+def test_an_instruction_file_link_out_of_the_workspace_is_reported(bench: ConfigBench):
     bench.put("elsewhere/a.md", "secret")
     bench.link("AGENTS.md", bench.outside / "a.md")
     found = read(bench)
@@ -150,21 +150,21 @@ def test_an_instruction_file_that_leads_out_is_left_out_and_named(bench: ConfigB
     )
 
 
-def test_rules_that_are_too_long_together_are_left_out_and_named(bench: ConfigBench):
-    for number in range(TOGETHER // LARGEST + 2):
+def test_rules_beyond_the_total_limit_are_skipped_and_reported(bench: ConfigBench):
+    for number in range(MOST_BYTES // LARGEST + 2):
         bench.put(f".roo/rules/{number}.md", "x" * LARGEST)
     found = read(bench)
-    assert len(found.general) == TOGETHER // LARGEST
+    assert len(found.general) == MOST_BYTES // LARGEST
     assert len(found.problems) == 2
     assert "too long together" in found.problems[0]
 
 
 @pytest.mark.parametrize("crowd", ["rules-code", "rules", "AGENTS", "nested"])
-def test_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigBench, crowd: str):
+def test_project_rules_do_not_crowd_out_the_users_rules(bench: ConfigBench, crowd: str):
     bench.put("config/rules/mine.md", "mine")
     bench.put("config/rules-code/mine.md", "mine in code")
     bench.put("AGENTS.md", "x" * LARGEST)
-    for number in range(TOGETHER // LARGEST + 2):
+    for number in range(MOST_BYTES // LARGEST + 2):
         match crowd:
             case "AGENTS":
                 bench.put("AGENTS.local.md", "x" * LARGEST)
@@ -178,10 +178,10 @@ def test_a_project_does_not_crowd_out_the_users_own_rules(bench: ConfigBench, cr
     assert "mine" in [rule.text for rule in found.general]
     assert "mine in code" in [rule.text for rule in found.for_mode]
     total = sum(len(rule.text) for rule in (*found.for_mode, *found.of_agents, *found.general))
-    assert total <= 2 * TOGETHER + LARGEST
+    assert total <= 2 * MOST_BYTES + LARGEST
 
 
-def test_of_very_many_folders_with_rules_some_are_named(bench: ConfigBench):
+def test_only_some_of_very_many_rule_folders_are_listed(bench: ConfigBench):
     for number in range(MOST_NESTED + 5):
         bench.put(f"sub{number:03}/AGENTS.md", "x")
     found = read(bench)
@@ -191,7 +191,7 @@ def test_of_very_many_folders_with_rules_some_are_named(bench: ConfigBench):
     )
 
 
-def test_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):
+def test_rules_stay_identical_until_a_rule_file_changes(bench: ConfigBench):
     bench.put(".rookery/rules/a.md", "one")
     bench.put("src/AGENTS.md", "x")
     files = RuleFiles(bench.config, bench.home, bench.boundaries, trusted=True)
@@ -203,7 +203,7 @@ def test_the_same_bytes_for_as_long_as_nothing_has_changed(bench: ConfigBench):
     assert [rule.text for rule in files.read("code").general] == ["two"]
 
 
-def test_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
+def test_nested_folders_are_searched_again_only_after_an_interval(bench: ConfigBench):
     clock = [time.time_ns()]
     files = RuleFiles(
         bench.config, bench.home, bench.boundaries, trusted=True, now=lambda: clock[0]
@@ -211,12 +211,12 @@ def test_folders_are_walked_through_only_now_and_then(bench: ConfigBench):
     assert files.read("code").nested == ()
     bench.put("src/AGENTS.md", "x")
     assert files.read("code").nested == ()
-    clock[0] += int(BETWEEN_WALKS * 10**9)
+    clock[0] += int(SEARCH_INTERVAL * 10**9)
     assert [each.folder for each in files.read("code").nested] == ["src"]
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
-def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+def test_circular_links_do_not_slow_the_scan(bench: ConfigBench, target: str):
     bench.put(".rookery/rules/a.md", "text")
     (bench.root / "src").mkdir()
     for number in range(40):

@@ -22,7 +22,7 @@ def put(bench: ConfigBench, folder: str, name: str, about: str = "", body: str =
     return bench.put(f"{folder}/{name}/SKILL.md", f"---\n{head}\n---\n\n{body}\n")
 
 
-def test_a_skill_is_told_of_and_its_text_read_on_demand(bench: ConfigBench):
+def test_a_skill_is_listed_and_its_text_is_read_on_demand(bench: ConfigBench):
     put(bench, ".rookery/skills", "pdf-forms", body="# Forms\n---\nDo it.")
     found = files(bench)
     (skill,) = found.read().skills
@@ -47,7 +47,9 @@ def test_a_skill_is_told_of_and_its_text_read_on_demand(bench: ConfigBench):
         ("config/skills", "~/.agents/skills-code"),
     ],
 )
-def test_which_of_two_skills_of_a_name_counts(bench: ConfigBench, weaker: str, stronger: str):
+def test_the_stronger_of_two_skills_of_the_same_name_is_used(
+    bench: ConfigBench, weaker: str, stronger: str
+):
     put(bench, stronger, "a")
     put(bench, weaker, "a")
     (skill,) = skills_for(files(bench).read().skills, "code")
@@ -63,9 +65,7 @@ def test_which_of_two_skills_of_a_name_counts(bench: ConfigBench, weaker: str, s
         ("config/skills-code", ".roo/skills", False),
     ],
 )
-def test_a_projects_skill_that_is_not_used_is_told(
-    bench: ConfigBench, own: str, theirs: str, told: bool
-):
+def test_an_unused_project_skill_is_reported(bench: ConfigBench, own: str, theirs: str, told: bool):
     put(bench, own, "a")
     put(bench, theirs, "a")
     expected = (
@@ -82,7 +82,7 @@ def test_a_projects_skill_that_is_not_used_is_told(
         ("mode: debug", ("debug",)),
     ],
 )
-def test_a_skill_says_which_modes_it_is_for(bench: ConfigBench, about: str, modes: tuple[str, ...]):
+def test_a_skill_declares_its_modes(bench: ConfigBench, about: str, modes: tuple[str, ...]):
     put(bench, ".roo/skills", "a", f"name: a\ndescription: d\n{about}")
     assert [skill.modes for skill in files(bench).read().skills] == [modes]
 
@@ -100,7 +100,7 @@ def test_a_skill_says_which_modes_it_is_for(bench: ConfigBench, about: str, mode
         ("a", "name: [", "YAML"),
     ],
 )
-def test_a_faulty_skill_is_left_out_and_named(
+def test_a_faulty_skill_is_skipped_and_reported(
     bench: ConfigBench, name: str, about: str, reason: str
 ):
     put(bench, ".roo/skills", name, about)
@@ -110,13 +110,13 @@ def test_a_faulty_skill_is_left_out_and_named(
     assert f".roo/skills/{name}/SKILL.md" in found.problems[0]
 
 
-def test_a_projects_skills_are_there_only_if_it_is_trusted(bench: ConfigBench):
+def test_project_skills_are_used_only_in_a_trusted_project(bench: ConfigBench):
     put(bench, ".roo/skills", "theirs")
     put(bench, "~/.roo/skills", "mine")
     assert [skill.name for skill in files(bench, trusted=False).read().skills] == ["mine"]
 
 
-def test_a_skill_that_leads_out_is_left_out(bench: ConfigBench):
+def test_a_skill_that_links_out_of_the_workspace_is_skipped(bench: ConfigBench):
     put(bench, "elsewhere", "a")
     bench.link(".roo/skills/a", bench.outside / "a")
     found = files(bench).read()
@@ -124,7 +124,7 @@ def test_a_skill_that_leads_out_is_left_out(bench: ConfigBench):
     assert "points outside the workspace" in found.problems[0]
 
 
-def test_a_skill_that_is_gone_is_said_to_be(bench: ConfigBench):
+def test_a_deleted_skill_is_reported(bench: ConfigBench):
     file = put(bench, ".roo/skills", "a")
     found = files(bench)
     (skill,) = found.read().skills
@@ -134,7 +134,7 @@ def test_a_skill_that_is_gone_is_said_to_be(bench: ConfigBench):
     assert found.read() == FoundSkills()
 
 
-def test_links_to_one_folder_of_skills_do_not_multiply_without_end(bench: ConfigBench):
+def test_links_to_one_folder_of_skills_stop_at_the_limit(bench: ConfigBench):
     for number in range(40):
         put(bench, ".rookery/skills", f"s{number}")
         bench.link(f".rookery/skills-mode{number}", "skills")

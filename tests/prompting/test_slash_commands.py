@@ -41,7 +41,7 @@ def test_a_command_is_a_file_with_front_matter(bench: ConfigBench):
     )
 
 
-def test_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBench):
+def test_user_commands_override_built_in_ones_and_project_commands_do_not(bench: ConfigBench):
     for place in (".roo", ".rookery"):
         bench.put(f"{place}/commands/init.md", f"of {place}")
         assert named(read(bench), "init") == INIT
@@ -58,13 +58,13 @@ def test_the_users_come_before_ours_and_a_project_replaces_none(bench: ConfigBen
     assert read(bench, trusted=False).problems == ()
 
 
-def test_of_a_projects_two_folders_our_own_comes_first(bench: ConfigBench):
+def test_the_rookery_folder_wins_over_the_roo_folder(bench: ConfigBench):
     for place in (".roo", ".rookery"):
         bench.put(f"{place}/commands/look.md", f"of {place}")
         assert named(read(bench), "look").content == f"of {place}"
 
 
-def test_a_command_of_the_user_that_cannot_be_read_is_not_replaced_either(
+def test_a_project_does_not_replace_an_unreadable_user_command(
     bench: ConfigBench,
 ):
     bench.put("config/commands/deploy.md", "---\nno end")
@@ -77,12 +77,12 @@ def test_a_command_of_the_user_that_cannot_be_read_is_not_replaced_either(
 
 
 @pytest.mark.parametrize("name", ["a b.md", "readme.txt", "deep/x.md", ".md"])
-def test_other_files_are_no_commands(bench: ConfigBench, name: str):
+def test_other_files_are_not_commands(bench: ConfigBench, name: str):
     bench.put(f".roo/commands/{name}", "x")
     assert read(bench).commands == (INIT,)
 
 
-def test_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench):
+def test_a_linked_command_inside_the_workspace_is_named_after_its_link(bench: ConfigBench):
     bench.put("docs/how.md", "inside")
     bench.put("elsewhere/how.md", "outside")
     bench.link(".roo/commands/here.md", bench.root / "docs/how.md")
@@ -95,7 +95,7 @@ def test_a_command_is_called_as_its_link_if_that_stays_inside(bench: ConfigBench
 @pytest.mark.parametrize(
     "text", ["---\ndescription: [a, b]\n---\nx", "---\nno end", "---\n- a\n---\n"]
 )
-def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
+def test_a_faulty_command_is_skipped_and_reported(bench: ConfigBench, text: str):
     bench.put(".roo/commands/x.md", text)
     found = read(bench)
     assert found.commands == (INIT,)
@@ -103,7 +103,7 @@ def test_a_faulty_command_is_left_out_and_named(bench: ConfigBench, text: str):
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../src"])
-def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
+def test_circular_links_do_not_slow_the_scan(bench: ConfigBench, target: str):
     bench.put(".rookery/commands/a.md", "text")
     (bench.root / "src").mkdir()
     for number in range(40):
@@ -124,7 +124,7 @@ def test_links_in_circles_hold_nothing_up(bench: ConfigBench, target: str):
         (b"\0\1\2", ".roo/commands/x.md is skipped: it is not a text file."),
     ],
 )
-def test_a_name_without_a_command_is_known_with_the_reason(
+def test_an_unreadable_command_is_listed_with_the_reason(
     bench: ConfigBench, text: str | bytes, reason: str
 ):
     bench.put(".roo/commands/x.md", text)
@@ -134,7 +134,7 @@ def test_a_name_without_a_command_is_known_with_the_reason(
     assert found.problems == (reason,)
 
 
-def test_a_faulty_command_leaves_one_of_the_same_name_alone(bench: ConfigBench):
+def test_a_faulty_project_command_leaves_the_users_command_usable(bench: ConfigBench):
     bench.put(".roo/commands/x.md", "---\nno end")
     bench.put("~/.roo/commands/x.md", "of the user")
     found = read(bench)
@@ -143,7 +143,7 @@ def test_a_faulty_command_leaves_one_of_the_same_name_alone(bench: ConfigBench):
     assert found.problems
 
 
-def test_a_command_that_is_too_long_is_cut_and_that_is_told(bench: ConfigBench):
+def test_a_command_that_is_too_long_is_cut_and_reported(bench: ConfigBench):
     bench.put(".roo/commands/x.md", "words\n" * 20_000)
     found = read(bench)
     assert named(found, "x").content.startswith("words\n")

@@ -42,7 +42,7 @@ class Echo:
             case _:
                 raise RpcError(-32601, f"No such method: {method!r}.")
 
-    async def hear(self, method: str, params: Params) -> None:
+    async def on_notification(self, method: str, params: Params) -> None:
         if method == "break":
             raise ValueError("It is broken.")
         self.told.append((method, params))
@@ -185,7 +185,7 @@ async def test_what_a_result_brings_is_known_before_what_comes_after_it():
         order: list[object] = []
 
         class Listener(Echo):
-            async def hear(self, method: str, params: Params) -> None:
+            async def on_notification(self, method: str, params: Params) -> None:
                 order.append(method)
 
         peer = Peer(near, Listener())

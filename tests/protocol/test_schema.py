@@ -18,7 +18,14 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.protocol.codec import COMMANDS, FACTS, QUERIES
-from rookery.protocol.jsonrpc import FAILED, NOT_INITIALIZED, NOT_STORED, REFUSED, UNAUTHORIZED
+from rookery.protocol.jsonrpc import (
+    FAILED,
+    NOT_INITIALIZED,
+    NOT_STORED,
+    REFUSED,
+    UNAUTHORIZED,
+    WRONG_SETTING,
+)
 from rookery.protocol.relay import PARTS
 from rookery.protocol.schema import schema
 from support.protocol_hosts import Logs, caller, workplace
@@ -52,7 +59,7 @@ def test_the_page_names_every_method_error_and_part():
         for name, described in schema()["$defs"].items()
         if name.endswith("_message") and "method" in described["properties"]
     ]
-    codes = [FAILED, REFUSED, NOT_INITIALIZED, UNAUTHORIZED, NOT_STORED]
+    codes = [FAILED, REFUSED, NOT_INITIALIZED, UNAUTHORIZED, NOT_STORED, WRONG_SETTING]
     named = [*(f"| `{each}` |" for each in methods), *(f"| {each} |" for each in codes)]
     assert [each for each in [*named, *(f"`{part}`" for part in PARTS)] if each not in page] == []
 

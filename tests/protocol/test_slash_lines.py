@@ -51,46 +51,46 @@ KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))
 
 def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
     slash = SlashLines("t", (), KNOWN)
-    assert slash.hear("/init the tests") is None
-    told = slash.hear("/help")
+    assert slash.handle("/init the tests") is None
+    told = slash.handle("/help")
     assert told
     assert "/init  Look around" in told.words
-    assert slash.hear("/unit")
+    assert slash.handle("/unit")
 
 
 def test_another_mode_is_named_or_the_modes_are_told():
     slash = SlashLines("t", (), KNOWN)
-    assert slash.hear("/mode ask") == LineOutcome((SwitchMode(task_id="t", mode="ask"),))
+    assert slash.handle("/mode ask") == LineOutcome((SwitchMode(task_id="t", mode="ask"),))
     for line in ("/mode", "/mode poet"):
-        told = slash.hear(line)
+        told = slash.handle(line)
         assert told
         assert not told.commands
         assert told.words.endswith("one of: code, ask.")
 
 
 def test_the_conversation_can_be_condensed_by_hand():
-    assert SlashLines("t").hear("/condense") == LineOutcome((Condense(task_id="t"),))
+    assert SlashLines("t").handle("/condense") == LineOutcome((Condense(task_id="t"),))
 
 
 def test_condensing_is_about_whoever_is_at_work():
     slash = watching(opened(), ChildBegan(call_id="c", task_id="child"))
-    assert slash.hear("/condense") == LineOutcome((Condense(task_id="child"),))
+    assert slash.handle("/condense") == LineOutcome((Condense(task_id="child"),))
     for event in numbered([opened(), ChildBegan(call_id="d", task_id="grandchild")]):
         slash.show_of_child("child", event)
-    assert slash.hear("/condense") == LineOutcome((Condense(task_id="grandchild"),))
+    assert slash.handle("/condense") == LineOutcome((Condense(task_id="grandchild"),))
     for event in numbered([opened(), ToolFinished(call_id="d", text="")]):
         slash.show_of_child("child", event)
-    assert slash.hear("/condense") == LineOutcome((Condense(task_id="child"),))
+    assert slash.handle("/condense") == LineOutcome((Condense(task_id="child"),))
     for end in (ToolFinished(call_id="c", text=""), StepCancelled()):
         after = watching(opened(), ChildBegan(call_id="c", task_id="child"), end)
-        assert after.hear("/condense") == LineOutcome((Condense(task_id="t"),))
+        assert after.handle("/condense") == LineOutcome((Condense(task_id="t"),))
 
 
 def test_a_command_of_a_child_is_what_bg_and_stop_are_about():
     slash = SlashLines("t")
     for event in numbered([opened(), *began("c"), offered("o")]):
         slash.show_of_child("child", event)
-    assert slash.hear("/stop") == LineOutcome((Answer(task_id="child", ask_id="o", reply="no"),))
+    assert slash.handle("/stop") == LineOutcome((Answer(task_id="child", ask_id="o", reply="no"),))
 
 
 NOTHING_RUNS = LineOutcome(words="No command is running.")
@@ -151,23 +151,23 @@ def answer(ask_id: str, reply: str) -> LineOutcome:
     "line", ["", "yes", "undo", "/", "/usr/bin is full", "/ undo", "see /undo", "/UNDO", "/a.b"]
 )
 def test_any_other_line_is_for_the_model(line: str):
-    assert watching(opened(), *step("c1", "Edit a")).hear(line) is None
+    assert watching(opened(), *step("c1", "Edit a")).handle(line) is None
 
 
 @pytest.mark.parametrize("line", ["/undoit", "/undp now"])
 def test_a_mistyped_one_is_not_and_what_is_near_is_named(line: str):
     name = line.split()[0]
     words = f"No such command: {name}. Known: /undo. /help lists all."
-    assert watching(opened()).hear(line) == LineOutcome(words=words)
+    assert watching(opened()).handle(line) == LineOutcome(words=words)
 
 
 def test_a_place_on_this_machine_is_no_command():
-    assert watching(opened()).hear("/tmp is full") is None
+    assert watching(opened()).handle("/tmp is full") is None
 
 
 @pytest.mark.parametrize("line", ["/help", "  /help  ", "/help me"])
 def test_help_names_every_line(line: str):
-    assert watching().hear(line) == LineOutcome(words=HELP)
+    assert watching().handle(line) == LineOutcome(words=HELP)
     for name in ("/undo", "/rewind", "/files", "/bg", "/stop", "/model", "/approve", "/queue"):
         assert name in HELP
 
@@ -177,35 +177,35 @@ class TestGoingBack:
         slash = watching(
             opened(), *step("c1", "Edit a"), *step("c2", "Edit b"), *step("c3", "x", changed=False)
         )
-        assert slash.hear("/undo") == back(5)
+        assert slash.handle("/undo") == back(5)
 
     def test_undo_takes_back_a_command_whose_changes_are_not_on_record_yet(self):
         unrecorded = step("c2", "Run x")[:-1]
         slash = watching(opened(), *step("c1", "Edit a"), *unrecorded)
-        assert slash.hear("/undo") == back(5)
+        assert slash.handle("/undo") == back(5)
 
     def test_undo_after_an_undo_does_not_bring_the_change_back(self):
         restored = FilesRestored(to=1, before="b", after="a", paths=("a",), count=1)
         slash = watching(opened(), *step("c1", "Edit a", at=2), restored)
-        assert slash.hear("/undo").words.startswith("Nothing to undo")
+        assert slash.handle("/undo").words.startswith("Nothing to undo")
 
     @pytest.mark.parametrize("facts", [[], [opened()], [opened(), *step("c", "x", changed=False)]])
     def test_without_a_change_there_is_nothing_to_undo(self, facts: list[Fact]):
-        assert watching(*facts).hear("/undo") == LineOutcome(
+        assert watching(*facts).handle("/undo") == LineOutcome(
             words="Nothing to undo: no step is left that changed files."
         )
 
     def test_a_number_says_where_to(self):
         slash = watching(opened(), *step("c1", "Edit a"))
-        assert slash.hear("/rewind 1") == back(1)
-        assert slash.hear("/rewind   5 ") == back(5)
-        assert slash.hear("/files 2") == back(2, words=False)
+        assert slash.handle("/rewind 1") == back(1)
+        assert slash.handle("/rewind   5 ") == back(5)
+        assert slash.handle("/files 2") == back(2, words=False)
 
     @pytest.mark.parametrize("line", ["/rewind", "/rewind 0", "/rewind 6", "/rewind -1"])
     def test_without_a_number_that_exists_the_points_are_listed(self, line: str):
         long = "Edit " + "x" * 100 + "\nand more"
         slash = watching(opened("first\nsecond"), *step("c1", long))
-        heard = slash.hear(line)
+        heard = slash.handle(line)
         assert heard is not None
         assert heard.commands == ()
         number = line.partition(" ")[2]
@@ -218,7 +218,7 @@ class TestGoingBack:
 
     def test_of_many_points_the_last_ones_are_listed(self):
         said = [UserSpoke(message_id=str(n), text=f"word {n}") for n in range(50)]
-        heard = watching(opened(), *said).hear("/rewind")
+        heard = watching(opened(), *said).handle("/rewind")
         assert heard is not None
         assert len(heard.words.splitlines()) == 21
         assert "word 49" in heard.words
@@ -227,19 +227,19 @@ class TestGoingBack:
     def test_what_was_stored_counts_and_what_streams_by_does_not(self):
         slash = SlashLines("t", numbered([opened(), *step("c1", "Edit a")]))
         slash.show(Event(6, 0, 6, OutputStreamed(call_id="c1", text="words")))
-        assert slash.hear("/undo") == back(1)
-        assert slash.hear("/rewind 6") != back(6)
+        assert slash.handle("/undo") == back(1)
+        assert slash.handle("/rewind 6") != back(6)
 
 
 class TestCommands:
     def test_nothing_runs(self):
-        assert watching(opened()).hear("/bg") == NOTHING_RUNS
-        assert watching(opened()).hear("/stop") == NOTHING_RUNS
+        assert watching(opened()).handle("/bg") == NOTHING_RUNS
+        assert watching(opened()).handle("/stop") == NOTHING_RUNS
 
     def test_the_running_command_is_left_alone_or_ended(self):
         slash = watching(opened(), offered("q1"))
-        assert slash.hear("/bg") == answer("q1", "yes")
-        assert slash.hear("/stop") == answer("q1", "no")
+        assert slash.handle("/bg") == answer("q1", "yes")
+        assert slash.handle("/stop") == answer("q1", "no")
 
     @pytest.mark.parametrize(
         "over",
@@ -250,52 +250,52 @@ class TestCommands:
         ids=["withdrawn", "answered"],
     )
     def test_an_offer_that_is_over_is_not_answered(self, over: Fact):
-        assert watching(opened(), offered("q1"), over).hear("/stop") == NOTHING_RUNS
+        assert watching(opened(), offered("q1"), over).handle("/stop") == NOTHING_RUNS
 
     def test_the_end_of_another_offer_changes_nothing(self):
         slash = watching(opened(), offered("q1"), OfferWithdrawn(ask_id="q0"))
-        assert slash.hear("/bg") == answer("q1", "yes")
+        assert slash.handle("/bg") == answer("q1", "yes")
 
     def test_the_newest_command_in_the_background_is_ended(self):
         slash = watching(opened(), detached("c1"), detached("c2"))
-        assert slash.hear("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c2"),))
+        assert slash.handle("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c2"),))
         slash.show(Event(4, 0, 4, ended("c2")))
-        assert slash.hear("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
+        assert slash.handle("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
         slash.show(Event(5, 0, 5, ended("c1")))
-        assert slash.hear("/stop") == NOTHING_RUNS
+        assert slash.handle("/stop") == NOTHING_RUNS
 
     def test_what_is_in_the_background_already_cannot_be_sent_there(self):
-        assert watching(opened(), detached("c1")).hear("/bg") == NOTHING_RUNS
+        assert watching(opened(), detached("c1")).handle("/bg") == NOTHING_RUNS
 
     @pytest.mark.parametrize("line", ["/bg", "/stop"])
     def test_of_a_command_that_has_only_just_begun_nobody_says_that_none_runs(self, line: str):
         slash = watching(opened(), detached("c1"), *began("c2"))
-        heard = slash.hear(line)
+        heard = slash.handle(line)
         assert heard is not None
         assert heard.commands == ()
         assert heard.words.startswith("The command has only just started.")
 
     def test_once_it_has_ended_or_runs_on_it_is_no_longer_waited_for(self):
         slash = watching(opened(), *began("c1"), ToolFinished(call_id="c1", text=""))
-        assert slash.hear("/stop") == NOTHING_RUNS
+        assert slash.handle("/stop") == NOTHING_RUNS
         slash = watching(
             opened(), *began("c1"), detached("c1"), ToolFinished(call_id="c1", text="")
         )
-        assert slash.hear("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
+        assert slash.handle("/stop") == LineOutcome((StopCommand(task_id="t", call_id="c1"),))
 
     def test_the_command_that_is_waited_for_comes_first(self):
         slash = watching(opened(), detached("c1"), offered("q1"))
-        assert slash.hear("/stop") == answer("q1", "no")
+        assert slash.handle("/stop") == answer("q1", "no")
 
 
 class TestChoices:
     def test_the_mode_that_is_on_is_marked(self):
         slash = SlashLines("t", numbered([opened()]), KNOWN)
-        told = slash.hear("/mode")
+        told = slash.handle("/mode")
         assert told
         assert told.words.endswith("one of: code (now), ask.")
         slash.show(Event(2, 0, 2, ModeSwitched(mode="ask")))
-        told = slash.hear("/mode poet")
+        told = slash.handle("/mode poet")
         assert told
         assert told.words.endswith("one of: code, ask (now).")
 
@@ -313,33 +313,33 @@ class TestChoices:
         self, line: str, provider: str, model: str
     ):
         wanted = SwitchModel(task_id="t", provider=provider, model=model)
-        assert SlashLines("t", (), self.MODELS).hear(line) == LineOutcome((wanted,))
+        assert SlashLines("t", (), self.MODELS).handle(line) == LineOutcome((wanted,))
 
     def test_without_a_name_the_models_are_told_and_the_present_one_marked(self):
         slash = SlashLines("t", (), self.MODELS)
         slash.show(Event(1, 0, 1, RequestStarted(request_id="r", model="gpt-x")))
-        told = slash.hear("/model")
+        told = slash.handle("/model")
         assert told
         assert told.words.splitlines()[:2] == ["  anthropic claude-x", "  openai gpt-x  (now)"]
         slash.show(Event(2, 0, 2, ModelSwitched(provider="anthropic", model="claude-x")))
-        told = slash.hear("/model")
+        told = slash.handle("/model")
         assert told
         assert told.words.splitlines()[0] == "  anthropic claude-x  (now)"
 
     def test_asking_is_switched_off_and_on(self):
         slash = SlashLines("t", automatic=False)
-        assert slash.hear("/approve on") == LineOutcome(
+        assert slash.handle("/approve on") == LineOutcome(
             (SwitchApproval(task_id="t", automatic=True),)
         )
-        assert slash.hear("/approve off") == LineOutcome(
+        assert slash.handle("/approve off") == LineOutcome(
             (SwitchApproval(task_id="t", automatic=False),)
         )
-        told = slash.hear("/approve")
+        told = slash.handle("/approve")
         assert told
         assert told.words.startswith("Auto-approve is off.")
         slash.show(Event(1, 0, 1, ApprovalSwitched(automatic=True)))
         assert slash.automatic
-        told = slash.hear("/approve maybe")
+        told = slash.handle("/approve maybe")
         assert told
         assert (told.commands, told.words[:19]) == ((), "Auto-approve is on.")
 
@@ -354,18 +354,18 @@ class TestQueue:
 
     def test_what_waits_is_listed_and_can_be_taken_back(self):
         slash = watching(opened(), *self.said("one\nmore", "two"))
-        told = slash.hear("/queue")
+        told = slash.handle("/queue")
         assert told
         assert told.words.splitlines() == [
             "  1. one",
             "  2. two",
             "To remove one: /queue drop NUMBER",
         ]
-        assert slash.hear("/queue drop 2") == LineOutcome(
+        assert slash.handle("/queue drop 2") == LineOutcome(
             (EditQueue(task_id="t", message_id="two"),)
         )
         for line in ("/queue drop 3", "/queue drop", "/queue 1", "/queue drop x"):
-            told = slash.hear(line)
+            told = slash.handle(line)
             assert told
             assert told.commands == ()
 
@@ -375,11 +375,11 @@ class TestQueue:
     )
     def test_what_was_heard_or_taken_back_waits_no_longer(self, over: Fact):
         slash = watching(opened(), *self.said("one"), over)
-        assert slash.hear("/queue") == LineOutcome(words="No queued messages.")
+        assert slash.handle("/queue") == LineOutcome(words="No queued messages.")
 
     def test_what_was_edited_is_shown_as_it_is_now(self):
         edited = QueueEdited(message_id="one", text="three")
-        told = watching(opened(), *self.said("one"), edited).hear("/queue")
+        told = watching(opened(), *self.said("one"), edited).handle("/queue")
         assert told
         assert told.words.splitlines()[0] == "  1. three"
 
@@ -387,7 +387,7 @@ class TestQueue:
         slash = watching(opened())
         for event in numbered(self.said("one")):
             slash.show_of_child("child", event)
-        assert slash.hear("/queue drop 1") == LineOutcome(
+        assert slash.handle("/queue drop 1") == LineOutcome(
             (EditQueue(task_id="child", message_id="one"),)
         )
 

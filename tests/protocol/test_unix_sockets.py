@@ -15,7 +15,7 @@ from anyio.abc import SocketStream
 from rookery.errors import SettingsError
 from rookery.protocol.channels import LONGEST_MESSAGE
 from rookery.protocol.server import serve
-from rookery.protocol.unix_sockets import channel_on, is_of_our_own, unix_channel, unix_listener
+from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
 from support.protocol_hosts import Caller, Logs
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ async def test_only_the_owner_may_use_it(tmp_path: Path):
 
 async def welcome(stream: SocketStream) -> None:
     async with stream:
-        if is_of_our_own(stream):
+        if is_same_user(stream):
             await serve(Logs(), channel_on(stream))
 
 

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from rookery.protocol.server import serve
-from rookery.protocol.web_sockets import LOOPBACK, MOST_OF_A_STRANGER, WebCaller, shake_hands
+from rookery.protocol.web_sockets import LOOPBACK, MOST_BEFORE_TOKEN, WebCaller, accept_web_socket
 from support.protocol_hosts import INITIALIZE, Caller, Logs
 from support.web_channel import TOKEN, WebChannel, bearer
 
@@ -43,7 +43,7 @@ def trust(caller: WebCaller) -> bool:
 async def served(host: Logs) -> AsyncIterator[Served]:
     async def welcome(stream: SocketStream) -> None:
         async with stream:
-            caller = await shake_hands(stream, port=here.port, token=TOKEN, longest=LONGEST)
+            caller = await accept_web_socket(stream, port=here.port, token=TOKEN, longest=LONGEST)
             if caller:
                 token = None if caller.known else TOKEN
                 await serve(host, caller.channel, token=token, admit=partial(trust, caller))
@@ -171,7 +171,7 @@ async def test_a_message_that_is_too_long_ends_its_connection_and_no_other():
 
 async def test_little_is_taken_from_somebody_who_has_not_said_the_token():
     async with served(Logs()) as server, connect(server.url) as socket:
-        await socket.send(" " * (MOST_OF_A_STRANGER + 1))
+        await socket.send(" " * (MOST_BEFORE_TOKEN + 1))
         with anyio.fail_after(20), pytest.raises(ConnectionClosed) as caught:
             await socket.recv()
         assert caught.value.rcvd is not None

@@ -35,13 +35,20 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("path", FILES)
-def test_a_registry_in_a_file_of_the_user_is_known(path: str, home: Path):
-    (home / path).parent.mkdir(parents=True, exist_ok=True)
-    (home / path).write_text(FILES[path])
-    assert knows(home, "pip.test:443")
-    assert not knows(home, "pip.test:80")
-    assert not knows(home, "evil.test:443")
+def written(home: Path, path: str, text: str) -> Path:
+    """A home in which nothing else is."""
+    here = home / path.replace("/", "_")
+    (here / path).parent.mkdir(parents=True)
+    (here / path).write_text(text)
+    return here
+
+
+def test_a_registry_in_a_user_config_file_is_allowed(home: Path):
+    for path, text in FILES.items():
+        here = written(home, path, text)
+        assert knows(here, "pip.test:443"), path
+        assert not knows(here, "pip.test:80"), path
+        assert not knows(here, "evil.test:443"), path
 
 
 VARIABLES = {
@@ -53,9 +60,9 @@ VARIABLES = {
 }
 
 
-@pytest.mark.parametrize("name", VARIABLES)
-def test_a_registry_in_the_environment_is_known(name: str, home: Path):
-    assert knows(home, "pip.test:8080", {name: VARIABLES[name]})
+def test_a_registry_in_the_environment_is_allowed(home: Path):
+    for name, text in VARIABLES.items():
+        assert knows(home, "pip.test:8080", {name: text}), name
 
 
 NO_REGISTRIES = {
@@ -65,15 +72,14 @@ NO_REGISTRIES = {
 }
 
 
-@pytest.mark.parametrize("path", NO_REGISTRIES)
-def test_what_is_no_registry_is_not_known(path: str, home: Path):
-    (home / path).parent.mkdir(parents=True, exist_ok=True)
-    (home / path).write_text(NO_REGISTRIES[path])
-    assert not knows(home, "pip.test:443")
-    assert not knows(home, "pip.test:8080")
+def test_other_urls_in_config_files_are_not_allowed(home: Path):
+    for path, text in NO_REGISTRIES.items():
+        here = written(home, path, text)
+        assert not knows(here, "pip.test:443"), path
+        assert not knows(here, "pip.test:8080"), path
 
 
-def test_a_file_in_the_workspace_has_no_say(home: Path):
+def test_registries_in_workspace_files_are_not_allowed(home: Path):
     work = home.parent / "work"
     work.mkdir()
     (work / "pip.conf").write_text("[global]\nindex-url = https://evil.test/simple\n")
@@ -81,7 +87,7 @@ def test_a_file_in_the_workspace_has_no_say(home: Path):
     assert not knows(home, "evil.test:443", {"PIP_CONFIG_FILE": str(work / "pip.conf")})
 
 
-def test_the_usual_registry_of_a_tool_is_known_if_it_is_installed(home: Path):
+def test_the_default_registry_of_an_installed_tool_is_allowed(home: Path):
     programs = home / "bin"
     programs.mkdir()
     (programs / "cargo").write_text("#!/bin/sh\n")
@@ -99,19 +105,16 @@ REMOTES = (
 )
 
 
-@pytest.mark.parametrize(("address", "name", "ports"), REMOTES)
-def test_the_host_of_a_remote(address: str, name: str, ports: tuple[int, ...]):
-    found = remote_host(address)
-    assert found
-    assert (found.name, found.ports) == (name, ports)
+def test_the_host_is_read_from_a_git_remote_url():
+    for address, name, ports in REMOTES:
+        found = remote_host(address)
+        assert found, address
+        assert (found.name, found.ports) == (name, ports), address
+    for address in ("/srv/a.git", "../a", "file:///srv/a", "http://localhost/a"):
+        assert remote_host(address) is None, address
 
 
-@pytest.mark.parametrize("address", ["/srv/a.git", "../a", "file:///srv/a", "http://localhost/a"])
-def test_a_folder_is_no_host(address: str):
-    assert remote_host(address) is None
-
-
-def test_remotes_and_submodules_are_read_from_git_s_configuration():
+def test_remotes_and_submodules_are_read_from_git_config():
     config = (
         '[core]\n\turl = https://no.test/\n[remote "origin"]\n\turl = https://a.test/x\n'
         '\tpushurl = git@b.test:x\n[submodule "s"]\n\turl = https://c.test/y\n'
@@ -138,7 +141,7 @@ ADDRESSES = (
 
 
 @pytest.mark.parametrize(("address", "private", "fits"), ADDRESSES)
-def test_where_a_name_may_lead(address: str, private: bool, fits: bool):
+def test_private_addresses_of_a_host_are_checked(address: str, private: bool, fits: bool):
     try:
         check_addresses(HostPort("a.test", 443), ["93.184.215.14", address], private=private)
     except OutOfReach:
@@ -147,7 +150,7 @@ def test_where_a_name_may_lead(address: str, private: bool, fits: bool):
         assert fits
 
 
-def test_a_proxy_that_is_not_understood_is_not_gone_around():
+def test_an_unsupported_proxy_is_not_bypassed():
     request = ProxyRequest("CONNECT", "a.test", 443, "", [])
     with pytest.raises(OutOfReach, match="socks5"):
         upstream_for(request, {"ALL_PROXY": "socks5://127.0.0.1:1080"})

@@ -39,41 +39,30 @@ def ran(made: Bench, line: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("less -N README.md notes.txt", [["cat", "README.md", "notes.txt"]]),
-        ("python3 -m json.tool data.json", [["python3", "-I", "-m", "json.tool", "data.json"]]),
-        ("type -a ls", [["which", "-a", "ls"]]),
-        (
-            "rg -l foo src | xargs wc",
-            [["rg", "-0", "-l", "foo", "src"], ["xargs", "-0", "wc", "--"]],
-        ),
-        (
-            "grep -rl foo src | head -5 | xargs -n 1 wc -l",
-            [
-                ["grep", "-Z", "-rl", "foo", "src"],
-                ["head", "-z", "-n", "5"],
-                ["xargs", "-0", "-n", "1", "wc", "-l", "--"],
-            ],
-        ),
+SPELLED = {
+    "less -N README.md notes.txt": [["cat", "README.md", "notes.txt"]],
+    "python3 -m json.tool data.json": [["python3", "-I", "-m", "json.tool", "data.json"]],
+    "type -a ls": [["which", "-a", "ls"]],
+    "rg -l foo src | xargs wc": [["rg", "-0", "-l", "foo", "src"], ["xargs", "-0", "wc", "--"]],
+    "grep -rl foo src | head -5 | xargs -n 1 wc -l": [
+        ["grep", "-Z", "-rl", "foo", "src"],
+        ["head", "-z", "-n", "5"],
+        ["xargs", "-0", "-n", "1", "wc", "-l", "--"],
     ],
-)
-def test_a_reader_is_run_in_the_spelling_that_only_reads(
-    clean: Bench, monkeypatch: pytest.MonkeyPatch, line: str, words: list[list[str]]
+}
+
+
+def test_a_read_only_command_runs_with_read_only_options(
+    clean: Bench, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("PATH", str(clean.programs))
-    assert spelled(clean, line) == words
-
-
-def test_find_runs_readers_by_their_paths(clean: Bench, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PATH", str(clean.programs))
+    assert {line: spelled(clean, line) for line in SPELLED} == SPELLED
     plain = clean.judge("find src -name '*.py' -exec wc -l {} +", "").plain
     assert plain is not None
-    assert plain[0].commands[0].words[5] == str(clean.programs / "wc")
+    assert plain[0].commands[0].words[5] == str(clean.programs / "wc"), "by its path"
 
 
-def test_a_known_reader_that_is_not_installed_is_not_asked_about(
+def test_a_missing_read_only_command_needs_no_approval(
     clean: Bench, monkeypatch: pytest.MonkeyPatch
 ):
     (clean.programs / "tree").unlink()
@@ -88,7 +77,7 @@ def test_a_known_reader_that_is_not_installed_is_not_asked_about(
     assert clean.judge("tree -L 2", "").plain is None, "there is one, in the workspace"
 
 
-def test_an_archive_is_listed_unasked_only_if_nobody_can_put_programs_into_the_path(
+def test_listing_an_archive_needs_approval_if_the_path_is_writable(
     clean: Bench, monkeypatch: pytest.MonkeyPatch
 ):
     (clean.programs / "tar").write_bytes(b"\x7fELF")
@@ -98,14 +87,14 @@ def test_an_archive_is_listed_unasked_only_if_nobody_can_put_programs_into_the_p
     assert clean.judge("tar tzf x.tgz", "").plain is None
 
 
-def test_a_file_is_read_as_standard_input(clean: Bench, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_is_passed_as_standard_input(clean: Bench, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert ran(clean, "wc -l < README.md").strip() == "2"
     assert ran(clean, "cd src && sort < app.py | head -1") == "    return foo()\n"
     assert ran(clean, "cat < gone.txt || echo none") == "none\n"
 
 
-def test_no_name_in_the_index_leads_xargs_elsewhere(clean: Bench, monkeypatch: pytest.MonkeyPatch):
+def test_index_names_do_not_make_xargs_read_outside(clean: Bench, monkeypatch: pytest.MonkeyPatch):
     names = ["--files0-from=x", "a b.txt", "QQ/outside/marker.txt"]
     for name in names:
         (clean.root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ def kept(artifacts: TaskArtifacts, data: bytes) -> str:
     return artifact.id
 
 
-def test_an_artifact_has_a_private_file_from_its_first_byte_on(tmp_path: Path):
+def test_an_artifact_file_is_private_from_its_first_byte(tmp_path: Path):
     artifact = TaskArtifacts(tmp_path).create()
     folder = tmp_path / "command-output"
     assert not folder.exists()
@@ -35,7 +35,7 @@ def test_ids_are_never_given_twice(tmp_path: Path):
     assert TaskArtifacts(tmp_path).create().id == "cmd-3.txt"
 
 
-def test_bytes_are_read_from_anywhere(tmp_path: Path):
+def test_bytes_are_read_from_any_offset(tmp_path: Path):
     artifacts = TaskArtifacts(tmp_path)
     name = kept(artifacts, b"0123456789")
     assert artifacts.read(name, 0, 4) == (b"0123", 10)
@@ -88,21 +88,21 @@ def test_a_line_of_many_mebibytes_is_searched_at_its_beginning(tmp_path: Path):
     assert [(number, len(line)) for number, line in found] == [(1, 4096), (2, 11)]
 
 
-def test_an_expression_that_would_take_for_ever_is_given_up(tmp_path: Path):
+def test_a_search_expression_that_takes_too_long_is_stopped(tmp_path: Path):
     artifacts = TaskArtifacts(tmp_path)
     name = kept(artifacts, b"a" * 4000 + b"!")
     with pytest.raises(ToolError, match="simpler"):
         artifacts.lines(name, "(a+)+$", 1000)
 
 
-def test_a_disk_that_refuses_is_told_as_such(tmp_path: Path):
+def test_a_disk_error_is_reported(tmp_path: Path):
     (tmp_path / "command-output").write_text("in the way", encoding="utf-8")
     with pytest.raises(StorageError):
         TaskArtifacts(tmp_path).create().write(b"x")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_told_with_the_file(tmp_path: Path):
+def test_a_full_disk_is_reported_with_the_file(tmp_path: Path):
     artifact = TaskArtifacts(tmp_path).create()
     artifact._fd = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(StorageError, match=r"cmd-1\.txt .No space"):

@@ -42,7 +42,7 @@ def forked(source: str = PARENT, at: int | None = None) -> list[object]:
     return [event.fact for event in store().read(NEW)]
 
 
-def test_a_fork_has_the_facts_of_its_source_and_says_where_it_is_from():
+def test_a_fork_has_the_facts_of_its_source_and_names_it():
     before = list(store().read(PARENT))
     facts = forked()
     assert facts[:-1] == [event.fact for event in before]
@@ -57,7 +57,7 @@ def test_a_fork_has_the_facts_of_its_source_and_says_where_it_is_from():
 
 
 @pytest.mark.parametrize("at", range(1, FACTS_OF_PARENT + 1))
-def test_a_fork_at_any_event_is_a_sound_session_at_which_no_call_is_under_way(at: int):
+def test_a_fork_at_any_event_is_a_sound_session_without_running_calls(at: int):
     cut = fork(store(), PARENT, NEW, at=at, now=NOW)
     assert 1 <= cut <= at
     assert verify(store().folder(NEW)) == []
@@ -66,7 +66,7 @@ def test_a_fork_at_any_event_is_a_sound_session_at_which_no_call_is_under_way(at
     assert not state.pending
 
 
-def test_what_was_asked_for_and_not_done_is_not_done_by_itself():
+def test_a_fork_does_not_run_pending_calls():
     facts = forked(at=3)
     assert facts[3:] == [
         Rewound(to=3),
@@ -74,7 +74,7 @@ def test_what_was_asked_for_and_not_done_is_not_done_by_itself():
     ]
 
 
-def test_a_fork_of_a_child_works_for_nobody():
+def test_a_fork_of_a_child_has_no_parent():
     opened, *_ = forked(CHILD)
     assert isinstance(opened, TaskOpened)
     assert (opened.parent, opened.depth, opened.text) == (None, 0, "Look at it.")
@@ -85,7 +85,7 @@ def test_a_child_that_had_ended_is_kept_as_its_result():
     assert finished[-1].text == "The sub-task is done. Its result:\nfine"
 
 
-def test_a_call_whose_changes_are_not_on_record_yet_counts_as_under_way():
+def test_a_call_with_unrecorded_changes_counts_as_running():
     keep(
         "edits",
         TaskOpened(text="Edit"),
@@ -100,7 +100,7 @@ def test_a_call_whose_changes_are_not_on_record_yet_counts_as_under_way():
     assert [settled_up_to(events, at) for at in range(3, 8)] == [3, 4, 4, 4, 7]
 
 
-def test_long_texts_and_outputs_of_commands_come_along():
+def test_a_fork_copies_long_texts_and_command_outputs():
     long = "x" * 200_000
     keep("long", TaskOpened(text="Long"), ToolFinished(call_id="c", text=long))
     output = TaskArtifacts(store().folder("long")).create()
@@ -112,7 +112,7 @@ def test_long_texts_and_outputs_of_commands_come_along():
     assert TaskArtifacts(store().folder(NEW)).read("cmd-1.txt", 0, 100)[0] == b"what it wrote"
 
 
-def test_a_session_that_somebody_works_on_can_be_forked():
+def test_a_session_in_use_can_be_forked():
     lock = TaskLock(store().folder(PARENT))
     try:
         assert forked()
@@ -121,7 +121,7 @@ def test_a_session_that_somebody_works_on_can_be_forked():
 
 
 @pytest.mark.parametrize("at", [0, -1, FACTS_OF_PARENT + 1])
-def test_an_event_that_is_not_there_is_told(at: int):
+def test_a_missing_event_is_reported(at: int):
     with pytest.raises(SettingsError, match=f"No such event: {at}. The events are 1 to 13"):
         fork(store(), PARENT, NEW, at=at, now=NOW)
     assert not store().folder(NEW).exists()

@@ -42,7 +42,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_what_was_written_is_read_again(tmp_path: Path):
+def test_written_events_are_read_back(tmp_path: Path):
     events = store(tmp_path / "t", sample_facts())
     assert list(read_events(tmp_path / "t")) == events
     journal = Journal.open(tmp_path / "t")
@@ -112,7 +112,7 @@ def test_a_tail_torn_at_any_byte_is_cut_kept_aside_and_reported_once(tmp_path: P
         again.close()
 
 
-def test_a_report_that_did_not_get_on_record_is_made_again(tmp_path: Path):
+def test_a_report_that_was_not_recorded_is_repeated(tmp_path: Path):
     store(tmp_path / "t", [opened(), TaskReopened()])
     with (tmp_path / "t" / JOURNAL).open("ab") as file:
         file.write(b'{"seq":3')
@@ -121,7 +121,7 @@ def test_a_report_that_did_not_get_on_record_is_made_again(tmp_path: Path):
     assert reopen(tmp_path / "t").recovered == first
 
 
-def test_recovering_twice_is_recovering_once(tmp_path: Path):
+def test_recovery_is_idempotent(tmp_path: Path):
     store(tmp_path / "t", sample_facts())
     with (tmp_path / "t" / JOURNAL).open("ab") as file:
         file.write(b"\0" * 4096)
@@ -155,7 +155,7 @@ def test_a_task_damaged_in_the_middle_opens_with_what_is_before(damage: str, tmp
     journal.close()
 
 
-def test_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path):
+def test_a_journal_damaged_from_its_first_line_is_not_changed(tmp_path: Path):
     store(tmp_path / "t", sample_facts())
     path = tmp_path / "t" / JOURNAL
     path.write_bytes(b"x" + path.read_bytes()[1:])
@@ -167,7 +167,7 @@ def test_a_journal_damaged_from_its_first_line_is_left_alone(tmp_path: Path):
     assert contents(tmp_path / "t") == before
 
 
-def test_what_cannot_be_read_is_neither_absent_nor_empty(tmp_path: Path):
+def test_an_unreadable_journal_is_an_error(tmp_path: Path):
     (tmp_path / "t" / JOURNAL).mkdir(parents=True)
     for attempt in (Journal.open, Journal.create, lambda folder: list(read_events(folder))):
         with pytest.raises(StorageError, match="directory"):
@@ -175,7 +175,7 @@ def test_what_cannot_be_read_is_neither_absent_nor_empty(tmp_path: Path):
     assert (tmp_path / "t" / JOURNAL).is_dir()
 
 
-def test_a_missing_task_is_absent(tmp_path: Path):
+def test_a_missing_task_is_reported_as_absent(tmp_path: Path):
     for attempt in (Journal.open, lambda folder: list(read_events(folder))):
         with pytest.raises(StorageError, match=r"No such session: t\."):
             attempt(tmp_path / "t")
@@ -237,14 +237,14 @@ def blobs(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize(("size", "files"), [(64 * 1024, 0), (64 * 1024 + 1, 1), (6_400_000, 1)])
-def test_an_output_above_64_kib_stands_beside_the_journal(size: int, files: int, tmp_path: Path):
+def test_an_output_above_64_kib_is_stored_beside_the_journal(size: int, files: int, tmp_path: Path):
     events = store(tmp_path / "t", results("x" * size))
     assert len(blobs(tmp_path / "t")) == files
     assert ((tmp_path / "t" / JOURNAL).stat().st_size < 1000) == bool(files)
     assert list(read_events(tmp_path / "t")) == events
 
 
-def test_the_size_that_counts_is_that_of_the_bytes(tmp_path: Path):
+def test_sizes_are_counted_in_bytes(tmp_path: Path):
     events = store(tmp_path / "t", results("ü" * (33 * 1024)))
     assert len(blobs(tmp_path / "t")) == 1
     assert list(read_events(tmp_path / "t")) == events
@@ -267,7 +267,7 @@ def test_a_lost_output_is_replaced_by_a_sentence(damage: str, tmp_path: Path):
     assert short == events[2]
 
 
-def test_a_damaged_output_is_mended_when_it_comes_again(tmp_path: Path):
+def test_a_damaged_output_is_repaired_when_it_is_stored_again(tmp_path: Path):
     events = store(tmp_path / "t", results(LARGE))
     (blob,) = blobs(tmp_path / "t")
     blob.write_text("something else")
@@ -304,7 +304,7 @@ class SmallJournal(Journal):
     largest = 2000
 
 
-def test_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
+def test_a_full_journal_is_announced_and_then_refuses_events(tmp_path: Path):
     journal = SmallJournal.create(tmp_path / "t")
     events = write_all(journal, [opened()])
     assert journal.warning == ""
@@ -317,7 +317,7 @@ def test_a_full_journal_is_announced_and_then_takes_no_more(tmp_path: Path):
     journal.close()
 
 
-def test_it_is_opened_although_somebody_looks_whether_it_is_open(tmp_path: Path):
+def test_a_journal_opens_while_another_process_checks_its_lock(tmp_path: Path):
     journal = Journal.create(tmp_path / "t")
     events = write_all(journal, [opened()])
     journal.close()
@@ -333,7 +333,7 @@ def test_it_is_opened_although_somebody_looks_whether_it_is_open(tmp_path: Path)
 
 class TestWhoseFolderIsDeletedMeanwhile:
     @pytest.mark.parametrize("whole", [True, False], ids=["the folder", "the file"])
-    def test_nothing_of_it_is_lost_and_it_is_told_once(self, tmp_path: Path, whole: bool):
+    def test_a_deleted_journal_is_restored_and_reported_once(self, tmp_path: Path, whole: bool):
         folder = tmp_path / "state" / "t"
         journal = Journal.create(folder)
         events = write_all(journal, [opened(), Noted(text="one")])
@@ -349,7 +349,7 @@ class TestWhoseFolderIsDeletedMeanwhile:
         journal.close()
         assert list(read_events(folder)) == events
 
-    def test_what_was_moved_away_goes_on_where_it_was(self, tmp_path: Path):
+    def test_a_moved_journal_continues_at_its_old_path(self, tmp_path: Path):
         journal = Journal.create(tmp_path / "t")
         events = write_all(journal, [opened()])
         (tmp_path / "t").rename(tmp_path / "elsewhere")
@@ -358,7 +358,7 @@ class TestWhoseFolderIsDeletedMeanwhile:
         assert list(read_events(tmp_path / "t")) == events
         assert list(read_events(tmp_path / "elsewhere")) == events[:1]
 
-    def test_what_cannot_be_made_again_is_said_and_tried_again_later(self, tmp_path: Path):
+    def test_a_failed_restore_is_reported_and_retried_later(self, tmp_path: Path):
         journal = Journal.create(tmp_path / "state" / "t")
         events = write_all(journal, [opened()])
         shutil.rmtree(tmp_path / "state")
@@ -370,7 +370,7 @@ class TestWhoseFolderIsDeletedMeanwhile:
         journal.close()
         assert list(read_events(tmp_path / "state" / "t")) == events
 
-    def test_a_file_in_its_place_is_left_alone(self, tmp_path: Path):
+    def test_a_file_that_replaced_the_journal_is_not_changed(self, tmp_path: Path):
         journal = Journal.create(tmp_path / "t")
         events = write_all(journal, [opened()])
         (tmp_path / "t" / JOURNAL).unlink()

@@ -61,7 +61,7 @@ def test_no_key_anywhere_is_none(file: Path):
     assert find_key("ollama", flag=None, environ={"": "x"}, variable=None, keys_file=file) is None
 
 
-def test_a_key_never_shows_itself():
+def test_a_key_is_never_printed():
     key = Key(SECRET, source="ANTHROPIC_API_KEY")
     assert repr(key) == 'Key(source="ANTHROPIC_API_KEY")'
     shown = [
@@ -81,7 +81,7 @@ def test_a_key_never_shows_itself():
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o601])
-def test_a_file_open_to_others_is_refused_with_the_remedy(file: Path, mode: int):
+def test_a_key_file_open_to_others_is_refused_with_the_fix(file: Path, mode: int):
     keep(file, f'anthropic = "{SECRET}"', mode)
     with pytest.raises(SettingsError) as caught:
         find(file)
@@ -140,7 +140,7 @@ def test_a_pipe_or_folder_is_refused_without_waiting(tmp_path: Path):
         ),
     ],
 )
-def test_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: str):
+def test_no_error_message_contains_a_key(file: Path, text: str | bytes, complaint: str):
     keep(file, text)
     with pytest.raises(SettingsError) as caught:
         find(file)
@@ -150,7 +150,7 @@ def test_no_complaint_repeats_a_key(file: Path, text: str | bytes, complaint: st
 
 
 @pytest.mark.parametrize("flag", ["  ", "a b", "a\nb", "schlüssel", "\x1b"])
-def test_a_key_that_cannot_be_one_is_refused(file: Path, flag: str):
+def test_a_malformed_key_is_refused(file: Path, flag: str):
     with pytest.raises(SettingsError) as caught:
         find(file, flag)
     assert str(caught.value) == (
@@ -178,14 +178,14 @@ def test_only_a_plain_name_gets_a_key(file: Path, provider: str):
     assert not file.exists()
 
 
-def test_an_impossible_key_is_not_saved(file: Path):
+def test_a_malformed_key_is_not_saved(file: Path):
     with pytest.raises(SettingsError, match="The key that was given is empty or has"):
         save_key(file, "anthropic", "two\nlines")
     assert not file.exists()
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_what_is_saved_is_private_from_the_first_instant_whatever_the_umask(file: Path, umask: int):
+def test_saved_keys_are_private_at_once_with_any_umask(file: Path, umask: int):
     program = f"""
 import os, sys
 from pathlib import Path
@@ -235,13 +235,13 @@ except SettingsError as error:
     assert [path.name for path in file.parent.iterdir()] == ["keys.toml"]
 
 
-def test_all_keys_are_known_whichever_of_them_is_used(file: Path):
+def test_all_keys_of_environment_and_file_are_listed(file: Path):
     keep(file, f'openai = "{SECRET}-o"\nother = "{SECRET}-x"\n')
     environ = {"ANTHROPIC_API_KEY": f" {SECRET}-a\n", "HOME": "/"}
     known = list(all_keys(environ, ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"], file))
     assert known == [f"{SECRET}-a", f"{SECRET}-o", f"{SECRET}-x"]
 
 
-def test_a_file_that_is_not_used_gives_none_and_stops_nothing(file: Path):
+def test_a_refused_key_file_gives_no_keys_and_no_error(file: Path):
     keep(file, f'openai = "{SECRET}"\n', mode=0o644)
     assert list(all_keys({}, [], file)) == []

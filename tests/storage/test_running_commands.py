@@ -86,7 +86,7 @@ def test_a_command_is_listed_until_it_leaves(
     assert not file.exists()
 
 
-def test_a_dead_command_is_not_believed_and_cleared_away(
+def test_a_dead_command_is_not_listed_and_is_removed(
     commands: CommandRegistry, warden: "subprocess.Popen[str]", tmp_path: Path
 ):
     listed = enter(commands, warden.pid)
@@ -98,7 +98,7 @@ def test_a_dead_command_is_not_believed_and_cleared_away(
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"id": 1}', b"\xff", b"9" * 5000])
-def test_a_damaged_file_is_no_command(commands: CommandRegistry, tmp_path: Path, data: bytes):
+def test_a_damaged_file_is_not_listed(commands: CommandRegistry, tmp_path: Path, data: bytes):
     folder = tmp_path / "home" / "state" / "running"
     folder.mkdir(parents=True)
     (folder / "12.json").write_bytes(data)
@@ -116,7 +116,7 @@ def test_a_command_is_ended_by_its_warden(
         commands.stop(listed)
 
 
-def test_a_process_that_took_its_number_is_left_alone(
+def test_a_process_with_a_reused_pid_is_not_signalled(
     commands: CommandRegistry, warden: "subprocess.Popen[str]"
 ):
     listed = enter(commands, warden.pid)

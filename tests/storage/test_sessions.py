@@ -99,7 +99,7 @@ def test_a_task_is_created_read_and_opened_again(tasks: TaskStore):
         pytest.param(None, "not a regular file", id="pipe"),
     ],
 )
-def test_an_odd_journal_keeps_no_other_task_from_being_listed(
+def test_an_odd_journal_does_not_stop_other_tasks_being_listed(
     tasks: TaskStore, lines: list[bytes] | None, damage: str
 ):
     keep(tasks, "good", [OPENED])
@@ -124,7 +124,7 @@ def test_an_odd_journal_keeps_no_other_task_from_being_listed(
                 tasks.create("odd")
 
 
-def test_what_exists_and_what_does_not(tasks: TaskStore):
+def test_a_task_exists_from_its_first_event(tasks: TaskStore):
     assert not tasks.exists("t1")
     journal = tasks.create("t1")
     assert not tasks.exists("t1")
@@ -148,7 +148,7 @@ def test_an_id_that_could_be_a_path_is_refused_everywhere(task_id: str, tasks: T
 
 
 @pytest.mark.parametrize("task_id", ["0196f6e2-7d31-7cc2-9a3f-0d5f2a1b3c4d", "a", "A_-9" * 16])
-def test_ids_that_clients_mint_are_taken(task_id: str, tasks: TaskStore):
+def test_ids_made_by_clients_are_accepted(task_id: str, tasks: TaskStore):
     keep(tasks, task_id, [OPENED])
     assert [task.id for task in tasks.list()] == [task_id]
 
@@ -156,7 +156,7 @@ def test_ids_that_clients_mint_are_taken(task_id: str, tasks: TaskStore):
 # ── lists ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_summary_tells_what_a_list_shows(tasks: TaskStore):
+def test_a_summary_has_title_mode_times_and_cost(tasks: TaskStore):
     keep(tasks, "t1", [*sample_facts("/here"), ModeSwitched(mode="ask")])
     (task,) = tasks.list()
     events = numbered([*sample_facts(), ModeSwitched(mode="ask")])
@@ -271,7 +271,7 @@ def test_a_task_being_written_can_be_listed_and_read(tasks: TaskStore):
         "->",
     ],
 )
-def test_what_was_said_and_done_can_be_found(words: str, tasks: TaskStore):
+def test_messages_and_actions_can_be_searched(words: str, tasks: TaskStore):
     said = UserSpoke(message_id="m9", text="look at a.txt or b: 请修复它 by 50% -> now")
     keep(tasks, "t1", [*sample_facts(), said])
     keep(tasks, "t2", [OPENED])
@@ -279,7 +279,7 @@ def test_what_was_said_and_done_can_be_found(words: str, tasks: TaskStore):
 
 
 @pytest.mark.parametrize("words", ["", " ", "parser banana", "g%p", "g_p", '"', "\\"])
-def test_what_is_not_there_is_not_found(words: str, tasks: TaskStore):
+def test_missing_words_are_not_found(words: str, tasks: TaskStore):
     keep(tasks, "t1", sample_facts())
     assert tasks.search(words) == []
 
@@ -298,7 +298,7 @@ FOUND_IN: list[Fact] = [
 
 
 @pytest.mark.parametrize("fact", FOUND_IN, ids=lambda fact: type(fact).__name__)
-def test_every_fact_with_words_is_searched(fact: Fact, tasks: TaskStore):
+def test_every_fact_with_text_is_searched(fact: Fact, tasks: TaskStore):
     facts = [fact] if isinstance(fact, TaskOpened) else [OPENED, fact]
     keep(tasks, "t1", facts)
     (found,) = tasks.search("needle")
@@ -320,7 +320,7 @@ def test_a_snippet_shows_the_words_in_their_surroundings(tasks: TaskStore):
     assert len(found.snippet) <= 162
 
 
-def test_a_search_can_be_kept_to_a_workspace(tasks: TaskStore):
+def test_a_search_can_be_limited_to_a_workspace(tasks: TaskStore):
     keep(tasks, "t1", [TaskOpened(text="needle", workspace="/a")])
     keep(tasks, "t2", [TaskOpened(text="needle", workspace="/b")])
     assert [found.task.id for found in tasks.search("needle", "/b")] == ["t2"]
@@ -349,7 +349,7 @@ def test_deleting_is_complete(tasks: TaskStore, places: Places):
         tasks.delete("t1")
 
 
-def test_a_task_that_is_being_worked_on_is_not_deleted(tasks: TaskStore):
+def test_a_task_in_use_is_not_deleted(tasks: TaskStore):
     journal = tasks.create("t1")
     write_all(journal, [OPENED])
     with pytest.raises(StorageError, match=f"process {os.getpid()}"):
@@ -441,7 +441,7 @@ SOUND = {
 
 
 @pytest.mark.parametrize("facts", SOUND.values(), ids=SOUND.keys())
-def test_what_calls_do_to_files_is_no_problem(facts: list[Fact], tmp_path: Path):
+def test_verify_accepts_file_changes_of_calls(facts: list[Fact], tmp_path: Path):
     store(tmp_path / "t", with_files(*facts))
     assert verify(tmp_path / "t") == []
 
@@ -535,7 +535,7 @@ def test_verify_names_what_is_wrong_on_disk(tmp_path: Path):
         ("{ echo hi; }", "{ echo hi; }"),
     ],
 )
-def test_what_is_found_of_a_question_is_words_and_no_json(text: str, words: str):
+def test_questions_are_searched_as_text_without_json(text: str, words: str):
     assert words_of(Asked(ask_id="a", ask=AskKind.TOOL, title="Do it", text=text)) == (
         f"Do it\n{words}"
     )

@@ -66,7 +66,7 @@ allow = [
     ],
     ids=lambda each: ".".join(each) if isinstance(each, tuple) else "",
 )
-def test_a_value_is_set_where_one_would_set_it(key: Key, value: object, before: str, after: str):
+def test_a_value_is_set_in_its_usual_place(key: Key, value: object, before: str, after: str):
     assert before in TEXT
     assert with_value(TEXT, key, value, FILE) == TEXT.replace(before, after)
 
@@ -117,12 +117,12 @@ def test_comments_in_a_list_stay_unless_they_stand_behind_an_entry_that_goes():
     assert with_value(text, ("commands", "allow"), ("e",), FILE) == after
 
 
-def test_what_cannot_be_changed_safely_is_left_to_its_owner():
+def test_a_file_that_cannot_be_edited_safely_is_left_to_the_user():
     with pytest.raises(SettingsError, match="only you can change: rookery config edit"):
         with_value("ui = 5\n", ("ui", "colour"), "x", FILE)
 
 
-def test_a_faulty_file_is_not_touched():
+def test_an_invalid_file_is_not_changed():
     with pytest.raises(SettingsError, match="not valid TOML"):
         with_value("mode = \n", ("mode",), "x", FILE)
 
@@ -138,7 +138,7 @@ VALUES = st.one_of(
 
 
 @given(st.lists(st.tuples(st.sampled_from(KEYS), VALUES), max_size=6))
-def test_whatever_is_set_and_removed_the_file_says_it_and_keeps_its_comments(
+def test_random_edits_are_stored_and_keep_comments(
     edits: list[tuple[Key, object]],
 ):
     text = TEXT
@@ -157,7 +157,7 @@ def test_whatever_is_set_and_removed_the_file_says_it_and_keeps_its_comments(
 
 
 class TestWriting:
-    def test_a_file_of_ones_own_is_private_and_a_link_to_it_stays(self, tmp_path: Path):
+    def test_a_user_file_is_private_and_a_link_to_it_is_kept(self, tmp_path: Path):
         (tmp_path / "dotfiles").mkdir()
         real, link = tmp_path / "dotfiles" / "s.toml", tmp_path / "config" / "settings.toml"
         link.parent.mkdir()
@@ -167,7 +167,7 @@ class TestWriting:
         assert real.read_text() == "mode = 'x'\n"
         assert real.stat().st_mode & 0o777 == 0o600
 
-    def test_rights_stay_as_they_were(self, tmp_path: Path):
+    def test_file_permissions_are_kept(self, tmp_path: Path):
         file = tmp_path / "settings.toml"
         file.write_text("")
         file.chmod(0o640)
@@ -177,7 +177,7 @@ class TestWriting:
         change_settings(file, lambda _: "y\n", shared=False)
         assert still_restricted(file)
 
-    def test_a_project_leads_nowhere_else(self, tmp_path: Path):
+    def test_links_in_a_project_are_not_followed(self, tmp_path: Path):
         victim = tmp_path / "victim"
         victim.write_text("")
         file = tmp_path / ".rookery" / "settings.toml"
@@ -191,7 +191,7 @@ class TestWriting:
         with pytest.raises(SettingsError, match="is a symbolic link"):
             change_settings(tmp_path / "linked" / "settings.toml", lambda _: "x\n", shared=True)
 
-    def test_what_changes_nothing_writes_nothing(self, tmp_path: Path):
+    def test_an_edit_without_a_change_writes_nothing(self, tmp_path: Path):
         file = tmp_path / "config" / "settings.toml"
         assert not change_settings(file, lambda text: text, shared=False)
         assert not file.parent.exists()

@@ -54,7 +54,7 @@ def complaint_about(file: Path, text: str | bytes) -> str:
     return str(caught.value).replace(str(file), "settings.toml")
 
 
-def test_nothing_given_is_all_defaults(user_file: Path, workspace: Path):
+def test_no_settings_means_all_defaults(user_file: Path, workspace: Path):
     found = find_settings(user_file, workspace, {}, {})
     assert found == FoundSettings(settings=Settings(), origins={})
 
@@ -97,7 +97,7 @@ def test_a_full_file_is_read(user_file: Path):
 
 
 @pytest.mark.parametrize("text", ["", "\ufeffmode = 'code'\n", "[ui]\n", "mode = 'code'\r\n"])
-def test_these_files_are_fine(user_file: Path, text: str):
+def test_valid_files_are_accepted(user_file: Path, text: str):
     write(user_file, text)
     assert load_settings(user_file, None, {}, {}) == Settings()
 
@@ -149,7 +149,7 @@ def test_these_files_are_fine(user_file: Path, text: str):
         ("mode = ''", 'mode must be a non-empty text, not "".'),
         (
             "[context]\nprompt = 'short'",
-            'context.prompt must be "auto", "full" or "compact", not "short".',
+            'context.prompt must be "auto", "full", "compact" or "guided", not "short".',
         ),
         ("[ui]\ncolour = true", 'ui.colour must be "auto", "always" or "never", not true.'),
         (
@@ -170,7 +170,7 @@ def test_these_files_are_fine(user_file: Path, text: str):
         ),
     ],
 )
-def test_a_mistake_is_named(user_file: Path, text: str, sentence: str):
+def test_a_mistake_in_a_file_is_named(user_file: Path, text: str, sentence: str):
     assert complaint_about(user_file, text) == f"settings.toml: {sentence}"
 
 
@@ -218,18 +218,18 @@ def test_a_refused_address_is_not_repeated(user_file: Path, address: str):
         ),
     ],
 )
-def test_a_file_that_cannot_be_parsed(user_file: Path, text: str | bytes, complaint: str):
+def test_an_unparsable_file_is_refused(user_file: Path, text: str | bytes, complaint: str):
     assert complaint_about(user_file, text) == complaint
 
 
-def test_a_file_and_a_line_may_be_as_long_as_the_limits(user_file: Path):
+def test_a_file_and_a_line_of_the_maximum_size_are_read(user_file: Path):
     line = "#" * LONGEST_LINE + "\n"
     write(user_file, (line * 66)[: LARGEST_FILE - 1] + "\n")
     assert user_file.stat().st_size == LARGEST_FILE
     assert load_settings(user_file, None, {}, {}) == Settings()
 
 
-def test_everything_wrong_is_listed_at_once(user_file: Path, project_file: Path, workspace: Path):
+def test_all_mistakes_are_listed_at_once(user_file: Path, project_file: Path, workspace: Path):
     write(user_file, "modle = 'x'\nmax_cost = 'much'\n[ui]\ncolour = 'red'\n")
     write(project_file, "max_requests = 'few'")
     environ = {"HOME": str(user_file.parents[2]), "ROOKERY_MISTAKE_LIMIT": "x"}
@@ -260,7 +260,7 @@ def test_a_folder_or_a_pipe_in_place_of_the_file_is_refused_without_waiting(
     ]
 
 
-def test_a_file_that_may_not_be_read_is_named(user_file: Path):
+def test_an_unreadable_file_is_named(user_file: Path):
     write(user_file, "")
     user_file.unlink()
     user_file.symlink_to(user_file)
@@ -291,7 +291,7 @@ def test_a_project_folder_that_is_a_file_holds_no_settings(user_file: Path, work
         (150, 100, None, 200, 200, "flag"),
     ],
 )
-def test_who_decides(
+def test_flags_variables_and_files_have_a_fixed_precedence(
     user_file: Path,
     project_file: Path,
     workspace: Path,
@@ -329,7 +329,7 @@ def test_who_decides(
         ("ROOKERY_MODELS_<ID>_WINDOW", "1", Settings()),
     ],
 )
-def test_a_variable_sets(user_file: Path, variable: str, text: str, value: Settings):
+def test_a_variable_changes_a_setting(user_file: Path, variable: str, text: str, value: Settings):
     assert load_settings(user_file, None, {variable: text}, {}) == value
 
 
@@ -351,7 +351,7 @@ def test_a_variable_sets(user_file: Path, variable: str, text: str, value: Setti
         (["MODLE", "ROOKERY", "XROOKERY_MODLE", "ROOKERY_\x1b[2J", "ROOKERY_MODLÉ"], []),
     ],
 )
-def test_a_variable_that_sets_nothing_is_told_with_what_may_have_been_meant(
+def test_an_unknown_variable_is_reported_with_a_suggestion(
     user_file: Path, environ: list[str], notes: list[str]
 ):
     found = find_settings(user_file, None, dict.fromkeys(environ, "x"), {})
@@ -362,7 +362,7 @@ def test_a_variable_that_sets_nothing_is_told_with_what_may_have_been_meant(
 @pytest.mark.parametrize(
     ("variable", "text", "complaint"),
     [
-        ("ROOKERY_CONTEXT_PROMPT", "x", '"full" or "compact", not "x".'),
+        ("ROOKERY_CONTEXT_PROMPT", "x", '"full", "compact" or "guided", not "x".'),
         ("ROOKERY_APPROVAL", "null", '"ask" or "auto", not "null".'),
         ("ROOKERY_MAX_REQUESTS", "1.5", 'whole number of at least 0, not "1.5".'),
         ("ROOKERY_MAX_COST", "nan", 'a number of at least 0, not "nan".'),
@@ -371,7 +371,7 @@ def test_a_variable_that_sets_nothing_is_told_with_what_may_have_been_meant(
         ("ROOKERY_MODEL", "\udcff", 'not "\\udcff".'),
     ],
 )
-def test_a_variable_is_refused(user_file: Path, variable: str, text: str, complaint: str):
+def test_a_bad_variable_is_refused(user_file: Path, variable: str, text: str, complaint: str):
     with pytest.raises(SettingsError) as caught:
         load_settings(user_file, None, {variable: text}, {})
     assert str(caught.value).startswith(f"{variable} must be ")
@@ -389,7 +389,9 @@ def test_a_variable_is_refused(user_file: Path, variable: str, text: str, compla
         "[limits]\nread_bytes = 1\nsearch_seconds = 1",
     ],
 )
-def test_a_project_may_tighten(user_file: Path, project_file: Path, workspace: Path, text: str):
+def test_a_project_may_tighten_settings(
+    user_file: Path, project_file: Path, workspace: Path, text: str
+):
     write(project_file, text)
     found = find_settings(user_file, workspace, {}, {})
     assert found.refused == ()
@@ -446,7 +448,7 @@ def test_a_project_may_tighten(user_file: Path, project_file: Path, workspace: P
         ("limits = 1", "`limits` is a section; write its settings below [limits]."),
     ],
 )
-def test_a_project_may_not(
+def test_settings_a_project_may_not_set_are_refused(
     user_file: Path, project_file: Path, workspace: Path, text: str, refusal: str
 ):
     write(project_file, text)
@@ -456,7 +458,7 @@ def test_a_project_may_not(
     assert found.refused == (f"{project_file}: {refusal}".replace("USER", str(user_file)),)
 
 
-def test_a_stricter_user_is_not_bothered_by_a_laxer_project(
+def test_a_laxer_project_does_not_override_a_stricter_user(
     user_file: Path, project_file: Path, workspace: Path
 ):
     write(user_file, "max_requests = 50\napproval = 'ask'")
@@ -517,7 +519,7 @@ TABLES = st.dictionaries(
 
 
 @given(TABLES)
-def test_any_table_is_settings_or_a_sentence(table: dict[str, Any]):
+def test_any_table_gives_settings_or_an_error(table: dict[str, Any]):
     taken, said = {}, []
     for key, value in values_in(table):
         try:
@@ -536,7 +538,7 @@ def test_any_table_is_settings_or_a_sentence(table: dict[str, Any]):
         st.text("[]{}.='\"model#\n 01", max_size=60).map(str.encode),
     )
 )
-def test_any_bytes_are_settings_or_sentences(user_file: Path, workspace: Path, data: bytes):
+def test_any_bytes_give_settings_or_errors(user_file: Path, workspace: Path, data: bytes):
     write(user_file, data)
     write(workspace / ".rookery" / "settings.toml", data)
     said: list[str] = []

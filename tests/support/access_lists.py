@@ -1,4 +1,4 @@
-"""Files with an access control list, and whether it is still there."""
+"""Files with access control lists, and checks that the lists are intact."""
 
 import os
 import stat
@@ -13,14 +13,15 @@ _ANY = 0xFFFFFFFF
 
 
 def acl(*, user: int = NOBODY, may: int = 6, mask: int = 6) -> bytes:
-    """As the kernel has it: the owner reads and writes, the group reads, others do nothing."""
+    """An access control list in the kernel's format: owner read and write, group read, others
+    none."""
     entries = [(_OWNER, 6, _ANY), (_USER, may, user), (_GROUP, 4, _ANY), (_MASK, mask, _ANY)]
     packed = [struct.pack("<HHI", *entry) for entry in (*entries, (_OTHER, 0, _ANY))]
     return b"\2\0\0\0" + b"".join(packed)
 
 
 def restrict(file: Path) -> Path:
-    """Give it a list by which its group may less than its mode says, and a tag."""
+    """Set a list that gives the group fewer rights than the mode, and a user attribute."""
     os.setxattr(file, ACL, acl())
     os.setxattr(file, "user.tag", b"red")
     return file

@@ -1,4 +1,4 @@
-"""Whether a record is one of the Agent Trace format, version 0.1.0."""
+"""Validation of Agent Trace records, version 0.1.0."""
 
 import re
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ AGENT_TRACE = {
 
 
 def shape_problems(record: object) -> tuple[str, ...]:
-    """Where a record departs from the Agent Trace format; nothing if it does not."""
+    """Where a record violates the Agent Trace format; empty if it is valid."""
     if not isinstance(record, dict):
         return ("a record is an object",)
     return tuple(_record_problems(record))

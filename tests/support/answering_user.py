@@ -1,4 +1,4 @@
-"""A person who answers the questions of a task and of all that work for it."""
+"""A user who answers the questions of a task and its sub-tasks."""
 
 import json
 import uuid
@@ -12,7 +12,7 @@ from support.governed_session import Entry, Followed, Person
 
 class Family(Person):
     def follow_all(self, *book: Entry) -> Followed:
-        """Open a task, and answer until it and its sub-tasks are closed."""
+        """Open a task, and answer its questions until it and its sub-tasks are closed."""
         left, events, first = list(book), list[Event](), str(uuid.uuid4())
         self._send(OpenTask(task_id=first, text="go"))
         tasks = {self._number(first, 0): first}

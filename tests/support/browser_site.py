@@ -1,5 +1,4 @@
-"""A local site with every trick a page may try, and calls of the browser tool as the engine makes
-them."""
+"""A local site with hostile pages, and calls of the browser tool as the engine makes them."""
 
 import base64
 import os
@@ -28,7 +27,7 @@ from rookery.errors import ToolError
 
 USUAL = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.1)
 HURRIED = BrowserTimeouts(navigation=3.0, action=3.0, settle=0.1)
-"""Long enough for all that is to come, on a machine that has other things to do."""
+"""Short, but long enough for everything that succeeds on a busy machine."""
 PATIENCE = 30.0
 
 WELCOME = """<title>Welcome</title>
@@ -36,7 +35,7 @@ WELCOME = """<title>Welcome</title>
 <div id=patch style="position:absolute;left:100px;top:0;width:80px;height:60px;
   background:#ff0000" onclick="this.style.background='#00ff00'; console.log('clicked')"></div>
 <input id=name style="position:absolute;left:100px;top:150px"
-  oninput="document.title='typed ' + this.value" 
+  oninput="document.title='typed ' + this.value"
   onkeydown="if (event.key=='Enter') console.log('entered')">
 <div style="position:absolute;left:0;top:691px;width:1024px;height:768px;background:#0000ff"></div>
 <h1 style="position:absolute;top:200px">Hello from the page</h1>
@@ -62,7 +61,7 @@ PAGES = {
     "/download": "<title>Download</title><a id=go href='/file'>get it</a>",
     "/chooser": "<title>Chooser</title><input id=go type=file>",
     "/unfinished": "<title>Unfinished</title><p>so far<img src='/never'>",
-    # it waits for an answer, because a loop would take as long of a processor
+    # waits for an answer, because a busy loop would use a processor
     "/frozen": "<title>Frozen</title><a id=go onclick='const it = new XMLHttpRequest();"
     """it.open("GET", "/never", false); it.send()'>freeze</a>""",
     "/noisy": "<script>for (let i = 0; i < 1000; i++) console.log('line ' + i + 'x'.repeat(999))"
@@ -84,7 +83,7 @@ PAGES = {
 
 
 class Site:
-    """`asked` are the paths of all requests."""
+    """The server; `asked` are the paths of all requests."""
 
     def __init__(self, elsewhere: str = "") -> None:
         self.asked: list[str] = []
@@ -136,7 +135,7 @@ class Site:
 
 
 class Bench:
-    """The tool over a session, in a task whose model sees pictures unless it is said not to."""
+    """The browser tool with a session, in a task whose model sees images unless told otherwise."""
 
     def __init__(self, session: BrowserSession) -> None:
         self.session = session
@@ -151,26 +150,26 @@ class Bench:
         return await prepared.perform(Permit(prepared.digest))
 
     async def go(self, url: str, *, sees: bool = True) -> Outcome:
-        """Open a page, in the browser that is there."""
+        """Open a page with the tool, in the running browser if there is one."""
         action = "navigate" if self.is_open else "launch"
         return await self.call(action, url=url, sees=sees)
 
     async def visit(self, url: str) -> None:
-        """Open a page that nobody looks at yet."""
+        """Open a page without taking a screenshot."""
         address = web_address(url)
         await (self.session.navigate if self.is_open else self.session.launch)(address)
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """For what never comes: less time is lost waiting for it."""
-        usual, self.session.patience = self.session.patience, HURRIED
+        """Use short timeouts, for things that never happen."""
+        usual, self.session.timeouts = self.session.timeouts, HURRIED
         try:
             yield
         finally:
-            self.session.patience = usual
+            self.session.timeouts = usual
 
     async def crash(self) -> None:
-        """End the processes that show pages, as a crash would."""
+        """Kill the processes that render pages, as a crash would."""
         watched = self.session.running.page
         crashed = anyio.Event()
         watched.page.on("crash", lambda _: crashed.set())
@@ -190,9 +189,9 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(program: str, **more: Any) -> AsyncIterator[Bench]:
-    """The session of a task that ends with the context, and of which nothing is left then."""
+    """Open a browser session; check on exit that no process or folder of it is left."""
     async with anyio.create_task_group() as group:
-        wishes: dict[str, Any] = {"network": False, "patience": USUAL, **more}
+        wishes: dict[str, Any] = {"network": False, "timeouts": USUAL, **more}
         bench = Bench(BrowserSession(group.start_soon, path=program, **wishes))
         yield bench
         pids, folders = [], []
@@ -228,8 +227,8 @@ def size(outcome: Outcome) -> tuple[int, int]:
 
 
 def colour(outcome: Outcome, x: int, y: int) -> str:
-    """Of one pixel of the picture that the model was shown, which is a PNG. The further down it
-    is, the longer this takes."""
+    """Colour of one pixel of the PNG that the model was sent. Slower the further down the pixel
+    is."""
     (image,) = outcome.images
     assert image.media_type == "image/png"
     row, channels = _row(base64.b64decode(image.data), y)
@@ -237,7 +236,7 @@ def colour(outcome: Outcome, x: int, y: int) -> str:
 
 
 def _row(png: bytes, number: int) -> tuple[bytes, int]:
-    """A row of a PNG of eight bits per channel, and how many channels there are."""
+    """A row of a PNG with eight bits per channel, and the number of channels."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     at, packed, width, channels = 8, b"", 0, 0
     while at < len(png):
@@ -269,7 +268,7 @@ def _unfiltered(way: int, row: bytes, above: bytes, channels: int) -> bytes:
 
 
 def descendants(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and all its descendants."""
     parents = {int(folder.name): _parent(folder) for folder in Path("/proc").glob("[0-9]*")}
     found = [pid]
     for each in found:
@@ -289,7 +288,7 @@ def _parent(process: Path) -> int:
 
 
 def processes_of(bench: Bench) -> list[int]:
-    """That of the driver, that of the browser which it started, and all below."""
+    """The driver, the browser it started, and all their descendants."""
     pid = bench.session.running.pid
     driver = _parent(Path(f"/proc/{pid}"))
     assert driver != os.getpid()
@@ -297,7 +296,7 @@ def processes_of(bench: Bench) -> list[int]:
 
 
 def folder_of(pid: int) -> Path:
-    """Where a browser keeps everything."""
+    """The profile folder of a browser."""
     (option,) = {
         word for word in command_line(pid).split(b"\0") if word.startswith(b"--user-data-dir=")
     }

@@ -1,5 +1,5 @@
-"""A world that notices: decoys nobody has a reason to open, a folder where marks would appear,
-and an address that nobody has a reason to call.
+"""A workspace with canaries: secret files that nothing should open, a folder in which marks of
+executed code would appear, and an address that nothing should call.
 
     world = World(tmp_path, trusted=False)
     visit = world.visit([call("list_files", path=".", recursive=True)])
@@ -39,7 +39,7 @@ DECOYS = {
     ".bash_history": "export TOKEN=canary-history-4720\n",
 }
 READ_FOR_HOSTS = (".npmrc",)
-"""Read by us to know which registries the machine uses. What else is in them goes nowhere."""
+"""Files that rookery reads to learn the machine's registries; their other content must not leak."""
 SHELL_FILES = {".bashrc": "# mine\n", ".profile": "# mine\n", ".gitconfig": "[user]\n\tname = N\n"}
 VALUES = [f"canary-{name}" for name in ("ssh", "aws", "gcloud", "kube", "docker", "netrc", "npm")]
 VALUES += ["canary-git", "canary-firefox", "canary-history"]
@@ -48,7 +48,7 @@ _LAST = b"the last caller"
 
 
 class Sink:
-    """A loopback address that nobody has a reason to call."""
+    """A server on loopback that nothing should call."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -61,7 +61,7 @@ class Sink:
         return f"http://127.0.0.1:{self.port}"
 
     def settled(self) -> list[bytes]:
-        """What was heard from everybody who had called by now."""
+        """What all callers so far have sent."""
         with socket.create_connection(("127.0.0.1", self.port)) as last, suppress(OSError):
             last.sendall(_LAST)
             last.recv(1)
@@ -84,7 +84,7 @@ class Sink:
 
 
 class Watch:
-    """Tells which of some files were opened or read since it was set up."""
+    """Reports which of the files were opened or read."""
 
     _OPEN_OR_READ = 0x20 | 0x1
 
@@ -116,7 +116,7 @@ class Watch:
 
 
 class Visit(Struct, frozen=True):
-    """One run of the command, and what the model was sent in it."""
+    """One run of the command, and the requests that the model received."""
 
     code: int
     out: str
@@ -125,14 +125,14 @@ class Visit(Struct, frozen=True):
 
     @property
     def results(self) -> list[str]:
-        """What the model was told about each of its calls, in order."""
+        """The result of each tool call, in order."""
         last = self.requests[-1].body["messages"]
         blocks = [b for m in last if isinstance(m["content"], list) for b in m["content"]]
         return [_words(b["content"]) for b in blocks if b.get("type") == "tool_result"]
 
 
 class World(Installed):
-    """The installed command among canaries."""
+    """The installed command, surrounded by canaries."""
 
     def __init__(self, folder: Path, *, trusted: bool = True) -> None:
         super().__init__(folder, trusted=trusted)
@@ -153,8 +153,8 @@ class World(Installed):
         return put(self.workspace / name, text)
 
     def evil(self, mark: str) -> str:
-        """A shell command that gives itself away. It is in the workspace, where a sandbox would
-        let it be seen; what it does is in three places, of which no sandbox hides all."""
+        """A shell command whose execution is noticed. The script is in the workspace, so that a
+        sandbox can see it, and it leaves three marks, of which no sandbox hides all."""
         script = self.workspace / "evil.sh"
         if not script.exists():
             script.write_text(
@@ -167,7 +167,7 @@ class World(Installed):
     def visit(
         self, *turns: Answer, flags: tuple[str, ...] = ("-p", "-a"), key: str = KEY, **environ: str
     ) -> Visit:
-        """Let the model take these turns, and finish."""
+        """Run a task in which the model makes these turns, then finishes."""
         with LlmServer(*turns, [finish("Nothing to report.")]) as server:
             model = ["--provider", "anthropic", "-m", "some-model", "--base-url", server.url]
             done = self.run(
@@ -176,7 +176,7 @@ class World(Installed):
         return Visit(done.returncode, done.stdout, done.stderr, server.requests)
 
     def harm(self, *visits: Visit) -> list[str]:
-        """All that went wrong, in words; nothing if nothing did."""
+        """Everything harmful that happened, as text; empty if nothing did."""
         return [*self.effects(), *self._leaks(visits)]
 
     def effects(self) -> Iterator[str]:
@@ -191,7 +191,7 @@ class World(Installed):
         for name, text in (DECOYS | SHELL_FILES).items():
             if (self.decoys / name).read_text() != text:
                 yield f"changed: {name}"
-        self._watch.seen()  # our own look
+        self._watch.seen()  # drops our own accesses
 
     def _leaks(self, visits: tuple[Visit, ...]) -> Iterator[str]:
         for visit in visits:
@@ -213,7 +213,7 @@ def _found(where: str, text: str) -> Iterator[str]:
 
 
 def tree(folder: Path) -> dict[str, tuple[int, str]]:
-    """Everything below a folder: its mode and what it holds."""
+    """Mode and content of everything below a folder."""
     return {
         os.path.relpath(path, folder): _state(path)
         for place, folders, files in os.walk(folder)

@@ -1,4 +1,4 @@
-"""Chance that can be repeated: a random test prints its seed, and ROOKERY_SEED gives it back."""
+"""Reproducible randomness: a random test prints its seed, and ROOKERY_SEED sets it."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A real project with everything in it that commands can get wrong, and its judge."""
+"""A real project with everything that the rules for commands can get wrong, and those rules."""
 
 import os
 import subprocess
@@ -11,9 +11,8 @@ from rookery.commands.program_tables import readers
 from rookery.commands.rules import CommandRules
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.core.command_lines import Judgement
 from rookery.core.limits import Limits
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.workspace.files import WorkspaceFiles
 
 TEXTS = {
@@ -36,7 +35,7 @@ TEXTS = {
 
 
 class Bench(Struct, frozen=True):
-    """The workspace, what lies around it, and the judge of its commands."""
+    """The workspace, its surroundings, and the rules for its commands."""
 
     root: Path
     home: Path
@@ -98,7 +97,7 @@ def _make_repository(root: Path, home: Path) -> None:
 async def decision(
     judged: Judgement, command: str, *, allow: tuple[str, ...] = (), deny: tuple[str, ...] = ()
 ) -> Decision:
-    """What the rules say about a line in a trusted project."""
+    """The decision of the rules about a command line in a trusted project."""
     rules = CommandRules(allow=allow, deny=deny, trusted=True)
     action = Action(title="Run it", perform=never, command=command, judgement=judged)
     ruling = await rules.before(ToolCall(id="c1", name="execute_command", arguments={}), action)

@@ -1,9 +1,9 @@
-"""Runs the real command many times, without paying for its imports each time.
+"""Run the real command many times, without importing it each time.
 
-Run as a script this is a process that has imported the product and started nothing. For every
-request it forks: the child becomes `rookery` with arguments, environment and files of its own,
-and may be killed like any other process. The parent adopts whatever the child leaves behind
-(it is a sub-reaper) and answers only when all of it has ended.
+Run as a script, this is a process that has imported the product and started nothing. It forks for
+every request: the child becomes `rookery` with its own arguments, environment and files, and may be
+killed like any other process. The parent adopts all processes that the child leaves behind (it is a
+sub-reaper), and answers only when all of them have ended.
 """
 
 import ctypes
@@ -26,11 +26,11 @@ from support.disk_waits import skip_disk_waits
 
 PR_SET_CHILD_SUBREAPER = 36
 SECONDS = 120
-"""Far more than any run takes; whatever is still there then will never end by itself."""
+"""Far more than any run takes; processes that still run then will never end."""
 
 
 class Ended(Struct, frozen=True):
-    """How a run ended. `left` if it was gone before something that it had started."""
+    """Result of a run. `left` if it ended before a process that it had started."""
 
     code: int
     left: bool
@@ -39,7 +39,7 @@ class Ended(Struct, frozen=True):
 
 
 class CommandServer:
-    """A process that runs commands one after the other; close it by leaving its context."""
+    """A process that runs commands one after the other; leaving the context closes it."""
 
     def __init__(self) -> None:
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -66,8 +66,8 @@ class CommandServer:
         largest_file: int = resource.RLIM_INFINITY,
         program: str = "rookery.__main__",
     ) -> Ended:
-        """Run `rookery`, or the `main` of another module; its output is kept in `folder`. A write
-        past `largest_file` fails as on a full disk: first short, then not at all."""
+        """Run `rookery`, or the `main` of another module; its output goes to `folder`. A write
+        past `largest_file` fails as on a full disk: first short, then with an error."""
         assert self._process.stdin
         assert self._process.stdout
         out, err = folder / "stdout", folder / "stderr"
@@ -96,7 +96,7 @@ def _serve() -> None:
         if child == 0:
             signal.alarm(0)
             _become(**json.loads(line))
-        print(json.dumps(_bury(child)), flush=True)
+        print(json.dumps(_reap(child)), flush=True)
         signal.alarm(0)
 
 
@@ -112,11 +112,11 @@ IMPORTED_LATE = (
     "tree_sitter_bash",
     "truststore",
 )
-"""By functions, and not by modules; `httpcore2` alone is a fifth of what a short task takes."""
+"""Modules that are imported inside functions; `httpcore2` alone takes a fifth of a short task."""
 
 
 def import_everything() -> None:
-    """Also what the product imports only when it is used, and what anyio does."""
+    """Import everything, including what rookery and anyio import on first use."""
     import anyio.lowlevel
 
     import rookery
@@ -128,16 +128,16 @@ def import_everything() -> None:
     for name in IMPORTED_LATE:
         importlib.import_module(name)
     anyio.run(anyio.lowlevel.checkpoint)
-    _work_out_what_is_worked_out_once()
-    gc.freeze()  # no child then copies the pages of what it only reads
+    _fill_caches()
+    gc.freeze()  # keeps pages shared with children
 
 
-def _work_out_what_is_worked_out_once() -> None:
-    """Which the product does when it first needs it, and nearly every run does."""
+def _fill_caches() -> None:
+    """Fill the caches that nearly every run would fill."""
     from rookery.core.protected_paths import protected
     from rookery.core.settings_reference import all_settings
     from rookery.platform.command_environment import command_environment
-    from rookery.providers.registry import find_model
+    from rookery.providers.catalogue import find_model
 
     all_settings()
     find_model("anthropic", "any", {})
@@ -162,7 +162,7 @@ def _become(
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, hardest))
         os.environ.clear()
         os.environ.update(environ)
-        _never_offer_the_background()
+        _disable_background_offers()
         sys.argv = ["rookery", *arguments]
         code = importlib.import_module(program).main()
     finally:
@@ -171,15 +171,16 @@ def _become(
         os._exit(code)
 
 
-def _never_offer_the_background() -> None:
-    """The offer is made by the clock: on a busy machine a journal would have two facts more."""
+def _disable_background_offers() -> None:
+    """Disable an offer that depends on time: on a slow machine, it would add two facts to the
+    journal."""
     from rookery.tools import command_watch
 
     command_watch.OFFER_SECONDS = command_watch.OFFER_SECONDS_WITH_OUTPUT = math.inf
 
 
-def _bury(child: int) -> tuple[int, bool]:
-    """Wait for the child, and then for everything that was left to us."""
+def _reap(child: int) -> tuple[int, bool]:
+    """Wait for the child, then for all processes it left behind."""
     _, status = os.waitpid(child, 0)
     left = False
     try:

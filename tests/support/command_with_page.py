@@ -1,4 +1,4 @@
-"""Run as a script: the command, with a page that a test has made in place of the built one."""
+"""Run as a script: the command, with the test's page in place of the built one."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A user's home, their settings and a project, with files put into them."""
+"""A home folder, settings and a project, filled with files."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ class ConfigBench:
         return Boundaries(self.root, home=self.home, own=[self.config])
 
     def put(self, path: str, text: str | bytes) -> Path:
-        """A file of the project, or of the user's (`~/…`, `config/…`), or `elsewhere/…`."""
+        """Write a file of the project, of the user (`~/…`, `config/…`), or `elsewhere/…`."""
         top, _, rest = path.partition("/")
         places = {"~": self.home, "config": self.config, "elsewhere": self.outside}
         file = places[top] / rest if top in places else self.root / path

@@ -20,7 +20,7 @@ INIT = {"type": "system", "subtype": "init"}
 
 class Driver(PipedCommand):
     def __init__(self, installed: Installed, *flags: str, ready: bool = True) -> None:
-        """Waits for the first event unless it need not be `ready`."""
+        """Wait for the first event, unless `ready` is not expected."""
         super().__init__(installed, *FLAGS, *flags, greeting=INIT if ready else {})
 
     @property
@@ -31,20 +31,20 @@ class Driver(PipedCommand):
         self.write(json.dumps({"command": command, "requestId": request_id, **fields}) + "\n")
 
     def done(self, request_id: str) -> Line:
-        """The `done` of a request, wherever it is or will be."""
+        """The `done` of a request; waits for it if needed."""
         return self._anywhere(request_id, "done")
 
     def error(self, request_id: str) -> Line:
         return self._anywhere(request_id, "error")
 
     def replies(self, request_id: str) -> list[tuple[str, str]]:
-        """What was answered to a request: the kinds of reply and their codes."""
+        """The replies to a request, with their codes."""
         control = self.of(type="control", requestId=request_id)
         return [(event["subtype"], event["code"]) for event in control]
 
     def check(self) -> None:
-        """Every event is one that the schema knows, and every request that was accepted is
-        settled no more than once, and after its ack."""
+        """Check that every event matches the schema, and that every accepted request has at most
+        one result, after its ack."""
         for event in self.events:
             assert (problem := problem_with(event)) == "", f"{event} is no event: {problem}"
         settled: dict[str, list[tuple[str, str]]] = {}

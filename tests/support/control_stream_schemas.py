@@ -1,7 +1,7 @@
-"""The events and commands of the control stream as JSON Schema, made from the tables it goes by.
+"""The events and commands of the control stream as JSON Schema, generated from its tables.
 
-Run as a program, it writes them to docs/schemas. Readers must take fields they do not know, so the
-schemas forbid none.
+Run as a program, it writes them to docs/schemas. Readers must accept unknown fields, so the schemas
+forbid none.
 """
 
 import json
@@ -13,15 +13,22 @@ import jsonschema
 from msgspec import Struct
 
 from rookery.compat.control_stream.stream_commands import (
-    ACK_CODES,
     COMMANDS,
-    DONE_CODES,
-    ERROR_CODES,
     REQUEST_ID,
 )
 from rookery.compat.structured_output.output_events import PROTOCOL, SCHEMA_VERSION
 from rookery.core.asks import AskKind, RequiredAction
 from rookery.protocol.schema import document
+
+ACK_CODES = ("accepted",)
+DONE_CODES = (
+    *("task_completed", "task_failed", "task_aborted", "responded", "queued", "resumed"),
+    *("no_active_task", "cancel_requested", "pong", "shutdown_requested", "cleared"),
+)
+ERROR_CODES = (
+    *("task_busy", "task_error", "no_active_task", "no_pending_ask", "cancel_error"),
+    *("invalid_command", "client_error"),
+)
 
 
 def _object(required: tuple[str, ...], **properties: Any) -> dict[str, Any]:
@@ -102,11 +109,11 @@ FIELDS: Mapping[str, Any] = {
 
 
 class EventShape(Struct, frozen=True):
-    """One kind of event: the fields that it always has, and those that it may have."""
+    """One kind of event, with its required and optional fields."""
 
     type: str
     subtypes: tuple[str, ...]
-    """Nothing: it has none."""
+    """Empty if it has none."""
     always: str
     sometimes: str = ""
     codes: tuple[str, ...] = ()
@@ -141,7 +148,7 @@ EVENTS = (
         "id content code error cost governance permission_denials",
     ),
 )
-"""Every kind there is. Any event may say which request has caused it."""
+"""All kinds. Any event may have the id of the request that caused it."""
 
 
 def events_schema() -> dict[str, Any]:
@@ -193,7 +200,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def closed(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema that takes no field it does not name, so that a test sees what it forgot."""
+    """The schema without unknown fields, so that tests notice fields missing from it."""
     shut = {name: _shut(value) for name, value in schema.items()}
     if "properties" in schema:
         shut["additionalProperties"] = False
@@ -211,7 +218,7 @@ def _shut(value: Any) -> Any:
 
 
 def problem_with(event: dict[str, Any]) -> str:
-    """Why an event is none that the schema knows, or nothing."""
+    """Why an event does not match the schema; empty if it does."""
     kinds = _KINDS.get(event.get("type", ""), [])
     problems = [next(kind.iter_errors(event), None) for kind in kinds]
     if None in problems:
@@ -220,7 +227,7 @@ def problem_with(event: dict[str, Any]) -> str:
 
 
 def _by_type() -> dict[str, list[jsonschema.Draft202012Validator]]:
-    """Trying every kind on every event would take most of a test's time."""
+    """Validators by type: trying all of them on every event would take most of a test's time."""
     schema = closed(events_schema())
     kinds: dict[str, list[jsonschema.Draft202012Validator]] = {}
     for kind in schema["anyOf"]:

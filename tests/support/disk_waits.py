@@ -1,7 +1,7 @@
-"""Tests do not wait for the disk: what a process wrote outlives its kill, synced or not.
+"""Turn off fsync in tests: data that a process wrote survives its kill, synced or not.
 
-Only a power cut tells the difference. That every fact is synced before the next step is tested by
-tracing a plain process (`faults/test_journal_faults.py`), and `make torture` syncs everything.
+Only a power failure makes a difference. `faults/test_journal_faults.py` traces a plain process to
+test that every fact is synced before the next step, and `make torture` syncs everything.
 """
 
 import os
@@ -10,6 +10,6 @@ TORTURE = "ROOKERY_TORTURE"
 
 
 def skip_disk_waits() -> None:
-    """For this process and those that it forks."""
+    """Turn off fsync for this process and its forks."""
     if not os.environ.get(TORTURE):
         os.fsync = os.fdatasync = os.fstat  # type: ignore[assignment]

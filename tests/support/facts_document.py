@@ -39,7 +39,7 @@ SENTENCES = {
     "switch_mode": "Go on in another mode.",
     "delete_task": "Remove the task and all that was kept of it.",
 }
-"""For the classes whose name says it all to a reader of the code."""
+"""Sentences for classes that have no docstring."""
 
 
 def document() -> str:

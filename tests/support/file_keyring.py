@@ -1,4 +1,4 @@
-"""A keyring for tests, chosen with PYTHON_KEYRING_BACKEND: a file, and as slow, locked or
+"""A keyring for tests, selected with PYTHON_KEYRING_BACKEND: a file that is slow, locked or
 unreliable as KEYRING_MOOD says."""
 
 import json
@@ -51,6 +51,6 @@ class FileKeyring(KeyringBackend):
 
 
 class PlainKeyring(FileKeyring):
-    """One of those that keep keys where anybody can read them."""
+    """A keyring that stores keys unencrypted."""
 
     priority = 0.5  # type: ignore[assignment]

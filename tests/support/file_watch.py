@@ -1,4 +1,4 @@
-"""Learns from the operating system when another process has read a file."""
+"""Wait until another process has read a file, using inotify."""
 
 import ctypes
 import os
@@ -31,6 +31,6 @@ class FileWatch:
         os.close(self._events)
 
     def wait_until_read(self) -> None:
-        """Until somebody has opened the file, and closed it again without writing."""
+        """Wait until another process has opened the file and closed it without writing."""
         ready, _, _ = select.select([self._events], [], [], PATIENCE)
         assert ready, f"Nobody reads {self._file}."

@@ -1,4 +1,4 @@
-"""A folder that intents govern, and the command about them."""
+"""A folder with intents, and the command that manages them."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import LedgerEntry, TracedFile, Writer
 from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.traced import TracedRecord
-from rookery.governance.ledger.verification import verified
+from rookery.governance.ledger.verification import audit
 from rookery.permissions.trust import TrustStore
 
 FILE = """\
@@ -68,7 +68,7 @@ class IntentsBench:
         self.write("src/auth/jwt.py", "def check():\n    return 1\n")
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Run the command, insist on how it ends, and give what it printed."""
+        """Run the command, check its exit code, and return its output."""
         ended = main.run(["intents", *arguments])
         printed = self._capsys.readouterr()
         self.err = printed.err
@@ -93,11 +93,11 @@ class IntentsBench:
         return self.file.read_text(encoding="utf-8")
 
     def records(self, kind: str) -> list[TracedRecord]:
-        assert verified(self.folder).whole
+        assert audit(self.folder).whole
         return list(oldest(self.folder, Query(kind=kind)))
 
     def changed(self, *paths: str, intent: str = "INT-001", **more: Any) -> None:
-        """Record that a task changed files, as they are now."""
+        """Record that a task changed files to their current state."""
         recording = Recording(
             self.folder, writer=Writer(name="rookery", version="1"), flush=Flush.NEVER
         )

@@ -1,11 +1,11 @@
-"""The real command in a workspace with intents: a scripted model, and a person who follows a book.
+"""The real command in a workspace with intents: a scripted model, and scripted answers of a user.
 
     with governed.attended([select()], [write("src/api/user.py")], [finish()]) as person:
-        told = person.follow("task")          # what the person says to each question, in turn
-    assert told.results[1] == "..."           # what the model was told about each of its calls
-    assert governed.kinds() == [...]          # what the ledger says of it
+        told = person.follow("task")          # the user's answer to each question, in turn
+    assert told.results[1] == "..."           # the result of each call, as the model got it
+    assert governed.kinds() == [...]          # the records in the ledger
 
-A run with nobody there is `governed.alone(...)`.
+A run that is not interactive is `governed.alone(...)`.
 """
 
 import json
@@ -14,11 +14,13 @@ import select as io
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from subprocess import Popen
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from llm_server import Answer as Said
 from llm_server import LlmServer, call, finish
@@ -28,8 +30,8 @@ from rookery.core.facts import Asked, Event, Fact
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.traced import TracedRecord
 from rookery.protocol.codec import PROTOCOL, command_to_json, event_from_json
-from support.terminal_session import PATIENCE, Installed, at
-from support.warm_start import start_warm
+from support.terminal_session import A_MOMENT, PATIENCE, Installed, at
+from support.warm_start import PipedProcess, start_warm
 
 INTENTS = """\
 schema_version: 1
@@ -46,13 +48,15 @@ active_intents:
 """
 FILE = ".orchestration/active_intents.yaml"
 Entry: TypeAlias = str | Callable[[Asked], str]
-"""What a person says: yes, no, `no because ...`, task, expand, halt, or words after `message`. Who
-says nothing is asked something else."""
+"""An answer: yes, no, `no because ...`, task, expand, halt, or text after `message`. An empty
+one leaves the question unanswered."""
+UNKNOWN = ("--governance-allow", "unknown")
+"""Options that allow commands whose writes cannot be determined."""
 CHOICES = {"task": "yes", "expand": "yes", "halt": "no"}
 
 
 def intents(*, scope: Sequence[str] = ("src/auth/**",), policy: str = "", more: str = "") -> str:
-    """A file with INT-001, which is in progress. `policy` and `more` are lines of YAML."""
+    """An intent file with INT-001 in progress. `policy` and `more` are lines of YAML."""
     wanted = f"policy:\n{_indented(policy, 2)}" if policy else ""
     return (
         f"schema_version: 1\n{wanted}active_intents:\n"
@@ -86,19 +90,28 @@ def run(command: str) -> Any:
 
 
 def wait() -> Any:
-    """The model has the person do something before it goes on."""
+    """A call that lets the user do something before the model continues."""
     return call("ask_followup_question", question="Ready?", follow_up=[{"text": "Yes"}])
 
 
+def new_task(words: str) -> Any:
+    return call("new_task", mode="code", message=words)
+
+
+def reasons(asked: Asked) -> list[str]:
+    """The codes of the reasons for a question."""
+    return [each.code for each in asked.governance.reasons] if asked.governance else []
+
+
 class Heard:
-    """What the model was told, in all requests of a run."""
+    """The requests that the model received in a run."""
 
     def __init__(self, server: LlmServer) -> None:
         self._server = server
 
     @property
     def results(self) -> list[str]:
-        """What came of each call, in the order in which they were made."""
+        """The result of each call, in order."""
         found: dict[str, str] = {}
         for request in self._server.requests:
             for message in request.body.get("messages", ()):
@@ -117,7 +130,7 @@ class Heard:
         return error
 
     def code(self, number: int) -> str:
-        """Of the refusal of a call; nothing if it was not refused by governance."""
+        """The code of a call's refusal; empty if governance did not refuse it."""
         try:
             return str(json.loads(self.results[number]).get("code", ""))
         except (ValueError, AttributeError):
@@ -129,7 +142,7 @@ class Heard:
 
     @property
     def requests(self) -> list[str]:
-        """The whole conversation, as it was in each request."""
+        """The whole conversation, as sent in each request."""
         return [
             json.dumps(each.body.get("messages"), ensure_ascii=False)
             for each in self._server.requests
@@ -148,7 +161,7 @@ def _text(content: Any) -> str:
 
 
 class Alone(Heard):
-    """A run that nobody looked at."""
+    """Result of a run that was not interactive."""
 
     def __init__(self, server: LlmServer, done: "subprocess.CompletedProcess[str]") -> None:
         super().__init__(server)
@@ -163,7 +176,7 @@ class Alone(Heard):
 
 
 class Followed(Heard):
-    """A task to which somebody answered."""
+    """Result of a run with a user."""
 
     def __init__(self, server: LlmServer, task_id: str, events: list[Event]) -> None:
         super().__init__(server)
@@ -173,11 +186,20 @@ class Followed(Heard):
 
     @property
     def questions(self) -> list[Asked]:
-        """Those about a call."""
+        """The questions about a call."""
         return [each for each in self.facts if isinstance(each, Asked) and each.call_id]
 
     def of(self, kind: type[Fact]) -> list[Any]:
         return [each for each in self.facts if isinstance(each, kind)]
+
+
+class Row(NamedTuple):
+    """A call of the model, the user's answer if a question is expected, and the code of the
+    refusal that the model gets."""
+
+    call: Any
+    answer: Entry = ""
+    code: str = ""
 
 
 class Governed:
@@ -201,6 +223,15 @@ class Governed:
     def there(self, path: str) -> bool:
         return (self.root / path).exists()
 
+    def program(self, name: str, text: str) -> None:
+        self.put(name, f"#!/bin/sh\n{text}\n").chmod(0o755)
+
+    def until_there(self, path: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not self.there(path):
+            assert time.monotonic() < deadline, f"{path} never came."
+            time.sleep(A_MOMENT)
+
     def settings(self, text: str) -> None:
         folder = self.rookery.home / "config"
         folder.mkdir(parents=True, exist_ok=True)
@@ -209,13 +240,24 @@ class Governed:
     # ── running ─────────────────────────────────────────────────────────────────────────
 
     def alone(self, *answers: Said, flags: Sequence[str] = ()) -> Alone:
-        """With nobody to be asked. The last answer need not finish: that is added."""
+        """Run without a user. The finishing answer is added if it is missing."""
         with LlmServer(*answers, [finish()]) as server:
             given = ["-p", "--output-format", "json", *at(server), *flags, "go"]
             return Alone(server, self.rookery.run(*given))
 
+    @contextmanager
+    def started(self, server: LlmServer, *flags: str) -> "Iterator[PipedProcess | Popen[bytes]]":
+        """Start the command without a user; it is killed at the end if it still runs."""
+        with self.rookery.piped("-p", *at(server), *flags, "go") as process:
+            assert process.stdin
+            process.stdin.close()
+            try:
+                yield process
+            finally:
+                process.kill()
+
     def attended(self, *answers: Said, flags: Sequence[str] = ("-y",)) -> "Person":
-        """Somebody answers what governance asks; whatever else would be asked is allowed."""
+        """Run with a user who answers governance questions and allows everything else."""
         return Person(self, answers, flags)
 
     def play(
@@ -225,10 +267,24 @@ class Governed:
         watch: Callable[[Fact], object] = lambda fact: None,
         flags: Sequence[str] = ("-y",),
     ) -> Followed:
-        """One task, to which somebody answers by the book while they `watch` what happens. The
-        last answer need not finish: that is added."""
+        """Run one task with scripted answers; `watch` gets its events. The finishing answer is
+        added if it is missing."""
         with self.attended(*answers, [finish()], flags=flags) as person:
             return person.follow(*book, watch=watch)
+
+    def play_rows(
+        self, rows: Mapping[str, Row], flags: Sequence[str] = ("-y",)
+    ) -> tuple[Followed, dict[str, Asked]]:
+        """Run one task that makes the call of each row, after selecting INT-001, and return the
+        questions by row. Every row must be refused with its code, and asked about if it has an
+        answer."""
+        calls = [[row.call] for row in rows.values()]
+        book = [row.answer for row in rows.values() if row.answer]
+        told = self.play([choose()], *calls, book=book, flags=flags)
+        codes = dict(zip(rows, told.codes[1:], strict=True))
+        assert codes == {name: row.code for name, row in rows.items()}, told.results
+        asked = [name for name, row in rows.items() if row.answer]
+        return told, dict(zip(asked, told.questions, strict=True))
 
     def cli(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return self.rookery.run(*arguments)
@@ -237,7 +293,7 @@ class Governed:
 
     @property
     def records(self) -> list[TracedRecord]:
-        """All that is in the ledger but what it says of itself."""
+        """All records of the ledger, except those about itself."""
         found = oldest(self.root / ".orchestration")
         return [each for each in found if each.kind not in ("stream_start", "checkpoint", "seal")]
 
@@ -248,13 +304,14 @@ class Governed:
         return [each.kind for each in self.records]
 
     def is_whole(self) -> bool:
+        """Whether `trace verify` accepts the ledger, with what this machine remembers of it."""
         done = self.cli("trace", "verify")
         assert done.returncode == 0, done.stdout + done.stderr
         return True
 
 
 class Person:
-    """Looks on while the command serves tasks on its two pipes, and answers."""
+    """A user attached to a command that serves tasks on its two pipes."""
 
     def __init__(self, governed: Governed, answers: Sequence[Said], flags: Sequence[str]) -> None:
         self._governed = governed
@@ -309,8 +366,8 @@ class Person:
         again: Followed | None = None,
         watch: Callable[[Fact], object] = lambda fact: None,
     ) -> Followed:
-        """Open a task, or go on with one, and answer its questions until it is closed. `watch`
-        is shown all that happens."""
+        """Open or resume a task, and answer its questions until it is closed. `watch` gets all
+        events."""
         left = list(book)
         self._task_id = again.task_id if again else str(uuid.uuid4())
         if again:
@@ -333,7 +390,7 @@ class Person:
         self._send(Condense(task_id=self._task_id))
 
     def condense(self) -> None:
-        """Have the task forget what was said word for word, and wait until it has."""
+        """Condense the task, and wait until that is done."""
         self.condense_soon()
         while not any(_is_condensed(notice) for notice in self._notices):
             self._notices.append(self._next_message())

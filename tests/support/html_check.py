@@ -1,4 +1,4 @@
-"""Looks at HTML with a parser of its own, the way a browser would."""
+"""Check HTML with an independent parser, as a browser would read it."""
 
 from html.parser import HTMLParser
 
@@ -46,7 +46,7 @@ class Looked(HTMLParser):
 
 
 def looked_at(html: str) -> Looked:
-    """What is in it. Fails if that is anything but what is allowed."""
+    """Parse the HTML; fails if it contains anything that is not allowed."""
     looked = Looked(html)
     assert looked.open == []
     for tag, attributes in looked.tags:

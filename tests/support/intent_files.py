@@ -1,10 +1,10 @@
-"""Intent files for tests, and the layout they stand in."""
+"""Intent files for tests, and the folder layout around them."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rookery.governance.intents.intent import IntentFile
-from rookery.governance.intents.intent_file import IntentReader, parsed
+from rookery.governance.intents.intent_file import IntentReader, parse_intents
 from rookery.governance.layout import Layout
 
 NOW = datetime(2026, 2, 20, 12, tzinfo=UTC)
@@ -50,7 +50,7 @@ active_intents:
 
 def read(text: str | bytes) -> IntentFile:
     data = text.encode() if isinstance(text, str) else text
-    return parsed(data, NAME, now=NOW).file
+    return parse_intents(data, NAME, now=NOW).file
 
 
 def laid_out(root: Path, text: str | bytes = SPEC_EXAMPLE) -> Layout:

@@ -1,4 +1,4 @@
-"""A sample task, and a process that writes it: run as a script, it can be killed anywhere."""
+"""A sample task, and a script that writes it and can be killed anywhere."""
 
 import sys
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ LARGE = "a long line of output, ünïcode and all\n" * 3000
 
 
 def sample_facts(workspace: str = "/home/me/space") -> list[Fact]:
-    """Two turns with everything in them that a task must not lose."""
+    """Two turns with every kind of fact that must not be lost."""
     read = ToolCall(id="c1", name="execute_command", arguments={"command": "make test"})
     done = ToolCall(id="c2", name="attempt_completion", arguments={"result": "It is fixed."})
     return [
@@ -90,9 +90,9 @@ def store(folder: Path, facts: Iterable[Fact]) -> list[Event]:
 
 
 def main() -> int:
-    """create FOLDER: write the sample task, telling each event as soon as it is written.
-    insist FOLDER: the same, but try an event that fails once more.
-    resume FOLDER: pick it up as the engine would. hold FOLDER: keep it open until told."""
+    """create FOLDER: write the sample task, and print each event's number once it is written.
+    insist FOLDER: the same, but retry an event that fails. resume FOLDER: reopen it as the
+    engine would. hold FOLDER: keep it open until input."""
     what, folder = sys.argv[1], Path(sys.argv[2])
     journal = Journal.create(folder) if what in {"create", "insist"} else Journal.open(folder)
     if what in {"create", "insist"}:

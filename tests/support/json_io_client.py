@@ -21,23 +21,23 @@ class JsonIo(PipedCommand):
     def __init__(self, installed: Installed, *flags: str) -> None:
         super().__init__(installed, "--json-io", *flags, greeting={"event": "welcome"})
         self.client = ExtensionClient(lambda message: self.send(**message))
-        """What a program makes of the lines that are for a webview."""
+        """The state that a client computes from the lines for a webview."""
 
     def send(self, type: str, **fields: Any) -> None:
         self.write(json.dumps({"type": type, **fields}) + "\n")
 
     def wait_row(self, **fields: Any) -> Line:
-        """The next row that is complete and has these fields, in whichever spelling."""
+        """The next complete row with these fields, in any spelling."""
         return self.wait_for(lambda line: _complete_row(line, fields), fields)
 
     def wait_state(self, name: str) -> Any:
-        """What the next `state` that has such a part says of it."""
+        """The part `name` of the next `state` that has it."""
         while name not in (state := self.wait(type="state")["state"]):
             pass
         return state[name]
 
     def rows(self, **fields: Any) -> list[Line]:
-        """The rows as they stand for whoever has read every line, those with these fields."""
+        """The rows with these fields, after all lines so far have been applied."""
         rows: dict[float, Line] = {}
         for line in self.lines:
             if "clineMessages" in line.get("state", {}):

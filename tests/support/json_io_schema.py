@@ -1,7 +1,7 @@
-"""The lines of `--json-io` as JSON Schema, made from the tables it goes by.
+"""The lines of `--json-io` as JSON Schema, generated from its tables.
 
-Run as a program, it writes the schema to docs/schemas. Readers must take fields they do not know,
-so the schema forbids none.
+Run as a program, it writes the schema to docs/schemas. Readers must accept unknown fields, so the
+schema forbids none.
 """
 
 import json
@@ -128,7 +128,7 @@ EVENTS: Mapping[str, dict[str, Any]] = {
     "interrupted": _object("reason", reason=_TEXT),
     **dict.fromkeys(NAMES, _object("payload", payload=_list({}))),
 }
-"""The lines that have an `event`."""
+"""Lines with an `event`."""
 
 TYPES: Mapping[str, dict[str, Any]] = {
     "say": _object("ts say", say=_TEXT, **_ROW),
@@ -223,11 +223,11 @@ TYPES: Mapping[str, dict[str, Any]] = {
         message=_TEXT,
     ),
 }
-"""The lines that have a `type`."""
+"""Lines with a `type`."""
 
 
 def engine_messages_schema() -> dict[str, Any]:
-    """Every line there is: what is told, and what may be written."""
+    """All lines, of output and input."""
     told = [_named("event", name, shape) for name, shape in EVENTS.items()]
     told += [_named("type", name, shape) for name, shape in TYPES.items()]
     rows = [_named("type", name, TYPES[name]) for name in ("say", "ask")]
@@ -271,7 +271,7 @@ FILE = FOLDER / "engine-messages.schema.json"
 
 
 def problem_with(line: dict[str, Any], defined: str = "told") -> str:
-    """Why a line is none that the schema knows, or nothing."""
+    """Why a line does not match the schema; empty if it does."""
     key = "event" if "event" in line else "type"
     kinds = _KINDS[defined].get((key, str(line.get(key))), [])
     problems = [next(kind.iter_errors(line), None) for kind in kinds]
@@ -281,7 +281,7 @@ def problem_with(line: dict[str, Any], defined: str = "told") -> str:
 
 
 def _by_name(defined: str) -> dict[tuple[str, str], list[jsonschema.Draft202012Validator]]:
-    """Trying every kind on every line would take most of a test's time."""
+    """Validators by name: trying all of them on every line would take most of a test's time."""
     schema = closed(engine_messages_schema())
     kinds: dict[tuple[str, str], list[jsonschema.Draft202012Validator]] = {}
     for kind in schema["$defs"][defined]["anyOf"]:

@@ -1,6 +1,6 @@
-"""Run as a script: the command on a machine with a keyring of the tests', which is named first. In
-place of a command, `find-key` and a file look a key up as a run does, and print where it is from
-and whether that took the package `keyring`."""
+"""Run as a script: the command with a test keyring, which is the first argument. Instead of a
+command, `find-key` and a file look a key up as a run does, and print its source and whether the
+package `keyring` was imported."""
 
 import os
 import sys

@@ -1,5 +1,5 @@
-"""A user who starts, answers, stops and goes on while managers and sessions are being killed, and
-who remembers what they were told of each of their words."""
+"""A user who starts, answers, stops and resumes sessions while managers and sessions are killed,
+and who remembers the outcome of each message."""
 
 import random
 from collections import Counter
@@ -29,18 +29,18 @@ from support.killed_manager import Ground
 from support.manager_project import PATIENCE
 
 UNDECIDED = "did not confirm your answer"
-"""How the refusal goes on that says it may have been heard nevertheless."""
+"""Part of the refusal which says that the answer may have arrived nevertheless."""
 
 
 class Words:
-    """All that was ever said: each is said once, and is known by itself."""
+    """All messages of the user, each of them unique."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
         self.told: dict[str, str] = {}
-        """What came of each: taken, refused or unknown."""
+        """Outcome of each message: taken, refused or unknown."""
         self.times: dict[str, int] = {}
-        """How often each is to be heard, where that is not once."""
+        """How often a message must arrive, if not once."""
 
     def new(self, about: str) -> str:
         words = f"{about} #{next(self._numbers)}"
@@ -52,8 +52,8 @@ class Words:
 
 
 class User:
-    """Does by chance what can be done. A `seed` makes for the same choices; `pause` is what the
-    models take for a word."""
+    """Takes random actions, determined by `seed`; `pause` is the time that models take for a
+    word."""
 
     def __init__(self, ground: Ground, seed: int, *, pause: float = 0.04) -> None:
         self.ground = ground
@@ -61,12 +61,12 @@ class User:
         self.words = Words()
         self.done: Counter[str] = Counter()
         self.removing: set[str] = set()
-        """Worktrees that are not wanted any more."""
+        """Worktrees that the user is removing."""
         self._chance = random.Random(seed)
         self._scripts = count(1)
 
     async def start(self, remote: RemoteManager, kind: str, *, versions: int = 1) -> None:
-        """A session of some kind: streams, asks, commands or apart."""
+        """Start a session of a kind: streams, asks, commands or apart."""
         name = f"{kind}{next(self._scripts)}"
         prompt = self.words.new(f"Work as {name}")
         self.words.times[prompt] = versions
@@ -86,7 +86,7 @@ class User:
             await self.say(remote, request, prompt)
 
     async def go_on(self, remote: RemoteManager) -> None:
-        """One thing after the other, until the manager is gone."""
+        """Take one action after the other, until the manager is gone."""
         with suppress(Disconnected):
             while True:
                 await self._act(remote)
@@ -140,7 +140,7 @@ class User:
             self.words.told[words] = told
 
     async def settle(self, remote: RemoteManager) -> None:
-        """Bring everything to its end that can be: all has been heard and done."""
+        """Complete everything that can be completed."""
         until = anyio.current_time() + 2 * PATIENCE
         while waiting := [row for row in await _all(remote) if not self._rests(row)]:
             assert anyio.current_time() < until, f"it does not come to its end: {waiting}"
@@ -149,7 +149,7 @@ class User:
             await anyio.sleep(0.1)
 
     def _rests(self, row: SessionRow) -> bool:
-        """A session that was cut off before there was anything to run can only be read."""
+        """Whether the session is complete, or failed before it could run and can only be read."""
         if row.state == "error" and row.session_id not in self.ground.folders():
             return True
         arriving = any(mail.state != "sent" for mail in row.mail)
@@ -166,7 +166,7 @@ class User:
         elif row.flags.show_resume_button:
             request = ResumeSession(session_id=row.session_id)
         if request:
-            with suppress(CommandRejected):  # it has moved on by itself
+            with suppress(CommandRejected):  # its state has changed meanwhile
                 await remote.do(request)
 
 

@@ -1,4 +1,4 @@
-"""What must hold after any kill: what is shown is so, nothing is lost, nothing is left over."""
+"""Invariants after any kill: the list is correct, nothing is lost, nothing is left over."""
 
 import json
 import os
@@ -23,10 +23,10 @@ from rookery.manager.requests import (
     StopAll,
 )
 from rookery.manager.sessions.session_events import PendingAsk
-from rookery.manager.sessions.session_process import lives
+from rookery.manager.sessions.session_process import is_alive
 from rookery.manager.sessions.session_record import SessionRecord, session_from_json
 from rookery.manager.sessions.session_task import FollowedTask
-from rookery.manager.sessions.stored_session import rebuilt
+from rookery.manager.sessions.stored_session import rebuild_session
 from rookery.manager.shown_rows import SessionRow, WorktreeRow
 from rookery.manager.worktree_requests import (
     ListWorktrees,
@@ -39,43 +39,42 @@ from support.killed_manager import Ground
 from support.worktree_folders import git
 
 SECONDS = 60
-"""For what is under way to show; what is wrong stays wrong."""
+"""Seconds to wait for pending changes; errors are permanent."""
 AT_WORK = ("creating", "streaming")
-"""States of a session with a process. A question outlives a process that was lost."""
+"""States of a session with a process; a question survives the loss of its process."""
 WAITS_FOR = {
     "waiting_approval": ("tool", "command"),
     "waiting_input": ("followup",),
 }
 
 
-async def demand_all(ground: Ground, user: User) -> None:
-    """While there is no manager. Another one is started, and brings everything to its end."""
-    dead = _dead_ones(ground)
+async def check_all(ground: Ground, user: User) -> None:
+    """Check all invariants while no manager runs: start another one, and complete everything."""
+    dead = _dead_sessions(ground)
     with ground.manager() as process:
         async with ground.visited(process) as remote:
-            await demand_no_dead_one_at_work(remote, dead)
-            await demand_truth(ground, remote)
-            await demand_nobody_unaccounted(ground)
-            await demand_worktrees_whole(ground, remote, user.removing)
+            await check_no_dead_session_works(remote, dead)
+            await check_shown_states(ground, remote)
+            await check_no_stray_process(ground)
+            await check_worktrees(ground, remote, user.removing)
             await user.settle(remote)
-            await demand_truth(ground, remote)
-            demand_all_said_once(ground, user.words)
-            demand_all_written(ground, user.removing)
-            await demand_worktrees_whole(ground, remote, user.removing)
+            await check_shown_states(ground, remote)
+            check_messages(ground, user.words)
+            check_changes(ground, user.removing)
+            await check_worktrees(ground, remote, user.removing)
             await remote.do(StopAll())
         process.terminate()
         process.communicate(timeout=SECONDS)
-    await demand_nobody_left(ground)
+    await check_no_process_left(ground)
 
 
-def _dead_ones(ground: Ground) -> set[str]:
-    """Sessions whose process is gone, and that wait for no other. To be looked at while there is no
-    manager."""
+def _dead_sessions(ground: Ground) -> set[str]:
+    """Sessions whose process is gone and not being replaced. Call it while no manager runs."""
     saved = _saved(ground)
     return {
         session_id
         for session_id, mark in ground.marks().items()
-        if not lives(mark) and mark.generation == saved[session_id].generation
+        if not is_alive(mark) and mark.generation == saved[session_id].generation
     }
 
 
@@ -85,15 +84,15 @@ def _saved(ground: Ground) -> dict[str, SessionRecord]:
     return {session_id: each for session_id, each in kept.items() if each}
 
 
-async def demand_no_dead_one_at_work(remote: RemoteManager, dead: set[str]) -> None:
-    """At the very first look."""
+async def check_no_dead_session_works(remote: RemoteManager, dead: set[str]) -> None:
+    """Check that the first list shows no session without a process as working."""
     rows = (await remote.do(ListSessions(archived=True))).sessions
     lies = [row for row in rows if row.session_id in dead and row.state in AT_WORK]
     assert lies == [], lies
 
 
-async def demand_truth(ground: Ground, remote: RemoteManager) -> None:
-    """Each session is shown as its process and its journal say it is."""
+async def check_shown_states(ground: Ground, remote: RemoteManager) -> None:
+    """Check that each session is shown in the state of its process and its journal."""
     await _soon(lambda: _lies(ground, remote), "shown otherwise than it is")
 
 
@@ -110,11 +109,11 @@ async def _lies(ground: Ground, remote: RemoteManager) -> list[str]:
 def _lie(ground: Ground, row: SessionRow, kept: SessionRecord) -> str:
     mark = ground.marks().get(row.session_id)
     current = mark is not None and mark.generation == kept.generation
-    alive = mark is not None and current and lives(mark)
+    alive = mark is not None and current and is_alive(mark)
     ask = _last_ask(ground.project.log(row.session_id))
     at_hand = mark is not None and mark.at_rest and not kept.saw_session_created
     going = (alive or row.queued) and not at_hand
-    expected = rebuilt(kept, ask, alive=going).state
+    expected = rebuild_session(kept, ask, alive=going).state
     about = f"{row.session_id} is shown as {row.state}"
     if row.state != expected:
         return f"{about}, and is {expected}: {mark}, alive {alive}, {ask}, {kept}"
@@ -129,15 +128,15 @@ def _lie(ground: Ground, row: SessionRow, kept: SessionRecord) -> str:
 
 def _last_ask(events: list[Event]) -> PendingAsk | None:
     task = FollowedTask("any")
-    task.remember(events)
+    task.load_events(events)
     return task.ask
 
 
-async def demand_nobody_unaccounted(ground: Ground) -> None:
-    """Each process is that of a session, or one that it has started."""
+async def check_no_stray_process(ground: Ground) -> None:
+    """Check that each process belongs to a session, or was started by one."""
 
     async def strangers() -> list[str]:
-        leaders = {mark.pid for mark in ground.marks().values() if lives(mark)}
+        leaders = {mark.pid for mark in ground.marks().values() if is_alive(mark)}
         there = ground.processes()
         return [
             f"{pid} {line}"
@@ -155,21 +154,21 @@ def _descends(pid: int, leaders: set[int]) -> bool:
         try:
             said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
-            return True  # it has gone meanwhile
+            return True  # it has ended meanwhile
         pid = int(said[1])
     return False
 
 
-async def demand_nobody_left(ground: Ground) -> None:
+async def check_no_process_left(ground: Ground) -> None:
     async def left() -> list[str]:
         return [line for _, line in ground.processes().values()]
 
     await _soon(left, "left over")
 
 
-async def demand_worktrees_whole(ground: Ground, remote: RemoteManager, removed: set[str]) -> None:
-    """Those on the disk, those of git and those shown are the same, and each is whole. One that was
-    not finished is shown as such, is nobody's, and can be removed."""
+async def check_worktrees(ground: Ground, remote: RemoteManager, removed: set[str]) -> None:
+    """Check that the worktrees on disk, in git and in the list are the same, and complete. An
+    unfinished one must be shown as such, without a session, and be removable."""
     for row in await remote.do(ListWorktrees()):
         if row.state == "unfinished":
             assert row.sessions == (), row
@@ -198,15 +197,15 @@ async def demand_worktrees_whole(ground: Ground, remote: RemoteManager, removed:
 
 
 async def _wanted(remote: RemoteManager, removed: set[str]) -> list[WorktreeRow]:
-    """Without those that are gone because the user wanted it, which their sessions remember."""
+    """The listed worktrees, without those that the user removed."""
     rows = await remote.do(ListWorktrees())
     return [row for row in rows if row.state == "ready" or row.path not in removed]
 
 
-def demand_all_said_once(ground: Ground, words: Words) -> None:
-    """What was taken is in a journal, once; what was refused is in none. What was said to a session
-    that never came to begin is kept with it, and then its prompt is too, although it was refused.
-    """
+def check_messages(ground: Ground, words: Words) -> None:
+    """Check that accepted messages are in a journal once, and refused ones in none. Messages to
+    a session that never started are stored with it; then its prompt is too, although it was
+    refused."""
     heard = Counter(text for events in _journals(ground).values() for text in _heard(events))
     begun = ground.folders()
     kept_prompts = set()
@@ -223,15 +222,15 @@ def demand_all_said_once(ground: Ground, words: Words) -> None:
 
 
 def _heard(events: list[Event]) -> list[str]:
-    """All that the user has said."""
+    """All messages of the user."""
     facts = [event.fact for event in events]
     said = [fact.text for fact in facts if isinstance(fact, TaskOpened | UserSpoke | Answered)]
     return [text for text in said if text]
 
 
-def demand_all_written(ground: Ground, removed: set[str]) -> None:
-    """Each change that was told is there, or kept where a worktree was removed; each file was told
-    of, and each journal is whole."""
+def check_changes(ground: Ground, removed: set[str]) -> None:
+    """Check that each reported change is on disk, or stored when its worktree was removed, that
+    each file was reported, and that each journal is intact."""
     begun: set[str] = set()
     for session_id, events in _journals(ground).items():
         assert verify(ground.project.tasks.folder(session_id)) == []
@@ -256,7 +255,7 @@ def _read(workspace: str, file: str) -> str:
 
 
 def _kept(ground: Ground, file: str) -> str:
-    """What some reference of git holds under that name."""
+    """Content of the file in any git reference."""
     for ref in git(ground.path, "for-each-ref", "--format=%(refname)").decode().split():
         if git(ground.path, "ls-tree", ref, "--", file):
             return git(ground.path, "show", f"{ref}:{file}").decode()

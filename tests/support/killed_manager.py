@@ -1,4 +1,4 @@
-"""A project whose manager, the real command, is killed and started again as often as one likes."""
+"""A project whose manager, the real command, is killed and restarted."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ from support.text_process import Started, start_text
 from support.worktree_requests import with_repository
 
 SCENES = 60
-"""More than any session comes to."""
+"""More than any session reaches."""
 WORDS = " ".join(["word"] * 30)
 
 
 class Ground:
-    """A repository, scripts for its sessions, and managers of it."""
+    """A repository, scripts for its sessions, and its managers."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -33,8 +33,8 @@ class Ground:
         self.managers: list[int] = []
 
     def script(self, name: str, *, pause: float, commands: bool = False) -> str:
-        """The model of a session that works as long as one likes: it writes a file, does so again
-        and has done. What a file holds is its own name."""
+        """A scripted model that writes files, one after the other, without end. Each file
+        contains its own name."""
         scenes = (
             _scene(f"{name}-{number}.txt", number, pause=pause, commands=commands)
             for number in range(SCENES)
@@ -45,7 +45,7 @@ class Ground:
 
     @contextmanager
     def manager(self, **environ: str) -> Iterator[Started]:
-        """One that has begun to begin. It is killed in the end."""
+        """Start a manager without waiting until it is ready; it is killed at the end."""
         process = start_text(
             ["manager", "--no-open", "--json"], {**self.project.environ, **environ}, self.path
         )
@@ -59,7 +59,7 @@ class Ground:
 
     @asynccontextmanager
     async def visited(self, process: Started) -> AsyncIterator[RemoteManager]:
-        """A manager that was begun, once it is there. Raises `EOFError` if it never is."""
+        """Connect to a started manager once it is ready. Raises `EOFError` if it ends before."""
         assert process.stdout
         if not await anyio.to_thread.run_sync(process.stdout.readline):
             assert process.stderr
@@ -69,19 +69,19 @@ class Ground:
             yield remote
 
     def marks(self) -> dict[str, ProcessMark]:
-        """The last process of each session that ever had one."""
+        """The last process of each session that had one."""
         found = SessionFolders(self.places).of_project(str(self.path.resolve()))
         marks = ((folder.session_id, folder.mark()) for folder, _ in found)
         return {session_id: mark for session_id, mark in marks if mark}
 
     def folders(self) -> set[str]:
-        """The sessions that it is known of how they are run."""
+        """Ids of the sessions that have a folder."""
         found = SessionFolders(self.places).of_project(str(self.path.resolve()))
         return {folder.session_id for folder, _ in found}
 
     def processes(self) -> dict[int, tuple[int, str]]:
-        """All that have anything to do with this ground, except its managers: the session of
-        processes that each belongs to, and its command."""
+        """All processes of this project except its managers: the process session and command
+        line of each."""
         found = {}
         for entry in Path("/proc").iterdir():
             if not entry.name.isdecimal() or int(entry.name) in (os.getpid(), *self.managers):
@@ -105,7 +105,7 @@ class Ground:
 
 @contextmanager
 def ground_in(folder: Path) -> Iterator[Ground]:
-    """No process is left behind, whatever came of it."""
+    """A project in a folder; its processes are killed at the end."""
     ground = Ground(folder)
     try:
         yield ground

@@ -1,4 +1,4 @@
-"""The lines of a ledger as they are written, for tests that look at what is in them."""
+"""The raw lines of a ledger, for tests that check their content."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,11 @@ def lines_of(workspace: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def told_of(workspace: Path, *kinds: str) -> list[dict[str, Any]]:
-    """Our own part of the records, of some kinds if any are named."""
+def own_records(workspace: Path, *kinds: str) -> list[dict[str, Any]]:
+    """Our own part of the records, optionally of some kinds only."""
     own = [each["metadata"]["orchestration"] for each in lines_of(workspace)]
     return [each for each in own if not kinds or each["kind"] in kinds]
+
+
+def paths(record: dict[str, Any]) -> list[str]:
+    return [each["path"] for each in record.get("files", ())]

@@ -1,4 +1,4 @@
-"""A project with its manager, a model that says what a test wants, and tabs of a real browser."""
+"""A project with its manager, a scripted model, and tabs of a real browser."""
 
 import json
 import os
@@ -36,7 +36,7 @@ addEventListener("securitypolicyviolation", (event) =>
 
 
 def until(happened: Callable[[], Any], what: str = "") -> Any:
-    """What `happened` gives, once it gives something. For what no page tells of."""
+    """Poll `happened` until it returns something. For changes that no page shows."""
     deadline = time.monotonic() + PATIENCE
     while not (found := happened()):
         if time.monotonic() > deadline:
@@ -46,7 +46,7 @@ def until(happened: Callable[[], Any], what: str = "") -> Any:
 
 
 class Project:
-    """A repository with a commit, in a home of its own, and the command that manages it."""
+    """A repository with a commit, with its own home, and the command that manages it."""
 
     def __init__(self, folder: Path, model: Model, name: str = "work") -> None:
         self.folder = folder
@@ -88,7 +88,7 @@ class Project:
         self.git("commit", "-q", "-m", "some files")
 
     def left(self) -> list[int]:
-        """Processes of this project's sessions, which are started with its folder."""
+        """Processes of this project's sessions; their command lines contain its folder."""
         found = []
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -104,7 +104,7 @@ class Project:
 
 
 class Manager:
-    """`rookery manager`, as a process."""
+    """A `rookery manager` process."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -131,10 +131,10 @@ class Manager:
         self._token = ""
 
     def link(self) -> str:
-        """One that opens the page once."""
+        """A link that opens the page once."""
         found: list[Links | None] = []
         folder = manager_folder(self.project.places, self.project.path)
-        # the browser's driver has an event loop in this thread already
+        # the browser's driver already runs an event loop in this thread
         asking = threading.Thread(
             target=lambda: found.append(anyio.run(partial(ask_for_links, folder)))
         )
@@ -144,14 +144,14 @@ class Manager:
         return found[0].launch_url
 
     def do(self, kind: str, **fields: Any) -> Any:
-        """As a program would."""
+        """Send a request to the HTTP API."""
         if not self._token:
             code = self.link().partition("#launch=")[2]
             self._token = self._post("launch", {"code": code})["token"]
         return self._post("do", {"kind": kind, **fields}, Authorization=f"Bearer {self._token}")
 
     def start(self, prompt: str, *answers: Answer, **more: Any) -> str:
-        """A session that is played this script; by its id."""
+        """Start a session with scripted answers, and return its id."""
         self.model.plays(prompt, *answers)
         wish = {"prompt": prompt, "auto_approve": False, **more}
         (session_id,) = self.do("start_sessions", **wish)["session_ids"]
@@ -163,7 +163,7 @@ class Manager:
         return {row["session_id"]: row for row in listed}
 
     def at(self, session_id: str, *states: str) -> dict[str, Any]:
-        """The session's row, once it is in one of these states."""
+        """Wait until the session is in one of these states, and return its row."""
 
         row: dict[str, Any] = {}
 
@@ -178,14 +178,14 @@ class Manager:
         return row
 
     def clear(self) -> None:
-        """No session is left, nor a process of one."""
+        """Stop and remove all sessions."""
         if self.process.poll() is None:
             self.do("stop_all")
             for session_id in self.rows():
                 self.do("remove_session", session_id=session_id)
 
     def end(self) -> None:
-        """As a crash does."""
+        """Kill the manager, as a crash would."""
         self.process.kill()
         self.process.wait(PATIENCE)
         self._out.close()
@@ -203,7 +203,7 @@ class Manager:
 
 
 class Tab:
-    """A page in the browser, and everything in it that went wrong in silence."""
+    """A page in the browser, and the errors in its console."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -212,7 +212,7 @@ class Tab:
         page.on("pageerror", self._hear_of)
 
     def leave(self) -> None:
-        """The page is another's from now on."""
+        """Stop listening, because another test will use the page."""
         self.page.remove_listener("console", self._hear)
         self.page.remove_listener("pageerror", self._hear_of)
 
@@ -255,18 +255,13 @@ class Tab:
         self.button("More actions", exact=True).click()
         self.page.get_by_role("menuitem", name=item, exact=True).click()
 
-    def overflow(self) -> int:
-        """How many pixels are to the right of what can be seen."""
-        wide = "document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
-        return int(self.page.evaluate(wide))
-
 
 ASK = ".ask-panel"
 
 
 class Window:
-    """Of a browser, with a certain look. Its pages are used by one test after the other, because
-    to start what draws them takes longer than most tests do."""
+    """A browser window with certain settings. Tests reuse its pages, because starting a renderer
+    takes longer than most tests."""
 
     def __init__(self, browser: Browser, **look: Any) -> None:
         usual = {"viewport": {"width": 1200, "height": 800}, "reduced_motion": "reduce"}
@@ -275,12 +270,12 @@ class Window:
         self._unused: list[Page] = []
 
     def page(self) -> Page:
-        """An empty one, for which nothing is stored."""
+        """An empty page without stored data."""
         return self._unused.pop() if self._unused else self._context.new_page()
 
     def take_back(self, page: Page) -> None:
-        # what is left by itself, and not by us, stays in the process that draws it, and may do
-        # away with what it has stored
+        # a page that navigates by itself keeps its renderer process, and can still clear what it
+        # has stored
         page.evaluate("location.replace('about:blank')")
         page.wait_for_url("about:blank")
         page.evaluate("localStorage.clear(); sessionStorage.clear()")
@@ -292,7 +287,7 @@ class Window:
 
 
 class Tabs:
-    """What one test has open in a window."""
+    """The tabs that one test has open in a window."""
 
     def __init__(self, window: Window, manager: Manager) -> None:
         self.manager = manager
@@ -308,7 +303,7 @@ class Tabs:
         return tab
 
     def close(self) -> None:
-        """Whatever went wrong in them in silence is told."""
+        """Close the tabs, and fail on unexpected console errors."""
         for tab in self._tabs:
             tab.leave()
             self._window.take_back(tab.page)

@@ -1,4 +1,4 @@
-"""Run as a script: a manager that starts the sessions it is told to, and tells their states."""
+"""Run as a script: a manager that starts the given sessions, and prints their states."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from rookery.storage.sessions import TaskStore
 
 
 async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list[Any]]) -> None:
-    """`acts` says what is done when a session first comes to a state, by the name of a method."""
+    """`acts` maps a state to the methods to call when a session first reaches it."""
     places = find_places(os.environ)
     async with open_supervisor(project, places, os.environ, TaskStore(places)) as supervisor:
         for wish in wishes:

@@ -1,4 +1,5 @@
-"""A project with a home of its own, and supervisors of it: here, or in a process to be killed."""
+"""A project with its own home, and supervisors of it: in this process, or in one that can be
+killed."""
 
 import json
 import os
@@ -16,9 +17,9 @@ from rookery.core.facts import Event
 from rookery.manager.cli.host_dependencies import ProjectDependencies
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.session_folders import SessionFolders, SessionOptions
-from rookery.manager.sessions.session_process import lives
+from rookery.manager.sessions.session_process import is_alive
 from rookery.manager.sessions.session_store import manager_folder
-from rookery.manager.sessions.session_summary import ShownSession
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
@@ -41,7 +42,7 @@ WRITES = """\
   calls:
   - {tool: attempt_completion, arguments: {result: "Done a third time."}}
 """
-"""Asks for leave to write, if it has to ask."""
+"""A model that asks for approval of a write, unless that is automatic."""
 HANDS_ON = """\
 part one:
   - calls:
@@ -54,7 +55,7 @@ part one:
   - calls:
       - {tool: attempt_completion, arguments: {result: Done.}}
 """
-"""Has another task ask for leave to write."""
+"""A model whose sub-task asks for approval of a write."""
 SPEAKS_LONG = f"""\
 - say: {" ".join(["word"] * 2000)}
   pause: 0.05
@@ -72,9 +73,9 @@ PATIENT = Timings(
     answer=60,
     adoption=60,
 )
-"""No process is taken for one that does not heed, however busy the machine is."""
+"""Timeouts that no process exceeds, even on a busy machine."""
 IMPATIENT = replace(PATIENT, cancel=0.5, end=0.5, silence=0.2, unresponsive=0.5, last_words=1)
-"""With processes that do not."""
+"""Timeouts for processes that do not respond."""
 
 
 class Project:
@@ -113,7 +114,7 @@ class Project:
     async def supervised(
         self, *, limit: int = 5, timings: Timings = PATIENT
     ) -> AsyncIterator["Watched"]:
-        """Whatever was left running is ended, if nothing has gone wrong before."""
+        """Open a supervisor; sessions that still run are ended, unless the test failed."""
         opened = self.opened(limit=limit, timings=timings)
         with anyio.fail_after(PATIENCE):
             async with opened as supervisor:
@@ -124,8 +125,8 @@ class Project:
     def hosted(
         self, *wishes: SessionOptions, acts: dict[str, list[str]] | None = None, **environ: str
     ) -> Iterator["Hosted"]:
-        """A process that supervises, starts sessions and acts when one comes to a state; it is
-        killed in the end."""
+        """Start a process that supervises, starts sessions and acts on their states; it is
+        killed at the end."""
         wanted = [_spelled(wish) for wish in wishes]
         given = {"project": str(self.path), "wishes": wanted, "acts": acts or {}}
         with start_text(
@@ -140,7 +141,7 @@ class Project:
         return list(self.tasks.read(session_id)) if self.tasks.exists(session_id) else []
 
     def processes(self) -> dict[int, str]:
-        """Those that serve sessions of this project, or that they have left."""
+        """Processes that serve sessions of this project, or were left by them."""
         found = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -154,7 +155,7 @@ class Project:
         return found
 
     def is_left_quiet(self) -> bool:
-        """Whether its processes end by themselves. Those that do not are killed."""
+        """Whether all its processes end by themselves; kills those that do not."""
         deadline = time.monotonic() + PATIENCE / 3
         while left := self.processes():
             if time.monotonic() > deadline:
@@ -166,21 +167,22 @@ class Project:
         return True
 
     async def quiet(self) -> None:
-        """Once there is no process any more."""
+        """Wait until no process is left."""
         with anyio.fail_after(PATIENCE):
             while self.processes() or self._is_served():  # noqa: ASYNC110 (nobody's children)
                 await anyio.sleep(0.01)
 
     def _is_served(self) -> bool:
-        """Also by a process that is about to be gone and has no command line any more."""
+        """Whether a session has a process, even one that is exiting and has no command line any
+        more."""
         found = SessionFolders(self.places).of_project(str(self.path.resolve()))
-        return any(mark and lives(mark) for mark in (folder.mark() for folder, _ in found))
+        return any(mark and is_alive(mark) for mark in (folder.mark() for folder, _ in found))
 
     def input_of(self, pid: int) -> str:
         return str(Path(f"/proc/{pid}/fd/0").readlink())
 
     def environ_of(self, pid: int) -> list[str]:
-        """Empty for a moment while the process is started, so that is waited for."""
+        """Waits until it is not empty, as it is for a moment while a process starts."""
         deadline = time.monotonic() + PATIENCE
         while not (given := Path(f"/proc/{pid}/environ").read_text()):
             assert time.monotonic() < deadline
@@ -189,29 +191,31 @@ class Project:
 
 
 class Watched:
-    """A supervisor that can be waited for."""
+    """A supervisor whose changes can be awaited."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
 
-    async def until(self, session_id: str, fits: Callable[[ShownSession], bool]) -> ShownSession:
+    async def until(
+        self, session_id: str, fits: Callable[[SessionSummary], bool]
+    ) -> SessionSummary:
         async for _ in self.supervisor.changes():
             shown = self.supervisor.session(session_id)
             if shown and fits(shown):
                 return shown
         raise AssertionError("changes never end")
 
-    async def at(self, session_id: str, state: str) -> ShownSession:
+    async def at(self, session_id: str, state: str) -> SessionSummary:
         return await self.until(session_id, lambda shown: shown.session.state == state)
 
     async def asked(self, session_id: str) -> int:
-        """When something is asked that waits for the user."""
+        """Wait for a question to the user, and return its time."""
         shown = await self.until(session_id, lambda shown: shown.session.pending_ask is not None)
         assert shown.session.pending_ask
         return shown.session.pending_ask.ts
 
-    async def result(self, session_id: str, text: str) -> ShownSession:
-        """Completed with that."""
+    async def result(self, session_id: str, text: str) -> SessionSummary:
+        """Wait until the session is completed with that text."""
         return await self.until(
             session_id,
             lambda shown: (
@@ -230,13 +234,28 @@ class Hosted:
         self.process = process
 
     def hear(self, wanted: str) -> str:
-        """What it says after a word, once it says it."""
+        """Wait for a line that starts with this word, and return the rest of it."""
         assert self.process.stdout
         for line in self.process.stdout:
             word, _, rest = line.strip().partition(" ")
             if word == wanted:
                 return rest
         raise AssertionError(f"It has ended without saying {wanted}.")
+
+    def come_to(self, *states: str) -> list[str]:
+        """Wait until its sessions are in these states, and return their ids."""
+        assert self.process.stdout
+        ids: list[str] = []
+        at: dict[str, str] = {}
+        for line in self.process.stdout:
+            word, _, session_id = line.strip().partition(" ")
+            if word == "started":
+                ids.append(session_id)
+            else:
+                at[session_id] = word
+            if len(ids) == len(states) and [at.get(each) for each in ids] == list(states):
+                return ids
+        raise AssertionError(f"It has ended at {at}, before {states}.")
 
     def kill(self) -> None:
         self.process.kill()

@@ -1,4 +1,4 @@
-"""A manager behind a real Unix socket, and a client that puts together what it is told."""
+"""A manager behind a real Unix socket, and a client that assembles its updates."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ from support.manager_project import PATIENCE, Project, Watched
 
 
 class Served:
-    """The least of a manager."""
+    """A minimal manager."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
@@ -32,7 +32,7 @@ class Served:
 
 @asynccontextmanager
 async def serving(project: Project, watched: Watched) -> AsyncIterator[Callable[[], Any]]:
-    """A way to connect as often as one likes."""
+    """Serve it, and return a function that connects to it."""
     manager, path = Served(watched.supervisor), project.folder / "manager.sock"
 
     async def welcome(stream: anyio.abc.SocketStream) -> None:
@@ -69,7 +69,7 @@ class Refused(Exception):
 
 
 class Client:
-    """Listens all the time, like a page."""
+    """A client that reads all the time, like a page."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -126,7 +126,7 @@ class Client:
 
 
 class Page:
-    """Does what a page does with the changes of a view."""
+    """Applies the changes of a view, as a page does."""
 
     def __init__(self, client: Client, follow_id: int) -> None:
         self.client = client

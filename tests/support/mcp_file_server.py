@@ -1,4 +1,4 @@
-"""An MCP server with a tool `write_file` that writes nothing: what it hears goes to a file.
+"""An MCP server with a tool `write_file` that writes nothing; what it receives goes to a file.
 
 mcp_file_server.py HEARD
 """

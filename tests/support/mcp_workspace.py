@@ -1,13 +1,14 @@
-"""A workspace with MCP servers configured, and calls of our two tools as the engine makes them."""
+"""A workspace with MCP servers, and calls of our two tools as the engine makes them."""
 
 import json
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import msgspec
 from msgspec.structs import replace
 
@@ -16,23 +17,25 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Files, Finder, Shell
+from rookery.errors import ToolError
 from rookery.mcp.agreements import agree_to_project
 from rookery.mcp.hub import McpHub, open_hub
 from rookery.mcp.offered_tools import AccessMcpResource
+from rookery.mcp.server import McpServer
 from rookery.mcp.server_programs import ServerTimeouts
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.storage.sessions import TaskArtifacts
 
 MISBEHAVING = Path(__file__).with_name("misbehaving_mcp_server.py")
 AMPLE = 60.0
-"""Seconds for what is meant to succeed, however busy the machine is."""
+"""Seconds for what must succeed, even on a busy machine."""
 START_SECONDS = 1.5
 LIST_SECONDS = 2.0
-"""For what is waited for in vain."""
+"""Seconds to wait for what never happens."""
 
 
 class Bench:
-    """`folder` has a workspace `work`, a configuration `mcp.json` and what servers hear."""
+    """`folder` has the workspace `work`, the configuration `mcp.json` and the logs of servers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -49,7 +52,7 @@ class Bench:
         }
 
     def script(self, *words: str, name: str = "server.py", **more: Any) -> dict[str, Any]:
-        """A server that a file of the workspace is, and behaves well, started where it is."""
+        """Definition of a well-behaved server that is a script in the workspace."""
         argv, behave = ["", "well", str(self.folder)], str(MISBEHAVING)
         lines = [
             "import runpy, sys",
@@ -77,7 +80,7 @@ class Bench:
         start: float = AMPLE,
         listing: float = AMPLE,
     ) -> AbstractAsyncContextManager[McpHub]:
-        """`agreed`: whoever trusted the folder did so when its servers were defined as now."""
+        """`agreed`: the folder was trusted while its servers had their current definitions."""
         if trusted and agreed:
             agree_to_project(self.user_file, self.workspace, environ or os.environ)
         return open_hub(
@@ -87,12 +90,12 @@ class Bench:
             environ=os.environ if environ is None else environ,
             trusted=trusted,
             may_act=may_act,
-            patience=ServerTimeouts(start=start, listing=listing),
+            timeouts=ServerTimeouts(start=start, listing=listing),
         )
 
     @property
     def heard(self) -> list[str]:
-        """What the misbehaving server heard."""
+        """Lines that the misbehaving server received."""
         try:
             return (self.folder / "heard").read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
@@ -112,7 +115,7 @@ class Bench:
         return await tool.prepare(msgspec.convert(arguments, tool.arguments), self.context())
 
     async def use(self, hub: McpHub, **arguments: Any) -> Outcome:
-        """What a server said, out of its quotation."""
+        """Call a tool, and return the result without the quotation marks around it."""
         action = await self.prepare(hub, **arguments)
         return unquoted(await action.perform(Permit(action.digest, by_hand=True)))
 
@@ -140,6 +143,20 @@ class Bench:
             limits=Limits(),
             sees_images=True,
         )
+
+
+async def connect_all(hub: McpHub) -> None:
+    """Connect all usable servers, and wait until each is connected or has failed."""
+
+    async def connect(server: McpServer) -> None:
+        with suppress(ToolError):
+            await server.catalogue()
+
+    servers = [hub.server(each.name) for each in hub.health()]
+    async with anyio.create_task_group() as group:
+        for server in servers:
+            if not server.withheld:
+                group.start_soon(connect, server)
 
 
 def unquoted(outcome: Outcome) -> Outcome:

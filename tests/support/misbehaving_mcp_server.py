@@ -1,9 +1,9 @@
-"""An MCP server that misbehaves in the way its first argument names; otherwise it behaves.
+"""An MCP server that misbehaves in the way its first argument names.
 
     misbehaving_server.py WAY [FOLDER]
 
-JSON-RPC over standard input and output, by hand, so that it can be as wrong as it likes. What it
-hears goes to FOLDER/heard, a line for each message.
+JSON-RPC over standard input and output without a library, so that anything can be wrong. Messages
+that it receives go to FOLDER/heard, one per line.
 """
 
 import json
@@ -36,7 +36,7 @@ def answer(request: dict[str, Any], result: dict[str, Any]) -> None:
 
 
 def answer_as(request: dict[str, Any], result: str) -> None:
-    """Say what no library would."""
+    """Send responses that no library would send."""
     sys.stdout.write(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":{result}}}\n')
     sys.stdout.flush()
 
@@ -65,7 +65,7 @@ def start() -> None:
             while True:
                 os.write(1, b"x" * 65536)
         case "floods stderr":
-            os.write(2, b"so much to say\n" * 500_000)
+            os.write(2, b"so much to say\n" * 100_000)
         case "ignores SIGTERM":
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         case "double forks":
@@ -82,7 +82,7 @@ def start() -> None:
 
 
 def double_fork() -> None:
-    """Leave a process behind that has nothing to do with this one any more."""
+    """Leave a detached process behind."""
     if os.fork() == 0:
         os.setsid()
         if os.fork() == 0:
@@ -118,7 +118,7 @@ def listed(request: dict[str, Any]) -> None:
             tools = [{**TOOL, "name": f"greet{cursor}"}]
             answer(request, {"tools": tools, "nextCursor": str(cursor + 1)})
         case "many tools":
-            tools = [{**TOOL, "name": f"greet{number}"} for number in range(10_000)]
+            tools = [{**TOOL, "name": f"greet{number}"} for number in range(1_000)]
             answer(request, {"tools": tools})
         case "lies about schemas":
             lies = [
@@ -180,9 +180,9 @@ def called(request: dict[str, Any]) -> None:
         case "huge result":
             answer(request, {"content": [{"type": "text", "text": "y" * 3_000_000}]})
         case "enormous result":
-            answer(request, {"content": [{"type": "text", "text": "y" * 50_000_000}]})
+            answer(request, {"content": [{"type": "text", "text": "y" * 6_000_000}]})
         case "list_changed storm":
-            for _ in range(2_000):
+            for _ in range(500):
                 send({"method": "notifications/tools/list_changed"})
             answer(request, said)
         case "endless notifications":

@@ -1,4 +1,4 @@
-"""A server made with the SDK, which speaks the newest protocol; its tools change when asked to."""
+"""A server made with the SDK, which uses the newest protocol; its tools change on request."""
 
 from mcp.server.mcpserver import Context, MCPServer
 

@@ -1,4 +1,4 @@
-"""A network between a browser and a manager, to be cut."""
+"""A network connection between a browser and a manager that can be cut."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ from contextlib import suppress
 
 
 class Relay:
-    """Between a browser and a manager. What it carries can be cut, as a network is."""
+    """A proxy between a browser and a manager whose connections can be cut."""
 
     def __init__(self, port: int) -> None:
         self._to = port
@@ -36,17 +36,23 @@ class Relay:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
-                if self._refusing.is_set():
+                try:
+                    far = self._reach()
+                except ConnectionRefusedError:
                     near.close()
                     continue
-                far = socket.create_connection(("127.0.0.1", self._to))
                 self._open += [near, far]
                 ours, theirs = self._names
                 for ends, names in (((near, far), (ours, theirs)), ((far, near), (theirs, ours))):
                     threading.Thread(target=self._carry, args=(*ends, *names), daemon=True).start()
 
+    def _reach(self) -> socket.socket:
+        if self._refusing.is_set():
+            raise ConnectionRefusedError
+        return socket.create_connection(("127.0.0.1", self._to))
+
     def _carry(self, near: socket.socket, far: socket.socket, name: bytes, other: bytes) -> None:
-        """Each side is told the name that it knows itself by."""
+        """Forward data, and replace host names so that each side sees its own."""
         with suppress(OSError), near:
             while data := near.recv(1 << 16):
                 far.sendall(data.replace(name, other))

@@ -1,4 +1,4 @@
-"""Real MCP servers of others, installed once into a cache of the tests."""
+"""Real third-party MCP servers, installed once into a cache of the tests."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ PATIENCE = 30.0
 
 @cache
 def npm_server(name: str) -> str:
-    """The path of a server's program. Where there is no npm the test is left out, and says so."""
+    """The path of a server's program. Skips the test if there is no npm."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("npm is not installed, which brings the MCP servers to test with")
@@ -53,7 +53,7 @@ def _install(npm: str, folder: Path) -> None:
 
 @contextmanager
 def everything_over_http(kind: str) -> Iterator[str]:
-    """The reference server behind a port of its own; `kind` is streamableHttp or sse."""
+    """Run the reference server on its own port; `kind` is streamableHttp or sse."""
     program = npm_server("mcp-server-everything")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -87,7 +87,7 @@ def _wait_for(process: "subprocess.Popen[bytes]", text: bytes) -> None:
 
 
 def _wait_until_reached(port: int) -> None:
-    """What the server says of its port may come before it listens there."""
+    """Wait until it accepts connections, which may be after it has printed its port."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

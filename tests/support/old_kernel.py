@@ -1,4 +1,4 @@
-"""A sandbox as it is on older systems."""
+"""A sandbox as on older systems."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from rookery.sandbox.sandbox import Sandbox
 
 
 class WithoutLandlock(Sandbox):
-    """As it is where the kernel is too old for the second layer."""
+    """A sandbox on a kernel too old for Landlock."""
 
     def launch(self, argv: Sequence[str], **kinds: Any) -> Launch:
         launch = super().launch(argv, **kinds)

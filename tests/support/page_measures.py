@@ -1,4 +1,4 @@
-"""What can be measured of how a page looks, and of what it tells those who cannot see it."""
+"""Measurements of a page's appearance and accessibility."""
 
 from typing import Any
 
@@ -8,27 +8,32 @@ NAMED = {
     *("button", "link", "textbox", "searchbox", "checkbox", "switch", "radio", "combobox"),
     *("menuitem", "tab", "dialog", "log", "navigation", "complementary", "region", "listbox"),
 }
-"""Roles that mean nothing without a name."""
+"""Roles that need a name."""
 FAINT = """
 () => {
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const parse = (text) => {
+  const draw = (text) => {
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = text;
     canvas.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];
   };
+  const drawn = new Map();
+  const parse = (text) => {
+    if (!drawn.has(text)) drawn.set(text, draw(text));
+    return [...drawn.get(text)];
+  };
   const over = (top, under) =>
     top.slice(0, 3).map((c, at) => c * top[3] + under[at] * (1 - top[3]));
+  const grounds = new Map([[null, [255, 255, 255]]]);
   const ground = (element) => {
-    const layers = [];
-    for (let at = element; at; at = at.parentElement) {
-      const colour = parse(getComputedStyle(at).backgroundColor);
-      if (colour[3] > 0) layers.push(colour);
-      if (colour[3] === 1) break;
+    if (!grounds.has(element)) {
+      const colour = parse(getComputedStyle(element).backgroundColor);
+      const under = colour[3] === 1 ? colour : ground(element.parentElement);
+      grounds.set(element, over(colour, under));
     }
-    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]);
+    return grounds.get(element);
   };
   const light = (colour) => {
     const [r, g, b] = colour
@@ -36,11 +41,13 @@ FAINT = """
       .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
+  const opacities = new Map([[null, 1]]);
   const opacity = (element) => {
-    let product = 1;
-    for (let at = element; at; at = at.parentElement)
-      product *= Number(getComputedStyle(at).opacity);
-    return product;
+    if (!opacities.has(element)) {
+      const own = Number(getComputedStyle(element).opacity);
+      opacities.set(element, own * opacity(element.parentElement));
+    }
+    return opacities.get(element);
   };
   const faint = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -84,14 +91,14 @@ WIDE = """
 
 
 def faint_texts(page: Page) -> list[str]:
-    """Texts whose contrast is less than WCAG's AA wants, with how much it is."""
+    """Texts whose contrast is below WCAG AA, with their contrast."""
     found: list[str] = page.evaluate(FAINT)
     return found
 
 
 def too_wide(page: Page) -> list[str]:
-    """What reaches beyond the right edge and cannot be scrolled to in a box of its own; a page
-    that can be moved sideways is too wide altogether."""
+    """Elements beyond the right edge that no scroll box contains; or that the page itself
+    scrolls sideways."""
     sideways = page.evaluate(
         "document.scrollingElement.scrollWidth > document.documentElement.clientWidth"
     )
@@ -100,7 +107,7 @@ def too_wide(page: Page) -> list[str]:
 
 
 def nameless(page: Page) -> list[str]:
-    """Controls and landmarks that a screen reader has no words for."""
+    """Controls and landmarks without a name for screen readers."""
     session = page.context.new_cdp_session(page)
     tree: dict[str, Any] = session.send("Accessibility.getFullAXTree")
     session.detach()

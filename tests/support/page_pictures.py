@@ -1,4 +1,4 @@
-"""Draws the Agent Manager's pictures in docs/pictures from a real browser: `make docs`."""
+"""Draw the Agent Manager's pictures in docs/pictures with a real browser: `make docs`."""
 
 import os
 import tempfile
@@ -52,7 +52,7 @@ SPENT = usage(14_200, 830)
 
 
 def scene(manager: Manager) -> dict[str, str]:
-    """A morning in a small shop: sessions in every state, by what they are called here."""
+    """Sessions of a small shop in every state, by their names here."""
     done = manager.start("Add a test for an empty basket", [SPENT, finish("It passes.")])
     manager.at(done, "completed")
     question = manager.start(
@@ -176,7 +176,7 @@ def main() -> None:
         try:
             with managed(project) as manager:
                 named = scene(manager)
-                # what is governed is asked about in another way: only its page shows the intents
+                # governed sessions ask other questions, so only their page shows intents
                 laid_out(project.path, SPEC_EXAMPLE.replace("2026-03-31", "2099-03-31"))
                 draw(browser, manager, named)
         finally:

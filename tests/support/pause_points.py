@@ -1,4 +1,4 @@
-"""Parts of a task that stop once, where a test wants them to, and tell that they are there."""
+"""Parts of a task that block once, where a test wants them to, and signal that they do."""
 
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -23,7 +23,7 @@ from support.stage import StageClock
 
 
 class Hold:
-    """Whoever comes first waits here; all others pass."""
+    """Blocks the first caller; all others pass."""
 
     def __init__(self) -> None:
         self.reached = anyio.Event()
@@ -31,14 +31,14 @@ class Hold:
         self._taken = False
 
     async def wait(self) -> None:
-        """Until it is cancelled."""
+        """Block until cancelled."""
         if not self._taken:
             self._taken = True
             self.reached.set()
             await anyio.sleep_forever()
 
     async def wait_in_thread(self) -> None:
-        """Until it is let go: cancelling does not reach a thread."""
+        """Block until released: cancellation does not reach a thread."""
         if not self._taken:
             self._taken = True
             await anyio.to_thread.run_sync(self._block)
@@ -49,7 +49,7 @@ class Hold:
 
 
 class HeldProvider:
-    """Gives the answer that is due by the turns of a request. One is held after some pieces."""
+    """Answers by the number of turns in a request. One answer blocks after some chunks."""
 
     def __init__(self, scenes: Sequence[Scene], hold: Hold, *, after: int) -> None:
         self.model = MODEL
@@ -76,7 +76,7 @@ class HeldProvider:
 
 
 class HeldFiles(WorkspaceFiles):
-    """Files that are held while one is written, or while one is looked at."""
+    """Files that block while one is written, or while one is examined."""
 
     def __init__(
         self, root: Path, *, writing: Hold | None = None, looking: Hold | None = None
@@ -86,7 +86,7 @@ class HeldFiles(WorkspaceFiles):
         self._looking = looking
 
     async def write(self, change: Change, data: bytes, permit: Permit) -> None:
-        with anyio.CancelScope(shield=True):  # as if all of it were the one thread
+        with anyio.CancelScope(shield=True):  # as one thread would be
             if self._writing:
                 await self._writing.wait_in_thread()
             await super().write(change, data, permit)
@@ -98,7 +98,7 @@ class HeldFiles(WorkspaceFiles):
 
 
 class HeldCheckpoints(ShadowCheckpoints):
-    """Checkpoints one of which is held while it is being saved."""
+    """Checkpoints of which one blocks while it is saved."""
 
     def __init__(self, root: Path, home: Path, hold: Hold, *, nth: int) -> None:
         super().__init__(root, home, Limits())

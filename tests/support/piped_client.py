@@ -1,4 +1,4 @@
-"""The real command, driven over its two pipes by a program that reads a JSON object on each line.
+"""A client of the real command over its two pipes, with a JSON object on each line.
 
 Nothing here sleeps: every wait is for a line or for the end of the process.
 """
@@ -22,13 +22,12 @@ PATIENCE = 60.0
 
 class PipedCommand:
     def __init__(self, installed: Installed, *arguments: str, greeting: Line) -> None:
-        """Begins by waiting for a line with the fields of `greeting`, if it has any."""
+        """Waits for a line with the fields of `greeting`, if it has any."""
         self._installed = installed
         self._arguments = arguments
         self._greeting = greeting
         self._read = b""
         self._seen = 0
-        self.bytes = 0
         self.lines: list[Line] = []
 
     def __enter__(self) -> Self:
@@ -57,18 +56,18 @@ class PipedCommand:
             self.check()
 
     def check(self) -> None:
-        """What must hold of all that came, whatever was done."""
+        """Check what must be true of all lines of any run."""
 
     def write(self, text: str | bytes) -> None:
         self._in.write(text.encode() if isinstance(text, str) else text)
         self._in.flush()
 
     def wait(self, **fields: Any) -> Line:
-        """The next line with these fields behind the one that was waited for last."""
+        """The next line with these fields, after the last one that was waited for."""
         return self.wait_for(lambda line: line if fits(line, fields) else None, fields)
 
     def wait_for(self, find: Callable[[Line], Line | None], wanted: Line) -> Line:
-        """What is found next, in the lines behind the one that was waited for last."""
+        """The next result of `find` that is not None, after the last line that was waited for."""
         deadline = time.monotonic() + PATIENCE
         while True:
             while self._seen < len(self.lines):
@@ -79,7 +78,7 @@ class PipedCommand:
                 raise AssertionError(f"{wanted} never came. What came:\n{self.shown()}")
 
     def end(self) -> int:
-        """Close the input, read everything, and give the exit code."""
+        """Close the input, read everything, and return the exit code."""
         self._in.close()
         return self.exit_code()
 
@@ -103,17 +102,16 @@ class PipedCommand:
         self._out.close()
 
     def of(self, **fields: Any) -> list[Line]:
-        """All lines so far that have these fields."""
+        """All lines so far with these fields."""
         return [line for line in self.lines if fits(line, fields)]
 
     def shown(self) -> str:
         return "\n".join(json.dumps(line, ensure_ascii=False)[:300] for line in self.lines)
 
     def read_more(self, deadline: float) -> bool:
-        """Wait for more lines. False once there are no more, or there is no more time."""
+        """Wait for more lines. False at the end of the output, or on a timeout."""
         ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
         data = os.read(self._out.fileno(), 1 << 20) if ready else b""
-        self.bytes += len(data)
         *lines, self._read = (self._read + data).split(b"\n")
         for line in map(json.loads, lines):
             self.lines.append(line)
@@ -121,7 +119,7 @@ class PipedCommand:
         return bool(data)
 
     def came(self, line: Line) -> None:
-        """A line that has just been read."""
+        """Called for every line."""
 
 
 def fits(line: Line, fields: Line) -> bool:

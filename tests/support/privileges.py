@@ -1,7 +1,7 @@
-"""Makes access rights bind root too, so that tests about them run wherever they are run.
+"""Make permissions apply to root too, so that tests of them run everywhere.
 
-Root may read and write everything only because of two capabilities. They are dropped for
-the test process and whatever it starts; all others stay.
+Root can read and write everything only because of two capabilities. They are dropped for the test
+process and its children; all others stay.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Hosts and clients to put a wire between."""
+"""Hosts and clients to connect over a wire."""
 
 import json
 import socket
@@ -32,7 +32,7 @@ INITIALIZE = {"protocol": 1, "client": {"name": "test"}}
 
 @asynccontextmanager
 async def workplace(folder: Path, script: str, **consent: bool) -> AsyncIterator[Host]:
-    """The host of the product, with a script in the model's place."""
+    """The real host with a scripted model."""
     work = folder / "work"
     work.mkdir(exist_ok=True)
     (folder / "script.yaml").write_text(script, encoding="utf-8")
@@ -54,7 +54,7 @@ async def workplace(folder: Path, script: str, **consent: bool) -> AsyncIterator
 
 
 class NoDisk:
-    """Where a log is kept that need not be."""
+    """A journal that is not stored."""
 
     recovered = ""
 
@@ -69,7 +69,7 @@ class NoDisk:
 
 
 class Logs:
-    """A host of nothing but logs, which a test writes itself."""
+    """A host of logs that a test writes itself."""
 
     def __init__(self, *task_ids: str) -> None:
         clock = count(1)
@@ -93,7 +93,7 @@ class Logs:
 
 @asynccontextmanager
 async def connected(host: Host, room: float = 1_000) -> AsyncIterator[RemoteHost]:
-    """The host again, seen through a wire in memory."""
+    """The same host, seen through a wire in memory."""
     with memory_channels(room) as (near, far):
         async with anyio.create_task_group() as group:
             group.start_soon(serve, host, far)
@@ -103,7 +103,7 @@ async def connected(host: Host, room: float = 1_000) -> AsyncIterator[RemoteHost
 
 
 class Caller:
-    """A client that writes its JSON itself and keeps all it is told."""
+    """A client that writes its own JSON and keeps all messages."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -129,7 +129,7 @@ class Caller:
         return message
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole response."""
         number = next(self._numbers)
         await self.say(id=number, method=method, params=params)
         return await self.until(lambda message: message.get("id") == number)
@@ -138,7 +138,7 @@ class Caller:
         assert "result" in await self.call("initialize", **INITIALIZE)
 
     async def is_let_go(self) -> None:
-        """Nothing more comes."""
+        """Wait until the host closes the connection."""
         try:
             while True:
                 await self.hear()

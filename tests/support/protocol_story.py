@@ -1,5 +1,5 @@
-"""One story that every wire must tell alike: a task is opened, speaks, asks, is cancelled and
-resumed, taken back, looked at from the side, and completed."""
+"""A scenario that must look the same over every wire: a task is opened, speaks, asks, is
+cancelled and resumed, rewound, followed by a second client, and completed."""
 
 import json
 import re
@@ -38,7 +38,7 @@ SCRIPT = """\
 
 
 class Story:
-    """What a client saw, in the order it saw it."""
+    """The events that a client received, in order."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -55,7 +55,7 @@ class Story:
         self._grown.set()
 
     async def until(self, fits: Callable[[Event], bool]) -> Event:
-        """The first event that fits, behind the one that was waited for last."""
+        """The first matching event after the last one that was waited for."""
         while True:
             while self._looked_at < len(self.events):
                 self._looked_at += 1
@@ -76,7 +76,7 @@ class Story:
 
 
 async def told(host: Host) -> dict[str, Any]:
-    """The whole story, without what is different every time."""
+    """Run the scenario; return what clients received, without what differs in every run."""
     told: dict[str, Any] = {"refusals": await _refusals(host)}
     await host.send(OpenTask(task_id=TASK, text="Do it"))
     story = Story(host)
@@ -151,7 +151,8 @@ _PASSING_NAMES = re.compile(r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a
 
 
 def _named_alike(told: Any) -> Any:
-    """Ids by the order in which they come up, no times, no lengths that hang on those of paths."""
+    """Replace ids by numbers in order of appearance, and drop times and lengths that depend on
+    paths."""
     names: dict[str, str] = {}
     numbers = count(1)
 

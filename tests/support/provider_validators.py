@@ -1,6 +1,6 @@
-"""What the providers insist on in a conversation, as strictly as the strictest of them.
+"""Rules of the providers for a conversation, as strict as the strictest of them.
 
-Each function raises `AssertionError` with the reason if a request body would be refused.
+Each function raises `AssertionError` with the reason if a request body would be rejected.
 """
 
 import json
@@ -14,8 +14,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def validate_anthropic(body: dict[str, Any]) -> None:
-    """Messages API: roles alternate from a user turn on; the results of a turn's calls open the
-    very next user turn, one each; reasoning is signed and never stands last."""
+    """Messages API: roles alternate, starting with the user; the results of a turn's calls begin
+    the next user turn, one each; reasoning is signed and never last."""
     _encodable(body)
     _tool_names([tool["name"] for tool in body.get("tools", [])])
     assert body["max_tokens"] > 0, "max_tokens must be positive"
@@ -71,12 +71,13 @@ def _anthropic_block(block: dict[str, Any], at: int) -> None:
 
 
 def validate_chat(body: dict[str, Any]) -> None:
-    """Chat completions: one system message at most, at the front; each call is answered by one
-    tool message directly after it; tool messages hold text only."""
+    """Chat completions: at most one system message, at the start; each call is answered by one
+    tool message directly after it; tool messages have only text."""
     _encodable(body)
     _tool_names([tool["function"]["name"] for tool in body.get("tools", [])])
     messages = body["messages"]
     talk = messages[1:] if messages and messages[0]["role"] == "system" else messages
+    marks = "cache_control" in str(messages)
     owed: list[str] = []
     given: list[str] = []
     seen: set[str] = set()
@@ -84,7 +85,9 @@ def validate_chat(body: dict[str, Any]) -> None:
     for at, message in enumerate(talk):
         role = message["role"]
         if role == "tool":
-            assert _is_result(message["content"]), f"messages.{at}: a result that is no text"
+            assert _is_result(message["content"], marks=marks), (
+                f"messages.{at}: a result that is no text"
+            )
             given.append(message["tool_call_id"])
             before = role
             continue
@@ -109,17 +112,17 @@ def validate_chat(body: dict[str, Any]) -> None:
     assert marks <= 4, f"{marks} cache marks; at most 4 are allowed"
 
 
-def _is_result(content: Any) -> bool:
-    """Text, or parts that are text where the last of them bears a cache mark."""
+def _is_result(content: Any, *, marks: bool) -> bool:
+    """Text, or text parts where the request has cache marks."""
     if isinstance(content, str):
         return True
     texts = [part["text"] for part in content if part["type"] == "text" and part["text"].strip()]
-    return bool(texts) and len(texts) == len(content) and "cache_control" in content[-1]
+    return marks and bool(texts) and len(texts) == len(content)
 
 
 def validate_responses(body: dict[str, Any]) -> None:
-    """Responses: calls and outputs pair up, outputs directly after the calls they belong to;
-    reasoning is followed by what it led to."""
+    """Responses: calls and outputs are paired, outputs directly after their calls; reasoning is
+    followed by what it led to."""
     _encodable(body)
     _tool_names([tool["name"] for tool in body.get("tools", [])])
     assert body["store"] is False, "the server must not keep anything"
@@ -150,6 +153,56 @@ def validate_responses(body: dict[str, Any]) -> None:
         before = kind
     assert before != "reasoning", "the input ends in reasoning"
     _answered(owed, given, len(body["input"]))
+
+
+def validate_gemini(body: dict[str, Any]) -> None:
+    """Gemini: roles alternate, starting with the user; each call is answered by one response of
+    its name in the next content; a part holds one thing; the first call of an answer is signed."""
+    _encodable(body)
+    declared = [one for tool in body.get("tools", []) for one in tool["functionDeclarations"]]
+    _tool_names([one["name"] for one in declared])
+    contents = body["contents"]
+    _alternating([{"model": "assistant"}.get(each["role"], each["role"]) for each in contents])
+    owed: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for at, content in enumerate(contents):
+        parts = content["parts"]
+        assert parts, f"contents.{at} is empty"
+        for part in parts:
+            _gemini_part(part, at)
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        results = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        if content["role"] == "model":
+            assert not results, f"contents.{at}: a model gave a result"
+            assert calls or any(part.get("text") for part in parts), f"contents.{at} says nothing"
+            signed = [part for part in parts if "functionCall" in part][:1]
+            assert all(part.get("thoughtSignature") for part in signed), f"contents.{at}: unsigned"
+            _fresh_ids([call["id"] for call in calls], seen, at)
+        else:
+            assert not calls, f"contents.{at}: a user made a call"
+            assert not any("thoughtSignature" in part for part in parts), f"contents.{at}: signed"
+            given = [(result["id"], result["name"]) for result in results]
+            assert given == [(call["id"], call["name"]) for call in owed], (
+                f"contents.{at}: calls {owed} were answered by {given}"
+            )
+        owed = calls
+    assert not owed, "the last calls have no response"
+
+
+def _gemini_part(part: dict[str, Any], at: int) -> None:
+    data = part.keys() - {"thought", "thoughtSignature"}
+    assert len(data) == 1, f"contents.{at}: a part with {sorted(data)}"
+    match part:
+        case {"text": str(text)}:
+            assert text or part.get("thoughtSignature"), f"contents.{at}: empty text"
+        case {"functionCall": {"name": name, "args": dict()}}:
+            assert _NAME.fullmatch(name), f"contents.{at}: name {name!r}"
+        case {"functionResponse": {"response": dict()}}:
+            pass
+        case {"inlineData": {"mimeType": str(), "data": str()}}:
+            pass
+        case _:
+            raise AssertionError(f"contents.{at}: unknown part {part}")
 
 
 def _alternating(roles: Sequence[str]) -> None:

@@ -1,8 +1,9 @@
-"""A task of many turns, played by the real host and then by the real command, and every
-request that it sent, byte for byte.
+"""A task of many turns, run by the real host and then by the real command, with every request it
+sent, byte for byte.
 
-Whatever can change while a task runs is changed on purpose: the clock at every look, the cost
-with every answer, the todo list, the branch and a file that the model knows once in a round.
+Everything that can change while a task runs does change: the clock at every look, the cost with
+every answer, and the todo list, the commands in the background, the branch and a file that the
+model knows once per round.
 """
 
 import os
@@ -27,11 +28,12 @@ from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 from support.terminal_session import Installed
 
-ROUNDS = 10 if os.environ.get("ROOKERY_TORTURE") else 4
-TURNS_OF_A_ROUND = 10
+ROUNDS = 10 if os.environ.get("ROOKERY_TORTURE") else 2
+TURNS_OF_A_ROUND = 11
 PLAYED_BEFORE_THE_RESTART = ROUNDS * 7 // 10
-"""Rounds; at the question of the next one the process ends, and another goes on."""
+"""Rounds before the process ends, at the question of the next one, and another process resumes."""
 TASK = "3f1d8f1a-52a1-4f0e-8d5e-0d7b6c1a9e01"
+MODELS = {"openrouter": "anthropic/claude-sonnet-5.5"}
 MODEL = "some-model"
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 8, 6)
 MINUTE = 60_000
@@ -51,14 +53,14 @@ output_price = 10_000.0
 
 
 def record(wire: str, folder: Path) -> Sequence[Recorded]:
-    """All requests of the task, in the words of one provider."""
+    """All requests of the task in the format of one provider."""
     installed = Installed(folder)
-    _furnish(installed.workspace)
+    furnish(installed.workspace)
     with LlmServer(*script()) as server, pytest.MonkeyPatch.context() as patch:
         _settle(installed, wire, server.url)
         for name, text in installed.environ.items():
             patch.setenv(name, text)
-        patch.setattr(SystemClock, "now", HastyClock().now)
+        patch.setattr(SystemClock, "now", FastClock().now)
         anyio.run(_play_until_the_restart, installed)
         _switch_branch(installed.workspace, "after-the-restart")
         done = installed.run("-p", "-y", "-c", "Where were we?", PYTHONHASHSEED="4711")
@@ -81,6 +83,7 @@ def _round(number: int) -> Iterator[Answer]:
     old, new = f"count = {number}", f"count = {number + 1}"
     yield [say("Grüße! "), call("edit", file_path="a.py", old_string=old, new_string=new)]
     yield [call("execute_command", command=f"echo {number}; cat a.py", cwd=None, timeout=None)]
+    yield [call("execute_command", command=f"sleep {300 + number}", timeout=0.01)]
     yield [call("update_todo_list", todos=f"[x] step {number}\n[-] step {number + 1}")]
     offered = [{"text": f"Answer {number}", "mode": None}]
     yield [call("ask_followup_question", question=f"And {number}?", follow_up=offered)]
@@ -94,8 +97,8 @@ def _round(number: int) -> Iterator[Answer]:
     yield [say(f"<read_file><path>a.py</path></read_file> as text, {number}.")]
 
 
-class HastyClock:
-    """A minute passes whenever somebody looks, so that no two requests are sent in the same."""
+class FastClock:
+    """Advances a minute with every look, so that no two requests have the same time."""
 
     def __init__(self) -> None:
         self._now = SystemClock().now()
@@ -105,7 +108,7 @@ class HastyClock:
         return self._now
 
 
-def _furnish(workspace: Path) -> None:
+def furnish(workspace: Path) -> None:
     (workspace / "a.py").write_text("count = 0\n", encoding="utf-8")
     (workspace / "notes.txt").write_text("Nothing yet.\n", encoding="utf-8")
     (workspace / "picture.png").write_bytes(PICTURE)
@@ -114,7 +117,7 @@ def _furnish(workspace: Path) -> None:
 
 def _settle(installed: Installed, wire: str, url: str) -> None:
     file = find_places(installed.environ).settings_file
-    text = SETTINGS.format(provider=wire, model=MODEL, url=_base(wire, url))
+    text = SETTINGS.format(provider=wire, model=model_of(wire), url=_base(wire, url))
     file.write_text(text, encoding="utf-8")
 
 
@@ -138,7 +141,7 @@ async def _play_until_the_restart(installed: Installed) -> None:
 
 
 async def _attend(host: Engine, workspace: Path) -> None:
-    """Answer the question of every round, until the one at which the process is to end."""
+    """Answer the question of every round, up to the one at which the process ends."""
     answered = 0
     async for event in host.follow(TASK, 0):
         if not isinstance(event.fact, Asked) or event.fact.ask is not AskKind.FOLLOWUP:
@@ -166,15 +169,22 @@ def _switch_branch(workspace: Path, name: str) -> None:
 
 
 def first_request(wire: str, folder: Path, settings: str) -> Recorded:
-    """What the command sends first in a new repository, with these settings and else the usual."""
+    """The first request of the command in a new repository, with these settings."""
     installed = Installed(folder)
-    _furnish(installed.workspace)
+    furnish(installed.workspace)
     find_places(installed.environ).settings_file.write_text(settings, encoding="utf-8")
     with LlmServer([finish()]) as server:
-        flags = ["--provider", wire, "-m", MODEL, "--base-url", _base(wire, server.url)]
-        assert installed.run("-p", *flags, "go").returncode == 0
+        assert installed.run("-p", *flags_for(wire, server), "go").returncode == 0
         return server.requests[0]
 
 
+def flags_for(wire: str, server: LlmServer) -> list[str]:
+    return ["--provider", wire, "-m", model_of(wire), "--base-url", _base(wire, server.url)]
+
+
+def model_of(wire: str) -> str:
+    return MODELS.get(wire, MODEL)
+
+
 def _base(wire: str, url: str) -> str:
-    return url if wire == "anthropic" else f"{url}/v1"
+    return url if wire in ("anthropic", "bedrock") else f"{url}/v1"

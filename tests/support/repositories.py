@@ -1,4 +1,4 @@
-"""Git repositories for tests: each kind is made once, and copied for every test."""
+"""Git repositories for tests: each kind is created once, and copied for every test."""
 
 import atexit
 import shutil
@@ -9,14 +9,20 @@ from pathlib import Path
 
 
 def copy_of(make: Callable[[Path], object], folder: Path) -> Path:
-    """The folder, with what `make` puts into an empty one."""
+    """Copy what `make` puts into an empty folder to `folder`."""
     shutil.copytree(_made_by(make), folder, symlinks=True, dirs_exist_ok=True)
+    return folder
+
+
+def new_template() -> Path:
+    """An empty folder that exists until the tests end."""
+    folder = Path(tempfile.mkdtemp()).resolve()
+    atexit.register(shutil.rmtree, folder)
     return folder
 
 
 @cache
 def _made_by(make: Callable[[Path], object]) -> Path:
-    folder = Path(tempfile.mkdtemp()).resolve()
-    atexit.register(shutil.rmtree, folder)
+    folder = new_template()
     make(folder)
     return folder

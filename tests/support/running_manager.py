@@ -1,4 +1,4 @@
-"""Run as a script: a manager of the current folder that runs on until it is killed."""
+"""Run as a script: a manager of the current folder that runs until it is killed."""
 
 import os
 from pathlib import Path

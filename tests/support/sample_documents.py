@@ -1,4 +1,4 @@
-"""Small real documents, and archives that only look like them."""
+"""Small real documents, and archives that only look like documents."""
 
 import io
 import zipfile
@@ -16,7 +16,7 @@ _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 
 
 def pdf(*pages: str) -> bytes:
-    """One line of Latin text on each page."""
+    """A PDF with one line of Latin text on each page."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
@@ -114,7 +114,7 @@ def archive(parts: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED
 
 
 def word_archive(body: str | bytes, prolog: str = "", **more: str | bytes) -> bytes:
-    """The least that is a word-processing document; text is put into its only paragraph."""
+    """A minimal word-processing document with one paragraph."""
     if isinstance(body, str):
         text = f"<w:p><w:r><w:t>{body}</w:t></w:r></w:p>"
         body = f'{prolog}<w:document xmlns:w="{W}"><w:body>{text}</w:body></w:document>'.encode()
@@ -128,7 +128,7 @@ def word_archive(body: str | bytes, prolog: str = "", **more: str | bytes) -> by
 
 
 def sheet_archive(rows: str, prolog: str = "") -> bytes:
-    """The least that is a workbook, with the rows as XML."""
+    """A minimal workbook, with the rows as XML."""
     main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
     return archive(
         {

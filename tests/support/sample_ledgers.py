@@ -1,20 +1,21 @@
 """Ledgers for tests, and processes that write them and can be killed anywhere."""
 
+import gzip
 import random
 import sys
 from pathlib import Path
 from typing import Any
 
-from rookery.core.facts import CallPermitted, Event, FileBefore, TaskOpened
+from rookery.core.facts import CallPermitted, FileBefore, TaskOpened
 from rookery.engine.event_log import EventLog
 from rookery.governance.ledger.ledger_file import Flush, Ledger
-from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.ledger_recording import JournalsWithOwn, Recording
 from rookery.governance.ledger.records import FileHash, LedgerEntry, TracedFile, Writer, line_change
 from rookery.governance.ledger.recovery import hash_of_file
 from rookery.governance.ledger.state_files import KnownHeads
-from rookery.governance.ledger.verification import verified
+from rookery.governance.ledger.verification import audit
 from rookery.governance.ledger.verify_ledger import Report
-from rookery.storage.journal import Journal, events_of_dead_task
+from rookery.storage.journal import Journal, Journals
 
 WRITER = Writer(name="rookery", version="1.0.0")
 GOLDEN = """
@@ -26,7 +27,7 @@ GOLDEN_LINES = [f"{line}\n".encode() for line in GOLDEN.strip().splitlines()]
 
 
 def change(task: str, number: int, **more: Any) -> LedgerEntry:
-    """A change that a call made to a file."""
+    """A record of a call that changed a file."""
     text = f"line {number}\nand another\n"
     written = line_change("", text)
     file = TracedFile(
@@ -53,7 +54,7 @@ def change(task: str, number: int, **more: Any) -> LedgerEntry:
 
 
 class LedgerBench:
-    """A workspace with a ledger, and what is known of it outside."""
+    """A workspace with a ledger, and the machine's own records of it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -76,19 +77,20 @@ class LedgerBench:
     def task(self, task_id: str = "t-1") -> "BegunTask":
         return BegunTask(self.root, self.home / "tasks", self.heads.open_tasks, task_id)
 
-    def events_of(self, task_id: str) -> list[Event] | None:
-        return events_of_dead_task(self.home / "tasks" / task_id)
+    @property
+    def journals(self) -> Journals:
+        return Journals((self.home / "tasks").joinpath)
 
     @property
     def lines(self) -> list[bytes]:
         return self.active.read_bytes().splitlines(keepends=True)
 
     def report(self, **options: Any) -> Report:
-        return verified(self.folder, **{"known": self.heads.read(), **options})
+        return audit(self.folder, **{"known": self.heads.read(), **options})
 
 
 class BegunTask:
-    """A task whose journal says what its calls are about to do."""
+    """A task whose journal records its calls before they run."""
 
     def __init__(self, root: Path, tasks: Path, open_tasks: Path, task_id: str) -> None:
         self._root = root
@@ -101,7 +103,7 @@ class BegunTask:
         (open_tasks / task_id).touch()
 
     def begin(self, call_id: str, *paths: str, **more: Any) -> int:
-        """The number of the event that says so."""
+        """Record a permitted call, and return the event's number."""
         files = tuple(map(self._before, paths))
         fact = CallPermitted(call_id=call_id, tool="write_to_file", files=files, **more)
         return self.log.append(fact).seq
@@ -125,8 +127,8 @@ class BegunTask:
 
 
 def some_tasks(bench: LedgerBench, *, tasks: int = 4, records: int = 48, seed: int = 1) -> None:
-    """Tasks that work at the same time and one after the other, so that streams are anchored in
-    all ways there are."""
+    """Records of tasks that run concurrently and one after the other, so that streams are
+    anchored in every way."""
     chance = random.Random(seed)
     ledger = bench.ledger()
     for number in range(records):
@@ -136,12 +138,12 @@ def some_tasks(bench: LedgerBench, *, tasks: int = 4, records: int = 48, seed: i
 
 
 def keep_changing(root: Path, name: str, seed: str) -> None:
-    """Change files for ever as a governed call does, and tell of every change that was made."""
+    """Change files forever as a governed call does, and print every change made."""
     bench = LedgerBench(root)
     recording = bench.recording(flush=Flush.BATCH)
     task = bench.task(name)
     held = tuple(task.log.events)
-    recording.recover(root, lambda each: held if each == name else bench.events_of(each), name)
+    recording.recover(root, JournalsWithOwn(bench.journals, name, held), name)
     recording.open_task(name, len(held))
     chance = random.Random(seed)
     print("ready", flush=True)
@@ -174,7 +176,8 @@ def append_many(root: Path, name: str, count: int) -> None:
 
 
 def main() -> int:
-    """change ROOT NAME SEED: change files until killed. append ROOT NAME COUNT: record so many."""
+    """change ROOT NAME SEED: change files until killed. append ROOT NAME COUNT: add COUNT
+    records."""
     what, root, name = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     if what == "change":
         keep_changing(root, name, sys.argv[4])
@@ -185,3 +188,18 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def compress(path: Path) -> Path:
+    """Replace a sealed file by a compressed one with the same content."""
+    packed = path.with_name(path.name + ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    return packed
+
+
+def damage_line(task: Path, number: int) -> None:
+    """Change a byte in a line of a session's journal."""
+    lines = (task / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1].replace(b'"', b"'", 1)
+    (task / "journal.jsonl").write_bytes(b"".join(lines))

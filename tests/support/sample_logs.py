@@ -1,4 +1,4 @@
-"""Logs for tests: facts put in order, and logs no engine would ever write."""
+"""Logs for tests: valid sequences of facts, and logs that no engine would write."""
 
 from collections.abc import Iterable
 
@@ -48,7 +48,7 @@ from rookery.core.limits import FailureKind
 
 
 def log(*facts: Fact, start: int = 1000) -> list[Event]:
-    """The facts as events, a hundred milliseconds apart."""
+    """The facts as events, 100 ms apart."""
     events: list[Event] = []
     for fact in facts:
         last = events[-1] if events else None
@@ -57,7 +57,7 @@ def log(*facts: Fact, start: int = 1000) -> list[Event]:
 
 
 def crowded(facts: Iterable[Fact]) -> list[Event]:
-    """The facts as events on a clock that stands still."""
+    """The facts as events, all at the same time."""
     events: list[Event] = []
     for fact in facts:
         events.append(next_event(events[-1] if events else None, fact, 1000))
@@ -127,7 +127,7 @@ ANY_FACT: st.SearchStrategy[Fact] = st.one_of(
         usage=USAGES,
     ),
     st.builds(Pausing, seconds=st.floats(0, 9), reason=WORDS, paced=st.booleans()),
-    st.builds(Waiting, request_id=IDS, seconds=st.floats(0, 9)),
+    st.builds(Waiting, request_id=IDS, seconds=st.floats(0, 9), what=st.sampled_from(["", "m"])),
     st.builds(
         ToolStarted,
         call_id=IDS,
@@ -151,7 +151,7 @@ ANY_FACT: st.SearchStrategy[Fact] = st.one_of(
 
 
 def _opened_once(facts: list[Fact]) -> list[Fact]:
-    """A task is opened once, by its first fact."""
+    """Drop every `TaskOpened` after the first fact."""
     return facts[:1] + [fact for fact in facts[1:] if not isinstance(fact, TaskOpened)]
 
 
@@ -160,7 +160,7 @@ IMPLAUSIBLE = st.lists(ANY_FACT, max_size=40).map(_opened_once)
 
 @st.composite
 def plausible(draw: st.DrawFn) -> list[Fact]:
-    """A task as an engine would write it, cut off anywhere."""
+    """A task as an engine would write it, truncated anywhere."""
     facts: list[Fact] = [TaskOpened(text="do it")]
     for turn in range(draw(st.integers(1, 4))):
         facts += draw(_turn(f"r{turn}", f"c{turn}"))

@@ -1,4 +1,4 @@
-"""A host whose tasks are told from outside, fact by fact, for clients that are to be watched."""
+"""A host whose facts the test supplies, to watch clients."""
 
 from collections.abc import AsyncIterator
 from itertools import count
@@ -35,13 +35,13 @@ ABOUT = About(
 MODES = (KnownMode(slug="code", name="Code"), KnownMode(slug="architect", name="Architect"))
 
 
-class PlayedHost:
-    """Keeps what it is sent, and answers queries with what it was given."""
+class ScriptedHost:
+    """Records the commands it gets, and answers queries as configured."""
 
     def __init__(self, **answers: object) -> None:
         self.sent: list[Command] = []
         self.refusal = ""
-        """Why the next command is refused, if it is."""
+        """Why the next command is refused; empty if it is accepted."""
         self._logs: dict[str, list[Event]] = {}
         self._over: set[str] = set()
         self._more = anyio.Event()
@@ -67,7 +67,7 @@ class PlayedHost:
         self._wake()
 
     def end(self, task: str = "t1") -> None:
-        """Nothing more will come of the task."""
+        """End the task's event stream."""
         self._over.add(task)
         self._wake()
 

@@ -1,4 +1,4 @@
-"""A manager at its socket whose desk notes what it is asked and answers what it was told to."""
+"""A manager on its socket that records requests and gives prepared answers."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from rookery.platform.user_folders import Places
 
 
 class PlayedFamily:
-    """Takes every request there is."""
+    """Handles every kind of request."""
 
     def __init__(self, answers: Mapping[type[Any], Any]) -> None:
         self.answers = dict(answers)
@@ -41,7 +41,7 @@ class PlayedFamily:
 def played_desk(
     project: Path, places: Places, environ: Mapping[str, str], answers: Mapping[type[Any], Any]
 ) -> Iterator[PlayedFamily]:
-    """In a thread of its own, so that a command can be run in this one."""
+    """Run it in another thread, so that a command can run in this one."""
     family = PlayedFamily(answers)
     dependencies = ProjectDependencies(project, places, environ)
     opened = open_manager(project, places, environ, dependencies, handlers=[family])

@@ -1,4 +1,4 @@
-"""A model that says to each conversation what a test wants it to hear."""
+"""A model with a script for each conversation."""
 
 import json
 import threading
@@ -9,13 +9,12 @@ from msgspec import Struct
 
 from llm_server import LlmServer, Recorded
 from llm_server.parts import Answer
-from llm_server.wire import Wire
 
 PATIENCE = 30.0
 
 
 class Model(LlmServer):
-    """Plays a script to each conversation, told apart by what they were opened with."""
+    """Selects the script of a conversation by its first message."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,32 +22,31 @@ class Model(LlmServer):
         self._answers = self._all
         self._scripts: dict[str, _Script] = {}
         self._lock = threading.Lock()
-        self._choose = self._next
 
     def plays(self, prompt: str, *answers: Answer, to_each: bool = False) -> None:
-        """To whoever asks next in a conversation with that prompt; `to_each` of several of them
-        from the beginning."""
+        """Set the answers for conversations with that prompt; with `to_each`, every conversation
+        gets them from the start."""
         with self._lock:
             places = range(len(self._all), len(self._all) + len(answers))
             self._all.extend(answers)
             self._scripts[prompt] = _Script(places, to_each)
 
     def heard(self, prompt: str, count: int = 1) -> Recorded:
-        """The request that makes it `count` in conversations with that prompt."""
+        """Wait for request number `count` of the conversations with that prompt."""
         self._wait(lambda: len(self.asked(prompt)) >= count, f"{count} of {prompt!r}", PATIENCE)
         return self.asked(prompt)[count - 1]
 
     def asked(self, prompt: str) -> list[Recorded]:
         return [each for each in self.requests if each.body and prompt in _opening(each.body)]
 
-    def _next(self, wire: Wire, body: dict[str, Any]) -> int:
+    def _position(self, body: dict[str, Any]) -> int:
         opening = _opening(body)
         with self._lock:
             found = [script for prompt, script in self._scripts.items() if prompt in opening]
             if not found:
                 return len(self._all)
             script = found[0]
-            turn = wire.past_answers(body) if script.to_each else script.turn
+            turn = _past_answers(body) if script.to_each else script.turn
             script.turn += 1
             return script.places[turn] if turn < len(script.places) else len(self._all)
 
@@ -60,13 +58,18 @@ class _Script(Struct):
 
 
 def _opening(body: Mapping[str, Any]) -> str:
-    """What the user said first. What follows names files, which other tests made."""
+    """The first message of the user, without the environment details, which name files of other
+    tests."""
     messages = body.get("messages") or [{}]
     said = messages[0].get("content", "")
     text = said if isinstance(said, str) else "".join(block.get("text", "") for block in said)
     return text.partition("<environment_details>")[0]
 
 
+def _past_answers(body: Mapping[str, Any]) -> int:
+    return sum(message["role"] == "assistant" for message in body["messages"])
+
+
 def last_words(request: Recorded) -> str:
-    """All that a request says since the model has spoken, with lines as they are."""
+    """The last message of a request, with real line breaks."""
     return json.dumps(request.body["messages"][-1], ensure_ascii=False).replace("\\n", "\n")

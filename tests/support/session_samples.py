@@ -1,4 +1,4 @@
-"""Sessions in any state, for the tests of the machine."""
+"""Sessions in any state, for tests of the state machine."""
 
 from rookery.manager.sessions.session_events import PendingAsk, Session
 from rookery.manager.sessions.session_states import SessionState
@@ -29,7 +29,7 @@ def standing(
     asking: bool = True,
     stop_requested: bool | None = None,
 ) -> Session:
-    """A session that has long been in a state, with a living process."""
+    """A session that has been in a state for long, with a live process."""
     stopped = state is SessionState.STOPPED
     return Session(
         session_id="s",

@@ -1,8 +1,8 @@
-"""A session that lives through anything: a user, a process with its messages, and a manager.
+"""A simulated session: a user, a process with its messages, and a manager.
 
-A move is a name and a number; the world makes an event of it that could happen now, has the
-machine take it, and keeps what a manager would have stored. Processes keep the engine's promise:
-after a blocking ask they say nothing new before it is answered somewhere.
+A move is a name and a number. The world turns it into an event that could happen now, feeds it to
+the machine, and keeps what a manager would have stored. Processes keep the engine's promise: after
+a blocking question, they send nothing new before it is answered.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from rookery.manager.sessions.session_events import (
     SessionCreated,
     StartEvent,
 )
-from rookery.manager.sessions.session_record import SessionRecord, recorded
+from rookery.manager.sessions.session_record import SessionRecord, updated_record
 from rookery.manager.sessions.session_states import SessionState
 
 Move = tuple[str, int]
@@ -54,7 +54,7 @@ class World:
         self.now = 1000
 
     def play(self, move: Move) -> Event:
-        """The event that this move is now, after the machine took it."""
+        """Turn the move into an event, feed it to the machine, and return it."""
         name, number = move
         event = EVENT_OF[name](self, number)
         if isinstance(event, AgentMessage) and not is_dead(self.session, event):
@@ -68,7 +68,7 @@ class World:
         if self.session.state is SessionState.IDLE:
             return
         record = self.record or SessionRecord(session_id="s", start_time=self.now)
-        self.record = recorded(record, self.session, now=self.now, selected=False)
+        self.record = updated_record(record, self.session, now=self.now, selected=False)
 
     def _keep(self, event: AgentMessage, *, partial: bool) -> None:
         if isinstance(event, AskAnswered):
@@ -122,7 +122,7 @@ def _ask(world: World, number: int) -> Event:
 
 
 def _again(world: World, number: int) -> Event:
-    """A message that was told before, told once more."""
+    """A message that was already sent, once more."""
     if not world.messages:
         return ActivityEvent(generation=world.here, ts=world.next_ts)
     old = world.messages[number % len(world.messages)]
@@ -134,7 +134,7 @@ def _again(world: World, number: int) -> Event:
 
 
 def _of_the_dead(world: World, number: int) -> Event:
-    """Anything a process of another generation says."""
+    """A message from a process of an earlier generation."""
     name = PROCESS_MOVES[number % len(PROCESS_MOVES)]
     event = EVENT_OF[name](world, number)
     assert isinstance(event, ProcessEvent)
@@ -179,4 +179,4 @@ PROCESS_MOVES = (
     *("timeout", "broken", "exit", "crash", "killed", "ended"),
 )
 LIVELY = (*EVENT_OF, *["ask"] * 14, *["created", "request", "send", "activity", "start"] * 2)
-"""All moves, the ones that keep a session going more often."""
+"""All moves; those that keep a session going are more frequent."""

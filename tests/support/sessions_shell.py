@@ -1,5 +1,5 @@
-"""A terminal in which `rookery sessions` is typed: a repository, a home of its own, a scripted
-model, and managers that can be killed."""
+"""A terminal to run `rookery sessions` in: a repository, its own home, a scripted model, and
+managers that can be killed."""
 
 import json
 import os
@@ -34,18 +34,22 @@ class Shell:
     def __init__(self, folder: Path, script: str) -> None:
         self.folder = folder
         self.path = folder / "work"
-        self.script = folder / "script.yaml"
-        self.script.write_text(script, encoding="utf-8")
+        self._script = folder / "script.yaml"
+        self.plays(script)
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder / "decoy"),
             "ROOKERY_HOME": str(folder / "home"),
             "ROOKERY_PROVIDER": "scripted",
-            "ROOKERY_MODEL": str(self.script),
+            "ROOKERY_MODEL": str(self._script),
             "LANG": "C.UTF-8",
         }
         TrustStore(find_places(self.environ).trust_file).trust(self.path)
         copy_of(_make_repository, self.path)
+
+    def plays(self, script: str) -> None:
+        """Set the script of sessions that are started from now on."""
+        self._script.write_text(script, encoding="utf-8")
 
     def begin(self, *words: str) -> Started:
         return start_text(["sessions", *words], self.environ, self.path)
@@ -56,7 +60,7 @@ class Shell:
         return process.wait(), out, err
 
     def told(self, *words: str) -> Any:
-        """The answer of a command that succeeds."""
+        """The JSON output of a command that must succeed."""
         code, out, err = self.run(*words, "--json")
         assert (code, err) == (0, "")
         return json.loads(out)
@@ -71,7 +75,7 @@ class Shell:
 
     @contextmanager
     def manager(self) -> Iterator[Started]:
-        """One that runs on until it is killed."""
+        """Start a manager that runs until it is killed."""
         with start_text([], self.environ, self.path, program=RUNNING_MANAGER) as process:
             try:
                 assert process.stdout
@@ -91,8 +95,8 @@ class Shell:
 
 
 @contextmanager
-def opened_shell(folder: Path, script: str) -> Iterator[Shell]:
-    """No process is left behind."""
+def open_shell(folder: Path, script: str) -> Iterator[Shell]:
+    """A shell whose processes are killed at the end."""
     shell = Shell(folder, script)
     try:
         yield shell

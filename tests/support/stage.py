@@ -1,12 +1,13 @@
-"""A stage for whole tasks: a scripted model, a real workspace, a user who follows a book."""
+"""Run whole tasks: a scripted model, a real workspace, and scripted answers of a user."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+from msgspec.structs import replace
 
 from rookery.checkpoints.checkpoints import ShadowCheckpoints, WithoutCheckpoints
 from rookery.core.asks import CATEGORY, AskCategory
@@ -21,7 +22,7 @@ from rookery.core.commands import (
     RestoreFiles,
     Speak,
 )
-from rookery.core.facts import Asked, ChildBegan, Event, Fact, Gathered
+from rookery.core.facts import Asked, ChildBegan, Event, Fact, FellBack, Gathered
 from rookery.core.folds.task_state import TaskState
 from rookery.core.limits import Limits
 from rookery.core.modes import BUILT_IN
@@ -30,7 +31,7 @@ from rookery.engine.context import Equipment
 from rookery.engine.engine import Engine
 from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Pace
-from rookery.engine.ports.hooks import Governance, Hook, Ungoverned
+from rookery.engine.ports.hooks import Hook, TaskGovernance
 from rookery.engine.ports.tool import ToolContext, not_judged
 from rookery.engine.ports.workspace import Checkpoints, UnlistedCommands
 from rookery.engine.task import Task
@@ -52,22 +53,24 @@ SPECS = [spec_of(tool) for tool in TOOLS.values()]
 
 
 class StageClock:
-    """Time passes only by being looked at; waits are noted and end at once."""
+    """Advances with every look and wait; waits are recorded and return at once."""
 
     def __init__(self) -> None:
-        self._ticks = count(1_000)
+        self._now = 1_000
         self.waits: list[float] = []
 
     def now(self) -> int:
-        return next(self._ticks)
+        self._now += 1
+        return self._now - 1
 
     async def wait(self, event: anyio.Event, seconds: float) -> None:
         self.waits.append(seconds)
+        self._now += int(seconds * 1000)
         await anyio.lowlevel.checkpoint()
 
 
 class Stage:
-    """Plays tasks through the real engine, gate, tools, files and journal in `folder`."""
+    """Runs tasks through the real engine, gate, tools, files and journal in `folder`."""
 
     def __init__(
         self,
@@ -76,23 +79,26 @@ class Stage:
         automatic: bool = False,
         limits: Limits | None = None,
         hooks: Sequence[Hook] = (),
-        governance: Governance | None = None,
+        governance: TaskGovernance | None = None,
         checkpoints: bool = False,
         spread: Callable[[float], float] = lambda most: most,
         turn: TurnRules | None = None,
         pace: Pace | None = None,
+        fallbacks: Sequence[ScriptedProvider | str] = (),
     ) -> None:
+        """A fallback is another model, or the reason why it cannot be opened."""
         self.root = folder / "work"
         self.root.mkdir(exist_ok=True)
         self.model = ScriptedProvider(scenes)
         self.shown: tuple[Image, ...] = ()
-        """Comes with each answer."""
+        """Images that are sent with each answer."""
         self.clock = StageClock()
         self.store = TaskStore(find_places({"ROOKERY_HOME": str(folder / "home")}))
         self.events: list[Event] = []
         self._ids = count(1)
         self._spread = spread
-        self._limits = limits or Limits()
+        self._limits = replace(limits or Limits(), fallbacks=len(fallbacks))
+        self._fallbacks = fallbacks
         self._turn = turn or TurnRules()
         self._pace = pace or Pace()
         self._files = WorkspaceFiles(self.root, self._limits, home=folder)
@@ -100,17 +106,28 @@ class Stage:
             folder / "allowed.json", self.root, place=self._files.place, now=self.clock.now
         )
         self._hooks = [ApprovalGate(self.rules, automatic=lambda: automatic), *hooks]
-        self._governance = governance or Ungoverned()
+        self._governance = governance or TaskGovernance()
         self.checkpoints: Checkpoints = WithoutCheckpoints()
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 
     def make_task(self, task_id: str, log: EventLog, attend: Attend) -> Task:
         async def equip(state: TaskState) -> Equipment:
-            return Equipment(self.model, f"You are in {state.mode} mode.", SPECS)
+            models = {"": self.model} | {
+                each.model.id: each for each in self._fallbacks if not isinstance(each, str)
+            }
+            return Equipment(
+                models[state.fallback_model[1]], f"You are in {state.mode} mode.", SPECS
+            )
 
-        async def now(log: EventLog) -> str:
-            return ""
+        def fall_back(place: int) -> FellBack:
+            to = self._fallbacks[place - 1]
+            if isinstance(to, str):
+                return FellBack(place=place, provider="p", model=f"m{place}", problem=to)
+            return FellBack(place=place, provider="p", model=to.model.id)
+
+        async def details(log: EventLog) -> Mapping[str, str]:
+            return {}
 
         async def gather(text: str, ctx: ToolContext, act: Act) -> Gathered:
             if "@/broken" in text:
@@ -120,8 +137,9 @@ class Stage:
         deps = TaskDeps(
             tools=TOOLS,
             equip=equip,
+            fall_back=fall_back,
             sees_images=lambda state: self.model.model.images,
-            now=now,
+            details=details,
             gather=gather,
             hooks=self._hooks,
             governance=self._governance,
@@ -129,7 +147,7 @@ class Stage:
             checkpoints=lambda: self.checkpoints,
             shielded=protected_paths,
             judge=not_judged,
-            command_list=UnlistedCommands(),
+            command_list=UnlistedCommands,
             settle=anyio.lowlevel.checkpoint,
             files=self._files,
             finder=WorkspaceFinder(self.root, self._files, self._limits),
@@ -147,11 +165,10 @@ class Stage:
     async def play(self, *answers: str, reopen: bool = False, within: float = 20) -> None:
         """Run the task, answering its questions in order.
 
-        An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close` (whoever asks),
-        `restore event` or `crash`,
-        which ends the process as far as the task can tell. `say words; yes` speaks first.
-        `offer yes` is for the next question that stops nothing; without such an entry nobody
-        heeds those.
+        An answer is `yes`, `always`, `no why`, `message words`, `cancel`, `close` (to the task that
+        asks), `restore event` or `crash`, which ends the process. `say words; yes` sends a message
+        first. `offer yes` answers the next question that does not block; without such an entry,
+        those are ignored.
         """
         book = list(answers)
         with anyio.fail_after(within):
@@ -174,7 +191,7 @@ class Stage:
         task_id: str,
         after: int,
     ) -> None:
-        """Hear a task, and its children beside it, until it ends or the process does."""
+        """Follow a task and its children until it ends or the process does."""
         async for event in engine.follow(task_id, after):
             self.events.append(event)
             fact = event.fact

@@ -1,4 +1,4 @@
-"""Stored sessions for tests of the commands that show, copy and remove them."""
+"""Stored sessions, for tests of the commands that show, copy and remove them."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def keep(task_id: str, *facts: Fact, ts: int = 1_700_000_000_000) -> None:
 
 
 def keep_family(here: Path) -> None:
-    """A session that edited a file and ran a command, with a child and that one's child."""
+    """A session that edited a file and ran a command, with a child and a grandchild."""
     where = str(here)
     edit = {"tool": "appliedDiff", "path": "a.txt", "content": DIFF, "diffStats": {}}
     keep(

@@ -1,4 +1,4 @@
-"""A tree of tasks with work for each, played by the real command in a folder of its own."""
+"""A tree of tasks with work for each, run by the real command in a folder of its own."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.history import history
 from rookery.storage.journal import read_events
-from rookery.storage.journal_lines import JOURNAL, never_begun
+from rookery.storage.journal_lines import JOURNAL, never_started
 from rookery.storage.verify import verify
 from support.twelve_turns import BEFORE, SESSION, Playground
 
@@ -47,13 +47,13 @@ NINE = {
     "c1": (),
 }
 CHILDREN = NINE if os.environ.get("ROOKERY_TORTURE") else FIVE
-"""Either has three levels, brothers, and tasks with and without children."""
+"""Both have three levels, siblings, and tasks with and without children."""
 NAMES = tuple(CHILDREN)
 PARENTS = {child: parent for parent, children in CHILDREN.items() for child in children}
 COST = {name: 0.01 * (number + 1) for number, name in enumerate(NAMES)}
-"""What each task pays for each of its answers."""
+"""The cost of each answer, by task."""
 COUNTER = "counter.txt"
-"""Takes a line from the command of each task."""
+"""The command of each task appends a line to it."""
 UNDONE, DONE = b"DONE = False\n", b"DONE = True\n"
 AT_FIRST = {**BEFORE, **{f"src/{name}.py": UNDONE for name in NAMES}}
 WHOLE = {
@@ -61,7 +61,7 @@ WHOLE = {
     **{f"src/{name}.py": DONE for name in NAMES},
     **{f"made/{name}.txt": f"made by {name}\n".encode() for name in NAMES},
 }
-"""The files at the end of a run that nothing interrupts, without the counter."""
+"""The files after an uninterrupted run, without the counter."""
 
 
 def opening(name: str) -> str:
@@ -73,7 +73,7 @@ def result(name: str) -> str:
 
 
 def calls_of(name: str) -> list[tuple[str, dict[str, str]]]:
-    """The work of a task, one call in each answer, with its children in between."""
+    """The calls of a task, one per answer, with its children in between."""
     edit = {"file_path": f"src/{name}.py", "old_string": "False", "new_string": "True"}
     own = [
         ("write_to_file", {"path": f"made/{name}.txt", "content": f"made by {name}\n"}),
@@ -96,7 +96,7 @@ def script() -> str:
 
 
 class Tree(Playground):
-    """A workspace, a home and the sessions of one tree in them."""
+    """The workspace, the home and the sessions of one tree."""
 
     def __init__(self, folder: Path) -> None:
         path = folder / "script.yaml"
@@ -116,7 +116,7 @@ class Tree(Playground):
 
     @property
     def first_asking(self) -> list[str]:
-        """Arguments that start the session for a person at a terminal."""
+        """Arguments that start the session interactively."""
         return [*self._always[1:], "--create-with-session-id", SESSION, opening(ROOT)]
 
     @property
@@ -132,11 +132,11 @@ class Tree(Playground):
         return ["list", "--workspace", str(self.work), "--format", "json"]
 
     def nodes(self) -> dict[str, "Node"]:
-        """The tasks that have begun, by their names."""
+        """The tasks that have started, by name."""
         tasks = self.home / "data" / "tasks"
         found: dict[str, Node] = {}
         for folder in tasks.iterdir() if tasks.is_dir() else ():
-            if never_begun(folder / JOURNAL):
+            if never_started(folder / JOURNAL):
                 continue
             assert verify(folder) == []
             node = Node(folder.name, list(read_events(folder)))
@@ -146,7 +146,7 @@ class Tree(Playground):
 
 
 class Node(Struct, frozen=True, dict=True):
-    """One task of the tree, as its journal tells."""
+    """One task of the tree, read from its journal."""
 
     id: str
     events: list[Event]
@@ -181,7 +181,7 @@ class Node(Struct, frozen=True, dict=True):
 
     @property
     def lost(self) -> list[str]:
-        """The calls with an effect of their own that began and have not ended."""
+        """Calls with side effects that started and have not finished."""
         begun = [e.fact for e in self.events if isinstance(e.fact, ToolStarted)]
         return [
             call.call_id
@@ -191,13 +191,13 @@ class Node(Struct, frozen=True, dict=True):
 
     @property
     def steps(self) -> list[tuple[str, str]]:
-        """What was done to files, as the checkpoints before and after it."""
+        """The checkpoints before and after each change of files."""
         facts = (event.fact for event in self.events)
         return [(fact.before, fact.after) for fact in facts if isinstance(fact, FilesChanged)]
 
 
 class Death(Struct, frozen=True):
-    """What a killed run left behind."""
+    """The state after a killed run."""
 
     nodes: Mapping[str, Node]
     files: Mapping[str, bytes]
@@ -207,9 +207,9 @@ def death(tree: Tree) -> Death:
     return Death(tree.nodes(), tree.files())
 
 
-def demand_complete(tree: Tree, deaths: Sequence[Death] = ()) -> None:
-    """Every task has done its work once, and every result was delivered once. A call that was
-    under way at a death was not done again, and its task was told and went on."""
+def check_complete(tree: Tree, deaths: Sequence[Death] = ()) -> None:
+    """Check that every task did its work once, and every result was delivered once. A call that
+    was interrupted must not be repeated; its task must be told, and continue."""
     nodes, files = tree.nodes(), tree.files()
     assert nodes.keys() == CHILDREN.keys()
     for dead in deaths:

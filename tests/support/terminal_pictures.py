@@ -1,4 +1,4 @@
-"""Draws docs/pictures from real sessions on a real terminal: `make docs`."""
+"""Draw docs/pictures from real sessions on a real terminal: `make docs`."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 COLUMNS = 92
 _PIECE = re.compile(r"\x1b\[([0-9;]*)m|\r|\n|[^\x1b\r\n]+")
 _SWITCH = re.compile(r"\x1b\[\?[0-9;]*[hl]")
-"""Switches something of the terminal on or off that is not seen."""
+"""Escape sequences that set invisible modes of the terminal."""
 _COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#79c0ff"}
 _FAINT, _USUAL, _GROUND = "#8b949e", "#e6edf3", "#0d1117"
 WIDE, HIGH = 8.4, 19
@@ -43,7 +43,7 @@ def asking(folder: Path) -> str:
 
 
 def undoing(folder: Path) -> str:
-    """The points of a session, and going back to its beginning."""
+    """The points of a session, and a rewind to its start."""
     installed = _project(folder)
     assert installed.run(*installed.script(ASKING), "-y", "the discount is wrong").returncode == 0
     (installed.workspace / "notes.txt").write_text("mine\n")
@@ -76,7 +76,7 @@ def _session(installed: Installed, script: str, task: str) -> TerminalSession:
 
 
 def drawn(raw: str) -> str:
-    """What a terminal shows of this, as SVG."""
+    """The terminal's content as SVG."""
     rows = _rows(raw)
     lines = [
         f'<text x="12" y="{(number + 1) * HIGH + 6}" xml:space="preserve">{_spans(row)}</text>'
@@ -98,7 +98,7 @@ def drawn(raw: str) -> str:
 
 
 Row = list[tuple[str, str]]
-"""Characters, each with the codes it is written in."""
+"""Characters with their escape codes."""
 
 
 def _rows(raw: str) -> list[Row]:

@@ -1,4 +1,4 @@
-"""The real command on a real pseudo-terminal, as a person uses it.
+"""The real command on a real pseudo-terminal.
 
     with TerminalSession(["rookery", "fix it"], cwd=folder, environ=environ) as terminal:
         terminal.wait_for("Approve?")
@@ -35,16 +35,16 @@ PATIENCE = 60.0
 A_MOMENT = 0.002
 CTRL_C = b"\x03"
 CTRL_D = b"\x04"
-OTHER_COMMANDS = ("demo", "list", "rewind")
-"""Those that start no task of the user's, and so have no front end to choose."""
+OTHER_COMMANDS = ("auth", "demo", "list", "rewind")
+"""Commands that start no task, and so have no front end to choose."""
 
 _TRACEBACK = re.compile(r"^Traceback", re.MULTILINE)
 _COLOURS = re.compile(r"\x1b\[([0-9;]*m|\?2004[hl])")
-"""Also what only asks the terminal to mark what is pasted, and shows nothing."""
+"""Colours, and the invisible request for bracketed paste."""
 
 
 class TerminalSession:
-    """A process whose controlling terminal is ours to type at and to read."""
+    """A process with a pseudo-terminal that the test types into and reads."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class TerminalSession:
         self._read = b""
         self._seen = 0
         self.typed_before = b""
-        """Keys that are pressed before the process starts."""
+        """Keys that are typed before the process starts."""
 
     def __enter__(self) -> Self:
         self._master, slave = pty.openpty()
@@ -104,16 +104,16 @@ class TerminalSession:
 
     @property
     def raw(self) -> str:
-        """Everything that was written so far, as it came."""
+        """The raw output so far."""
         return self._read.decode("utf-8", "replace")
 
     @property
     def screen(self) -> str:
-        """Everything that was written so far, without colours and carriage returns."""
+        """The output so far, without colours and carriage returns."""
         return _COLOURS.sub("", self.raw).replace("\r\n", "\n")
 
     def wait_for(self, text: str) -> str:
-        """Read until `text` appears behind what was waited for last; what came before it."""
+        """Read until `text` appears after the last match; return the output before it."""
         deadline = time.monotonic() + PATIENCE
         while (found := self.screen.find(text, self._seen)) < 0:
             if not self._read_more(deadline):
@@ -133,7 +133,7 @@ class TerminalSession:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def exit_code(self) -> int:
-        """Read until the command has ended, and give its exit code."""
+        """Read until the command has ended, and return its exit code."""
         deadline = time.monotonic() + PATIENCE
         while self._read_more(deadline):
             pass
@@ -145,16 +145,16 @@ class TerminalSession:
         return code
 
     def wait_until_it_listens(self) -> None:
-        """Until the process sleeps. A signal that comes between a prompt and the reading of an
-        answer is heard by Python only after that answer."""
+        """Wait until the process sleeps: Python handles a signal between a prompt and `input`
+        only after the answer."""
         deadline = time.monotonic() + PATIENCE
         status = Path(f"/proc/{self.process.pid}/stat")
         while status.read_text().rpartition(")")[2].split()[0] != "S":
             assert time.monotonic() < deadline
-            time.sleep(A_MOMENT)  # else what is waited for gets the half of a core only
+            time.sleep(A_MOMENT)  # leaves the core to the process
 
     def hang_up(self) -> int:
-        """Close the terminal as its window would, and give the exit code."""
+        """Close the terminal as its window would, and return the exit code."""
         os.close(self._master)
         self._master = os.open(os.devnull, os.O_RDWR)
         return self.process.wait(PATIENCE)
@@ -163,30 +163,30 @@ class TerminalSession:
         self.process.send_signal(number)
 
     def _read_more(self, deadline: float) -> bool:
-        """Wait for more output. False once there is no more, or no more time."""
+        """Wait for more output. False at its end, or on a timeout."""
         ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
         if not ready:
             return False
         try:
             data = os.read(self._master, 65536)
-        except OSError:  # what Linux says when nobody has the other side open any more
+        except OSError:  # Linux's EIO once the other side is closed
             return False
         self._read += data
         return bool(data)
 
 
 def _take_terminal() -> None:
-    """Make standard input the controlling terminal, so that Ctrl-C is heard."""
+    """Make standard input the controlling terminal, so that Ctrl-C works."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def at(server: LlmServer) -> list[str]:
-    """Options that choose the model at this server."""
+    """Options that select the model at this server."""
     return ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
 
 
 class Installed:
-    """The installed command in a world of its own: a home, a workspace and no keys."""
+    """The installed command with its own home, workspace and no keys."""
 
     def __init__(self, folder: Path, *, trusted: bool = True) -> None:
         self.home = folder / "home"
@@ -228,7 +228,7 @@ class Installed:
         )
 
     def piped(self, *arguments: str) -> "subprocess.Popen[bytes] | PipedProcess":
-        """Start the command with a pipe for each of its streams."""
+        """Start the command with a pipe for each standard stream."""
         if not needs_plain_start(self.environ):
             return start_piped(arguments, self.environ, str(self.workspace))
         return subprocess.Popen(
@@ -240,8 +240,22 @@ class Installed:
             env=self.environ,
         )
 
+    def run_onto(self, *arguments: str, stdin: int, stdout: int, stderr: int) -> int:
+        """Run the command with these files as its streams, and return its exit code."""
+        streams = [stdin, stdout, stderr]
+        process: subprocess.Popen[bytes] | WarmProcess
+        if needs_plain_start(self.environ):
+            names = dict(zip(("stdin", "stdout", "stderr"), streams, strict=True))
+            process = subprocess.Popen(
+                [COMMAND, *arguments], cwd=self.workspace, env=self.environ, **names
+            )
+        else:
+            process = start_warm(arguments, self.environ, str(self.workspace), streams=streams)
+        with process:
+            return process.wait(PATIENCE)
+
     def terminal(self, *arguments: str, columns: int = 100, **environ: str) -> TerminalSession:
-        """Run the command line by line, so that what it prints can be read from the beginning."""
+        """Run the command in plain mode, whose output can be read from the start."""
         plain = [] if arguments[:1] and arguments[0] in OTHER_COMMANDS else ["--no-tui"]
         return TerminalSession(
             [COMMAND, *plain, *arguments],
@@ -251,7 +265,7 @@ class Installed:
         )
 
     def script(self, text: str) -> list[str]:
-        """The flags that put a script in the model's place."""
+        """Flags that replace the model by a script."""
         file = self.workspace.parent / "script.yaml"
         file.write_text(text, encoding="utf-8")
         return ["--provider", "scripted", "-m", str(file)]
@@ -298,7 +312,7 @@ def _run_warm(
 
 
 def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
-    """Give one stream what it is to be given, and read the others until they end."""
+    """Write the input of one stream, and read the others to their end."""
     deadline = time.monotonic() + PATIENCE
     heard = dict.fromkeys(reads, b"")
     open_ones = {writes, *reads}
@@ -325,26 +339,26 @@ def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
 
 
 def _written(pipe: int, given: bytes) -> bytes:
-    """What is still to be written."""
+    """The rest that is still to be written."""
     try:
         return given[os.write(pipe, given[: select.PIPE_BUF]) :]
-    except BrokenPipeError:  # nobody wants to know it
+    except BrokenPipeError:  # the process no longer reads
         return b""
 
 
 def a_pause() -> str:
-    """A number of seconds to sleep that no other process on the machine sleeps. By it a command
-    is found again from outside, whose own idea of its process id may be another."""
+    """A number of seconds to sleep that no other process uses, to find a command from outside:
+    in a sandbox it has another process id."""
     return f"{random.uniform(300, 900):.9f}"
 
 
 def processes_with(word: str) -> list[int]:
-    """The processes that were started with a word among their arguments."""
+    """The processes with that word among their arguments."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_bytes()
-        except OSError:  # it has just ended
+        except OSError:  # ended meanwhile
             continue
         if word.encode() in words:
             found.append(int(entry.parent.name))

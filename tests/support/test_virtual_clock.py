@@ -1,4 +1,4 @@
-"""Time of one's own passes at once, and waits for whoever is at work elsewhere."""
+"""Virtual time passes at once, but waits for work outside the loop."""
 
 import time
 from typing import Any
@@ -8,14 +8,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from support.virtual_clock import OWN_TIME
+from support.virtual_clock import VIRTUAL_TIME
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    return OWN_TIME
+    return VIRTUAL_TIME
 
 
 async def test_a_day_is_over_at_once_and_in_its_order():

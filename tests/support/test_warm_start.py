@@ -1,4 +1,4 @@
-"""The command that tests start warm is the one that is started plainly."""
+"""A command that tests start warm behaves like one that is started normally."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def test_it_says_and_ends_as_a_plain_start_does(tmp_path: Path, arguments: list[
 
 
 def _shape(text: str, way: str) -> str:
-    """Without times, ids and the name of the folder, which are others each time."""
+    """The text without times, ids and folder names, which differ each time."""
     return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\d.]*", "0", text.replace(way, ""))
 
 
@@ -68,7 +68,7 @@ def test_it_has_only_what_it_was_given(tmp_path: Path):
 
 
 def _names_of_open_files(process: Path) -> list[str]:
-    """A terminal has whatever number is free."""
+    """Names of open files; a terminal may have any number."""
     links = (os.readlink(each) for each in (process / "fd").iterdir())
     names = (os.path.basename(link).partition(":")[0] for link in links)
     return sorted("a terminal" if name.isdecimal() else name for name in names)

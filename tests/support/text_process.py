@@ -1,8 +1,8 @@
-"""The command, or a program of a test's, as a process with pipes of text: what `subprocess.Popen`
-is, as far as our tests need it.
+"""The command, or a program of a test, as a process with text pipes: as much of `subprocess.Popen`
+as our tests need.
 
-It is started warm, and so are the sessions that it starts, unless there is something in its
-environment that only a new interpreter hears.
+It is started warm, and so are its sessions, unless its environment has variables that only a new
+interpreter reads.
 """
 
 import os
@@ -17,7 +17,7 @@ from typing import TypeAlias
 from support.warm_start import WarmProcess, begin, needs_plain_start
 
 PLAINLY = {"PYTHONHASHSEED": "1"}
-"""In an environment: nothing is started warm."""
+"""Environment variables that disable warm starts."""
 
 
 class TextProcess(WarmProcess):
@@ -32,12 +32,12 @@ class TextProcess(WarmProcess):
         self.wait()
 
     def communicate(self, *, timeout: float) -> tuple[str, str]:
-        """What it says until it ends. It is killed if it does not in time."""
+        """Its output until it ends. It is killed on a timeout."""
         patience = threading.Timer(timeout, self.kill)
         patience.start()
         try:
             with self.stdout, self.stderr:
-                said = self.stdout.read(), self.stderr.read()  # errors are few, and fit into a pipe
+                said = self.stdout.read(), self.stderr.read()  # stderr fits into a pipe
             self.wait()
         finally:
             patience.cancel()
@@ -55,7 +55,7 @@ def start_text(
     program: Path | None = None,
     given: str = "",
 ) -> Started:
-    """`given` is what it reads, which is little enough to fit into a pipe."""
+    """`given` is its input, small enough to fit into a pipe."""
     stdin, into = os.pipe()
     with os.fdopen(into, "w", encoding="utf-8") as pipe:
         pipe.write(given)

@@ -1,4 +1,4 @@
-"""For tests of work that could take for ever: they fail instead."""
+"""Time limits for tests of work that could take forever."""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ SECONDS = 60
 
 @contextmanager
 def patience() -> Iterator[None]:
-    """Ends what is done in the main thread, be it in Python or in a regular expression."""
+    """Interrupts the main thread after a while, even in a regular expression."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError(f"This takes more than {SECONDS} seconds.")

@@ -1,10 +1,10 @@
-"""The real command in a real terminal emulator, as it looks on the screen.
+"""The real command in a real terminal emulator.
 
     with TmuxSession(["rookery"], cwd=folder, environ=environ) as terminal:
         terminal.wait_for("What should I do?")
         terminal.press("C-c")
 
-Every wait is for something that is seen, or no longer seen.
+Every wait is for something that appears on the screen, or disappears.
 """
 
 import shlex
@@ -20,7 +20,7 @@ from typing import Self
 import pytest
 
 PATIENCE = 30.0
-MOMENT = 0.05
+MOMENT = 0.1
 
 
 class TmuxSession:
@@ -42,7 +42,7 @@ class TmuxSession:
         self._size = (columns, rows)
 
     def __enter__(self) -> Self:
-        """What the command leaves behind stays on the screen, with its exit code."""
+        """Start the command; its last screen and its exit code stay visible after it has ended."""
         columns, rows = self._size
         given = [f"{name}={value}" for name, value in self._environ.items() if name != "TERM"]
         command = shlex.join(["env", "-i", "TERM=tmux-256color", *given, *self._command])
@@ -68,19 +68,15 @@ class TmuxSession:
     def screen(self) -> str:
         return self._tmux("capture-pane", "-p")
 
-    @property
-    def coloured_screen(self) -> str:
-        return self._tmux("capture-pane", "-p", "-e")
-
     def press(self, *keys: str) -> None:
-        """Keys as tmux calls them; anything else is typed."""
+        """Press keys by tmux's names; anything else is typed."""
         self._tmux("send-keys", *keys)
 
     def type(self, text: str) -> None:
         self._tmux("send-keys", "-l", text)
 
     def wait_for(self, *texts: str) -> str:
-        """Until all of it is on the screen."""
+        """Wait until all texts are on the screen."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), texts)
 
     def wait_until_gone(self, text: str) -> str:
@@ -98,7 +94,7 @@ class TmuxSession:
         return int(screen.partition("left with ")[2].split()[0])
 
     def is_sane(self) -> bool:
-        """Whether the terminal is as it was: its modes, its cursor, its mouse."""
+        """Whether modes, cursor and mouse of the terminal are as before."""
         self.exit_code()
         modes = "#{alternate_on}#{mouse_any_flag}#{cursor_flag}"
         before, after = (self._cwd / name for name in ("before", "after"))
@@ -110,7 +106,7 @@ class TmuxSession:
         )
 
     def wait_until_sane(self) -> None:
-        """Until the terminal is as it was, which may be a moment after a kill."""
+        """Wait until the terminal is as before, which may take a moment after a kill."""
         terminal = self._tmux("display", "-p", "#{pane_tty}").strip()
         flags = "#{alternate_on}#{mouse_any_flag}#{cursor_flag}#{keypad_flag}"
         before, until = (self._cwd / "before").read_text(), time.monotonic() + PATIENCE
@@ -125,7 +121,7 @@ class TmuxSession:
 
     @property
     def pid(self) -> int:
-        """Of the command itself."""
+        """Process id of the command."""
         shell = self._tmux("display", "-p", "#{pane_pid}").strip()
         children = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
         return int(children[0])

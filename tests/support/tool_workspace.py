@@ -1,6 +1,5 @@
-"""Everything a command tool works with: a real workspace, shell and artifacts, and a user who
-answers from a list.
-"""
+"""Everything a command tool needs: a real workspace, shell and artifacts, and scripted answers
+of a user."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -60,8 +59,8 @@ class Bench:
 
     @asynccontextmanager
     async def task(self, to_offer: str = "") -> AsyncIterator[BackgroundCommands]:
-        """A task behind the calls: it holds what runs on, and its user says `to_offer` to every
-        offer; nothing means that they do not answer."""
+        """A task that owns background commands; its user answers every offer with `to_offer`, or
+        not at all if it is empty."""
         self._to_offer = to_offer
         async with anyio.create_task_group() as group:
             background = BackgroundCommands(group.start_soon)
@@ -70,7 +69,7 @@ class Bench:
             group.cancel_scope.cancel()
 
     async def next(self, kind: type[F]) -> F:
-        """The next fact of a kind, as soon as there is one."""
+        """Wait for the next fact of a kind."""
         with anyio.fail_after(20):
             while True:
                 while self._looked_at < len(self.facts):

@@ -1,4 +1,4 @@
-"""A governed git repository for tests, whose changes are recorded as governed calls record them."""
+"""A governed git repository whose changes are recorded like those of governed calls."""
 
 import os
 import subprocess
@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rookery.governance.cli.trace import command
-from rookery.governance.layout import governed_places
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.records import LedgerEntry, TracedFile, Writer, line_change
 from rookery.governance.ledger.recovery import hash_of_file
-from rookery.governance.ledger.state_files import KnownHeads
+from rookery.governance.ledger.state_files import KnownHeads, known_heads
 from rookery.platform.user_folders import find_places
 from support.intent_files import SPEC_EXAMPLE, laid_out
 
@@ -44,7 +43,7 @@ class TracedWorkspace:
 
     @property
     def heads(self) -> KnownHeads:
-        return KnownHeads(governed_places(self.layout, find_places(os.environ)).heads)
+        return known_heads(self.layout, find_places(os.environ).governance)
 
     @property
     def recording(self) -> Recording:
@@ -64,7 +63,7 @@ class TracedWorkspace:
         target.write_text(text, encoding="utf-8")
 
     def agent_writes(self, path: str, text: str, **more: Any) -> str:
-        """Change a file as a governed call does; the record's id."""
+        """Change a file as a governed call does, and return the record's id."""
         target = self.root / path
         self.calls += 1
         before = hash_of_file(target)

@@ -1,4 +1,4 @@
-"""A desk to try pickers and side screens at: an app with nothing else on it."""
+"""A bare app for testing pickers and side screens."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,15 +22,15 @@ from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import CSS
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.theme import DARK, THEMES, textual_theme
-from support.scripted_host import PlayedHost
-from support.tui_screen_scenes import knowing_host, worked
+from support.scripted_host import ScriptedHost
+from support.tui_screen_scenes import answering_host, worked
 from support.tui_waiting import seen, until
 
 T = TypeVar("T")
 
 
-class DeskApp(App[None]):
-    """Is a `Controller`, follows the task it is told to, and notes what is wished of it."""
+class BareApp(App[None]):
+    """A `Controller` that follows a given task, and records what it is asked to do."""
 
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
@@ -73,7 +73,7 @@ class DeskApp(App[None]):
             task.catch_up(1.0)
 
     async def show(self, widget: Widget) -> None:
-        """Put a picker or a panel where the app would."""
+        """Mount a picker or a panel where the app would."""
         panel = self.query_one("#panel")
         panel.styles.display = "block"
         await panel.mount(widget)
@@ -130,17 +130,17 @@ class DeskApp(App[None]):
     def insert(self, text: str) -> None:
         self.inserted.append(text)
 
-    def take_back(self, text: str) -> None:
+    def restore_text(self, text: str) -> None:
         self.inserted.append(text)
 
     def press(self, action: str) -> None:
         self.pressed.append(action)
 
 
-class WorkedDesk:
-    """A desk with a task that has come some way, and what is done at it."""
+class BareSession:
+    """The app with a task in progress, and helpers to use it."""
 
-    def __init__(self, host: PlayedHost, app: DeskApp, pilot: Pilot[Any]) -> None:
+    def __init__(self, host: ScriptedHost, app: BareApp, pilot: Pilot[Any]) -> None:
         self.host, self.app, self.pilot = host, app, pilot
 
     async def open(self, screen: type[SideScreen[Any]]) -> None:
@@ -165,11 +165,11 @@ class WorkedDesk:
 @asynccontextmanager
 async def desk(
     task: str | None = "t1", size: tuple[int, int] = (80, 24), theme: str = DARK
-) -> AsyncIterator[WorkedDesk]:
-    host = knowing_host()
+) -> AsyncIterator[BareSession]:
+    host = answering_host()
     worked(host)
-    app = DeskApp(host, task, theme)
+    app = BareApp(host, task, theme)
     async with app.run_test(size=size) as pilot:
         if task:
             await until(pilot, lambda: len(app.views) == 3 and app.view and app.view.queue)
-        yield WorkedDesk(host, app, pilot)
+        yield BareSession(host, app, pilot)

@@ -1,4 +1,4 @@
-"""A task that works for an intent, told to a played host: what goes beyond its scope is asked."""
+"""A task that works on an intent, with questions about changes outside its scope."""
 
 import json
 
@@ -14,7 +14,7 @@ from rookery.core.facts import (
     Usage,
 )
 from rookery.core.queries import KnownIntent
-from support.scripted_host import PlayedHost
+from support.scripted_host import ScriptedHost
 
 INTENTS = (
     KnownIntent(
@@ -70,7 +70,7 @@ GOVERNED = Asked(
 )
 
 
-def asking_beyond_the_scope(host: PlayedHost) -> None:
+def asking_beyond_the_scope(host: ScriptedHost) -> None:
     choose = ToolCall(id="c5", name="select_active_intent", arguments={"intent_id": "INT-001"})
     patch = ToolCall(id="c6", name="apply_patch", arguments={"patch": PATCH})
     host.tell(

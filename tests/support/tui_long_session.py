@@ -1,4 +1,4 @@
-"""A task with a long past, as its log tells it."""
+"""The facts of a task with a long history."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ ROWS_A_TURN = 3
 
 
 def long_past(rows: int, last: str) -> Iterator[Fact]:
-    """As many rows as asked for: requests, answers and calls; then the end."""
+    """That many rows of requests, answers and calls, then the end."""
     yield TaskOpened(text="Do a lot", workspace="/home/ada/shop")
     for turn in range(rows // ROWS_A_TURN):
         call = ToolCall(id=f"c{turn}", name="read_file", arguments={"path": f"a{turn}.py"})

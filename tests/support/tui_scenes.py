@@ -1,4 +1,4 @@
-"""Moments of tasks, told to a played host: what pictures and tests of the full screen show."""
+"""Moments of tasks on a scripted host, for pictures and tests of the full screen."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from support.scripted_host import PlayedHost
+from support.scripted_host import ScriptedHost
 
 TASK = "The discount is ten times too high. Find out why and fix it; the tests must pass."
 DIFF = """\
@@ -58,7 +58,7 @@ def _edit_payload() -> str:
     return json.dumps({**payload, "content": DIFF})
 
 
-def reading(host: PlayedHost) -> None:
+def reading(host: ScriptedHost) -> None:
     calls = (
         ToolCall(id="c1", name="read_file", arguments={"path": "prices.py"}),
         ToolCall(id="c2", name="search_files", arguments={"regex": "off\\("}),
@@ -87,7 +87,7 @@ def reading(host: PlayedHost) -> None:
     )
 
 
-def working(host: PlayedHost) -> None:
+def working(host: ScriptedHost) -> None:
     reading(host)
     host.tell(
         RequestStarted(request_id="r2", model="claude-opus-4.6"),
@@ -97,7 +97,7 @@ def working(host: PlayedHost) -> None:
     )
 
 
-def proposing(host: PlayedHost) -> None:
+def proposing(host: ScriptedHost) -> None:
     reading(host)
     call = ToolCall(id="c3", name="edit", arguments={"file_path": "prices.py"})
     host.tell(
@@ -132,12 +132,12 @@ COMMAND = Asked(
 )
 
 
-def asking_about_an_edit(host: PlayedHost) -> None:
+def asking_about_an_edit(host: ScriptedHost) -> None:
     proposing(host)
     host.tell(EDIT)
 
 
-def edited(host: PlayedHost) -> None:
+def edited(host: ScriptedHost) -> None:
     asking_about_an_edit(host)
     host.tell(
         Answered(ask_id="a1", ask=AskKind.TOOL, reply="yes"),
@@ -146,7 +146,7 @@ def edited(host: PlayedHost) -> None:
     )
 
 
-def asking_about_a_command(host: PlayedHost) -> None:
+def asking_about_a_command(host: ScriptedHost) -> None:
     edited(host)
     call = ToolCall(id="c4", name="execute_command", arguments={"command": COMMAND.text})
     host.tell(
@@ -160,7 +160,7 @@ def asking_about_a_command(host: PlayedHost) -> None:
     )
 
 
-def ran(host: PlayedHost) -> None:
+def ran(host: ScriptedHost) -> None:
     asking_about_a_command(host)
     host.tell(
         Answered(ask_id="a2", ask=AskKind.COMMAND, reply="yes"),
@@ -177,7 +177,7 @@ def ran(host: PlayedHost) -> None:
     )
 
 
-def completed(host: PlayedHost) -> None:
+def completed(host: ScriptedHost) -> None:
     ran(host)
     result = "The discount is taken in **percent** now; all 7 tests pass.\n\n- `prices.py`: `/ 100`"
     done = tuple(Todo(id=todo.id, content=todo.content, status="completed") for todo in TODOS)
@@ -211,12 +211,12 @@ FOLLOWUP = Asked(
 )
 
 
-def wondering(host: PlayedHost) -> None:
+def wondering(host: ScriptedHost) -> None:
     reading(host)
     host.tell(FOLLOWUP)
 
 
-SCENES: dict[str, Callable[[PlayedHost], None]] = {
+SCENES: dict[str, Callable[[ScriptedHost], None]] = {
     "working": working,
     "edit": asking_about_an_edit,
     "command": asking_about_a_command,

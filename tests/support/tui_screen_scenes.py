@@ -1,4 +1,4 @@
-"""What a played host knows, for tests and pictures of pickers and side screens."""
+"""Data of a scripted host, for tests and pictures of pickers and side screens."""
 
 import time
 
@@ -40,7 +40,7 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
-from support.scripted_host import PlayedHost
+from support.scripted_host import ScriptedHost
 from support.tui_scenes import DIFF, TASK
 
 NOW = time.time_ns() // 1_000_000
@@ -153,14 +153,14 @@ TODOS = (
 
 
 def _as_of_now(task: KnownTask) -> KnownTask:
-    """As long ago as it was when this file was read, which may be minutes ago by now."""
+    """Shift the times by the time since this module was imported."""
     since = time.time_ns() // 1_000_000 - NOW
     return replace(task, created=task.created + since, updated=task.updated + since)
 
 
-def knowing_host() -> PlayedHost:
-    """A host that can answer everything, and a task with a history and children."""
-    host = PlayedHost()
+def answering_host() -> ScriptedHost:
+    """A host that answers all queries, and a task with a history and children."""
+    host = ScriptedHost()
     host.answer(AskModes, MODES)
     host.answer(AskModels, MODELS)
     host.answer(AskTasks, (*map(_as_of_now, TASKS), *CHILDREN))
@@ -184,8 +184,8 @@ def knowing_host() -> PlayedHost:
     return host
 
 
-def worked(host: PlayedHost) -> None:
-    """The task has changed files twice, and two others work for it."""
+def worked(host: ScriptedHost) -> None:
+    """The facts of a task that changed files twice and has two sub-tasks."""
     host.tell(
         TaskOpened(text=TASK, workspace="/home/ada/shop"),
         *_request("r1", "claude-opus-4.6", 48_210, 612, 0.3012, reads=32_000),
@@ -232,9 +232,9 @@ def _request(
 
 
 def _edit(call_id: str, title: str) -> tuple[Fact, ...]:
-    """A call that was asked about, allowed, and changed files."""
+    """The facts of a call that was approved and changed files."""
     ask = Asked(ask_id=f"a-{call_id}", ask=AskKind.TOOL, title=title, call_id=call_id)
-    # the checkpoint's own place is where its change is told to begin, whatever that number is
+    # the change starts at the checkpoint's own event number
     return (
         ask,
         Answered(ask_id=ask.ask_id, ask=AskKind.TOOL, reply="yes"),

@@ -1,4 +1,4 @@
-"""Waiting for what a screen is about to show."""
+"""Wait for what a screen is about to show."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ async def until(pilot: Pilot[Any], happened: Callable[[], object], within: float
 
 
 def seen(pilot: Pilot[Any]) -> str:
-    """What is on the screen, as text."""
+    """The text on the screen."""
     app = pilot.app
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)

@@ -1,4 +1,4 @@
-"""Twelve turns with every kind of effect, played by the real command in a folder of its own."""
+"""Twelve turns with every kind of side effect, run by the real command in a folder of its own."""
 
 import os
 import stat
@@ -18,6 +18,7 @@ from rookery.core.facts import (
     Event,
     Fact,
     FilesChanged,
+    RequestStarted,
     TaskClosed,
     ToolFinished,
     ToolStarted,
@@ -25,7 +26,7 @@ from rookery.core.facts import (
 from rookery.core.folds.history import Turn, history
 from rookery.core.limits import Limits
 from rookery.storage.journal import read_events
-from rookery.storage.journal_lines import JOURNAL, never_begun
+from rookery.storage.journal_lines import JOURNAL, never_started
 from support.command_server import CommandServer, Ended
 from support.text_process import Started, start_text
 
@@ -47,15 +48,15 @@ EFFECTS = {
     "call_9_1": "token.txt",
     "call_10_1": "failed.txt",
 }
-"""The one file that each call with an effect changes, and no other call does."""
+"""The file that each call with a side effect changes; no other call changes it."""
 BY_COMMANDS = {"call_6_2", "call_8_1", "call_9_1", "call_10_1"}
-"""Whose changes are found out while the model is asked already, so at no fixed place in the log."""
+"""Calls whose changes are detected while the model is called, at no fixed place in the log."""
 UNIQUE = "token.txt"
-"""Different in every run, so that what is in it tells which run wrote it."""
+"""A file that differs in every run, so that its content identifies the run."""
 
 
 class Playground:
-    """A workspace, a home and one session in them."""
+    """The workspace, the home and one session."""
 
     def __init__(self, folder: Path, *, script: Path = SCRIPT) -> None:
         self.folder = folder
@@ -75,17 +76,17 @@ class Playground:
 
     @property
     def again(self) -> list[str]:
-        """Arguments that go on with it."""
+        """Arguments that resume it."""
         return [*self._always, "--session-id", SESSION]
 
     @property
     def latest(self) -> list[str]:
-        """Arguments that go on with whatever came last."""
+        """Arguments that resume the latest session."""
         return [*self._always, "--continue"]
 
     @property
     def to_the_beginning(self) -> list[str]:
-        """Arguments that put all files back."""
+        """Arguments that restore all files."""
         return ["rewind", SESSION, "--to", "1", "--files", "--yes"]
 
     @property
@@ -110,12 +111,12 @@ class Playground:
         )
 
     def start(self, arguments: list[str]) -> Started:
-        """With pipes to what it says, and as long as one likes."""
+        """Start the command with pipes, without a time limit."""
         return start_text(arguments, self.environ(), self.folder)
 
     @property
     def begun(self) -> bool:
-        return not never_begun(self.task / JOURNAL)
+        return not never_started(self.task / JOURNAL)
 
     def events(self) -> list[Event]:
         return list(read_events(self.task)) if self.begun else []
@@ -125,7 +126,7 @@ class Playground:
         return {path.relative_to(self.work).as_posix(): path.read_bytes() for path in paths}
 
     def rights(self) -> dict[str, int]:
-        """Of everything there is, folders too."""
+        """Modes of all files and folders."""
         return {
             path.relative_to(self.work).as_posix(): stat.S_IMODE(path.lstat().st_mode)
             for path in self.work.rglob("*")
@@ -137,7 +138,7 @@ class Playground:
 
 
 class Record(Struct, frozen=True, dict=True):
-    """What a run leaves behind, without what is different in every run."""
+    """The state after a run, without what differs in every run."""
 
     events: list[Event]
     files: Mapping[str, bytes]
@@ -145,16 +146,17 @@ class Record(Struct, frozen=True, dict=True):
 
     @cached_property
     def kinds(self) -> list[str]:
-        """In their order; without those that have no fixed place in it."""
+        """Kinds of the facts in order, without those at no fixed place."""
         return [_kind(event.fact) for event in self.events if not found_out_later(event.fact)]
 
     @cached_property
     def turns(self) -> list[Turn]:
-        return history(self.events)
+        """Without the environment details, which have the time."""
+        return history(map(_without_details, self.events))
 
     @cached_property
     def begun(self) -> ToolStarted | None:
-        """The call that nobody saw end, if doing it twice would not be doing it once."""
+        """The unfinished call, unless it is harmless to repeat."""
         open_calls: dict[str, ToolStarted] = {}
         for event in self.events:
             match event.fact:
@@ -176,8 +178,8 @@ def record(ground: Playground, out: str = "") -> Record:
 
 
 def compare(run: Record, deaths: Sequence[Record], whole: Record) -> None:
-    """What was on record is still there, what was done was done once, and all else is as in the
-    run that nothing interrupted."""
+    """Check that recorded events are still there, that everything was done once, and that all
+    else is as in the uninterrupted run."""
     assert run.out == whole.out
     for death in deaths:
         assert run.events[: len(death.events)] == death.events
@@ -190,9 +192,9 @@ def compare(run: Record, deaths: Sequence[Record], whole: Record) -> None:
     assert _without_effects(lost, run.files) == _without_effects(lost, whole.files)
 
 
-def demand_settled(ground: Playground, run: Record) -> None:
-    """What each call did to files is on record once, is exactly that, and is there before
-    anything else is done to them."""
+def check_settled(ground: Playground, run: Record) -> None:
+    """Check that the changes of each call are recorded once, exactly, and before anything else
+    changes files."""
     anyio.run(_demand_settled, ground, run)
 
 
@@ -226,15 +228,15 @@ def _left_by(call_id: str, ground: Playground, run: Record) -> set[str]:
     return {folder} if folder and (ground.work / folder).is_dir() else set()
 
 
-def demand_undone(ground: Playground, server: CommandServer) -> None:
-    """Everything that was done to files can be taken back."""
+def check_undone(ground: Playground, server: CommandServer) -> None:
+    """Check that all changes of files can be undone."""
     ended = ground.run(server, ground.to_the_beginning)
     assert (ended.code, ended.left, ended.err) == (0, False, "")
     assert (ground.files(), ground.rights()) == (BEFORE, RIGHTS), ended.out
 
 
 def _compare_lost(call_id: str, run: Record, death: Record, whole: Record) -> None:
-    """The call that was under way was not done again, and the model was told what is known."""
+    """Check that the interrupted call was not repeated, and that the model was told its state."""
     path, told, call = EFFECTS[call_id], run.result_of(call_id), death.begun
     assert call
     assert run.files.get(path) == death.files.get(path)
@@ -250,8 +252,8 @@ def _compare_lost(call_id: str, run: Record, death: Record, whole: Record) -> No
 
 
 def _without_effects(lost: Collection[str], files: Mapping[str, bytes]) -> dict[str, object]:
-    """The files that no lost call changes; of the one that is different in every run only the
-    number of its lines."""
+    """The files that no lost call changes; of the one that differs in every run, only the number
+    of lines."""
     uncertain = {EFFECTS[call_id] for call_id in lost}
     return {
         path: data.count(b"\n") if path == UNIQUE else data
@@ -261,7 +263,7 @@ def _without_effects(lost: Collection[str], files: Mapping[str, bytes]) -> dict[
 
 
 def _without_results(calls: Collection[str], turns: Iterable[Turn]) -> list[Turn]:
-    """The turns, with blanks in the place of what these calls returned."""
+    """The turns without the results of these calls."""
 
     def blanked(block: Block) -> Block:
         if isinstance(block, ToolResult) and block.call_id in calls:
@@ -269,6 +271,14 @@ def _without_results(calls: Collection[str], turns: Iterable[Turn]) -> list[Turn
         return block
 
     return [replace(turn, blocks=tuple(map(blanked, turn.blocks))) for turn in turns]
+
+
+def _without_details(event: Event) -> Event:
+    match event.fact:
+        case RequestStarted() as started:
+            return replace(event, fact=replace(started, details={}))
+        case _:
+            return event
 
 
 def found_out_later(fact: Fact) -> bool:

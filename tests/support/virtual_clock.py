@@ -1,9 +1,8 @@
-"""Time that passes only when nobody has anything left to do: a test that waits half a second waits
-for what is done in it, on any machine.
+"""Virtual time for tests: it passes only when nothing is left to do, so that a test that waits half
+a second takes only as long as the work in it.
 
-An event loop of its own time jumps to the next timer as soon as nothing is ready, however long
-that took. Only while something outside the loop is at work, which is a child process or a thread,
-does time pass as it does for everybody.
+The event loop's clock jumps to the next timer as soon as nothing is ready. Only while something
+outside the loop runs, a child process or a thread, does real time pass.
 """
 
 import asyncio
@@ -29,8 +28,8 @@ A_MOMENT = 0.001
 _clock = time.monotonic
 
 
-class OwnTimeSelector(selectors.DefaultSelector):
-    """Knows what time it is, because it is what waits."""
+class VirtualTimeSelector(selectors.DefaultSelector):
+    """Keeps the virtual time, because it does the waiting."""
 
     now = BEGINNING
 
@@ -47,24 +46,24 @@ class OwnTimeSelector(selectors.DefaultSelector):
         return ready
 
     def _is_awaiting_others(self) -> bool:
-        if len(self.get_map()) > 1:  # the first is how threads wake the loop
+        if len(self.get_map()) > 1:  # the first is the loop's own wake-up pipe
             return True
         if anyio.to_thread.current_default_thread_limiter().borrowed_tokens:
             return True
         return any("waitpid" in thread.name for thread in threading.enumerate())
 
 
-class OwnTimeLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self._own_time = OwnTimeSelector()
+        self._own_time = VirtualTimeSelector()
         super().__init__(self._own_time)
 
     def time(self) -> float:
         return self._own_time.now
 
 
-OWN_TIME: tuple[str, dict[str, Any]] = ("asyncio", {"loop_factory": OwnTimeLoop})
-"""An `anyio_backend`."""
+VIRTUAL_TIME: tuple[str, dict[str, Any]] = ("asyncio", {"loop_factory": VirtualTimeLoop})
+"""An `anyio_backend` with virtual time."""
 
 
 def _now() -> float:
@@ -75,22 +74,22 @@ def _now() -> float:
 
 
 @contextmanager
-def screens_in_own_time() -> Iterator[None]:
-    """What a full screen takes for the time is that of the loop which it runs in."""
+def screens_in_virtual_time() -> Iterator[None]:
+    """Make Textual use the time of the running loop."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "monotonic", _now)
         patch.setattr(textual._time, "get_time", _now)
         patch.setattr(textual.widget, "monotonic", _now)
         patch.setattr(textual._wait, "monotonic", _now)
         patch.setattr(textual._wait, "process_time", lambda: 0.0)
-        patch.setattr(Pilot, "_wait_for_screen", _let_all_be_done)
-        patch.setattr(Compositor, "render_update", _draw_if_looked_at)
+        patch.setattr(Pilot, "_wait_for_screen", _wait_for_work)
+        patch.setattr(Compositor, "render_update", _draw_full_only)
         patch.setattr(Stylesheet, "_parse_rules", _parse_once)
         yield
 
 
-async def _let_all_be_done(pilot: Pilot[Any]) -> bool:
-    """Time passes only after it."""
+async def _wait_for_work(pilot: Pilot[Any]) -> bool:
+    """Replaces a wait of Textual: virtual time passes only after all work is done."""
     await asyncio.sleep(A_MOMENT)
     return True
 
@@ -98,8 +97,8 @@ async def _let_all_be_done(pilot: Pilot[Any]) -> bool:
 _draw = Compositor.render_update
 
 
-def _draw_if_looked_at(compositor: Compositor, full: bool = False, **how: Any) -> Any:
-    """Nobody sees what goes to no terminal; whoever looks asks for all of it."""
+def _draw_full_only(compositor: Compositor, full: bool = False, **how: Any) -> Any:
+    """Skip partial updates, which nobody sees without a terminal; a test asks for a full one."""
     if full:
         return _draw(compositor, full, **how)
     compositor._dirty_regions.clear()
@@ -111,7 +110,7 @@ _parsed: dict[Hashable, list[RuleSet]] = {}
 
 
 def _parse_once(sheet: Stylesheet, css: str, **where: Any) -> list[RuleSet]:
-    """The same styles are parsed for every app anew otherwise."""
+    """Cache parsed styles, which every app would parse again."""
     key = (css, frozenset(sheet._variables.items()), *where.values())
     if key not in _parsed:
         _parsed[key] = _parse(sheet, css, **where)

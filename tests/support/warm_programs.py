@@ -1,10 +1,10 @@
-"""Runs the short programs of tests in processes of their own, without paying for imports each time.
+"""Run short programs of tests in their own processes, without importing the product each time.
 
     done = run_program(CODE, str(folder), ROOKERY_KILLPOINT="files.synced")
     assert done.returncode == -signal.SIGKILL
 
-It is what `python -c CODE ...` does. Run as a script this is a process that imports what a program
-imports, once, and forks for every run of it; the child may be killed like any other process.
+It does what `python -c CODE ...` does. Run as a script, this is a process that imports what a
+program imports, once, and forks for every run; the child may be killed like any other process.
 """
 
 import ast
@@ -32,7 +32,7 @@ _OPEN_FILES = 1024
 def run_program(
     code: str, *arguments: str, given: str = "", **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run it to its end. `given` is what it can read, `environ` is added to our own."""
+    """Run a program to its end. `given` is its input, `environ` is added to our own."""
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8") as stdin,
         tempfile.TemporaryFile("w+", encoding="utf-8") as stdout,
@@ -49,7 +49,7 @@ def run_program(
 
 
 def start_program(code: str, *arguments: str, **environ: str) -> Process:
-    """It leads a session of its own, and what it says goes where errors go."""
+    """Start a program in its own session, with its output on our standard error."""
     with open(os.devnull, "rb") as nothing:
         return _start(code, arguments, environ, (nothing.fileno(), 2, 2))
 
@@ -57,7 +57,7 @@ def start_program(code: str, *arguments: str, **environ: str) -> Process:
 def _start(
     code: str, arguments: tuple[str, ...], environ: dict[str, str], streams: tuple[int, int, int]
 ) -> Process:
-    if sys.platform != "linux":  # others have no sockets of the kind that is used here
+    if sys.platform != "linux":  # no SOCK_SEQPACKET elsewhere
         path = {"PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.Popen(
             [sys.executable, "-c", code, *arguments],
@@ -77,7 +77,7 @@ def _start(
 
 @cache
 def _server() -> socket.socket:
-    """One for this process and all its tests."""
+    """The server process, shared by all tests of this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST_REQUEST)
     process = subprocess.Popen(
@@ -95,13 +95,13 @@ def _server() -> socket.socket:
     return ours
 
 
-# ── the process that starts others ──────────────────────────────────────────────────────
+# ── the server process ──────────────────────────────────────────────────────────────────
 
 
 def _serve() -> None:
     link = socket.socket(fileno=os.dup(0))
     skip_disk_waits()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are reaped by the system
     while True:
         body, descriptors, _, _ = socket.recv_fds(link, LARGEST_REQUEST, 8)
         if not body:
@@ -129,7 +129,7 @@ def _import_for(code: str) -> None:
 
 
 def _watch(request: dict[str, object], streams: list[int], watcher: socket.socket) -> None:
-    """Has the program run, and tells who asked for it its number and how it ended."""
+    """Run the program, and send its process id and its exit code to the caller."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     child = os.fork()
     if child == 0:
@@ -139,7 +139,7 @@ def _watch(request: dict[str, object], streams: list[int], watcher: socket.socke
         ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         watcher.send(json.dumps(ended).encode())
     finally:
-        os._exit(0)  # also if nobody is there to be told
+        os._exit(0)  # also if the caller is gone
 
 
 def _become(request: dict[str, object], streams: list[int]) -> None:

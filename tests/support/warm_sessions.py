@@ -1,9 +1,9 @@
-"""Sessions of a manager without the price of their imports.
+"""Start sessions of a manager without importing the product each time.
 
-A manager starts a session with `session_process.spawn`, and this is one that asks a process which
-has imported everything (see `warm_start`). What it gives is a child of the manager's own, apart
-from it and behind the gate, as from the product's: whoever has forked it ends at once, and the
-manager takes in orphans just then. It shows the command line that it would have been started with.
+Replaces `session_process.spawn`: it asks a process that has imported everything (see `warm_start`).
+The result is a child of the manager, in its own session and behind the gate, like those of the
+product: the process that forked it ends at once, and the manager adopts it as a sub-reaper. It
+shows the command line that it would normally have.
 """
 
 import ctypes
@@ -19,14 +19,14 @@ from typing import Any
 LOCALE = {"LANG": "C.UTF-8"}
 READ_BY_PYTHON = ("PYTHON", "LC_", "MALLOC_", "LD_")
 ROOM_FOR_A_NAME = " " * 4096
-"""An argument of whoever forks, in place of which a process shows its own."""
+"""An argument that reserves memory, in which a process writes its own command line."""
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 Spawn = Callable[[list[str], Path, int, Mapping[str, str]], int]
 
 
 def needs_plain_start(environ: Mapping[str, str]) -> bool:
-    """Whether there is something in the environment that is heard only by a new interpreter."""
-    if sys.platform != "linux":  # others have no sockets of the kind that is used here
+    """Whether the environment has variables that only a new interpreter reads."""
+    if sys.platform != "linux":  # no SOCK_SEQPACKET elsewhere
         return True
     return environ.get("LANG") != LOCALE["LANG"] or any(
         name.startswith(READ_BY_PYTHON) for name in environ
@@ -34,7 +34,7 @@ def needs_plain_start(environ: Mapping[str, str]) -> bool:
 
 
 def ask_for(starter: socket.socket, streams: Sequence[int], **request: Any) -> socket.socket:
-    """What the new process is heard of by."""
+    """Send the request, and return a socket to the new process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         body = json.dumps(request).encode()
@@ -43,7 +43,7 @@ def ask_for(starter: socket.socket, streams: Sequence[int], **request: Any) -> s
 
 
 def spawn_from(starter: socket.socket) -> Spawn:
-    """A way to start sessions."""
+    """Return a replacement for `spawn`."""
     from rookery.manager.sessions.session_process import spawn
 
     def spawn_warm(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
@@ -51,7 +51,7 @@ def spawn_from(starter: socket.socket) -> Spawn:
         if needs_plain_start(environ):
             return spawn(command, log, gate, environ)
         assert program[:4] == [sys.executable, "-P", "-m", "rookery"]
-        with open(log, "wb", opener=_private) as output, _taking_in_orphans():
+        with open(log, "wb", opener=_private) as output, _adopting_orphans():
             link = ask_for(
                 starter,
                 [gate, output.fileno(), output.fileno()],
@@ -73,7 +73,7 @@ def _private(path: str, flags: int) -> int:
 
 
 @contextmanager
-def _taking_in_orphans() -> Iterator[None]:
+def _adopting_orphans() -> Iterator[None]:
     prctl, before = ctypes.CDLL(None).prctl, ctypes.c_int()
     prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -83,8 +83,8 @@ def _taking_in_orphans() -> Iterator[None]:
         prctl(PR_SET_CHILD_SUBREAPER, before.value, 0, 0, 0)
 
 
-def wait_at_the_gate() -> None:
-    """As the product's processes do: apart from everybody, until there is a byte to read."""
+def wait_at_gate() -> None:
+    """Wait for a byte in a session of its own, as the product's processes do."""
     os.setsid()
     if not os.read(0, 1):
         os._exit(0)
@@ -93,7 +93,7 @@ def wait_at_the_gate() -> None:
 
 
 def show_as(command: Sequence[str]) -> None:
-    """In lists of processes."""
+    """Set the command line that process lists show."""
     said = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     begin, end = int(said[45]), int(said[46])
     line = b"\0".join(map(os.fsencode, command))[: end - begin - 1]

@@ -1,13 +1,13 @@
-"""Starts the real command without paying for its imports each time.
+"""Start the real command without importing it each time.
 
     with start_warm(["list"], environ, folder, streams=(in_, out, err)) as process:
         assert process.wait(20) == 0
 
-Run as a script this is a process that has imported the product and started nothing. For every
-request it forks: the child takes the streams, the environment and the folder that it is given,
-becomes `rookery` and ends as Python ends. It may be killed like any other process, and nobody
-looks after what it leaves behind. What Python itself reads when it starts cannot be given to it:
-whoever wants another locale or seed starts the command plainly (see `needs_plain_start`).
+Run as a script, this is a process that has imported the product and started nothing. It forks for
+every request: the child gets the streams, the environment and the folder of the request, becomes
+`rookery`, and ends as Python ends. It may be killed like any other process, and its own children
+are not cleaned up. Variables that Python reads at startup have no effect, so a test that needs
+another locale or hash seed starts the command normally (see `needs_plain_start`).
 """
 
 import atexit
@@ -40,7 +40,7 @@ from support.warm_sessions import (
     needs_plain_start,
     show_as,
     spawn_from,
-    wait_at_the_gate,
+    wait_at_gate,
 )
 
 __all__ = [
@@ -58,7 +58,7 @@ _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class WarmProcess:
-    """What `subprocess.Popen` is, as far as our tests need it."""
+    """As much of `subprocess.Popen` as our tests need."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
@@ -85,7 +85,7 @@ class WarmProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            with suppress(ProcessLookupError):  # it has just ended, and we have not been told yet
+            with suppress(ProcessLookupError):  # ended, but not reported yet
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
@@ -104,7 +104,7 @@ class WarmProcess:
 
 
 class PipedProcess(WarmProcess):
-    """With pipes to its standard streams, which close when they are closed here."""
+    """A process with pipes to its standard streams."""
 
     def __init__(self, link: socket.socket, stdin: int, stdout: int, stderr: int) -> None:
         super().__init__(link)
@@ -112,9 +112,15 @@ class PipedProcess(WarmProcess):
         self.stdout = os.fdopen(stdout, "rb")
         self.stderr = os.fdopen(stderr, "rb")
 
+    def __exit__(self, *_: object) -> None:
+        for each in (self.stdin, self.stdout, self.stderr):
+            with suppress(BrokenPipeError):
+                each.close()
+        self.wait()
+
 
 def start_piped(arguments: Sequence[str], environ: Mapping[str, str], folder: str) -> PipedProcess:
-    """As `start_warm`, for whoever talks to it."""
+    """Like `start_warm`, with pipes."""
     (stdin, into), (out, stdout), (err, stderr) = os.pipe(), os.pipe(), os.pipe()
     streams = [stdin, stdout, stderr]
     try:
@@ -134,8 +140,8 @@ def start_warm(
     terminal: bool = False,
     manages: bool = False,
 ) -> WarmProcess:
-    """Become `rookery` in a new process. With `terminal` its standard input is the terminal that
-    controls a session of its own. One that `manages` starts sessions warm too."""
+    """Run `rookery` in a new process. With `terminal`, its standard input is the controlling
+    terminal of its own session. With `manages`, it starts sessions warm too."""
     return WarmProcess(
         begin(arguments, environ, folder, streams, terminal=terminal, manages=manages)
     )
@@ -151,7 +157,7 @@ def begin(
     manages: bool = False,
     program: str = "",
 ) -> socket.socket:
-    """What a new process is heard of by: `rookery`, or another program in Python."""
+    """Start `rookery` or another Python program, and return a socket to its process."""
     return ask_for(
         _starter(),
         streams,
@@ -166,7 +172,7 @@ def begin(
 
 @contextmanager
 def warm_sessions() -> Iterator[None]:
-    """A manager in this process starts sessions warm."""
+    """Make a manager in this process start sessions warm."""
     from rookery.manager.sessions import session_process
 
     plainly = session_process.spawn
@@ -179,7 +185,7 @@ def warm_sessions() -> Iterator[None]:
 
 @cache
 def _starter() -> socket.socket:
-    """One for this process and all its tests."""
+    """The server process, shared by all tests of this process."""
     ours, theirs = _pair()
     process = subprocess.Popen(
         [sys.executable, __file__, ROOM_FOR_A_NAME],
@@ -210,17 +216,18 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 
 def _product() -> list[str]:
-    """Where a test that is run in a copy of the sources has the product from."""
+    """The import path of the product, which may be a copy of the sources."""
     import rookery
 
     return [os.path.dirname(os.path.dirname(str(rookery.__file__)))]
 
 
-# ── the process that starts others ──────────────────────────────────────────────────────
+# ── the server process ──────────────────────────────────────────────────────────────────
 
 
 def _serve(link: socket.socket) -> int:
-    """Returns in a child, with what it ends with, and when nobody is there to ask for more."""
+    """Serve requests. Returns the exit code in a child, and in the server once the client is
+    gone."""
     awake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -230,7 +237,7 @@ def _serve(link: socket.socket) -> int:
         for ready in select.select([link.fileno(), awake], [], [])[0]:
             if ready == awake:
                 os.read(awake, 4096)
-                _tell_who_ended(watched)
+                _report_ended(watched)
                 continue
             body, descriptors, _, _ = socket.recv_fds(link, LARGEST_REQUEST, 8)
             if not body:
@@ -242,7 +249,7 @@ def _serve(link: socket.socket) -> int:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for each in (link, *watched.values()):
-                    each.detach()  # whatever has this number later on is none of ours
+                    each.detach()  # the number may be reused
                 return _become(request, streams, watcher)
             heard = socket.socket(fileno=watcher)
             if "shown_as" in request:
@@ -255,12 +262,12 @@ def _serve(link: socket.socket) -> int:
                 os.close(stream)
 
 
-def _tell_who_ended(watched: dict[int, socket.socket]) -> None:
+def _report_ended(watched: dict[int, socket.socket]) -> None:
     while watched:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
-        # whoever waited for it may be gone
+        # the caller may be gone
         with watched.pop(pid) as watcher, suppress(OSError):
             watcher.send(json.dumps(os.waitstatus_to_exitcode(status)).encode())
 
@@ -268,23 +275,23 @@ def _tell_who_ended(watched: dict[int, socket.socket]) -> None:
 def _prepare() -> None:
     import_everything()
     for folder in (_TESTS, os.path.dirname(os.path.abspath(__file__))):
-        sys.path.remove(folder)  # no child imports our helpers
+        sys.path.remove(folder)  # keeps helpers out of children
     assert threading.active_count() == 1, "a thread would be lost in a child"
     assert tempfile.tempdir is None, "a child would not look at its own environment"
 
 
 def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> int:
-    """Returns also in a process that was forked on the way, which starts sessions."""
+    """Run the request. Also returns in a helper process that is forked to start sessions."""
     terminal, shown_as = request.get("terminal"), request.get("shown_as")
     if shown_as:
-        _leave_the_parent(watcher, shown_as)
+        _detach(watcher, shown_as)
     if terminal:
         os.setsid()
     for standard, given in enumerate(streams):
         os.dup2(given, standard)
     os.closerange(3, _OPEN_FILES)
     if shown_as:
-        wait_at_the_gate()
+        wait_at_gate()
     if terminal:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     if request.get("manages"):
@@ -303,12 +310,13 @@ def _become(request: dict[str, Any], streams: Sequence[int], watcher: int) -> in
     return _run(request["arguments"], request.get("program"))
 
 
-def _leave_the_parent(watcher: int, shown_as: Sequence[str]) -> None:
-    """Whoever takes in orphans has the process, and is told of it once it can be found by name."""
+def _detach(watcher: int, shown_as: Sequence[str]) -> None:
+    """Fork and let the parent exit, so that the sub-reaper adopts the process; report its id
+    after its command line is set."""
     if os.fork():
         os._exit(0)
     show_as(shown_as)
-    with socket.socket(fileno=watcher) as link, suppress(OSError):  # who asked may be gone
+    with socket.socket(fileno=watcher) as link, suppress(OSError):  # the caller may be gone
         link.send(json.dumps(os.getpid()).encode())
 
 
@@ -336,7 +344,7 @@ def _run(arguments: list[str], program: str | None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """As Python does when it starts, which asks whether they are terminals."""
+    """Open the standard streams as Python does at startup, which depends on terminals."""
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         raw = io.FileIO(number, mode, closefd=False)
         buffered = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
@@ -351,8 +359,8 @@ def _open_standard_streams() -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """As Python ends, but without taking apart all that was imported: in a copy of a process that
-    takes longer than most runs do."""
+    """End as Python does, but without tearing down imported modules, which takes longer than
+    most runs."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     gc.collect()
@@ -361,7 +369,7 @@ def _end(code: int) -> NoReturn:
             if stream and not stream.closed:
                 stream.flush()
     except Exception:
-        sys.exit(code)  # what cannot be written is told by Python itself, which has its own code
+        sys.exit(code)  # Python reports the failed write with its own exit code
     os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""A WebSocket of another library, as a channel."""
+"""A WebSocket of a third-party library as a channel."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ TOKEN = "5" * 64
 
 
 class WebChannel:
-    """Somebody else's WebSocket, as a channel."""
+    """A third-party WebSocket as a channel."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection

@@ -26,7 +26,7 @@ from rookery.manager.shown_rows import Done
 from rookery.manager.web.devices import DeviceHandler, Devices, Keys
 from rookery.manager.web.listeners import ListenPlan
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.visitors import Visitors, Watch
+from rookery.manager.web.visitors import Access, Visitors
 from rookery.manager.web.web_server import WebServer, web_server
 from rookery.protocol.channels import Channel
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Disconnected, Params, Peer, RpcError
@@ -34,7 +34,7 @@ from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Disconnected, Params, Pee
 LOOPBACK = "127.0.0.1"
 PATIENCE = 60
 PONDERING = 1.0
-"""Seconds that a list of modes takes."""
+"""Seconds that listing modes takes."""
 SESSION = "5b0c4b7e-6f6e-4d2c-9a55-0a4ef0e9a001"
 PIECE = "x" * 100_000
 BUG = "Zq7bug"
@@ -48,7 +48,7 @@ INDEX = b"<!doctype html><title>page</title>"
 
 
 class FewRequests:
-    """What is done, is seen."""
+    """Handlers that record their requests."""
 
     def __init__(self) -> None:
         self.done: list[object] = []
@@ -83,7 +83,7 @@ class FewRequests:
 
 
 class Talk:
-    """Stands in for the manager's own service: it introduces itself, echoes and floods."""
+    """Replaces the manager's service: it introduces itself, echoes and floods."""
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
@@ -116,7 +116,7 @@ class _Conversation:
             case _:
                 raise RpcError(METHOD_NOT_FOUND, "There is no such method.")
 
-    async def hear(self, method: str, params: Params) -> None:
+    async def on_notification(self, method: str, params: Params) -> None:
         await self.answer(method, params)
 
     async def _flood(self) -> None:
@@ -129,7 +129,7 @@ class _Conversation:
 
 class Served(Struct):
     server: WebServer
-    watch: Watch
+    access: Access
     talk: Talk
     requests: FewRequests
     paired: list[str] = field(default_factory=list)
@@ -148,11 +148,11 @@ class Served(Struct):
 
     @property
     def token(self) -> str:
-        return self.watch.keys.token
+        return self.access.keys.token
 
     @property
     def blocked(self) -> int:
-        return self.watch.blocked_requests
+        return self.access.blocked_requests
 
     @property
     def bearer(self) -> dict[str, str]:
@@ -172,11 +172,11 @@ class Served(Struct):
 
     async def is_left_alone(self) -> None:
         with anyio.fail_after(PATIENCE):
-            while len(self.watch.visitors):  # noqa: ASYNC110 (a system tells the server)
+            while len(self.access.visitors):  # noqa: ASYNC110 (a system tells the server)
                 await anyio.sleep(0.01)
 
     async def say(self, text: str | bytes) -> "Answer":
-        """Something raw, and what is said to it until the connection ends."""
+        """Send raw data, and return the answer up to the end of the connection."""
         async with await anyio.connect_tcp(LOOPBACK, self.port) as stream:
             return await said_to(stream, text, self.host)
 
@@ -210,13 +210,13 @@ async def said_to(stream: ByteStream, text: str | bytes, host: str) -> Answer:
 
 
 def request(line: str, *headers: str, body: str = "") -> str:
-    """A request that ends its connection."""
+    """A request that closes its connection."""
     lines = [f"{line} HTTP/1.1", "Connection: close", *headers]
     return "\r\n".join([*lines, "", body])
 
 
 def page_in(folder: Path) -> Path:
-    """A page as it is built."""
+    """Write the files of a built page."""
     assets = folder / "assets"
     assets.mkdir(parents=True)
     (folder / "index.html").write_bytes(INDEX)
@@ -233,20 +233,20 @@ async def served(
 ) -> AsyncIterator[Served]:
     devices, visitors = Devices(folder / "state" / "devices.json"), Visitors()
     told: list[int] = []
-    watch = Watch(Keys(devices), visitors, told.append)
+    access = Access(Keys(devices), visitors, told.append)
     talk, requests = Talk(), FewRequests()
-    desk = Router([requests, DeviceHandler(devices, visitors.send_away)])
+    desk = Router([requests, DeviceHandler(devices, visitors.disconnect)])
     paired: list[str] = []
     async with web_server(
         plan or ListenPlan(),
-        watch,
+        access,
         desk,
         talk,
         page=page or PageFiles(page_in(folder / "page")),
-        paired=paired.append,
+        on_paired=paired.append,
     ) as server:
-        yield Served(server, watch, talk, requests, paired)
-    assert told == list(range(1, watch.blocked_requests + 1))
+        yield Served(server, access, talk, requests, paired)
+    assert told == list(range(1, access.blocked_requests + 1))
 
 
 async def call(socket: ClientConnection, method: str, **params: Any) -> Mapping[str, Any]:

@@ -1,25 +1,32 @@
-"""A project with worktrees, and a search for bytes that must not be lost.
+"""A project with worktrees, and a search for content that must not be lost.
 
-Run as a program it does one operation, so that a test can have it killed at any point:
+Run as a program, it does one operation, so that a test can kill it at any point:
 `worktree_folders.py remove PROJECT NAME`.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeOperations
 from rookery.manager.worktrees.worktree_values import (
     BranchFate,
+    Code,
     Created,
     Obstacle,
     RemovalPlan,
     Worktree,
 )
-from support.repositories import copy_of
+from support.repositories import copy_of, new_template
 
 Bytes = set[tuple[str, bytes]]
 
@@ -44,6 +51,14 @@ def git(folder: Path, *words: str, given: bytes | None = None) -> bytes:
     return done.stdout
 
 
+def code_of(said: object) -> Code:
+    """The code of an obstacle, after checking that its text is one sentence."""
+    assert isinstance(said, Obstacle), said
+    assert said.text.endswith(".")
+    assert "\n" not in said.text
+    return said.code
+
+
 def put(folder: Path, files: dict[str, bytes]) -> None:
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +67,7 @@ def put(folder: Path, files: dict[str, bytes]) -> None:
 
 def _make_project(folder: Path) -> None:
     git(folder, "init", "-q", "-b", "main", "--template=")
-    for name in ("hooks", "info"):  # without the samples that git puts there
+    for name in ("hooks", "info"):  # without git's samples
         (folder / ".git" / name).mkdir()
     put(folder, PROJECT_FILES)
     (folder / "run.sh").chmod(0o755)
@@ -61,7 +76,7 @@ def _make_project(folder: Path) -> None:
 
 
 class WorktreeBench:
-    """`desk` asks no network but the local file system."""
+    """`desk` may fetch from the local file system only."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,6 +95,23 @@ class WorktreeBench:
         assert isinstance(created, Created), created
         return created.worktree
 
+    def begun(self, begin: "Callable[[WorktreeBench], Worktree]" = made) -> Worktree:
+        """Apply `begin` to a new project. The result is created once and copied; worktrees store
+        absolute paths, so those are replaced."""
+        made = _begun(begin)
+        assert files_in(self.folder) == set(PROJECT_FILES.items()), "nothing was done to it before"
+        shutil.rmtree(self.folder)
+        shutil.copytree(made.folder, self.folder, symlinks=True)
+        old, new = os.fsencode(made.folder), os.fsencode(self.folder)
+        for note in (
+            *(self.folder / ".git/worktrees").glob("*/gitdir"),
+            *(self.folder / ".git/worktrees").glob("*/rookery-worktree.json"),
+            *self.place.glob("*/.git"),
+        ):
+            note.write_bytes(note.read_bytes().replace(old, new))
+        path = self.folder / Path(made.worktree.path).relative_to(made.folder)
+        return replace(made.worktree, path=str(path))
+
     def found(self, name: str) -> Worktree:
         listed = self.desk.listed()
         assert not isinstance(listed, Obstacle)
@@ -91,8 +123,8 @@ class WorktreeBench:
         return plan
 
     def treasure(self, folder: Path) -> Bytes:
-        """Everything of worth in a checkout: its files, but for folders of packages, and what is
-        staged. Links count as where they lead."""
+        """All content of a checkout that must be kept: files outside of package folders, and
+        staged content. Links count as their targets."""
         files = {each for each in files_in(folder) if not each[0].startswith("packages/")}
         files = {each for each in files if not _is_cache(each[0])}
         staged = git(folder, "ls-files", "-s", "-z").split(b"\0")[:-1]
@@ -104,27 +136,29 @@ class WorktreeBench:
         }
 
     def held(self) -> Bytes:
-        """Everything that can be found again: in the project, where worktrees are or were, and
-        under references."""
+        """All content that can be recovered: from the project, from current and removed
+        worktrees, and from references."""
         found = files_in(self.folder)
         for each in self.place.iterdir() if self.place.is_dir() else ():
             found |= files_in(each)
             found |= self._staged_in(each)
         for admin in (self.folder / ".git" / "worktrees").glob("*"):
             found |= self._indexed(admin)
-        commits = git(self.folder, "rev-list", "--all").decode().split()
-        for commit in commits:
-            found |= self._committed(commit)
+        named = git(self.folder, "rev-list", "--all", "--objects").splitlines()  # fails if empty
+        for line in named:
+            found |= self._committed(line.decode()) if b" " not in line else set()
         return found
 
     def _committed(self, commit: str) -> Bytes:
-        rows = git(self.folder, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]
-        split = (row.split(b"\t", 1) for row in rows)
-        return {
-            (os.fsdecode(path), self._blob(about.split()[2].decode()))
-            for about, path in split
-            if b" commit " not in about
-        }
+        if commit not in _commits:
+            rows = git(self.folder, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]
+            split = (row.split(b"\t", 1) for row in rows)
+            _commits[commit] = {
+                (os.fsdecode(path), self._blob(about.split()[2].decode()))
+                for about, path in split
+                if b" commit " not in about
+            }
+        return _commits[commit]
 
     def _staged_in(self, folder: Path) -> Bytes:
         return set() if not (folder / ".git").exists() else self._index_of(folder)
@@ -135,7 +169,7 @@ class WorktreeBench:
 
     def _indexed(self, admin: Path) -> Bytes:
         if not all((admin / name).exists() for name in ("HEAD", "commondir", "index")):
-            return set()  # git was killed while it forgot the worktree
+            return set()  # git was killed while it removed the worktree
         rows = git(self.folder, f"--git-dir={admin}", "ls-files", "-s", "-z").split(b"\0")[:-1]
         split = (row.split(b"\t", 1) for row in rows)
         return {(os.fsdecode(path), self._blob(about.split()[1].decode())) for about, path in split}
@@ -147,6 +181,19 @@ class WorktreeBench:
 
 
 _blobs: dict[str, bytes] = {}
+_commits: dict[str, Bytes] = {}
+"""Content of commits, which is the same in all projects."""
+
+
+class _Begun(NamedTuple):
+    folder: Path
+    worktree: Worktree
+
+
+@cache
+def _begun(begin: Callable[[WorktreeBench], Worktree]) -> _Begun:
+    bench = WorktreeBench.new(new_template())
+    return _Begun(bench.folder, begin(bench))
 
 
 def files_in(folder: Path) -> Bytes:

@@ -1,4 +1,4 @@
-"""Run as a script: a manager that is asked one thing, and may be killed at any point of it."""
+"""Run as a script: a manager that handles one request, and may be killed at any point of it."""
 
 import json
 import os

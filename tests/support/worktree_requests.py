@@ -1,4 +1,4 @@
-"""A project with a repository, and a desk for all that concerns its worktrees."""
+"""A project with a repository, and a router for requests about its worktrees."""
 
 import signal
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ from rookery.manager.manager import worktree_handlers
 from rookery.manager.requests import (
     StartSessions,
 )
-from rookery.manager.sessions.session_summary import ShownSession
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import Started, WorktreeRow
 from rookery.manager.worktree_requests import (
     ListWorktrees,
@@ -53,7 +53,7 @@ def _make_repository(folder: Path) -> None:
 
 
 def write(project: Project, name: str, text: str, *, agreed: bool = True) -> None:
-    """A script of the project."""
+    """Write a script of the project."""
     put(project.path, {f".rookery/{name}": text.encode()})
     if agreed:
         script = project_script(project.path, name)
@@ -78,22 +78,22 @@ class AtDesk:
     async def start(self, script: str = WRITES, **more: object) -> Started:
         return await self.do(replace(self.wanted(script), **more))  # type: ignore[arg-type]
 
-    async def completed(self, script: str = WRITES, **more: object) -> ShownSession:
-        """One session that is done."""
+    async def completed(self, script: str = WRITES, **more: object) -> SessionSummary:
+        """Start a session, and wait until it is completed."""
         (session_id,) = (await self.start(script, **more)).session_ids
         return await self.watched.at(session_id, "completed")
 
     async def worktrees(self) -> tuple[WorktreeRow, ...]:
         return await self.do(ListWorktrees())
 
-    async def shows(self, fits: Callable[[list[ShownSession]], bool]) -> list[ShownSession]:
-        """All sessions, once they are such."""
+    async def shows(self, fits: Callable[[list[SessionSummary]], bool]) -> list[SessionSummary]:
+        """Wait until the list of sessions matches, and return it."""
         async for _ in self.supervisor.changes():
             if fits(found := self.supervisor.all()):
                 return found
         raise AssertionError("changes never end")
 
-    def place(self, shown: ShownSession) -> Path:
+    def place(self, shown: SessionSummary) -> Path:
         assert shown.record.parallel_mode
         return Path(shown.record.parallel_mode.worktree_path)
 
@@ -112,7 +112,7 @@ async def at_desk(project: Project, *, limit: int = 5) -> AsyncIterator[AtDesk]:
 
 
 def killed(project: Project, request: Asking[Any], point: str) -> None:
-    """A manager that is asked something, and does not live to tell."""
+    """Send a request to a manager that is killed at a kill point."""
     with start_text(
         [str(project.path)],
         {**project.environ, "ROOKERY_KILLPOINT": point},
@@ -125,7 +125,7 @@ def killed(project: Project, request: Asking[Any], point: str) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """For what no session tells."""
+    """Poll a condition that no session reports."""
     with anyio.fail_after(PATIENCE):
         while not holds():  # noqa: ASYNC110 (files tell nobody)
             await anyio.sleep(0.01)

@@ -35,7 +35,7 @@ async def test_blocks_are_shown_and_applied(bench: Workbench):
     assert bench.bytes_of("a.txt") == b"\xef\xbb\xbf1\r\ntwo\n3\r\n"
 
 
-async def test_bytes_that_are_no_text_survive_an_edit(bench: Workbench):
+async def test_bytes_that_are_not_text_survive_an_edit(bench: Workbench):
     bench.put("a.txt", b"caf\xe9\none\n")
     action = await bench.prepare("apply_diff", path="a.txt", diff=block("one", "1"))
     action.diff.encode()
@@ -54,7 +54,7 @@ async def test_some_blocks_applied_is_a_success_with_a_note(bench: Workbench):
     assert bench.bytes_of("a.txt") == b"1\ntwo\n"
 
 
-async def test_no_block_applied_is_a_mistake_and_explained_by_a_reading(bench: Workbench):
+async def test_a_diff_without_a_match_fails_and_names_the_nearest_lines(bench: Workbench):
     bench.put("a.txt", "one\nsecret two\n")
     action = await bench.prepare("apply_diff", path="a.txt", diff=block("secret tow", "2"))
     assert (action.reads, action.changes_things) == (["a.txt"], False)
@@ -69,7 +69,7 @@ async def test_no_block_applied_is_a_mistake_and_explained_by_a_reading(bench: W
     ("diff", "words"),
     [("nonsense", "The diff is malformed"), (block("one", "1"), "No such file: a.txt")],
 )
-async def test_wrong_use_is_a_mistake(bench: Workbench, diff: str, words: str):
+async def test_wrong_use_is_an_error_of_the_model(bench: Workbench, diff: str, words: str):
     with pytest.raises(BadArguments, match=words):
         await bench.prepare("apply_diff", path="a.txt", diff=diff)
 

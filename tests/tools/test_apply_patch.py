@@ -52,23 +52,9 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-async def test_every_file_is_changed_and_told_of(bench: Workbench):
-    put_several(bench)
-    outcome = await bench.run("apply_patch", patch=SEVERAL)
-    assert tree(bench.root) == {
-        "a.txt": b"1\r\ntwo\r\n",
-        "sub/new.txt": b"fresh\n",
-        "sub/to.txt": b"y\nz\n",
-    }
-    assert json.loads(outcome.text)["files"] == [
-        {"path": "a.txt", "operation": "modified"},
-        {"path": "sub/new.txt", "operation": "created"},
-        {"path": "old.txt", "operation": "deleted"},
-        {"path": "sub/to.txt", "operation": "moved", "from": "from.txt"},
-    ]
-
-
-async def test_every_path_is_declared_source_and_destination(bench: Workbench):
+async def test_the_whole_patch_is_shown_and_every_changed_file_is_reported(
+    bench: Workbench,
+):
     put_several(bench)
     action = await bench.prepare("apply_patch", patch=SEVERAL)
     assert [(c.path, bool(c.before), bool(c.after)) for c in action.changes] == [
@@ -78,25 +64,14 @@ async def test_every_path_is_declared_source_and_destination(bench: Workbench):
         ("sub/to.txt", False, True),
         ("from.txt", True, False),
     ]
-
-
-async def test_the_whole_change_is_shown_at_once(bench: Workbench):
-    put_several(bench)
-    action = await bench.prepare("apply_patch", patch=SEVERAL)
     assert action.title == (
         "Edit a.txt, create sub/new.txt, delete old.txt, move from.txt to sub/to.txt"
     )
-    assert action.diff == "\n".join(
-        [
-            "*** edit a.txt",
-            "@@ -1,2 +1,2 @@\n-one\n+1\n two",
-            "*** create sub/new.txt",
-            "@@ -0,0 +1 @@\n+fresh",
-            "*** delete old.txt",
-            "@@ -1 +0,0 @@\n-gone",
-            "*** move from.txt to sub/to.txt",
-            "@@ -1,2 +1,2 @@\n-x\n+y\n z",
-        ]
+    assert action.diff == (
+        "*** edit a.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n"
+        "*** create sub/new.txt\n@@ -0,0 +1 @@\n+fresh\n"
+        "*** delete old.txt\n@@ -1 +0,0 @@\n-gone\n"
+        "*** move from.txt to sub/to.txt\n@@ -1,2 +1,2 @@\n-x\n+y\n z"
     )
     payload = dict(action.payload)
     batch = payload.pop("batchDiffs")
@@ -109,6 +84,18 @@ async def test_the_whole_change_is_shown_at_once(bench: Workbench):
         "diffStats": {"added": 3, "removed": 3},
     }
     assert [each["path"] for each in batch] == ["a.txt", "sub/new.txt", "old.txt", "sub/to.txt"]
+    outcome = await action.perform(permit_for(action))
+    assert tree(bench.root) == {
+        "a.txt": b"1\r\ntwo\r\n",
+        "sub/new.txt": b"fresh\n",
+        "sub/to.txt": b"y\nz\n",
+    }
+    assert json.loads(outcome.text)["files"] == [
+        {"path": "a.txt", "operation": "modified"},
+        {"path": "sub/new.txt", "operation": "created"},
+        {"path": "old.txt", "operation": "deleted"},
+        {"path": "sub/to.txt", "operation": "moved", "from": "from.txt"},
+    ]
 
 
 async def test_one_file_is_shown_as_by_any_other_tool(bench: Workbench):
@@ -134,7 +121,9 @@ async def test_one_file_is_shown_as_by_any_other_tool(bench: Workbench):
         (["*** Add File: b.txt"], "(It has no lines.)"),
     ],
 )
-async def test_what_has_no_diff_is_told_in_words(bench: Workbench, rows: list[str], shown: str):
+async def test_changes_without_a_diff_are_described_in_words(
+    bench: Workbench, rows: list[str], shown: str
+):
     bench.put("a.txt", "one\n")
     assert (await bench.prepare("apply_patch", patch=patch(*rows))).diff == shown
 
@@ -222,7 +211,7 @@ async def test_all_or_nothing_also_if_a_file_may_not_be_written(bench: Workbench
     assert tree(bench.root) == before
 
 
-async def test_a_permit_for_less_is_no_permit(bench: Workbench):
+async def test_a_permit_for_part_of_a_patch_is_refused(bench: Workbench):
     put_several(bench)
     before = tree(bench.root)
     action = await bench.prepare("apply_patch", patch=SEVERAL)
@@ -239,7 +228,7 @@ async def test_a_change_of_nothing_needs_no_approval(bench: Workbench):
     assert "No changes needed: a.txt" in (await action.perform(permit_for(action))).text
 
 
-async def test_a_file_that_stays_as_it_is_is_told_of_too(bench: Workbench):
+async def test_an_unchanged_file_is_reported_too(bench: Workbench):
     bench.put("a.txt", "one\n")
     rows = ["*** Update File: a.txt", " one", "*** Add File: b.txt"]
     outcome = await bench.run("apply_patch", patch=patch(*rows))
@@ -250,7 +239,7 @@ async def test_a_file_that_stays_as_it_is_is_told_of_too(bench: Workbench):
     assert bench.bytes_of("b.txt") == b""
 
 
-async def test_what_is_no_text_can_be_deleted(bench: Workbench):
+async def test_a_binary_file_can_be_deleted(bench: Workbench):
     bench.put("logo.png", b"\x89PNG\0\0")
     action = await bench.prepare("apply_patch", patch=patch("*** Delete File: logo.png"))
     assert "not a text file" in action.diff
@@ -258,7 +247,7 @@ async def test_what_is_no_text_can_be_deleted(bench: Workbench):
     assert tree(bench.root) == {}
 
 
-async def test_what_may_not_be_opened_may_not_be_deleted(bench: Workbench):
+async def test_a_file_that_may_not_be_opened_may_not_be_deleted(bench: Workbench):
     bench.put(".netrc", "machine x\n")
     bench.files = WorkspaceFiles(bench.root, bench.limits, home=bench.root)
     with pytest.raises(Denied, match="credentials"):
@@ -283,7 +272,9 @@ words = st.sampled_from(
 
 @given(st.lists(words | st.text(max_size=6), max_size=8))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_garbage_is_applied_or_refused_in_words(bench: Workbench, rows: list[str]):
+async def test_random_patches_are_applied_or_refused_with_a_message(
+    bench: Workbench, rows: list[str]
+):
     bench.put("b.txt", "x\n")
     before = tree(bench.root)
     refusal = ""

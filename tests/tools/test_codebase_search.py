@@ -84,12 +84,12 @@ async def test_all_of_the_workspace_is_searched_if_no_folder_is_named(bench: Cod
     assert "# README.md:1-3" in text
 
 
-async def test_nothing_found_is_said_with_a_way_on(bench: CodeBench):
+async def test_an_empty_result_suggests_what_to_try(bench: CodeBench):
     text = await bench.text(bench.search, query="zebra")
     assert text == "Nothing in the code fits 'zebra'. Try other words, or search_files."
 
 
-async def test_a_query_must_say_something(bench: CodeBench):
+async def test_an_empty_query_is_refused(bench: CodeBench):
     for query in ("", "  \n", "x" * 3000):
         with pytest.raises(BadArguments):
             await bench.action(bench.search, query=query)
@@ -101,7 +101,7 @@ async def test_only_the_workspace_is_searched(bench: CodeBench):
 
 
 @pytest.mark.parametrize("name", [".rookeryignore", ".rooignore"])
-async def test_what_is_kept_back_after_it_was_indexed_is_not_shown(bench: CodeBench, name: str):
+async def test_files_hidden_after_indexing_are_not_shown(bench: CodeBench, name: str):
     assert "net/parser.py" in await bench.text(bench.search, query="headers")
     bench.put(name, "net/parser.py\n")
     assert "net/parser.py" not in await bench.text(bench.search, query="headers")
@@ -122,16 +122,12 @@ class StaleIndex:
         return CodeHits(hits=hits, notes=self._found.notes)
 
 
-@pytest.mark.parametrize(
-    "path", ["secret.py", "link.py", "../outside.py", "/etc/passwd", "a\0b", ".ssh/config"]
-)
-async def test_whatever_an_index_says_only_plain_files_of_the_workspace_are_shown(
-    bench: CodeBench, path: str
-):
+async def test_only_regular_files_of_the_workspace_are_shown(bench: CodeBench):
     bench.put(".rookeryignore", "secret.py\n.ssh\n")
     (bench.root / "link.py").symlink_to("secret.py")
-    tool = CodebaseSearch(StaleIndex(CodeHit(path, 1, 1, "secret", 1.0)))
-    assert "secret" not in (await bench.text(tool, query="x")).replace(repr("x"), "")
+    for path in ("secret.py", "link.py", "../outside.py", "/etc/passwd", "a\0b", ".ssh/config"):
+        tool = CodebaseSearch(StaleIndex(CodeHit(path, 1, 1, "secret", 1.0)))
+        assert "secret" not in (await bench.text(tool, query="x")).replace(repr("x"), ""), path
 
 
 async def test_results_are_capped_and_notes_are_kept(bench: CodeBench):
@@ -176,7 +172,7 @@ async def test_the_definitions_of_a_folder_are_listed_file_by_file(bench: CodeBe
     )
 
 
-async def test_the_definitions_of_what_is_kept_back_are_not_listed(bench: CodeBench):
+async def test_definitions_of_hidden_files_are_not_listed(bench: CodeBench):
     bench.put(".rookeryignore", "parser.py\n")
     assert "parse_headers" not in await bench.text(bench.names, path="net")
     with pytest.raises(ToolError, match="hidden from you"):
@@ -190,28 +186,16 @@ async def test_a_file_outside_is_outlined_by_its_own_path(bench: CodeBench, tmp_
     assert text == f"# {other}\n1--2 | def parse_headers(text):"
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "expected"),
-    [
-        ("a.txt", b"words\n", "No definitions found in a.txt."),
-        ("empty", None, "No definitions found in empty."),
-    ],
-)
-async def test_where_nothing_is_defined_that_is_said(
-    bench: CodeBench, path: str, content: bytes | None, expected: str
-):
-    if content is None:
-        (bench.root / path).mkdir()
-    else:
-        bench.put(path, content)
-    assert (await bench.text(bench.names, path=path)).startswith(expected)
-
-
-@pytest.mark.parametrize("path", ["missing.py", "data.bin"])
-async def test_what_is_no_text_cannot_be_outlined(bench: CodeBench, path: str):
+async def test_a_file_without_definitions_is_reported(bench: CodeBench):
+    bench.put("a.txt", b"words\n")
+    (bench.root / "empty").mkdir()
+    for path in ("a.txt", "empty"):
+        told = await bench.text(bench.names, path=path)
+        assert told.startswith(f"No definitions found in {path}.")
     bench.put("data.bin", b"\0\1")
-    with pytest.raises(ToolError):
-        await bench.text(bench.names, path=path)
+    for path in ("missing.py", "data.bin"):
+        with pytest.raises(ToolError):
+            await bench.text(bench.names, path=path)
 
 
 async def test_a_long_outline_is_cut(bench: CodeBench):
@@ -224,7 +208,7 @@ async def test_a_long_outline_is_cut(bench: CodeBench):
     assert "more definitions.)" in text
 
 
-def test_the_tools_are_told_in_few_words(bench: CodeBench):
+def test_the_tool_schemas_are_short(bench: CodeBench):
     assert bench.search.group is bench.names.group is ToolGroup.READ
     assert spec_of(bench.search).schema == {
         "type": "object",
@@ -243,16 +227,12 @@ def test_the_tools_are_told_in_few_words(bench: CodeBench):
     }
 
 
-@pytest.mark.parametrize("path", ["nte", "net/none.py", "README.md/x"])
-async def test_a_folder_that_is_not_there_is_not_said_to_hold_nothing(bench: CodeBench, path: str):
-    action = await bench.action(bench.search, query="headers", path=path)
-    with pytest.raises(ToolError, match=f"No such path: {path}"):
-        await action.perform(permit_for(action))
-
-
-@pytest.mark.parametrize("path", ["net", "net/mail.py", "big.txt"])
-async def test_what_is_there_and_does_not_fit_is_still_there(bench: CodeBench, path: str):
+async def test_a_missing_path_and_an_empty_result_have_different_messages(bench: CodeBench):
+    for path in ("nte", "net/none.py", "README.md/x"):
+        action = await bench.action(bench.search, query="headers", path=path)
+        with pytest.raises(ToolError, match=f"No such path: {path}"):
+            await action.perform(permit_for(action))
     bench.put("big.txt", "zebra\n" * 500_000)
-    assert "Nothing in the code fits 'banana'" in await bench.text(
-        bench.search, query="banana", path=path
-    )
+    for path in ("net", "net/mail.py", "big.txt"):
+        told = await bench.text(bench.search, query="banana", path=path)
+        assert "Nothing in the code fits 'banana'" in told, path

@@ -4,7 +4,7 @@ import pytest
 
 from rookery.core.tool_traits import traits_of
 from rookery.engine.ports.model import ToolSpec
-from rookery.tools.registry import all_tools, compact_spec, offered
+from rookery.tools.registry import all_tools, compact_spec, essential_specs, offered
 
 SPECS = {spec.name: spec for spec in offered(all_tools())}
 
@@ -25,14 +25,28 @@ def test_a_tool_keeps_its_name_what_it_needs_and_the_types(spec: ToolSpec):
         assert ("description" in argument) is (name in {"diff", "patch", "todos"})
 
 
-def test_what_is_skipped_is_there_in_full():
+def test_skipped_arguments_are_in_the_full_schema():
     for name, spec in SPECS.items():
         skipped = traits_of(name).skipped
         assert all(f'"{argument}"' in json.dumps(spec.schema) for argument in skipped)
-    assert traits_of("execute_command").skipped == {"terminal"}
+    assert traits_of("execute_command").skipped == {"terminal", "cwd", "timeout"}
 
 
 def test_the_original_is_not_changed():
     before = json.dumps(SPECS["read_file"].schema)
     compact_spec(SPECS["read_file"])
     assert json.dumps(SPECS["read_file"].schema) == before
+
+
+def test_small_models_are_offered_few_tools():
+    foreign = ToolSpec("mcp--maps--route", "Find a route.", {"type": "object", "properties": {}})
+    names = [spec.name for spec in essential_specs([*SPECS.values(), foreign], also="")]
+    assert names == [
+        *("edit", "execute_command", "list_files", "read_file", "search_files", "write_to_file"),
+        "mcp--maps--route",
+    ]
+
+
+def test_a_mode_without_the_usual_tools_keeps_its_own():
+    specs = [SPECS["ask_followup_question"], SPECS["update_todo_list"]]
+    assert [spec.name for spec in essential_specs(specs, also="")] == [s.name for s in specs]

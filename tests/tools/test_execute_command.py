@@ -21,6 +21,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.engine.ports.actions import Outcome, Permit
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
+from rookery.tools import command_watch
 from rookery.tools.command_watch import OFFER_SECONDS_WITH_OUTPUT
 from rookery.tools.commands import ExecuteCommand
 from rookery.workspace.terminal import AsItIsLauncher, Terminal
@@ -41,7 +42,7 @@ def lasting(bench: Bench) -> list[str]:
     return [type(fact).__name__ for fact in bench.facts if fact.lasting]
 
 
-async def test_an_action_says_what_would_be_run_and_where(tmp_path: Path):
+async def test_an_action_names_the_command_and_its_folder(tmp_path: Path):
     bench = Bench(tmp_path, QUICK)
     (bench.root / "sub").mkdir()
     action = await bench.prepare(TOOL, command="make\nmake install", cwd="./sub")
@@ -69,7 +70,7 @@ async def test_every_line_of_a_flood_is_shown_or_counted(tmp_path: Path):
     assert shown(bench).endswith("\n299999\n300000\n")
 
 
-async def test_a_finished_command_tells_directory_status_and_output(tmp_path: Path):
+async def test_a_finished_command_reports_directory_status_and_output(tmp_path: Path):
     bench = Bench(tmp_path, QUICK)
     assert await bench.call(TOOL, command="printf 'one\ntwo'") == Outcome(
         text="Directory: .\nExit code: 0\nOutput:\none\ntwo", exit_code=0
@@ -96,7 +97,7 @@ async def test_a_command_that_ran_is_done_whatever_its_exit_code(
 
 
 @pytest.mark.parametrize("wanted", [None, 60])
-async def test_the_hard_limit_ends_a_command_and_its_output_so_far_is_told(
+async def test_the_hard_limit_ends_a_command_and_keeps_its_output_so_far(
     tmp_path: Path, wanted: float | None
 ):
     bench = Bench(tmp_path, Limits(command_grace=0.2, command_seconds=0.4))
@@ -106,7 +107,7 @@ async def test_the_hard_limit_ends_a_command_and_its_output_so_far_is_told(
     assert outcome.text.endswith("Output:\nbegun\n")
 
 
-async def test_no_time_limit_is_a_limit_that_never_comes(tmp_path: Path):
+async def test_a_time_limit_of_zero_means_no_limit(tmp_path: Path):
     bench = Bench(tmp_path, Limits(command_seconds=0))
     assert (await bench.call(TOOL, command="echo ok")).ending is Ending.DONE
 
@@ -142,7 +143,7 @@ async def test_the_model_reads_clean_text_and_clients_see_what_was_written(tmp_p
     assert shown(bench) == "1%\r99%\r\x1b[31mred\x1b[0m\n"
 
 
-async def test_a_line_at_a_time_is_not_a_fact_at_a_time(tmp_path: Path):
+async def test_output_lines_are_grouped_into_few_facts(tmp_path: Path):
     bench = Bench(tmp_path, QUICK)
     await bench.call(TOOL, command="for i in {1..2000}; do echo $i; done")
     assert shown(bench).split() == [str(number) for number in range(1, 2001)]
@@ -174,7 +175,7 @@ async def test_a_folder_outside_the_workspace_is_refused(tmp_path: Path, cwd: st
         await bench.prepare(TOOL, command="ls", cwd=cwd)
 
 
-async def test_a_folder_that_is_gone_is_named(tmp_path: Path):
+async def test_a_missing_folder_is_named(tmp_path: Path):
     with pytest.raises(ToolError, match="No such folder: gone"):
         await Bench(tmp_path, QUICK).call(TOOL, command="ls", cwd="gone")
 
@@ -219,7 +220,7 @@ def let_it_go_on(bench: Bench) -> None:
     (bench.root / "go").write_text("go\n")
 
 
-async def test_the_models_timeout_brings_the_call_back_and_the_command_goes_on_c9(bench: Bench):
+async def test_the_models_timeout_moves_the_command_to_the_background(bench: Bench):
     async with bench.task():
         outcome = await bench.call(TOOL, command=UNTIL_TOLD, timeout=0.3)
         assert (outcome.ending, outcome.exit_code) == (Ending.DONE, None)
@@ -245,7 +246,7 @@ async def test_the_models_timeout_brings_the_call_back_and_the_command_goes_on_c
     assert bench.context.artifacts.read("cmd-1.txt", 0, 100) == (b"early\nlate\n", 11)
 
 
-async def test_the_soft_limit_does_the_same_without_being_asked(tmp_path: Path):
+async def test_the_soft_limit_moves_the_command_to_the_background(tmp_path: Path):
     bench = Bench(tmp_path, Limits(command_grace=0.2, command_soft_seconds=0.2))
     async with bench.task():
         outcome = await bench.call(TOOL, command="sleep 60")
@@ -274,7 +275,7 @@ async def test_a_long_output_in_the_background_is_previewed_and_kept_whole(bench
     assert bench.context.artifacts.read("cmd-1.txt", 0, MIB) == (wanted, len(wanted))
 
 
-async def test_a_line_that_is_not_finished_is_told_and_not_told_again(bench: Bench):
+async def test_an_unfinished_line_is_reported_only_once(bench: Bench):
     async with bench.task():
         outcome = await bench.call(
             TOOL, command="printf 'Half a '; read line < go; echo line", timeout=0.2
@@ -307,7 +308,7 @@ async def test_a_command_in_the_background_can_be_stopped(bench: Bench):
                 background.stop(call_id)
 
 
-async def test_a_full_disk_is_told_when_the_command_in_the_background_ends(bench: Bench):
+async def test_a_full_disk_is_reported_when_a_background_command_ends(bench: Bench):
     class FullDisk:
         def create(self) -> FullArtifact:
             return FullArtifact()
@@ -350,7 +351,11 @@ async def test_the_offer_is_made_once_and_withdrawn_at_the_end(bench: Bench):
     assert (asked.ask, asked.text) == (AskKind.COMMAND_OUTPUT, "")
 
 
-async def test_a_silent_command_is_offered_too_though_later(bench: Bench):
+async def test_a_silent_command_is_offered_too_though_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    assert command_watch.OFFER_SECONDS > OFFER_SECONDS_WITH_OUTPUT
+    monkeypatch.setattr(command_watch, "OFFER_SECONDS", 0.2)
     async with bench.task(to_offer="no"):
         outcome = await bench.call(TOOL, command="sleep 60")
     assert "It wrote nothing." in outcome.text
@@ -367,7 +372,7 @@ async def test_yes_sends_the_command_to_the_background(bench: Bench):
     assert lasting(bench) == ["Asked", "CommandDetached", "CommandEnded"]
 
 
-async def test_no_ends_the_command_and_is_no_success_c10(bench: Bench):
+async def test_answering_no_ends_the_command_and_the_call_fails(bench: Bench):
     async with bench.task(to_offer="no"):
         outcome = await bench.call(TOOL, command="echo early; (setsid sleep 60 &); sleep 60")
     assert (outcome.ending, outcome.exit_code) == (Ending.FAILED, 143)
@@ -378,7 +383,7 @@ async def test_no_ends_the_command_and_is_no_success_c10(bench: Bench):
     assert lasting(bench) == ["Asked"]
 
 
-async def test_words_are_delivered_and_the_command_goes_on(bench: Bench):
+async def test_a_message_is_delivered_and_the_command_continues(bench: Bench):
     async with bench.task(to_offer="message use the other port"):
         outcome = await bench.call(TOOL, command=UNTIL_TOLD)
         assert outcome.text.endswith("<user_message>\nuse the other port\n</user_message>")
@@ -404,7 +409,7 @@ async def test_a_cancelled_call_withdraws_its_offer_and_ends_its_command(bench: 
 # ── silence, terminals and what waits for input ─────────────────────────────────────────
 
 
-async def test_silence_is_told_and_told_again_after_more_of_it(tmp_path: Path):
+async def test_silence_is_reported_repeatedly(tmp_path: Path):
     bench = Bench(tmp_path, Limits(command_grace=0.2, quiet_seconds=0.1))
     for name in ("go", "end"):
         os.mkfifo(bench.root / name)
@@ -428,23 +433,30 @@ async def test_a_command_gets_a_terminal_only_if_it_is_asked_for(bench: Bench):
         assert outcome.text.endswith(f"Output:\n{told}")
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "read -p 'Name: ' x",
-        "python3 -c 'input(\"Name: \")'",
-        "(printf 'Name: '; head -n 1 /dev/tty)",
-    ],
+PROMPTS = (
+    "read -p 'Name: ' x",
+    "python3 -c 'input(\"Name: \")'",
+    "(printf 'Name: '; head -n 1 /dev/tty)",
 )
-async def test_a_command_on_a_terminal_that_waits_for_input_is_said_to(bench: Bench, prompt: str):
-    async with bench.task():
-        outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=4)
-        assert "It is waiting for input" in outcome.text
-        assert outcome.text.endswith("Output so far:\nName: ")
+
+
+async def test_a_command_that_waits_for_terminal_input_is_reported(tmp_path: Path):
+    async def demand(bench: Bench, prompt: str) -> None:
+        async with bench.task():
+            outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=4)
+            assert "It is waiting for input" in outcome.text, prompt
+            assert outcome.text.endswith("Output so far:\nName: ")
+
+    async with anyio.create_task_group() as group:
+        for number, prompt in enumerate(PROMPTS):
+            (tmp_path / str(number)).mkdir()
+            group.start_soon(demand, Bench(tmp_path / str(number), QUICK), prompt)
 
 
 @pytest.mark.parametrize(("command", "terminal"), [("sleep 60", True), ("cat go", False)])
-async def test_a_command_that_merely_takes_long_is_not(bench: Bench, command: str, terminal: bool):
+async def test_a_slow_command_is_not_reported_as_waiting_for_input(
+    bench: Bench, command: str, terminal: bool
+):
     async with bench.task():
         outcome = await bench.call(TOOL, command=command, terminal=terminal, timeout=0.3)
         assert "Still running" in outcome.text
@@ -456,7 +468,7 @@ class InASandbox(AsItIsLauncher):
         return "in the sandbox"
 
 
-async def test_a_refusal_by_the_sandbox_is_told_as_one(bench: Bench):
+async def test_a_refusal_by_the_sandbox_is_reported_as_one(bench: Bench):
     shell = Terminal(bench.root, QUICK, InASandbox())
     bench.context = replace(bench.context, shell=shell)
     refused = await bench.call(TOOL, command="echo Read-only file system; exit 1")
@@ -518,7 +530,7 @@ def link_outside(root: Path) -> None:
         ("cat notes.txt", link_outside, "it now reads outside the workspace: /etc/passwd"),
     ],
 )
-async def test_a_command_that_would_do_something_else_by_now_is_not_run(
+async def test_a_command_whose_effects_changed_since_approval_is_not_run(
     tmp_path: Path, command: str, meanwhile: Callable[[Path], None], told: str
 ):
     bench = judged_bench(tmp_path)
@@ -536,7 +548,7 @@ async def test_a_command_that_would_do_something_else_by_now_is_not_run(
     assert lasting(bench) == []
 
 
-async def test_what_many_files_did_meanwhile_is_told_in_short(tmp_path: Path):
+async def test_changed_effects_on_many_files_are_summarised(tmp_path: Path):
     bench = judged_bench(tmp_path)
     action = await bench.prepare(TOOL, command="rm -f *.o")
     for number in range(9):
@@ -546,7 +558,7 @@ async def test_what_many_files_did_meanwhile_is_told_in_short(tmp_path: Path):
 
 
 @pytest.mark.parametrize("command", ["rm -rf src/build", "rm -f *.o", "cat notes.txt"])
-async def test_what_has_nothing_to_do_with_a_command_does_not_stop_it(tmp_path: Path, command: str):
+async def test_unrelated_changes_do_not_stop_a_command(tmp_path: Path, command: str):
     bench = judged_bench(tmp_path)
     action = await bench.prepare(TOOL, command=command)
     (bench.root / "other.txt").write_text("made meanwhile")

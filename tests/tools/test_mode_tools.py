@@ -34,7 +34,7 @@ async def test_a_switch_is_recorded_once_it_is_performed(bench: Bench):
 
 
 @pytest.mark.parametrize("slug", ["code", "gardener", ""])
-async def test_the_same_mode_or_none_is_a_mistake_that_names_the_others(bench: Bench, slug: str):
+async def test_the_same_or_an_unknown_mode_is_an_error_naming_the_others(bench: Bench, slug: str):
     with pytest.raises(BadArguments, match="ask, architect, debug, orchestrator"):
         await bench.prepare(SWITCH, mode_slug=slug)
 

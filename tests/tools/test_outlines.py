@@ -33,7 +33,7 @@ async def shown(bench: Bench, syntax: SyntaxReader, **wish: object) -> str:
     return (await action.perform(permit)).text
 
 
-async def test_what_did_not_fit_is_outlined_by_lines(tmp_path: Path):
+async def test_the_unread_rest_of_a_file_is_outlined(tmp_path: Path):
     syntax = SyntaxReader()
     try:
         text = await shown(Bench(tmp_path, Limits(read_lines=10)), syntax)
@@ -47,7 +47,7 @@ async def test_what_did_not_fit_is_outlined_by_lines(tmp_path: Path):
     assert len(rest) < len(TEXT) / 2
 
 
-async def test_a_part_that_was_asked_for_is_shown_alone(tmp_path: Path):
+async def test_a_requested_part_is_shown_without_an_outline(tmp_path: Path):
     syntax = SyntaxReader()
     try:
         text = await shown(Bench(tmp_path, Limits()), syntax, offset=1, limit=4)

@@ -125,7 +125,7 @@ async def test_only_the_beginning_of_a_huge_file_is_read(tmp_path: Path):
         ({"mode": "indentation", "indentation": {"anchor_line": 9}}, "Line 9 is past the end"),
     ],
 )
-async def test_lines_that_are_not_there_are_an_error(
+async def test_missing_lines_are_an_error(
     bench: Workbench, arguments: dict[str, object], words: str
 ):
     bench.put("a.txt", "1\n2\n3\n")
@@ -211,7 +211,7 @@ async def test_one_call_shows_20_mib_of_images(tmp_path: Path):
     assert outcome.text.count("one call shows 20 MiB of images") == 1
 
 
-async def test_what_cannot_be_shown_is_described(bench: Workbench):
+async def test_unsupported_images_and_binary_files_are_described(bench: Workbench):
     bench.put("a.txt", PICTURE)
     assert (
         await read(bench)
@@ -228,8 +228,6 @@ NOTEBOOK = json.dumps({"cells": [{"cell_type": "code", "source": "a\nb"}]})
     ("name", "content", "shown"),
     [
         pytest.param("a.docx", samples.word_document(), "4 | bird | price", id="docx"),
-        pytest.param("a.xlsx", samples.workbook(), "1 | --- sheet Birds ---", id="xlsx"),
-        pytest.param("a.pdf", samples.pdf("Hello"), "2 | Hello", id="pdf"),
         pytest.param("a.ipynb", NOTEBOOK, "3 | b", id="C12 notebook"),
         pytest.param("a.ipynb", '{"cells": 1}', '1 | {"cells": 1}', id="no notebook"),
         pytest.param("a.docx", "just words", "1 | just words", id="docx that is text"),
@@ -257,8 +255,6 @@ async def test_a_slice_of_a_document(bench: Workbench):
     ("name", "content", "words"),
     [
         ("a.docx", samples.archive({"a": "b"}), "Not a text file: .docx, 103 bytes. It is a zip"),
-        ("a.pdf", samples.pdf(""), "There is no text in it"),
-        ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", "protected by a password"),
         ("a.pdf", samples.pdf("x").ljust(50 * 2**20 + 1, b"\n"), "It is larger than 50 MiB."),
     ],
 )
@@ -269,13 +265,13 @@ async def test_a_document_that_is_not_read_says_why(
     assert words in (await bench.run("read_file", path=name)).text
 
 
-@pytest.mark.parametrize("name", ["a.pdf", "a.docx", "a.xlsx", "a.ipynb", "a.png", "a"])
 @settings(
-    max_examples=500 if TORTURE else 8,
+    max_examples=3000 if TORTURE else 20,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
+    name=st.sampled_from(["a.pdf", "a.docx", "a.xlsx", "a.ipynb", "a.png", "a"]),
     mark=st.sampled_from([b"", b"%PDF-", b"PK\3\4", b'{"cells":', b"\x89PNG\r\n\x1a\n", b"\0"]),
     rest=st.binary(max_size=300),
 )
@@ -352,7 +348,7 @@ async def test_line_ranges_come_in_many_shapes(bench: Workbench, ranges: list[An
 
 
 @pytest.mark.parametrize("said", ["a-b", "", "x", 3, [1], [1, 2, 3], {"end": 3}, [True, 2], "-5"])
-async def test_a_range_that_is_none_is_a_mistake(bench: Workbench, said: Any):
+async def test_an_invalid_range_is_an_error_of_the_model(bench: Workbench, said: Any):
     with pytest.raises(BadArguments, match="a range is like"):
         await bench.prepare("read_file", files=[{"path": "a", "line_ranges": [said]}])
 
@@ -389,7 +385,7 @@ async def test_if_every_file_is_bad_the_call_has_failed(bench: Workbench):
         ({"files": [{"path": "b"}] * 2000}, "one call reads up to 20"),
     ],
 )
-async def test_a_call_that_is_no_call_is_a_mistake(
+async def test_a_malformed_call_is_an_error_of_the_model(
     bench: Workbench, arguments: dict[str, Any], words: str
 ):
     with pytest.raises(BadArguments, match=words):
@@ -437,14 +433,14 @@ async def test_the_gate_judges_every_file_of_a_batch(bench: Workbench):
         await action.perform(Permit(action.digest, reads=frozenset(["a"])))
 
 
-async def test_whoever_is_asked_about_a_batch_is_told_every_file(bench: Workbench):
+async def test_the_question_about_a_batch_names_every_file(bench: Workbench):
     names = [f"f{number}" for number in range(7)]
     action = await bench.prepare("read_file", files=[{"path": name} for name in names])
     assert action.title == "Read f0, f1, f2 and 4 more"
     assert action.notes == [f"reads {name}" for name in names]
 
 
-async def test_a_file_outside_is_said_to_be_outside(bench: Workbench):
+async def test_a_file_outside_the_workspace_is_marked(bench: Workbench):
     outside = bench.root.parent / "outside.txt"
     outside.write_text("far\n")
     action = await bench.prepare("read_file", path="../outside.txt")
@@ -487,7 +483,7 @@ async def test_a_file_that_is_named_twice_is_shown_once(bench: Workbench):
         ),
     ],
 )
-async def test_it_is_known_whether_a_file_was_seen_whole(
+async def test_the_outcome_records_whether_a_file_was_read_completely(
     bench: Workbench, arguments: dict[str, Any], whole: bool
 ):
     bench.put("a.txt", TEN)
@@ -506,7 +502,7 @@ async def test_it_is_known_whether_a_file_was_seen_whole(
         pytest.param(b"\0", Limits(), [], id="not text"),
     ],
 )
-async def test_what_is_cut_is_not_seen_whole(
+async def test_a_cut_file_does_not_count_as_read_completely(
     tmp_path: Path, content: str | bytes, limits: Limits, seen: list[bool]
 ):
     bench = Workbench(tmp_path, limits)
@@ -523,7 +519,7 @@ def guarded(bench: Workbench) -> Workbench:
     return bench
 
 
-async def test_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
+async def test_a_hidden_file_is_left_out_of_a_batch_without_a_question(
     guarded: Workbench,
 ):
     files = [{"path": "a.txt"}, {"path": "my.key"}, {"path": "b.txt"}]
@@ -539,6 +535,6 @@ async def test_a_file_kept_back_does_not_spoil_the_others_and_is_not_asked_for(
     )
 
 
-async def test_if_all_of_them_are_kept_back_the_call_is_denied(guarded: Workbench):
+async def test_a_batch_of_hidden_files_only_is_denied(guarded: Workbench):
     with pytest.raises(Denied, match=r"my\.key is hidden from you"):
         await guarded.prepare("read_file", files=[{"path": "my.key"}, {"path": "./my.key"}])

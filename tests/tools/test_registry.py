@@ -67,7 +67,7 @@ FORGED = {
 }
 
 
-def test_every_tool_has_a_row_here():
+def test_every_tool_has_a_test_call():
     assert set(all_tools()) == set(CALLS)
     assert set(CALLS) >= TOUCHES_NOTHING
 
@@ -125,7 +125,7 @@ async def test_preparing_a_call_changes_and_starts_nothing(tmp_path: Path, name:
 
 
 @pytest.mark.anyio
-async def test_the_interpreter_hears_what_is_done(tmp_path: Path):
+async def test_the_audit_hook_sees_effects(tmp_path: Path):
     """Otherwise the tests around this one prove nothing."""
     here = bench(tmp_path)
     with effects() as heard:
@@ -150,7 +150,7 @@ async def test_without_its_own_permit_a_call_does_nothing(tmp_path: Path, name: 
 
 
 @pytest.mark.anyio
-async def test_a_permit_for_one_content_is_none_for_another(tmp_path: Path):
+async def test_a_permit_covers_only_its_own_content(tmp_path: Path):
     here = bench(tmp_path)
     tool = all_tools()["write_to_file"]
     allowed = await here.prepare(tool, path="new.txt", content="harmless\n")
@@ -184,7 +184,7 @@ ANSWERS = {"ask_followup_question": ["message This"], "attempt_completion": ["ye
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", CALLS)
-async def test_every_call_is_put_to_the_hooks_once(tmp_path: Path, name: str):
+async def test_every_call_is_passed_to_the_hooks_once(tmp_path: Path, name: str):
     hook = Witness()
     wanted, last = call(name, **CALLS[name]), finish()
     scenes = [[wanted]] if name == "attempt_completion" else [[wanted], [last]]

@@ -47,7 +47,9 @@ async def test_files_are_searched_only_with_a_permit(bench: Workbench):
 
 
 @pytest.mark.parametrize("tool", ["list_files", "search_files"])
-async def test_a_folder_outside_is_named_by_where_it_is(bench: Workbench, tool: str):
+async def test_a_folder_outside_the_workspace_is_named_by_its_full_path(
+    bench: Workbench, tool: str
+):
     more = {"regex": "x"} if tool == "search_files" else {}
     action = await bench.prepare(tool, path="..", **more)
     assert action.reads == [str(bench.root.resolve().parent)]

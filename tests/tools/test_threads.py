@@ -4,12 +4,12 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from rookery.tools.file_changes import beside
+from rookery.tools.file_changes import in_thread
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_nobody_waits_for_work_that_is_no_longer_wanted():
+async def test_cancelled_work_is_not_waited_for():
     begun, enough, ended = anyio.Event(), threading.Event(), list[bool]()
 
     def work() -> None:
@@ -17,7 +17,7 @@ async def test_nobody_waits_for_work_that_is_no_longer_wanted():
         ended.append(enough.wait(60))
 
     async with anyio.create_task_group() as group:
-        group.start_soon(beside, work)
+        group.start_soon(in_thread, work)
         await begun.wait()
         group.cancel_scope.cancel()
     assert ended == []

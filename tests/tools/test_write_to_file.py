@@ -47,91 +47,77 @@ async def test_a_file_is_replaced_and_its_diff_shown(bench: Workbench):
     assert json.loads((await action.perform(permit_for(action))).text)["operation"] == "modified"
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "written"),
-    [
-        pytest.param("a.py", "", "", id="C13 empty"),
-        pytest.param("a.py", "```python\nx\n```", "x\n", id="C13 both fences"),
-        pytest.param("a.py", "```python\nx\n", "```python\nx\n", id="C13 one fence"),
-        pytest.param("a.md", "```python\nx\n```", "```python\nx\n```", id="C13 Markdown"),
-        pytest.param("a.txt", "```python\nx\n```", "```python\nx\n```", id="C13 text"),
-        pytest.param("NOTES", "```\nx\n```", "```\nx\n```", id="C13 no extension"),
-        pytest.param("a.py", "```a b\nx\n```", "```a b\nx\n```", id="C13 no tag"),
-        pytest.param("a.py", "```\nx\n```\n```\ny\n```", "```\nx\n```\n```\ny\n```", id="C13 two"),
-        pytest.param("a.html", "&lt;b&gt;\n", "&lt;b&gt;\n", id="C13 entities"),
-        pytest.param("a.py", "x", "x", id="no final newline"),
-    ],
+FENCED = "```python\nx\n```"
+WRITTEN = {
+    "empty": ("a.py", "", ""),
+    "both fences": ("a.py", FENCED, "x\n"),
+    "one fence": ("a.py", "```python\nx\n", "```python\nx\n"),
+    "Markdown": ("a.md", FENCED, FENCED),
+    "text": ("a.txt", FENCED, FENCED),
+    "no extension": ("NOTES", FENCED, FENCED),
+    "no tag": ("a.py", "```a b\nx\n```", "```a b\nx\n```"),
+    "two": ("a.py", "```\nx\n```\n```\ny\n```", "```\nx\n```\n```\ny\n```"),
+    "entities": ("a.html", "&lt;b&gt;\n", "&lt;b&gt;\n"),
+    "no final newline": ("a.py", "x", "x"),
+}
+
+
+async def test_content_is_cleaned_up_before_writing(bench: Workbench):
+    for name, (path, content, written) in WRITTEN.items():
+        outcome = await bench.run("write_to_file", path=path, content=content)
+        assert bench.bytes_of(path).decode() == written, name
+        told = "Only the ``` lines around the content were left out." in outcome.text
+        assert told == (name == "both fences"), name
+        (bench.root / path).unlink()
+
+
+# the other encodings and line ends are in edits/test_edit_corpus.py
+KEPT = {
+    "CRLF, one more": (b"a\r\nb\r\n", "a\nc\nd\n", b"a\r\nc\r\nd\r\n"),
+    "emptied": (b"a\r\nb\r\n", "", b""),
+    "said so": (b"a\nb\n", "a\r\nb\r\n", b"a\r\nb\r\n"),
+    "mark said too": (b"\xef\xbb\xbfa\n", "\ufeffb\n", b"\xef\xbb\xbfb\n"),
+}
+
+
+async def test_encoding_and_line_ends_stay(bench: Workbench):
+    for name, (old, content, written) in KEPT.items():
+        bench.put("a.txt", old)
+        await bench.run("write_to_file", path="a.txt", content=content)
+        assert bench.bytes_of("a.txt") == written, name
+
+
+OMISSIONS = (
+    "// ... rest of the file unchanged",
+    "# ... existing code ...",
+    "    # rest of code remains the same",
+    "<!-- rest of the document here -->",
+    "/* ... remaining methods ... */",
+    "[... previous content omitted ...]",
+    "// existing implementation stays as is",
+    "... (rest of file)",
 )
-async def test_content_is_written_as_it_is_meant(
-    bench: Workbench, path: str, content: str, written: str
+NO_OMISSIONS = (
+    "# ... and so on",
+    "the rest of the file stays unchanged",
+    "print('... existing code ...')",
+    "# keeps the existing order",
+    "...",
+    "# already there: ... rest of file",
+)
+
+
+async def test_an_omission_is_refused_and_a_line_that_leaves_nothing_out_is_written(
+    bench: Workbench,
 ):
-    await bench.run("write_to_file", path=path, content=content)
-    assert bench.bytes_of(path).decode() == written
-
-
-async def test_that_fences_were_left_out_is_told(bench: Workbench):
-    outcome = await bench.run("write_to_file", path="a.py", content="```python\nx\n```")
-    assert json.loads(outcome.text)["notice"].endswith(
-        "Only the ``` lines around the content were left out."
-    )
-
-
-@pytest.mark.parametrize(
-    ("old", "content", "written"),
-    [
-        pytest.param(b"a\rb\r", "a\nc\n", b"a\rc\r", id="CR"),
-        pytest.param(b"a\r\nb\r\n", "a\nc\nd\n", b"a\r\nc\r\nd\r\n", id="CRLF"),
-        pytest.param(b"a\r\nb\r\n", "a\nc", b"a\r\nc", id="CRLF without the last"),
-        pytest.param(b"a\r\nb\nc\r\n", "a\nx\nc\n", b"a\r\nx\nc\r\n", id="mixed"),
-        pytest.param(b"a\r\nb\r\n", "", b"", id="emptied"),
-        pytest.param(b"a\nb\n", "a\r\nb\r\n", b"a\r\nb\r\n", id="said so"),
-        pytest.param(b"\xef\xbb\xbfa\n", "b\n", b"\xef\xbb\xbfb\n", id="mark"),
-        pytest.param(b"\xef\xbb\xbfa\n", "\ufeffb\n", b"\xef\xbb\xbfb\n", id="mark said too"),
-        pytest.param(b"\xff\xfea\0", "ä", b"\xff\xfe\xe4\0", id="UTF-16"),
-    ],
-)
-async def test_encoding_and_line_ends_stay(
-    bench: Workbench, old: bytes, content: str, written: bytes
-):
-    bench.put("a.txt", old)
-    await bench.run("write_to_file", path="a.txt", content=content)
-    assert bench.bytes_of("a.txt") == written
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "// ... rest of the file unchanged",
-        "# ... existing code ...",
-        "    # rest of code remains the same",
-        "<!-- rest of the document here -->",
-        "/* ... remaining methods ... */",
-        "[... previous content omitted ...]",
-        "// existing implementation stays as is",
-        "... (rest of file)",
-    ],
-)
-async def test_an_omission_is_refused(bench: Workbench, line: str):
-    bench.put("a.py", "x\n" * 50)
-    with pytest.raises(BadArguments, match="left out"):
-        await bench.prepare("write_to_file", path="a.py", content=f"x\n{line}\n")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "# ... and so on",
-        "the rest of the file stays unchanged",
-        "print('... existing code ...')",
-        "# keeps the existing order",
-        "...",
-        "# already there: ... rest of file",
-    ],
-)
-async def test_a_line_that_leaves_nothing_out_is_written(bench: Workbench, line: str):
-    bench.put("a.py", "# already there: ... rest of file\n")
-    await bench.run("write_to_file", path="a.py", content=f"x\n{line}\n")
-    assert bench.bytes_of("a.py").decode() == f"x\n{line}\n"
+    bench.put("a.py", "# already there: ... rest of file\n" + "x\n" * 50)
+    for line in OMISSIONS:
+        with pytest.raises(BadArguments, match="left out"):
+            await bench.prepare("write_to_file", path="a.py", content=f"x\n{line}\n")
+    for line in NO_OMISSIONS:
+        bench.put("a.py", "# already there: ... rest of file\n")
+        await bench.run("write_to_file", path="a.py", content=f"x\n{line}\n")
+        assert bench.bytes_of("a.py").decode() == f"x\n{line}\n"
 
 
 async def test_the_same_content_needs_no_change(bench: Workbench):
@@ -141,7 +127,7 @@ async def test_the_same_content_needs_no_change(bench: Workbench):
     assert "No changes needed" in (await action.perform(permit_for(action))).text
 
 
-async def test_a_file_that_changes_after_the_approval_is_left_alone(bench: Workbench):
+async def test_a_file_that_changes_after_the_approval_is_not_written(bench: Workbench):
     bench.put("a.txt", "old")
     action = await bench.prepare("write_to_file", path="a.txt", content="new")
     bench.put("a.txt", "theirs")
@@ -156,7 +142,7 @@ async def test_a_binary_file_is_not_overwritten(bench: Workbench):
         await bench.prepare("write_to_file", path="a.bin", content="x")
 
 
-async def test_a_file_outside_is_named_by_where_it_is(bench: Workbench):
+async def test_a_file_outside_the_workspace_is_named_by_its_full_path(bench: Workbench):
     action = await bench.prepare("write_to_file", path="../x.txt", content="x")
     assert [change.path for change in action.changes] == [f"{bench.root.resolve().parent}/x.txt"]
 
@@ -169,13 +155,10 @@ async def test_a_file_that_is_replaced_whole_is_named_as_such(bench: Workbench):
     assert [list(action.whole) for action in (replaced, created, edited)] == [["a.txt"], [], []]
 
 
-async def test_a_change_of_line_ends_alone_is_shown_as_such(bench: Workbench):
+async def test_changes_without_visible_lines_are_described_in_words(bench: Workbench):
     bench.put("a.txt", "a\n")
     action = await bench.prepare("write_to_file", path="a.txt", content="a\r\n")
     assert action.diff == "(Only line ends change.)"
-
-
-async def test_a_new_file_without_lines_is_shown_as_such(bench: Workbench):
     action = await bench.prepare("write_to_file", path="new.txt", content="")
     assert action.diff == "(An empty file.)"
 

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
 from rookery.tui.ask_view import (
-    AROUND,
-    LEAST_BODY,
-    AskStanding,
+    MIN_BODY_LINES,
+    OUTSIDE_LINES,
+    KeyState,
     keys_line,
     long_title,
-    room_for,
+    panel_size,
     short_title,
     title_line,
 )
@@ -26,7 +26,7 @@ FAILED = Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text="why")
 ANY_QUESTION = st.sampled_from([COMMAND, EDIT, FOLLOWUP, FAILED])
 
 
-def told(standing: AskStanding, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
+def told(standing: KeyState, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
     keys = page_of(asked, QuestionStep.ANSWER).keys
     return keys_line(keys, standing, unread=unread, counting=counting, theme=LOOK).plain
 
@@ -34,23 +34,23 @@ def told(standing: AskStanding, asked: Asked = EDIT, unread: int = 0, counting: 
 @pytest.mark.parametrize(
     ("standing", "words"),
     [
-        (AskStanding.UNSEEN, "…   "),
-        (AskStanding.OUT_OF_SIGHT, "the window is too small to answer   "),
-        (AskStanding.TYPED_TO, "enter sends   esc back   "),
-        (AskStanding.ELSEWHERE, "tab to answer   y yes   n no   a always…   r no, because…   "),
-        (AskStanding.READY, "y yes   n no   a always…   r no, because…   "),
+        (KeyState.TOO_NEW, "…   "),
+        (KeyState.NOT_VISIBLE, "the window is too small to answer   "),
+        (KeyState.TYPING, "enter sends   esc back   "),
+        (KeyState.UNFOCUSED, "tab to answer   y yes   n no   a always…   r no, because…   "),
+        (KeyState.READY, "y yes   n no   a always…   r no, because…   "),
     ],
-    ids=lambda each: each.name if isinstance(each, AskStanding) else "",
+    ids=lambda each: each.name if isinstance(each, KeyState) else "",
 )
-def test_only_keys_that_work_now_are_told(standing: AskStanding, words: str):
+def test_only_keys_that_work_now_are_told(standing: KeyState, words: str):
     assert told(standing) == words
     assert told(standing, counting="answers 1 in 5 s") == f"{words}answers 1 in 5 s"
 
 
 def test_what_is_to_be_read_first_is_told_before_the_keys():
-    assert told(AskStanding.READY, unread=1).startswith("↓ 1 more line, then y yes")
-    assert told(AskStanding.READY, unread=7).startswith("↓ 7 more lines, then y yes")
-    assert "more line" not in told(AskStanding.ELSEWHERE, unread=7)
+    assert told(KeyState.READY, unread=1).startswith("↓ 1 more line, then y yes")
+    assert told(KeyState.READY, unread=7).startswith("↓ 7 more lines, then y yes")
+    assert "more line" not in told(KeyState.UNFOCUSED, unread=7)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +96,20 @@ def test_these_letters_answer_and_no_others(asked: Asked, step: QuestionStep, le
 def test_a_panel_leaves_room_for_what_is_around_it(
     asked: Asked, notes: int, width: int, height: int
 ):
-    room = room_for(asked, QuestionStep.ANSWER, notes=notes, width=width, height=height)
+    room = panel_size(asked, QuestionStep.ANSWER, notes=notes, width=width, height=height)
     below = notes + 1 if notes and not room.cramped else 0
-    assert room.body + below < height - AROUND
-    assert room.cramped or room.body >= LEAST_BODY
+    assert room.body + below < height - OUTSIDE_LINES
+    assert room.cramped or room.body >= MIN_BODY_LINES
 
 
 @pytest.mark.parametrize("notes", [0, 3])
 def test_of_an_action_as_much_is_seen_as_can_be(notes: int):
-    action = room_for(COMMAND, QuestionStep.ANSWER, notes=notes, width=80, height=40)
-    other = room_for(FAILED, QuestionStep.ANSWER, notes=notes, width=80, height=40)
+    action = panel_size(COMMAND, QuestionStep.ANSWER, notes=notes, width=80, height=40)
+    other = panel_size(FAILED, QuestionStep.ANSWER, notes=notes, width=80, height=40)
     assert action.body > other.body
     assert not action.cramped
 
 
 def test_where_there_is_no_room_for_both_the_notes_scroll_with_the_text():
-    assert room_for(COMMAND, QuestionStep.ANSWER, notes=6, width=80, height=18).cramped
-    assert not room_for(COMMAND, QuestionStep.ANSWER, notes=0, width=80, height=18).cramped
+    assert panel_size(COMMAND, QuestionStep.ANSWER, notes=6, width=80, height=18).cramped
+    assert not panel_size(COMMAND, QuestionStep.ANSWER, notes=0, width=80, height=18).cramped

@@ -16,33 +16,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.events import Key, Paste
-from textual.pilot import Pilot
 
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import Answer, EditQueue, OpenTask, ReopenTask, Speak
 from rookery.core.facts import Asked, TaskClosed, UserSpoke
 from rookery.core.message import Message
-from rookery.core.queries import AskAbout, AskModels, KnownModel
+from rookery.core.queries import AskModels, KnownModel
 from rookery.protocol.picture_files import MOST
-from rookery.tui.app import FullScreen, Opening
 from rookery.tui.attachments import (
-    MOST_PICTURES,
-    MOST_READ,
+    MAX_IMAGES,
+    MAX_READ,
     TOO_MANY,
     TOO_MUCH,
     Attached,
-    clipboard_picture,
-    picture_paths,
+    clipboard_image,
+    image_paths,
 )
 from rookery.tui.page import attached_line
 from rookery.tui.rows.lines import ShownRow
-from rookery.tui.rows.row_view import drawn
+from rookery.tui.rows.row_view import draw_row
 from rookery.tui.short_texts import byte_count
 from rookery.tui.theme import DARK, THEMES
-from support.scripted_host import ABOUT, PlayedHost
-from support.tui_scenes import TASK, asking_about_an_edit, wondering, working
-from support.tui_waiting import seen, until
+from support.scripted_host import ABOUT
+from support.tui_scenes import EDIT, FOLLOWUP, working
+from support.tui_session import Play, play
+from support.tui_waiting import until
 
 pytestmark = pytest.mark.anyio
 BLIND = KnownModel(provider="anthropic", model=ABOUT.model, images=False)
@@ -76,7 +75,7 @@ def image(data: bytes) -> Image:
     ],
 )
 def test_pasted_text_may_be_a_path_however_the_terminal_writes_it(text: str, path: str):
-    assert path in picture_paths(text, HOME)
+    assert path in image_paths(text, HOME)
 
 
 @pytest.mark.parametrize(
@@ -96,18 +95,18 @@ def test_pasted_text_may_be_a_path_however_the_terminal_writes_it(text: str, pat
     ],
 )
 def test_other_text_is_no_path_of_a_picture(text: str):
-    assert picture_paths(text, HOME) == []
+    assert image_paths(text, HOME) == []
 
 
 @given(st.text())
 def test_any_text_can_be_pasted(text: str):
-    for path in picture_paths(text, HOME):
+    for path in image_paths(text, HOME):
         assert path.startswith("/")
 
 
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["C"]), min_size=1))
 def test_a_uri_names_any_file(name: str):
-    assert picture_paths(f"file:///a/{quote(name)}.png", HOME) == [f"/a/{name}.png"]
+    assert image_paths(f"file:///a/{quote(name)}.png", HOME) == [f"/a/{name}.png"]
 
 
 @given(st.binary(max_size=64))
@@ -115,11 +114,8 @@ def test_the_size_is_that_of_the_picture(data: bytes):
     assert byte_count(image(data)) == len(data)
 
 
-class Play:
-    """An app in front of a played host, and someone who pastes."""
-
-    def __init__(self, app: FullScreen, host: PlayedHost, pilot: Pilot[Any]) -> None:
-        self.app, self.host, self.pilot = app, host, pilot
+class Pasting(Play):
+    """Someone who pastes."""
 
     @property
     def attached(self) -> list[str]:
@@ -127,36 +123,27 @@ class Play:
 
     @property
     def text(self) -> str:
-        return self.app._page.composer.text
+        return self.composer.text
 
-    async def see(self, *texts: str) -> None:
-        await until(self.pilot, lambda: all(text in seen(self.pilot) for text in texts))
+    async def shows(self, *texts: str) -> None:
+        await until(self.pilot, lambda: all(text in self.screen for text in texts))
 
     async def gone(self, text: str) -> None:
-        await until(self.pilot, lambda: text not in seen(self.pilot))
+        await until(self.pilot, lambda: text not in self.screen)
 
     def paste(self, text: object) -> None:
         self.app.post_message(Paste(str(text)))
 
-    async def sent(self, kind: type, count: int = 1) -> list[Any]:
-        def found() -> list[Any]:
-            return [command for command in self.host.sent if isinstance(command, kind)]
-
-        await until(self.pilot, lambda: len(found()) >= count)
-        return found()
+    async def next(self, kind: type, count: int = 1) -> list[Any]:
+        """What of a kind was sent, once there is that much of it."""
+        await until(self.pilot, lambda: len(self.sent(kind)) >= count)
+        return self.sent(kind)
 
 
 @asynccontextmanager
-async def play(*, task: bool = False, home: str = HOME, **answers: Any) -> AsyncIterator[Play]:
-    host = PlayedHost()
-    for kind, answer in answers.items():
-        host.answer({"models": AskModels, "about": AskAbout}[kind], answer)
-    first = OpenTask(task_id="t1", text=TASK) if task else None
-    app = FullScreen(host, Opening(first=first, home=home))
-    async with app.run_test(size=(80, 24)) as pilot:
-        played = Play(app, host, pilot)
-        await played.see("claude-opus")
-        yield played
+async def pasting(**opening: Any) -> AsyncIterator[Pasting]:
+    async with play(**{"task": False, "home": HOME, **opening}) as played:
+        yield Pasting(played.app, played.host, played.pilot)
 
 
 @pytest.fixture
@@ -187,212 +174,6 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
     install(folder, name, f'echo "$@" > "{folder}/asked"; exec /bin/cat "{held}"')
 
 
-async def test_a_pasted_path_is_attached_and_goes_with_the_first_words(shot: Path):
-    async with play() as played:
-        played.paste(shot.as_uri())
-        await played.pilot.press("h", "i", "enter")
-        (opened,) = await played.sent(OpenTask)
-        assert (opened.text, opened.images) == ("hi", (image(png(34 * 1024)),))
-        assert played.attached == []
-
-
-async def test_pictures_are_shown_above_the_input_and_removed(shot: Path):
-    async with play(home=str(shot.parent)) as played:
-        played.paste(shot)
-        played.paste("~/shot.png")
-        await played.see("▣ 1 shot.png 34 KB  ▣ 2 shot.png 34 KB")
-        await played.pilot.press("x", "backspace", "backspace")
-        await played.gone("▣ 2")
-        await played.see("▣ 1 shot.png 34 KB")
-        await played.pilot.press("x", "escape")
-        await until(played.pilot, lambda: not played.text)
-        assert played.attached == ["shot.png"]
-        await played.pilot.press("escape")
-        await played.gone("▣")
-
-
-async def test_pictures_need_no_words(shot: Path):
-    async with play() as played:
-        played.paste(shot)
-        await played.pilot.press("enter")
-        (opened,) = await played.sent(OpenTask)
-        assert (opened.text, len(opened.images)) == ("", 1)
-
-
-async def test_what_is_no_picture_stays_text(tmp_path: Path):
-    wrong = tmp_path / "wrong.png"
-    wrong.write_text("no picture")
-    async with play() as played:
-        for text in (f"{tmp_path}/missing.png ", f"{wrong} ", "and\nwords"):
-            played.paste(text)
-        await until(played.pilot, lambda: played.text.endswith("words"))
-        assert played.text == f"{tmp_path}/missing.png {wrong} and\nwords"
-        assert played.attached == []
-        await played.see("Not attached: It is not an image.")
-
-
-async def test_the_first_bytes_say_what_it_is(tmp_path: Path):
-    path = tmp_path / "shot.jpg"
-    path.write_bytes(b"GIF89a" + struct.pack("<HH", 4, 4) + b"\0" * 16)
-    async with play() as played:
-        played.paste(path)
-        await played.pilot.press("enter")
-        (opened,) = await played.sent(OpenTask)
-        assert opened.images[0].media_type == "image/gif"
-
-
-async def test_a_picture_that_is_too_large_is_not_attached(tmp_path: Path):
-    path = tmp_path / "large.png"
-    path.write_bytes(png(MOST + 1))
-    async with play() as played:
-        played.paste(path)
-        await played.see("Not attached: Image, PNG, 8x6", "too large")
-        assert played.attached == []
-
-
-async def test_a_message_holds_20_pictures(shot: Path):
-    async with play() as played:
-        for _ in range(MOST_PICTURES + 1):
-            played.paste(shot)
-        await played.see(TOO_MANY, "▣ 20 shot.png", "…  ▣")
-        assert len(played.attached) == MOST_PICTURES
-
-
-async def test_the_pictures_of_a_message_are_bounded_together(tmp_path: Path):
-    path = tmp_path / "large.png"
-    path.write_bytes(png(MOST))
-    async with play() as played:
-        for _ in range(5):
-            played.paste(path)
-        await played.see(TOO_MUCH)
-        assert len(played.attached) == 4
-
-
-async def test_a_model_that_sees_nothing_is_sent_no_picture(shot: Path):
-    async with play(models=(BLIND,)) as played:
-        played.paste(shot)
-        await played.see("claude-opus-4.6 is not known to accept images")
-        assert (played.attached, played.text) == ([], str(shot))
-        played.host.answer(AskModels, (replace(BLIND, images=True),))
-        played.paste(shot)
-        await played.see("▣ 1 shot.png")
-
-
-async def test_pictures_come_back_when_the_words_were_refused(shot: Path):
-    async with play() as played:
-        played.host.refusal = "Not now."
-        played.paste(shot)
-        await played.pilot.press("a", "enter")
-        await played.see("Not now.", "▣ 1 shot.png")
-        assert played.host.sent == []
-
-
-async def test_own_commands_leave_pictures_attached(shot: Path):
-    async with play() as played:
-        played.paste(shot)
-        await played.see("▣ 1")
-        await played.pilot.press(*["slash", *"theme", "space", "enter"])
-        await until(played.pilot, lambda: not played.text)
-        await played.see("▣ 1 shot.png")
-
-
-async def test_words_for_a_working_model_take_pictures_along(shot: Path):
-    async with play(task=True) as played:
-        working(played.host)
-        await played.see("Esc stops")
-        played.paste(shot)
-        await played.pilot.press("b", "enter")
-        (spoken,) = await played.sent(Speak)
-        assert (spoken.text, len(spoken.images)) == ("b", 1)
-        played.host.tell(
-            UserSpoke(message_id=spoken.message_id, text=spoken.text, images=spoken.images)
-        )
-        await played.see("⋯ b  ▣ 1 PNG 34 KB")
-        played.host.tell(Asked(ask_id="d1", ask=AskKind.COMPLETION_RESULT, text="Done."))
-        (answer,) = await played.sent(Answer)
-        assert (answer.reply, answer.text, answer.images) == (
-            "message",
-            "and mention it in the changelog\n\nb",
-            spoken.images,
-        )
-        assert len(await played.sent(EditQueue)) == 2
-
-
-async def test_the_answer_to_a_question_takes_pictures_along(shot: Path):
-    async with play(task=True) as played:
-        wondering(played.host)
-        await until(played.pilot, lambda: played.app._page.panel.live)
-        played.app._page.composer.focus()
-        played.paste(shot)
-        await played.pilot.press("x", "enter")
-        (answer,) = await played.sent(Answer)
-        assert (answer.reply, answer.text, len(answer.images)) == ("message", "x", 1)
-
-
-async def test_a_refusal_is_words_and_its_pictures_are_said_besides(shot: Path):
-    async with play(task=True) as played:
-        asking_about_an_edit(played.host)
-        await until(played.pilot, lambda: played.app._page.panel.live)
-        played.app._page.composer.focus()
-        played.paste(shot)
-        await played.pilot.press("enter")
-        (alone,) = await played.sent(Speak)
-        assert (alone.text, len(alone.images)) == ("", 1)
-        assert [each for each in played.host.sent if isinstance(each, Answer)] == []
-        played.paste(shot)
-        await played.pilot.press("x", "enter")
-        (answer,) = await played.sent(Answer)
-        assert (answer.reply, answer.text, answer.images) == ("no", "x", ())
-        assert len((await played.sent(Speak, 2))[1].images) == 1
-        assert isinstance(played.host.sent[-1], Answer)
-
-
-async def test_a_task_that_is_over_is_told_with_pictures_what_to_do_next(shot: Path):
-    async with play(task=True) as played:
-        played.host.tell(TaskClosed())
-        played.host.end()
-        await until(
-            played.pilot, lambda: played.app._session.root and played.app._session.root.over
-        )
-        played.paste(shot)
-        await played.pilot.press("m", "enter")
-        await played.sent(ReopenTask)
-        played.host.tell(Asked(ask_id="r1", ask=AskKind.RESUME_TASK))
-        (answer,) = await played.sent(Answer)
-        assert (answer.reply, answer.text, len(answer.images)) == ("message", "m", 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    [
-        ("wl-paste", "--type image/png"),
-        ("xclip", "-selection clipboard -t image/png -o"),
-        ("pngpaste", "-"),
-    ],
-)
-async def test_ctrl_v_attaches_the_picture_in_the_clipboard(programs: Path, name: str, asked: str):
-    install_clipboard(programs, png(2048), name)
-    async with play() as played:
-        await played.pilot.press("ctrl+v", "h", "enter")
-        (opened,) = await played.sent(OpenTask)
-        assert (opened.text, opened.images) == ("h", (image(png(2048)),))
-    assert (programs / "asked").read_text().strip() == asked
-
-
-async def test_a_line_asks_for_the_clipboard_too(programs: Path):
-    install_clipboard(programs, png(2048))
-    async with play() as played:
-        await played.pilot.press("slash", *"paste", "enter")
-        await played.see("▣ 1 clipboard 2 KB")
-        assert played.text == ""
-
-
-async def test_the_next_program_is_asked_when_one_has_nothing(programs: Path):
-    install(programs, "wl-paste", "echo partly; exit 1")
-    install_clipboard(programs, png(), "xclip")
-    assert await clipboard_picture() == png()
-
-
 @pytest.mark.parametrize(
     ("script", "told"),
     [
@@ -401,7 +182,7 @@ async def test_the_next_program_is_asked_when_one_has_nothing(programs: Path):
         pytest.param("echo words", "There is no image in the clipboard", id="only-words"),
         pytest.param(
             f"printf '\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR\\0\\0\\0\\010\\0\\0\\0\\010'; "
-            f"/bin/cat /dev/zero | /usr/bin/head -c {MOST_READ}",
+            f"/bin/cat /dev/zero | /usr/bin/head -c {MAX_READ}",
             "too large",
             id="too-large",
         ),
@@ -410,23 +191,186 @@ async def test_the_next_program_is_asked_when_one_has_nothing(programs: Path):
 async def test_why_nothing_was_attached_is_told(programs: Path, script: str, told: str):
     if script:
         install(programs, "wl-paste", script)
-    async with play() as played:
+    async with pasting() as played:
         await played.pilot.press("ctrl+v")
-        await played.see(told)
+        await played.shows(told)
         assert played.attached == []
 
 
-async def test_without_a_picture_what_was_copied_here_is_put_in(programs: Path):
-    async with play() as played:
+async def test_pictures_are_shown_above_the_input_and_removed(shot: Path):
+    async with pasting(home=str(shot.parent)) as played:
+        played.paste(shot)
+        played.paste("~/shot.png")
+        await played.shows("▣ 1 shot.png 34 KB  ▣ 2 shot.png 34 KB")
+        await played.pilot.press("x", "backspace", "backspace")
+        await played.gone("▣ 2")
+        await played.shows("▣ 1 shot.png 34 KB")
+        await played.pilot.press("x", "escape")
+        await until(played.pilot, lambda: not played.text)
+        assert played.attached == ["shot.png"]
+        await played.pilot.press(*["slash", *"theme", "space", "enter"])
+        await until(played.pilot, lambda: not played.text)
+        await played.shows("▣ 1 shot.png")
+        await played.pilot.press("escape")
+        await played.gone("▣")
+        played.host.refusal = "Not now."
+        played.paste(shot)
+        await played.pilot.press("a", "enter")
+        await played.shows("Not now.", "▣ 1 shot.png")
+        assert played.host.sent == []
+
+
+async def test_pasted_paths_are_attached_and_go_with_the_first_words_or_without(shot: Path):
+    other = shot.with_name("shot.jpg")
+    other.write_bytes(b"GIF89a" + struct.pack("<HH", 4, 4) + b"\0" * 16)
+    async with pasting() as played:
+        played.paste(shot.as_uri())
+        played.paste(other)
+        await played.pilot.press("h", "i", "enter")
+        (opened,) = await played.next(OpenTask)
+        assert (opened.text, opened.images[0]) == ("hi", image(png(34 * 1024)))
+        assert opened.images[1].media_type == "image/gif", "the first bytes say what it is"
+        assert played.attached == []
+    async with pasting() as played:
+        played.paste(shot)
+        await played.pilot.press("enter")
+        (opened,) = await played.next(OpenTask)
+        assert (opened.text, len(opened.images)) == ("", 1)
+
+
+async def test_what_is_no_picture_or_too_large_stays_text(tmp_path: Path):
+    wrong, large = tmp_path / "wrong.png", tmp_path / "large.png"
+    wrong.write_text("no picture")
+    large.write_bytes(png(MOST + 1))
+    async with pasting() as played:
+        for text in (f"{tmp_path}/missing.png ", f"{wrong} ", "and\nwords"):
+            played.paste(text)
+        await until(played.pilot, lambda: played.text.endswith("words"))
+        assert played.text == f"{tmp_path}/missing.png {wrong} and\nwords"
+        await played.shows("Not attached: It is not an image.")
+        played.paste(large)
+        await played.shows("Not attached: Image, PNG, 8x6", "too large")
+        assert played.attached == []
+
+
+async def test_a_message_holds_20_pictures_of_a_bounded_size_together(shot: Path):
+    large = shot.with_name("large.png")
+    large.write_bytes(png(MOST))
+    async with pasting() as played:
+        for _ in range(5):
+            played.paste(large)
+        await played.shows(TOO_MUCH)
+        assert len(played.attached) == 4
+    async with pasting() as played:
+        for _ in range(MAX_IMAGES + 1):
+            played.paste(shot)
+        await played.shows(TOO_MANY, "▣ 20 shot.png", "…  ▣")
+        assert len(played.attached) == MAX_IMAGES
+
+
+async def test_a_model_that_sees_nothing_is_sent_no_picture(shot: Path):
+    async with pasting() as played:
+        played.host.answer(AskModels, (BLIND,))
+        played.paste(shot)
+        await played.shows("claude-opus-4.6 is not known to accept images")
+        assert (played.attached, played.text) == ([], str(shot))
+        played.host.answer(AskModels, (replace(BLIND, images=True),))
+        played.paste(shot)
+        await played.shows("▣ 1 shot.png")
+
+
+async def test_words_for_a_working_model_take_pictures_along(shot: Path):
+    async with pasting(task=True) as played:
+        working(played.host)
+        await played.shows("Esc stops")
+        played.paste(shot)
+        await played.pilot.press("b", "enter")
+        (spoken,) = await played.next(Speak)
+        assert (spoken.text, len(spoken.images)) == ("b", 1)
+        played.host.tell(
+            UserSpoke(message_id=spoken.message_id, text=spoken.text, images=spoken.images)
+        )
+        await played.shows("⋯ b  ▣ 1 PNG 34 KB")
+        played.host.tell(Asked(ask_id="d1", ask=AskKind.COMPLETION_RESULT, text="Done."))
+        (answer,) = await played.next(Answer)
+        assert (answer.reply, answer.text, answer.images) == (
+            "message",
+            "and mention it in the changelog\n\nb",
+            spoken.images,
+        )
+        assert len(await played.next(EditQueue)) == 2
+
+
+async def test_an_answer_takes_pictures_along_and_a_refusal_says_them_besides(shot: Path):
+    async with pasting(task=True) as played:
+        await played.ask(FOLLOWUP)
+        played.composer.focus()
+        played.paste(shot)
+        await played.pilot.press("x", "enter")
+        (answer,) = await played.next(Answer)
+        assert (answer.reply, answer.text, len(answer.images)) == ("message", "x", 1)
+        await played.ask(EDIT)
+        played.composer.focus()
+        played.paste(shot)
+        await played.pilot.press("enter")
+        (alone,) = await played.next(Speak)
+        assert (alone.text, len(alone.images)) == ("", 1)
+        assert played.sent(Answer) == []
+        played.paste(shot)
+        await played.pilot.press("x", "enter")
+        (answer,) = await played.next(Answer)
+        assert (answer.reply, answer.text, answer.images) == ("no", "x", ())
+        assert len((await played.next(Speak, 2))[1].images) == 1
+        assert isinstance(played.host.sent[-1], Answer)
+
+
+async def test_a_task_that_is_over_is_told_with_pictures_what_to_do_next(shot: Path):
+    async with pasting(task=True) as played:
+        played.host.tell(TaskClosed())
+        played.host.end()
+        await until(
+            played.pilot, lambda: played.app._session.root and played.app._session.root.over
+        )
+        played.paste(shot)
+        await played.pilot.press("m", "enter")
+        await played.next(ReopenTask)
+        played.host.tell(Asked(ask_id="r1", ask=AskKind.RESUME_TASK))
+        (answer,) = await played.next(Answer)
+        assert (answer.reply, answer.text, len(answer.images)) == ("message", "m", 1)
+
+
+async def test_the_clipboard_is_asked_with_whatever_program_there_is(programs: Path):
+    for name, asked in (
+        ("pngpaste", "-"),
+        ("xclip", "-selection clipboard -t image/png -o"),
+        ("wl-paste", "--type image/png"),
+    ):
+        install_clipboard(programs, png(2048), name)
+        assert await clipboard_image() == png(2048)
+        assert (programs / "asked").read_text().strip() == asked
+    install(programs, "wl-paste", "echo partly; exit 1")
+    assert await clipboard_image() == png(2048), "the next one, when one has nothing"
+
+
+async def test_a_key_and_a_line_attach_the_picture_in_the_clipboard(programs: Path):
+    async with pasting() as played:
         played.app.copy_to_clipboard("words")
         await played.pilot.press("ctrl+v")
-        await until(played.pilot, lambda: played.text == "words")
+        await until(played.pilot, lambda: played.text == "words")  # there is no picture
+        played.composer.empty()
+        install_clipboard(programs, png(2048))
+        await played.pilot.press("slash", *"paste", "enter")
+        await played.shows("▣ 1 clipboard 2 KB")
+        assert played.text == ""
+        await played.pilot.press("ctrl+v", "h", "enter")
+        (opened,) = await played.next(OpenTask)
+        assert (opened.text, opened.images) == ("h", (image(png(2048)),) * 2)
 
 
 async def test_a_clipboard_that_never_answers_is_given_up_and_ended(programs: Path):
     install(programs, "wl-paste", f'echo $$ > "{programs}/pid"; exec /bin/sleep 300')
     began = time.monotonic()
-    assert await clipboard_picture(patience=0.5) == b""
+    assert await clipboard_image(patience=0.5) == b""
     assert time.monotonic() - began < 5
     with pytest.raises(ProcessLookupError):
         os.kill(int((programs / "pid").read_text()), 0)
@@ -448,12 +392,12 @@ async def test_the_screen_goes_on_while_the_clipboard_is_asked(programs: Path):
     held.write_bytes(png())
     wait = f'while [ ! -e "{go}" ]; do /bin/sleep 0.01; done'
     install(programs, "wl-paste", f'echo > "{asked}"; {wait}; exec /bin/cat "{held}"')
-    async with play() as played:
+    async with pasting() as played:
         played.app.post_message(Key("ctrl+v", None))
         await busy_until(asked.exists)
         played.app.post_message(Key("a", "a"))
         played.app.post_message(Key("f1", None))
-        await busy_until(lambda: "Everywhere" in seen(played.pilot))
+        await busy_until(lambda: "Everywhere" in played.screen)
         assert (played.attached, played.text) == ([], "")
         go.touch()
         await until(played.pilot, lambda: played.text == "a")
@@ -462,7 +406,7 @@ async def test_the_screen_goes_on_while_the_clipboard_is_asked(programs: Path):
 
 async def test_no_endless_clipboard_is_kept(programs: Path):
     install(programs, "wl-paste", "exec /bin/cat /dev/zero")
-    assert len(await clipboard_picture(patience=20)) == MOST_READ + 1
+    assert len(await clipboard_image(patience=20)) == MAX_READ + 1
 
 
 def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
@@ -484,5 +428,5 @@ def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
 def test_pictures_of_the_user_are_told_in_the_conversation(text: str, expected: list[str]):
     images = (image(png(2048)), image(png()))
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
-    rows = drawn(ShownRow(message=message), 60, THEMES[DARK])
+    rows = draw_row(ShownRow(message=message), 60, THEMES[DARK])
     assert [row.text.rstrip() for row in rows] == expected

@@ -3,7 +3,7 @@
 import pytest
 from textual.app import App, ComposeResult
 
-from rookery.tui.composer import Composer, InputMemory, Typed, typed
+from rookery.tui.composer import Composer, InputMemory, TriggerText, find_trigger
 
 pytestmark = pytest.mark.anyio
 
@@ -11,28 +11,28 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("before", "found"),
     [
-        ("/", Typed(trigger="/", text="", begin=0)),
-        ("  /ne", Typed(trigger="/", text="ne", begin=2)),
+        ("/", TriggerText(trigger="/", text="", begin=0)),
+        ("  /ne", TriggerText(trigger="/", text="ne", begin=2)),
         ("/mode a", None),
         ("say /ne", None),
         ("one\n/ne", None),
-        ("!ls -la", Typed(trigger="!", text="ls -la", begin=0)),
-        ("#old words", Typed(trigger="#", text="old words", begin=0)),
+        ("!ls -la", TriggerText(trigger="!", text="ls -la", begin=0)),
+        ("#old words", TriggerText(trigger="#", text="old words", begin=0)),
         ("text\n# Heading", None),
-        ("?", Typed(trigger="?", text="", begin=0)),
+        ("?", TriggerText(trigger="?", text="", begin=0)),
         ("why?", None),
-        ("@", Typed(trigger="@", text="", begin=0)),
-        ("look at @src/a", Typed(trigger="@", text="src/a", begin=8)),
-        ("one\nat @b", Typed(trigger="@", text="b", begin=7)),
-        ("@a then @b", Typed(trigger="@", text="b", begin=8)),
+        ("@", TriggerText(trigger="@", text="", begin=0)),
+        ("look at @src/a", TriggerText(trigger="@", text="src/a", begin=8)),
+        ("one\nat @b", TriggerText(trigger="@", text="b", begin=7)),
+        ("@a then @b", TriggerText(trigger="@", text="b", begin=8)),
         ("mail a@b", None),
         ("@a done", None),
         ("plain", None),
         ("", None),
     ],
 )
-def test_a_trigger_is_known_by_where_it_stands(before: str, found: Typed | None):
-    assert typed(before) == found
+def test_a_trigger_is_known_by_where_it_stands(before: str, found: TriggerText | None):
+    assert find_trigger(before) == found
 
 
 class Desk(App[None]):
@@ -102,7 +102,7 @@ async def test_an_open_picker_takes_the_keys_that_choose():
 async def test_a_choice_takes_the_place_of_what_was_typed(text: str, insert: str, whole: str):
     app = Desk()
     async with app.run_test() as pilot:
-        app.composer.put(text)
+        app.composer.set_text(text)
         await pilot.pause()
         app.composer.complete(insert)
         assert app.composer.text == whole

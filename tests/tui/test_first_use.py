@@ -31,16 +31,15 @@ from rookery.core.facts import (
 from rookery.core.limits import FailureKind
 from rookery.core.queries import AskModels, KnownModel
 from rookery.errors import CommandRejected, StorageError
-from rookery.tui.app import FullScreen, Opening
+from rookery.tui.app import FullScreen, StartOptions
 from rookery.tui.input_router import TYPED_AHEAD
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen
-from support.scripted_host import PlayedHost
+from support.scripted_host import ScriptedHost
 from support.tui_scenes import (
     COMMAND,
     EDIT,
     TASK,
     asking_about_a_command,
-    asking_about_an_edit,
     reading,
     working,
 )
@@ -50,7 +49,7 @@ pytestmark = pytest.mark.anyio
 HELD = "Session t7 is open in process 12. Close it there, or start another."
 
 
-class HeldHost(PlayedHost):
+class HeldHost(ScriptedHost):
     """Some tasks are open in another terminal."""
 
     async def send(self, command: Command) -> None:
@@ -66,7 +65,7 @@ class HeldHost(PlayedHost):
 @asynccontextmanager
 async def beginning(**opening: Any) -> AsyncIterator[Play]:
     host = HeldHost()
-    app = FullScreen(host, Opening(home="/home/ada", **opening))
+    app = FullScreen(host, StartOptions(home="/home/ada", **opening))
     async with app.run_test(size=(80, 24)) as pilot:
         played = Play(app, host, pilot)
         await played.settle()
@@ -92,17 +91,21 @@ async def test_what_cannot_be_opened_at_the_beginning_ends_it_as_what_it_is():
             assert str(app.crash) == HELD
 
 
-@pytest.mark.parametrize(
-    ("word", "reply"), [("y", "yes"), ("yes", "yes"), ("Yes", "yes"), ("n", "no"), ("no", "no")]
-)
-async def test_a_word_in_the_input_area_answers_as_the_key_does(word: str, reply: str):
+async def test_a_word_in_the_input_area_answers_as_the_key_does():
     async with play() as played:
-        asking_about_a_command(played.host)
-        await played.ripen()
-        played.app._page.composer.focus()
-        await played.type(word)
-        await played.press("enter")
-        assert [(each.reply, each.text) for each in played.sent(Answer)] == [(reply, "")]
+        for word, reply in (
+            ("y", "yes"),
+            ("yes", "yes"),
+            ("Yes", "yes"),
+            ("n", "no"),
+            ("no", "no"),
+        ):
+            await played.ask(COMMAND)
+            played.composer.focus()
+            await played.type(word)
+            await played.press("enter")
+            sent = [(each.reply, each.text) for each in played.sent(Answer)]
+            assert sent == [(reply, "")], word
 
 
 @pytest.mark.parametrize("word", ["y", "yes", "no"])
@@ -122,31 +125,9 @@ async def test_a_word_that_was_begun_before_the_question_was_in_sight_answers_no
             await played.see(TYPED_AHEAD[:40])
 
 
-async def test_a_yes_behind_the_r_is_the_reason():
+async def test_tab_goes_to_the_question_first_and_a_second_escape_stops_the_task():
     async with play() as played:
-        asking_about_an_edit(played.host)
-        await played.ripen()
-        await played.press("r")
-        assert "enter sends   esc back" in played.screen
-        await played.type("yes")
-        await played.press("enter")
-        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "yes")]
-
-
-async def test_escape_from_a_reason_goes_back_to_the_question():
-    async with play() as played:
-        asking_about_an_edit(played.host)
-        await played.ripen()
-        await played.press("r", "x", "escape")
-        assert played.app._page.panel.has_focus
-        assert "y yes" in played.screen
-        assert played.sent(Cancel) == []
-
-
-async def test_tab_goes_from_the_input_to_the_question_first():
-    async with play() as played:
-        asking_about_an_edit(played.host)
-        await played.ripen()
+        await played.ask(EDIT)
         page = played.app._page
         page.composer.focus()
         places = []
@@ -154,6 +135,13 @@ async def test_tab_goes_from_the_input_to_the_question_first():
             await played.press("tab")
             places.append(played.app.focused)
         assert places == [page.panel, page.transcript, page.composer]
+        await played.ask(EDIT)
+        await played.press("escape")
+        assert "Press Esc again to stop the task." in played.screen
+        assert page.composer.has_focus
+        assert played.sent(Cancel) == []
+        await played.press("escape")
+        assert played.sent(Cancel) == [Cancel(task_id="t1")]
 
 
 async def test_pages_scroll_the_conversation_from_anywhere_also_while_it_streams():
@@ -175,14 +163,19 @@ async def test_pages_scroll_the_conversation_from_anywhere_also_while_it_streams
         assert played.app._page.transcript.scroll_y < place
 
 
-async def test_what_is_typed_at_the_conversation_goes_to_the_input():
+async def test_words_typed_at_the_conversation_and_an_unknown_command_stay_in_the_input():
     async with play() as played:
         reading(played.host)
         await played.settle()
         played.app._page.transcript.focus()
         await played.type("hello j")
-        assert played.app._page.composer.has_focus
-        assert played.app._page.composer.text == "hello j"
+        assert played.composer.has_focus
+        assert played.composer.text == "hello j"
+        played.composer.empty()
+        await played.type("/nosuch foo")
+        await played.press("enter")
+        await played.see("No such command: /nosuch.")
+        assert played.composer.text == "/nosuch foo"
 
 
 async def test_a_model_is_chosen_before_the_first_task_and_holds_for_those_after_it():
@@ -213,35 +206,31 @@ async def test_what_was_typed_before_the_screen_is_in_the_input():
         assert not played.host.sent
 
 
-@pytest.mark.parametrize(("line", "shown"), [("/mode", "Architect"), ("/model", "gpt-5.2")])
-async def test_what_can_be_chosen_is_listed_before_the_first_task(line: str, shown: str):
+async def test_what_can_be_chosen_is_listed_before_the_first_task_with_the_choice_marked():
     async with beginning() as played:
-        played.host.answer(AskModels, (KnownModel(provider="openai", model="gpt-5.2"),))
-        await played.type(line)
-        await played.press("enter")
-        await played.see(shown)
-
-
-@pytest.mark.parametrize("line", ["/mode architect", "/model gpt-5.2"])
-async def test_what_was_chosen_before_the_first_task_is_marked_in_the_list(line: str):
-    async with beginning() as played:
-        models = ("gpt-5.1", "gpt-5.2")
-        known = tuple(KnownModel(provider="openai", model=each) for each in models)
-        played.host.answer(AskModels, known)
-        for typed in (line, line.split()[0]):
-            await played.type(typed)
-            await played.press("enter")
-            await played.settle()
-        screen = played.app.screen
-        assert isinstance(screen, ModeScreen | ModelScreen)
-        assert screen.name_of(screen.list.marked).endswith(line.split()[1])
-
-
-async def test_a_model_that_the_host_refuses_is_refused_at_once():
-    async with beginning() as played:
+        known = [KnownModel(provider="openai", model=each) for each in ("gpt-5.1", "gpt-5.2")]
+        played.host.answer(AskModels, tuple(known))
         assert not await played.app.send(SwitchModel(task_id="", provider="x", model="nosuch"))
         await played.see("No key for nosuch.")
         assert "nosuch" not in played.lines[0]
+        for command, name, shown in (
+            ("/mode", "architect", "Architect"),
+            ("/model", "gpt-5.2", ""),
+        ):
+            for typed in (f"{command} {name}", command):
+                await played.type(typed)
+                await played.press("enter")
+                await played.settle()
+            await played.see(shown or name)
+            screen = played.app.screen
+            assert isinstance(screen, ModeScreen | ModelScreen)
+            assert screen.name_of(screen.list.marked).endswith(name)
+            await played.press("escape")
+            await played.until(lambda: len(played.app.screen_stack) == 1)
+        await played.press("f1")
+        await played.see("Everywhere")
+        assert "Shift+Tab" in played.screen
+        assert "Ctrl+M" not in played.screen, "keys that are shown work on every terminal"
 
 
 async def test_acting_unasked_can_be_chosen_before_a_task_and_holds_for_that_one():
@@ -260,26 +249,6 @@ async def test_acting_unasked_can_be_chosen_before_a_task_and_holds_for_that_one
         await played.app.new_task()
         await played.settle()
         assert "auto-approve" not in played.lines[0]
-
-
-async def test_a_second_escape_stops_a_task_that_asks():
-    async with play() as played:
-        asking_about_an_edit(played.host)
-        await played.ripen()
-        await played.press("escape")
-        assert "Press Esc again to stop the task." in played.screen
-        assert played.app._page.composer.has_focus
-        assert played.sent(Cancel) == []
-        await played.press("escape")
-        assert played.sent(Cancel) == [Cancel(task_id="t1")]
-
-
-async def test_the_keys_that_are_shown_work_on_every_terminal():
-    async with play() as played:
-        await played.press("f1")
-        await played.see("Everywhere")
-        assert "Shift+Tab" in played.screen
-        assert "Ctrl+M" not in played.screen
 
 
 def _unreachable(played: Play, request: str, attempt: int) -> None:
@@ -330,16 +299,6 @@ async def test_no_rule_is_offered_for_what_was_not_read():
         await played.ripen()
         await played.press("a")
         assert "from now on" not in played.screen
-
-
-async def test_a_command_that_does_not_exist_stays_to_be_mended():
-    async with play() as played:
-        reading(played.host)
-        await played.settle()
-        await played.type("/nosuch foo")
-        await played.press("enter")
-        await played.see("No such command: /nosuch.")
-        assert played.app._page.composer.text == "/nosuch foo"
 
 
 async def test_who_stopped_it_sees_that_it_is_stopped():

@@ -61,7 +61,7 @@ async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact
     events = told(*BEGIN, *pieces)
     followed, one_by_one = WatchedTask("t1"), View()
     for event in events:
-        followed.hear(event)
+        followed.receive(event)
         one_by_one = see(one_by_one, event)
     followed.catch_up(10.0)
     assert [(row.say or row.ask, row.text) for row in followed.view.messages] == [
@@ -73,7 +73,7 @@ async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact
 async def test_a_flood_of_pieces_is_folded_at_once():
     followed = WatchedTask("t1")
     for event in told(*BEGIN, *(TextStreamed(request_id="r", text="x") for _ in range(5_000))):
-        followed.hear(event)
+        followed.receive(event)
     followed.catch_up(0.0)
     followed.catch_up(0.0)
     assert followed.waiting == 0
@@ -83,10 +83,10 @@ async def test_a_flood_of_pieces_is_folded_at_once():
 async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
     followed = WatchedTask("t1")
     for event in told(*long_past(3_000, "the last words")):
-        followed.hear(event)
-    glimpse = followed.glimpse()
-    assert glimpse.messages[0].text == "Do a lot"
-    assert [row.text for row in glimpse.messages if row.say == "completion_result"] == [
+        followed.receive(event)
+    preview = followed.preview()
+    assert preview.messages[0].text == "Do a lot"
+    assert [row.text for row in preview.messages if row.say == "completion_result"] == [
         "the last words"
     ]
     assert followed.waiting > BACKLOG
@@ -95,7 +95,7 @@ async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
         followed.catch_up(0.0)
         turns += 1
     assert turns > 10
-    tail = {row.ts: row.text for row in list(glimpse.messages)[-50:]}
+    tail = {row.ts: row.text for row in list(preview.messages)[-50:]}
     whole = {row.ts: row.text for row in followed.view.messages}
     assert all(whole[ts] == text for ts, text in tail.items())
 
@@ -105,7 +105,7 @@ async def test_a_call_that_was_taken_back_counts_as_not_done_until_one_goes_back
     followed = WatchedTask("t1")
     endings = []
     for event in told(*BEGIN, done, Rewound(to=1), Rewound(to=4)):
-        followed.hear(event)
+        followed.receive(event)
         followed.catch_up(1)
         endings += [(end.ending, end.text) for end in followed.ended.values()]
     assert endings == [(Ending.DONE, done.text), (Ending.SKIPPED, ""), (Ending.DONE, done.text)]

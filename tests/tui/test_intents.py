@@ -16,7 +16,7 @@ from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
 from rookery.tui.question_page import QuestionStep, answer_letters, body_of, footing_of, page_of
 from rookery.tui.rows.lines import ShownRow, all_lines
-from rookery.tui.rows.row_view import drawn
+from rookery.tui.rows.row_view import draw_row
 from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.status import HeaderFacts, header_line
 from rookery.tui.theme import DARK, THEMES
@@ -31,7 +31,6 @@ from support.tui_intent_scenes import (
 )
 from support.tui_scenes import COMMAND
 from support.tui_session import Play, play
-from support.tui_waiting import seen
 
 pytestmark = pytest.mark.anyio
 LOOK = THEMES[DARK]
@@ -94,23 +93,28 @@ def test_where_there_is_no_intent_the_header_is_as_it_was():
     assert "code · anthropic/claude-opus-4.6 · ~/shop" in line
 
 
-async def test_the_header_follows_the_task():
-    async with play() as played:
-        assert "INT-" not in played.lines[0]
-        played.host.tell(SELECTED)
-        await played.settle()
-        assert "code · INT-001 · " in played.lines[0]
-        played.host.tell(IntentCleared(reason="It was paused."))
-        await played.settle()
-        assert "INT-" not in played.lines[0]
-
-
 # choosing one
 
 
 async def test_an_intent_is_picked_for_the_task_and_one_with_a_problem_is_not():
     async with desk() as it:
+        it.host.answer(AskIntents, ())
+        await it.open(IntentScreen)
+        await it.sees("This project has no intents")
+        await it.press("escape")
+        await it.until(lambda: it.closed)
         it.host.answer(AskIntents, INTENTS)
+        await it.open(IntentScreen)
+        shown = await it.sees("INT-002")
+        assert "nothing in particular" not in shown
+        screen = it.app.screen
+        assert isinstance(screen, IntentScreen)
+        bad, good = ([screen.draw(each, 70, LOOK)] for each in (INTENTS[2], INTENTS[1]))
+        assert colour_of("INT-002", bad) == colour_of("User interface", bad) == LOOK.muted
+        assert colour_of("INT-003", good) == LOOK.text
+        await it.press("escape")
+        await it.until(lambda: it.closed)
+
         it.host.tell(SELECTED)
         await it.until(lambda: it.app.intent == "INT-001")
         await it.open(IntentScreen)
@@ -129,38 +133,11 @@ async def test_an_intent_is_picked_for_the_task_and_one_with_a_problem_is_not():
         await it.press("up", "enter")
         await it.until(lambda: it.closed)
         assert it.host.sent == [SelectIntent(task_id="t1", intent_id="INT-003")]
-
-
-async def test_those_that_cannot_be_picked_are_dimmed():
-    async with desk() as it:
-        it.host.answer(AskIntents, INTENTS)
-        await it.open(IntentScreen)
-        await it.sees("INT-002")
-        screen = it.app.screen
-        assert isinstance(screen, IntentScreen)
-        bad, good = ([screen.draw(each, 70, LOOK)] for each in (INTENTS[2], INTENTS[1]))
-        assert colour_of("INT-002", bad) == colour_of("User interface", bad) == LOOK.quiet
-        assert colour_of("INT-003", good) == LOOK.words
-        assert "nothing in particular" not in seen(it.pilot)
-
-
-async def test_the_task_can_be_made_to_work_for_none():
-    async with desk() as it:
-        it.host.answer(AskIntents, INTENTS)
-        it.host.tell(SELECTED)
-        await it.until(lambda: it.app.intent)
         await it.open(IntentScreen)
         await it.sees("nothing in particular")
         await it.press("up", "enter")
-        await it.until(lambda: it.host.sent)
-        assert it.host.sent == [SelectIntent(task_id="t1", intent_id="")]
-
-
-async def test_where_there_are_no_intents_that_is_told():
-    async with desk() as it:
-        it.host.answer(AskIntents, ())
-        await it.open(IntentScreen)
-        await it.sees("This project has no intents")
+        await it.until(lambda: len(it.host.sent) == 2)
+        assert it.host.sent[1] == SelectIntent(task_id="t1", intent_id="")
 
 
 async def _say(played: Play, line: str) -> None:
@@ -194,14 +171,21 @@ async def test_an_intent_that_is_chosen_before_a_task_is_told_to_it_and_to_no_ot
         assert played.sent(OpenTask)[-1].intent == ""
 
 
-async def test_a_line_names_the_intent_of_a_task_that_runs():
+# what is asked
+
+
+async def test_a_line_names_the_intent_of_a_task_that_runs_and_the_header_follows_it():
     async with play() as played:
+        assert "INT-" not in played.lines[0]
+        played.host.tell(SELECTED)
+        await played.settle()
+        assert "code · INT-001 · " in played.lines[0]
+        played.host.tell(IntentCleared(reason="It was paused."))
+        await played.settle()
+        assert "INT-" not in played.lines[0]
         played.host.answer(AskIntents, INTENTS)
         await _say(played, "/intent INT-003")
         assert played.sent(SelectIntent) == [SelectIntent(task_id="t1", intent_id="INT-003")]
-
-
-# what is asked
 
 
 def test_the_reasons_have_their_codes_and_each_target_its_verdict():
@@ -308,74 +292,56 @@ def answers(played: Play) -> list[tuple[Any, ...]]:
     return [(each.reply, each.choice, each.digest) for each in played.sent(Answer)]
 
 
-@pytest.mark.parametrize(
-    ("key", "choice", "shown"),
-    [
-        ("t", "task", "this counts as in scope:"),
-        ("e", "expand", "This is added to the scope of INT-001 for every task:"),
-    ],
-)
-async def test_a_choice_shows_what_it_would_allow_before_it_counts(
-    key: str, choice: str, shown: str
-):
+async def test_a_choice_shows_what_it_would_allow_before_it_counts():
     async with play() as played:
-        asking_beyond_the_scope(played.host)
-        await played.ripen()
-        assert "t this task…   e add to scope…   s stop   r no, because…" in played.screen
-        await played.press(key)
-        await played.see(shown)
-        assert "src/api/user.py" in played.screen
-        await played.press("y")  # too early: it was not in sight for long enough
-        assert answers(played) == []
-        await played.ripen()
-        await played.press("n")
-        await played.ripen()
-        assert "Edit 2 files?" in played.screen
-        assert answers(played) == []
-        await played.press(key)
-        await played.ripen()
-        await played.press("y")
-        assert answers(played) == [("yes", choice, "d6")]
-
-
-async def test_no_and_stop_is_one_key():
-    async with play() as played:
-        asking_beyond_the_scope(played.host)
-        await played.ripen()
+        for key, choice, shown in (
+            ("t", "task", "this counts as in scope:"),
+            ("e", "expand", "This is added to the scope of INT-001 for every task:"),
+        ):
+            await played.ask(GOVERNED)
+            assert "t this task…   e add to scope…   s stop   r no, because…" in played.screen
+            await played.press(key)
+            await played.see(shown)
+            assert "src/api/user.py" in played.screen
+            await played.press("y")  # too early: it was not in sight for long enough
+            assert answers(played) == []
+            await played.ripen()
+            await played.press("n")
+            await played.ripen()
+            assert "Edit 2 files?" in played.screen
+            assert answers(played) == []
+            await played.press(key)
+            await played.ripen()
+            await played.press("y")
+            assert answers(played) == [("yes", choice, "d6")]
+        await played.ask(GOVERNED)
         await played.press("s")
         assert answers(played) == [("no", "halt", "d6")]
 
 
-@pytest.mark.parametrize("words", ["test it", "else", "stop that"])
-async def test_a_choice_inside_a_word_is_text(words: str):
+async def test_a_choice_inside_a_word_or_not_offered_is_text():
     async with play() as played:
-        asking_beyond_the_scope(played.host)
-        await played.ripen()
-        await played.type(words)
-        assert played.app._page.composer.text == words
-        await played.press("enter")
-        assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", words)]
-
-
-async def test_a_choice_that_is_not_offered_is_text():
-    async with play() as played:
-        played.host.tell(ONLY_STOPPING)
-        await played.ripen()
+        for words in ("test it", "else", "stop that"):
+            await played.ask(GOVERNED)
+            await played.type(words)
+            assert played.composer.text == words
+            await played.press("enter")
+            assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", words)]
+        await played.ask(ONLY_STOPPING)
         await played.press("e")
-        await played.until(lambda: played.app._page.composer.text == "e")
+        await played.until(lambda: played.composer.text == "e")
         assert answers(played) == []
 
 
-@pytest.mark.parametrize("key", ["t", "e"])
-async def test_no_choice_is_offered_for_what_was_not_read(key: str):
+async def test_no_choice_is_offered_for_what_was_not_read():
     async with play(size=(70, 18)) as played:
         long = "\n".join(f"+line {n}" for n in range(40))
-        played.host.tell(replace(GOVERNED, diff=f"@@ -0,0 +1,40 @@\n{long}"))
-        await played.ripen()
-        await played.press(key)
-        await played.ripen()
-        assert "more lines, then y yes" in played.screen
-        assert answers(played) == []
+        for key in ("t", "e"):
+            await played.ask(replace(GOVERNED, diff=f"@@ -0,0 +1,40 @@\n{long}"))
+            await played.press(key)
+            await played.ripen()
+            assert "more lines, then y yes" in played.screen, key
+            assert answers(played) == []
 
 
 async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
@@ -417,7 +383,7 @@ Acceptance criteria of INT-001:
 
 def test_acceptance_criteria_stand_below_each_other_in_their_colours():
     row = ShownRow(message=Message(ts=1, type="say", say="note", content=CRITERIA))
-    strips = drawn(row, 60, LOOK)
+    strips = draw_row(row, 60, LOOK)
     assert [strip.text.rstrip() for strip in strips] == [
         "  · Acceptance criteria of INT-001:",
         "    ✓ A1 passed (0.1 s): the file says two, and goes on for",
@@ -429,4 +395,4 @@ def test_acceptance_criteria_stand_below_each_other_in_their_colours():
         {part.style.color.name for part in strip if part.style and part.style.color}
         for strip in strips[1:]
     ]
-    assert inks == [{LOOK.good}, {LOOK.good}, {LOOK.bad}, {LOOK.careful}]
+    assert inks == [{LOOK.good}, {LOOK.good}, {LOOK.bad}, {LOOK.warning}]

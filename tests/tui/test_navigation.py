@@ -2,7 +2,7 @@
 
 import pytest
 
-from rookery.tui.input_router import after
+from rookery.tui.input_router import next_name
 
 
 @pytest.mark.parametrize(
@@ -10,4 +10,4 @@ from rookery.tui.input_router import after
     [("code", "ask"), ("ask", "plan"), ("plan", "code"), ("gone", "code"), ("", "code")],
 )
 def test_names_go_round_and_begin_with_the_first(here: str, there: str):
-    assert after(here, ["code", "ask", "plan"]) == there
+    assert next_name(here, ["code", "ask", "plan"]) == there

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.tui.task_controller import (
-    PICTURE_SECONDS,
-    PICTURE_SECONDS_WHILE_TYPING,
+    FRAME_SECONDS,
+    FRAME_SECONDS_WHILE_TYPING,
     TYPING_SECONDS,
-    wait_for_picture,
+    frame_delay,
 )
 
 LONG_AGO = -100.0
@@ -19,21 +19,21 @@ MOMENTS = st.floats(0.0, 1e6)
     ("last_at", "key_at", "wait"),
     [
         (LONG_AGO, LONG_AGO, None),
-        (10.0, LONG_AGO, PICTURE_SECONDS),
-        (10.0, 10.0, PICTURE_SECONDS_WHILE_TYPING),
-        (10.0, 10.0 - TYPING_SECONDS, PICTURE_SECONDS),
-        (10.0 - PICTURE_SECONDS / 2, LONG_AGO, PICTURE_SECONDS / 2),
+        (10.0, LONG_AGO, FRAME_SECONDS),
+        (10.0, 10.0, FRAME_SECONDS_WHILE_TYPING),
+        (10.0, 10.0 - TYPING_SECONDS, FRAME_SECONDS),
+        (10.0 - FRAME_SECONDS / 2, LONG_AGO, FRAME_SECONDS / 2),
     ],
     ids=["the first", "right after one", "while typing", "typed before", "half the time is over"],
 )
 def test_a_picture_waits_for_the_last_one_and_for_who_types(
     last_at: float, key_at: float, wait: float | None
 ):
-    found = wait_for_picture(10.0, last_at=last_at, key_at=key_at)
+    found = frame_delay(10.0, last_at=last_at, key_at=key_at)
     assert found <= 0 if wait is None else found == pytest.approx(wait)
 
 
 @given(last_at=MOMENTS, key_at=MOMENTS, since=st.floats(0.0, 10.0))
 def test_no_picture_waits_longer_than_for_who_types(last_at: float, key_at: float, since: float):
-    wait = wait_for_picture(last_at + since, last_at=last_at, key_at=key_at)
-    assert wait <= PICTURE_SECONDS_WHILE_TYPING + 1e-6
+    wait = frame_delay(last_at + since, last_at=last_at, key_at=key_at)
+    assert wait <= FRAME_SECONDS_WHILE_TYPING + 1e-6

@@ -7,9 +7,9 @@ from rookery.core.blocks import Image
 from rookery.core.commands import Answer, Speak, SwitchMode
 from rookery.core.facts import Asked
 from rookery.tui.followed_tasks import WatchedTask
-from rookery.tui.input_router import can_answer, in_words, yes_or_no
+from rookery.tui.input_router import can_answer, text_answer, yes_or_no
 from rookery.tui.question_page import APPROVALS, TRIES
-from rookery.tui.session_view import OpenQuestion, Said
+from rookery.tui.session_view import Draft, OpenQuestion
 from support.tui_scenes import COMMAND, FOLLOWUP
 
 PICTURE = Image(media_type="image/png", data="aGk=")
@@ -39,33 +39,33 @@ def of_kind(kind: AskKind) -> OpenQuestion:
 )
 def test_only_the_word_alone_is_a_yes_or_a_no(text: str, reply: str | None):
     for kind in (*APPROVALS, *TRIES):
-        assert yes_or_no(Said(text=text), of_kind(kind)) == reply
+        assert yes_or_no(Draft(text=text), of_kind(kind)) == reply
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_yes_is_a_word_like_any_other_where_it_is_no_answer(kind: AskKind):
-    assert yes_or_no(Said(text="yes"), of_kind(kind)) is None
+    assert yes_or_no(Draft(text="yes"), of_kind(kind)) is None
 
 
 def test_a_yes_that_comes_with_a_picture_approves_nothing():
-    assert yes_or_no(Said(text="yes", images=(PICTURE,)), question(COMMAND)) is None
+    assert yes_or_no(Draft(text="yes", images=(PICTURE,)), question(COMMAND)) is None
 
 
 @pytest.mark.parametrize("kind", AskKind)
 def test_pictures_alone_refuse_nothing(kind: AskKind):
-    assert can_answer(Said(images=(PICTURE,)), of_kind(kind)) == (kind not in APPROVALS)
-    assert can_answer(Said(text="why"), of_kind(kind))
+    assert can_answer(Draft(images=(PICTURE,)), of_kind(kind)) == (kind not in APPROVALS)
+    assert can_answer(Draft(text="why"), of_kind(kind))
 
 
 def test_a_number_chooses_and_goes_on_in_the_mode_that_was_offered():
-    switch, answer = in_words(question(FOLLOWUP), Said(text="2"))
+    switch, answer = text_answer(question(FOLLOWUP), Draft(text="2"))
     assert switch == SwitchMode(task_id="t1", mode="architect")
     assert isinstance(answer, Answer)
     assert (answer.reply, answer.text) == ("message", "Banker's rounding")
 
 
 def test_words_refuse_what_is_asked_for_permission_and_pictures_are_said_besides():
-    spoken, answer = in_words(question(COMMAND), Said(text="not now", images=(PICTURE,)))
+    spoken, answer = text_answer(question(COMMAND), Draft(text="not now", images=(PICTURE,)))
     assert isinstance(spoken, Speak)
     assert spoken.images == (PICTURE,)
     assert isinstance(answer, Answer)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rookery.tui.shown_question import ALONE_SECONDS, UNTOUCHABLE_SECONDS, LoneLetter
+from rookery.tui.shown_question import ANSWER_DELAY_SECONDS, LETTER_HOLD_SECONDS, HeldLetter
 
 
 class Clockwork:
@@ -33,20 +33,20 @@ def clockwork() -> Clockwork:
 
 
 @pytest.fixture
-def letter(clockwork: Clockwork) -> LoneLetter:
-    return LoneLetter(clockwork.start)
+def letter(clockwork: Clockwork) -> HeldLetter:
+    return HeldLetter(clockwork.start)
 
 
-def test_a_letter_acts_once_it_was_alone_for_long_enough(letter: LoneLetter, clockwork: Clockwork):
+def test_a_letter_acts_once_it_was_alone_for_long_enough(letter: HeldLetter, clockwork: Clockwork):
     acted: list[bool] = []
     letter.hold("y", lambda: acted.append(letter.is_waiting))
     assert letter.is_waiting
     clockwork.run_out()
     assert acted == [False]
-    assert clockwork.seconds == [ALONE_SECONDS]
+    assert clockwork.seconds == [LETTER_HOLD_SECONDS]
 
 
-def test_a_letter_that_was_dropped_never_acts(letter: LoneLetter, clockwork: Clockwork):
+def test_a_letter_that_was_dropped_never_acts(letter: HeldLetter, clockwork: Clockwork):
     acted: list[str] = []
     letter.hold("y", lambda: acted.append("y"))
     assert letter.drop() == "y"
@@ -59,20 +59,20 @@ def test_a_letter_that_was_dropped_never_acts(letter: LoneLetter, clockwork: Clo
 @pytest.mark.parametrize(
     ("pause", "live", "in_a_word"),
     [
-        (UNTOUCHABLE_SECONDS / 2, True, True),
-        (UNTOUCHABLE_SECONDS / 2, False, False),
-        (UNTOUCHABLE_SECONDS * 2, True, False),
+        (ANSWER_DELAY_SECONDS / 2, True, True),
+        (ANSWER_DELAY_SECONDS / 2, False, False),
+        (ANSWER_DELAY_SECONDS * 2, True, False),
     ],
     ids=["right behind another", "the question takes none yet", "long after"],
 )
 def test_a_letter_right_behind_another_is_no_answer(
-    letter: LoneLetter, pause: float, live: bool, in_a_word: bool
+    letter: HeldLetter, pause: float, live: bool, in_a_word: bool
 ):
-    assert not letter.is_in_a_word(10.0, live=live)
-    assert letter.is_in_a_word(10.0 + pause, live=live) == in_a_word
-    assert letter.untouchable_until == 10.0 + pause + UNTOUCHABLE_SECONDS
+    assert not letter.is_part_of_word(10.0, live=live)
+    assert letter.is_part_of_word(10.0 + pause, live=live) == in_a_word
+    assert letter.locked_until == 10.0 + pause + ANSWER_DELAY_SECONDS
 
 
-def test_whatever_comes_behind_a_letter_that_waits_makes_a_word(letter: LoneLetter):
+def test_whatever_comes_behind_a_letter_that_waits_makes_a_word(letter: HeldLetter):
     letter.hold("y", lambda: None)
-    assert letter.is_in_a_word(1e9, live=False)
+    assert letter.is_part_of_word(1e9, live=False)

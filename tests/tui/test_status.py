@@ -2,9 +2,11 @@
 
 import pytest
 
+from rookery.core.facts import Event, RequestStarted, TaskOpened, Waiting
 from rookery.core.folds.run_tallies import Totals
+from rookery.core.folds.view import View, see
 from rookery.core.queries import About
-from rookery.tui.question_queue import AWAY_SECONDS, Attention, AttentionCaller, Notify
+from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notifier, Notify
 from rookery.tui.status import (
     BottomLine,
     HeaderFacts,
@@ -15,6 +17,7 @@ from rookery.tui.status import (
     status_line,
 )
 from rookery.tui.terminal_driver import light_in
+from rookery.tui.texts import activity_text
 from rookery.tui.theme import DARK, THEMES
 
 LOOK = THEMES[DARK]
@@ -30,7 +33,7 @@ def test_tokens_have_one_decimal(count: int, short: str):
 
 @pytest.mark.parametrize(
     ("used", "cells", "ink"),
-    [(0, 0, "good"), (100_000, 6, "good"), (110_000, 7, "careful"), (160_000, 10, "bad")],
+    [(0, 0, "good"), (100_000, 6, "good"), (110_000, 7, "warning"), (160_000, 10, "bad")],
 )
 def test_the_bar_has_twelve_cells_and_warns_above_half(used: int, cells: int, ink: str):
     bar = context_bar(used, 200_000, LOOK)
@@ -45,6 +48,15 @@ def test_the_home_is_a_tilde():
     assert short_path("/home/ada/shop", "/home/ada") == "~/shop"
     assert short_path("/home/ada", "/home/ada") == "~"
     assert short_path("/srv/x", "/home/ada") == "/srv/x"
+
+
+def test_a_long_wait_shows_its_reason():
+    opened = TaskOpened(text="x", mode="code")
+    loading = Waiting(request_id="r", seconds=2, what="Loading m.gguf")
+    view = View()
+    for seq, fact in enumerate((opened, RequestStarted(request_id="r", model="m"), loading)):
+        view = see(view, Event(seq, seq, seq, fact))
+    assert activity_text(view) == "Loading m.gguf"
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
@@ -90,7 +102,7 @@ def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
     written: list[str] = []
     clock = Clock()
     return (
-        Attention(AttentionCaller(write=written.append, notify=notify), "rookery", clock),
+        Attention(Notifier(write=written.append, notify=notify), "rookery", clock),
         written,
         clock,
     )
@@ -98,15 +110,15 @@ def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
 
 def test_who_is_looking_is_not_called():
     caller, written, _ = attention()
-    assert not caller.call("a1", "May it?")
+    assert not caller.notify("a1", "May it?")
     assert written == []
 
 
 def test_who_looks_elsewhere_is_called_once_by_bell_and_by_both_notifications():
     caller, written, _ = attention()
     caller.focus_changed(False)
-    assert caller.call("a1", "May \x1bit; now?")
-    assert not caller.call("a1", "May it?")
+    assert caller.notify("a1", "May \x1bit; now?")
+    assert not caller.notify("a1", "May it?")
     (text,) = written
     assert text.startswith("\a")
     assert "\x1b]9;rookery: May ␛it, now?\x1b\\" in text
@@ -116,16 +128,16 @@ def test_who_looks_elsewhere_is_called_once_by_bell_and_by_both_notifications():
 def test_who_has_pressed_no_key_for_long_is_called_too():
     caller, written, clock = attention("bell")
     clock.now += AWAY_SECONDS + 1
-    assert caller.call("a1", "May it?")
+    assert caller.notify("a1", "May it?")
     assert written == ["\a"]
     caller.key()
-    assert not caller.call("a2", "May it?")
+    assert not caller.notify("a2", "May it?")
 
 
 def test_nobody_is_called_who_does_not_want_to_be():
     caller, written, _ = attention("off")
     caller.focus_changed(False)
-    assert not caller.call("a1", "May it?")
+    assert not caller.notify("a1", "May it?")
     assert written == []
 
 
@@ -157,3 +169,9 @@ def test_at_80_columns_a_model_is_shortened_rather_than_left_out(model: str, see
     line = header_line(HeaderFacts(about=about, usage=usage), LOOK, 80)
     assert seen in line.plain
     assert line.cell_len <= 80
+
+
+def test_the_context_bar_is_about_the_model_that_answered():
+    about = About(workspace="/w", model="big", window=1000, mode="code")
+    header = HeaderFacts(about=about, model="small", window=500, usage=Totals(context_tokens=250))
+    assert "50%" in header_line(header, LOOK, 80).plain

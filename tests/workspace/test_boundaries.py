@@ -33,9 +33,14 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def files(root: Path, tmp_path: Path) -> WorkspaceFiles:
-    own = tmp_path / "home/.config/rookery"
-    return WorkspaceFiles(root, Limits(), own_folders=[own], home=tmp_path / "home")
+def files(root: Path) -> WorkspaceFiles:
+    return opened(root)
+
+
+def opened(root: Path) -> WorkspaceFiles:
+    """By whom no link was followed yet: they remember by which a file was reached."""
+    home = root.parent / "home"
+    return WorkspaceFiles(root, Limits(), own_folders=[home / ".config/rookery"], home=home)
 
 
 @pytest.fixture
@@ -49,51 +54,44 @@ def link(root: Path, **targets: str) -> None:
         (root / name).symlink_to(target.replace("{top}", str(root.parent)))
 
 
-@pytest.mark.parametrize(
-    ("said", "leads"),
-    [
-        pytest.param("../secret.txt", "secret.txt", id="dots"),
-        pytest.param("a/../../secret.txt", "secret.txt", id="dots behind a name"),
-        pytest.param("{top}/secret.txt", "secret.txt", id="absolute"),
-        pytest.param("{top}/work-evil/a.txt", "work-evil/a.txt", id="same beginning"),
-        pytest.param("{top}/work/../secret.txt", "secret.txt", id="absolute and dots"),
-        pytest.param("leaving", "secret.txt", id="link"),
-        pytest.param("twice", "secret.txt", id="link to a link"),
-        pytest.param("absolute", "secret.txt", id="absolute link"),
-        pytest.param("out/secret.txt", "secret.txt", id="folder link"),
-        pytest.param("out/new/file.txt", "new/file.txt", id="new file behind a link"),
-        pytest.param("through/../secret.txt", "secret.txt", id="dots behind a link"),
-    ],
-)
-def test_what_leaves_the_workspace_is_outside(
-    root: Path, files: WorkspaceFiles, tmp_path: Path, said: str, leads: str
+OUTSIDE = {
+    "dots": ("../secret.txt", "secret.txt"),
+    "dots behind a name": ("a/../../secret.txt", "secret.txt"),
+    "absolute": ("{top}/secret.txt", "secret.txt"),
+    "same beginning": ("{top}/work-evil/a.txt", "work-evil/a.txt"),
+    "absolute and dots": ("{top}/work/../secret.txt", "secret.txt"),
+    "link": ("leaving", "secret.txt"),
+    "link to a link": ("twice", "secret.txt"),
+    "absolute link": ("absolute", "secret.txt"),
+    "folder link": ("out/secret.txt", "secret.txt"),
+    "new file behind a link": ("out/new/file.txt", "new/file.txt"),
+    "dots behind a link": ("through/../secret.txt", "secret.txt"),
+}
+INSIDE = {
+    "a.txt": ("a.txt", False),
+    "link": ("a.txt", True),
+    "back": ("a.txt", True),
+    "{top}/work/a.txt": ("a.txt", False),
+    "{top}/alias/a.txt": ("a.txt", True),
+    "..data/a.txt": ("..data/a.txt", False),
+}
+
+
+def test_what_leaves_the_workspace_is_outside_and_what_ends_in_it_is_inside(
+    root: Path, tmp_path: Path
 ):
     link(root, leaving="../secret.txt", twice="leaving", absolute="{top}/secret.txt", out="..")
-    link(root, through="../work-evil")
-    place = files.place(said.replace("{top}", str(tmp_path)))
-    assert place.outside
-    assert place.path == files.locate(place.path) == f"{tmp_path.resolve()}/{leads}"
-
-
-@pytest.mark.parametrize(
-    ("said", "path", "linked"),
-    [
-        ("a.txt", "a.txt", False),
-        ("link", "a.txt", True),
-        ("back", "a.txt", True),
-        ("{top}/work/a.txt", "a.txt", False),
-        ("{top}/alias/a.txt", "a.txt", True),
-        ("..data/a.txt", "..data/a.txt", False),
-    ],
-)
-def test_what_ends_in_the_workspace_is_inside(
-    root: Path, files: WorkspaceFiles, tmp_path: Path, said: str, path: str, linked: bool
-):
+    link(root, through="../work-evil", link="a.txt", back="../work/a.txt")
     (root / "a.txt").write_text("a")
-    link(root, link="a.txt", back="../work/a.txt")
     (tmp_path / "alias").symlink_to("work")
-    said = said.replace("{top}", str(tmp_path))
-    assert files.place(said) == Place(path=path, said=said, link=linked)
+    for name, (said, leads) in OUTSIDE.items():
+        files = opened(root)
+        place = files.place(said.replace("{top}", str(tmp_path)))
+        assert place.outside, name
+        assert place.path == files.locate(place.path) == f"{tmp_path.resolve()}/{leads}", name
+    for said, (path, linked) in INSIDE.items():
+        whole = said.replace("{top}", str(tmp_path))
+        assert opened(root).place(whole) == Place(path=path, said=whole, link=linked)
 
 
 async def test_a_file_outside_is_read_and_written_with_a_permit_for_that_very_path(
@@ -130,46 +128,34 @@ async def test_only_regular_files_are_opened_outside(files: WorkspaceFiles, top:
         await files.examine("/")
 
 
-PROTECTED = [
-    pytest.param(".vscode/settings.json", id="not there yet"),
-    pytest.param("deep/.VSCode/settings.json", id="nested, other case"),
-    pytest.param("link/settings.json", id="link to it"),
-    pytest.param("chain/settings.json", id="link to a link"),
-    pytest.param(".idea/workspace.xml", id="link from it to an ordinary folder"),
-    pytest.param("repo/config", id="bare repository"),
-    pytest.param("repo/branches/x", id="below a bare repository"),
-    pytest.param("almost/HEAD", id="last part of a bare repository"),
-    pytest.param("../.bashrc", id="outside"),
-    pytest.param("conftest.py", id="new"),
-]
+PROTECTED = {
+    "not there yet": ".vscode/settings.json",
+    "nested, other case": "deep/.VSCode/settings.json",
+    "link to it": "link/settings.json",
+    "link to a link": "chain/settings.json",
+    "link from it to an ordinary folder": ".idea/workspace.xml",
+    "bare repository": "repo/config",
+    "below a bare repository": "repo/branches/x",
+    "last part of a bare repository": "almost/HEAD",
+    "outside": "../.bashrc",
+    "new": "conftest.py",
+}
+FOLDERS = ".vscode plain repo/objects repo/refs almost/objects/0 almost/refs tests"
 
 
-@pytest.mark.parametrize("said", PROTECTED)
-def test_a_protected_file_is_known_whatever_way_leads_to_it(
-    root: Path, files: WorkspaceFiles, said: str
-):
-    for folder in (
-        ".vscode",
-        "plain",
-        "repo/objects",
-        "repo/refs",
-        "almost/objects/0",
-        "almost/refs",
-    ):
+def test_a_protected_file_is_known_whatever_way_leads_to_it(root: Path):
+    for folder in FOLDERS.split():
         (root / folder).mkdir(parents=True)
     (root / "repo/HEAD").write_text("ref: refs/heads/main")
-    link(root, link=".vscode", chain="link", **{".idea": "plain"})
-    assert files.place(said).protected
-    # tools name files by their canonical path; what was found out must not be lost by that
-    assert files.place(files.locate(said)).protected
-
-
-@pytest.mark.parametrize("said", ["a.py", "objects/HEAD", "tests/conftest.py", "almost/objects/x"])
-def test_a_file_like_any_other_is_not_protected(root: Path, files: WorkspaceFiles, said: str):
-    (root / "almost/objects").mkdir(parents=True)
-    (root / "tests").mkdir()
     (root / "tests/conftest.py").write_text("")
-    assert files.place(said).protected == ""
+    link(root, link=".vscode", chain="link", **{".idea": "plain"})
+    for name, said in PROTECTED.items():
+        files = opened(root)
+        assert files.place(said).protected, name
+        # tools name files by their canonical path; what was found out must not be lost by that
+        assert files.place(files.locate(said)).protected, name
+    for said in ("a.py", "objects/HEAD", "tests/conftest.py", "almost/objects/x"):
+        assert opened(root).place(said).protected == "", said
 
 
 def test_what_a_workspace_lies_in_does_not_make_it_protected(tmp_path: Path):

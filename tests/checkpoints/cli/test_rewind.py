@@ -88,7 +88,7 @@ def two_changes() -> None:
     keep(*step("c1", "Run one", first, second, at=2), *step("c2", "Run two", second, third, at=6))
 
 
-def test_each_point_is_a_line_that_nobody_can_forge(rewind):
+def test_each_point_is_one_line_with_escaped_text(rewind):
     keep(
         UserSpoke(message_id="m", text="also\nthe \x1b[8m docs"),
         *step("c1", "Run x", "b", "a", at=3),
@@ -110,13 +110,13 @@ def test_each_point_is_a_line_that_nobody_can_forge(rewind):
     ]
 
 
-def test_a_session_can_be_named_by_the_beginning_of_its_id(rewind, tmp_path: Path):
+def test_a_session_is_found_by_an_id_prefix(rewind, tmp_path: Path):
     keep(workspace=tmp_path)
     assert rewind(SESSION[:6])[0] == 0
     assert rewind()[2].startswith("Error: No session to rewind in ")
 
 
-def test_steps_of_old_that_changed_only_ignored_files_are_passed_over(rewind):
+def test_old_steps_that_changed_only_ignored_files_are_skipped(rewind):
     """They are on record as changes."""
     Path(".gitignore").write_text("*.log\n")
     first = saved()
@@ -132,7 +132,7 @@ def test_steps_of_old_that_changed_only_ignored_files_are_passed_over(rewind):
     assert not Path("a.txt").exists()
 
 
-def test_a_rewind_that_puts_nothing_back_says_so(rewind):
+def test_a_rewind_without_changes_reports_it(rewind):
     two_changes()
     assert rewind("--to", "1", "--files", "-y")[0] == 0
     code, out, err = rewind("--to", "1", "--files", "-y")
@@ -143,7 +143,7 @@ def test_a_rewind_that_puts_nothing_back_says_so(rewind):
     )
 
 
-def test_files_go_back_step_by_step(rewind):
+def test_files_are_restored_step_by_step(rewind):
     two_changes()
     code, out, err = rewind("--last", "-y")
     assert (code, err) == (0, "")
@@ -161,7 +161,7 @@ def test_a_number_inside_a_call_means_the_point_before_it(rewind):
     assert kept()[-1] == Rewound(to=2)
 
 
-def test_only_what_was_asked_for_goes_back(rewind):
+def test_only_files_or_only_the_conversation_can_be_rewound(rewind):
     two_changes()
     assert rewind("--to", "1", "--conversation", "-y")[0] == 0
     assert not Path("a.txt").exists()
@@ -171,7 +171,7 @@ def test_only_what_was_asked_for_goes_back(rewind):
     assert isinstance(kept()[-1], FilesRestored)
 
 
-def test_looking_leaves_the_log_as_it_is(rewind):
+def test_a_dry_run_does_not_change_the_log(rewind):
     two_changes()
     before = kept()
     assert rewind("--to", "1", "--dry-run")[0] == 0
@@ -179,7 +179,7 @@ def test_looking_leaves_the_log_as_it_is(rewind):
     assert not Path("a.txt").exists()
 
 
-def test_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewind):
+def test_without_checkpoints_neither_files_nor_conversation_are_rewound(rewind):
     Path("a.txt").write_text("mine\n")
     keep(*step("c1", "Run x", LOST, LOST[:-1] + "1", at=2))
     before = kept()
@@ -193,7 +193,7 @@ def test_without_the_checkpoints_nothing_is_taken_back_not_even_words(rewind):
     assert kept()[-1] == Rewound(to=1)
 
 
-def test_a_session_whose_folder_is_gone_does_not_touch_this_one(rewind, tmp_path: Path):
+def test_rewinding_a_moved_workspace_does_not_touch_the_current_folder(rewind, tmp_path: Path):
     two_changes()
     Path("a.txt").write_text("mine\n")
     elsewhere = tmp_path / "elsewhere"
@@ -206,7 +206,7 @@ def test_a_session_whose_folder_is_gone_does_not_touch_this_one(rewind, tmp_path
     assert Path("a.txt").read_text() == "another\n"
 
 
-def test_the_last_change_may_be_that_of_a_command_whose_process_died(rewind):
+def test_last_includes_an_unfinished_command(rewind):
     Path("a.txt").write_text("one\n")
     first = saved()
     Path("a.txt").write_text("two\n")
@@ -220,7 +220,7 @@ def test_the_last_change_may_be_that_of_a_command_whose_process_died(rewind):
     assert Path("a.txt").read_text() == "two\n"
 
 
-def test_a_session_that_is_being_worked_on_is_left_alone(rewind):
+def test_an_open_session_is_not_rewound(rewind):
     two_changes()
     journal = store().open(SESSION)
     try:
@@ -232,6 +232,6 @@ def test_a_session_that_is_being_worked_on_is_left_alone(rewind):
     assert not Path("a.txt").exists()
 
 
-def test_without_changes_there_is_no_last_one(rewind):
+def test_last_without_changes_is_an_error(rewind):
     keep()
     assert rewind("--last", "-y") == (2, "", "Error: No step of this session changed files.\n")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.followed_task import change_between, goes_on, queue_event
+from rookery.compat.control_stream.followed_task import change_between, continues, queue_event
 from rookery.compat.control_stream.stream_commands import CAPABILITIES, CancelTask, Ping, Start
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
@@ -140,7 +140,7 @@ class TestState:
         ],
     )
     def test_some_answers_set_a_task_going(self, ask: AskKind, reply: Any, on: bool):
-        assert goes_on(ask, reply) is on
+        assert continues(ask, reply) is on
 
 
 def test_the_first_event_names_the_commands():
@@ -282,8 +282,8 @@ class TestWhatIsLeftOpen:
 
     def test_calls_of_a_task_that_goes_on_have_their_results_when_they_come(self):
         told = self.interrupted()
-        goes_on = Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="yes")
-        told.see(goes_on, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
+        continues = Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="yes")
+        told.see(continues, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
         assert [one["type"] for one in told.stream.finish()] == []
 
     def test_what_an_earlier_run_left_open_was_never_told(self):
@@ -410,13 +410,13 @@ class TestAttribution:
         told = started()
         told.see(*COMPLETE)
         told.stream.queue("id1", "m1")
-        assert not told.stream.overheard
+        assert not told.stream.early_finish
         told.see(says("id1"))
-        question = told.stream.overheard
+        question = told.stream.early_finish
         assert question
         assert not told.stream.complete
-        told.stream.hear_out(question)
-        assert (told.stream.overheard, told.stream.busy) == (None, True)
+        told.stream.resume_queued(question)
+        assert (told.stream.early_finish, told.stream.busy) == (None, True)
 
     def test_a_cancellation_has_what_follows_until_something_new_is_asked(self):
         told = started()
@@ -461,13 +461,13 @@ class TestChildren:
     def test_what_is_said_is_for_the_child_and_told_when_it_hears_it(self):
         told = self.child()
         told.see(TaskOpened(text="part"), REQUEST, of="kid")
-        assert told.stream.listener == "kid"
+        assert told.stream.receiver == "kid"
         told.stream.queue("id1", "m1")
         told.see(says("id1"), of="kid")
         heard = told.see(spoke(Text(text="hm")), REQUEST, of="kid")
         assert gist(heard) == [("queue", "drained", "m1"), ("user", "", "m1")]
         told.stream.end_task("kid")
-        assert told.stream.listener == "t"
+        assert told.stream.receiver == "t"
 
     def test_an_answer_in_words_is_told(self):
         told = self.child()
@@ -495,7 +495,7 @@ class TestChildren:
         told.see(StepCancelled(), RESUMES)
         question = told.stream.question
         assert question
-        assert (question.task_id, question.ask, told.stream.listener) == (
+        assert (question.task_id, question.ask, told.stream.receiver) == (
             *("t", AskKind.RESUME_TASK),
             "t",
         )

@@ -18,13 +18,13 @@ def test_nobody_is_behind_what_happens_before_the_first_request():
 def test_a_queued_message_takes_over_when_it_is_heard_and_not_before():
     by = started()
     assert by.active == "s"
-    by.hear("id1")
+    by.receive("id1")
     assert (by.active, by.knows("id1"), by.knows("id2")) == ("m1", False, True)
 
 
 def test_words_of_nobody_known_change_nothing():
     by = started()
-    by.hear("id9")
+    by.receive("id9")
     assert by.active == "s"
 
 
@@ -32,8 +32,8 @@ def test_when_a_turn_is_complete_the_oldest_that_waits_is_next():
     by = started()
     by.complete()
     assert by.active == "m1"
-    by.hear("id1")
-    by.hear("id2")
+    by.receive("id1")
+    by.receive("id2")
     by.complete()
     assert by.active == "m2"
 

@@ -8,8 +8,10 @@ import jsonschema
 import pytest
 
 from rookery.compat.control_stream.stream_commands import COMMANDS as COMMAND_TABLE
-from rookery.compat.control_stream.stream_commands import DONE_CODES, ERROR_CODES, REPLY_CONTENTS
+from rookery.compat.control_stream.stream_commands import REPLY_CONTENTS
 from support.control_stream_schemas import (
+    DONE_CODES,
+    ERROR_CODES,
     FOLDER,
     SCHEMAS,
     closed,

@@ -59,10 +59,10 @@ class Desk:
         self.requests = Requests(
             self,
             self.stream,
-            tell=lambda outputs: self.told.extend(outputs),
+            send=lambda outputs: self.told.extend(outputs),
             follow=self.followed.append,
             recovered=self._never_recovered,
-            blame=lambda refusal: "blamed",
+            error_code=lambda refusal: "blamed",
         )
         self.leaving = False
         self._last: Event | None = None
@@ -307,6 +307,6 @@ async def test_words_that_come_too_late_to_be_heard_are_heard_all_the_same(desk:
     completed(desk)
     question = desk.stream.question
     assert question
-    await desk.requests.hear_out(question)
+    await desk.requests.resume_queued(question)
     answer = cast(Answer, desk.sent[-1])
     assert (answer.reply, answer.text, answer.by) == ("message", "", "policy")

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from rookery.compat.json_io.client import ExtensionClient
-from rookery.compat.json_io.client_state import Emitter, Happening, Observable
+from rookery.compat.json_io.client_state import AgentEvent, Emitter, Observable
 from rookery.compat.json_io.task_rows import Wire
 
-NAMES = list(Happening)
+NAMES = list(AgentEvent)
 
 
 def says(ts: int, kind: str = "text", **more: Any) -> Wire:
@@ -398,13 +398,13 @@ def test_the_store_can_be_watched_and_says_when_it_learnt():
 def test_an_emitter_forgets_whom_it_is_told_to():
     emitter, heard = Emitter(), list[object]()
     stop = emitter.on("message", heard.append)
-    emitter.once(Happening.MESSAGE, heard.append)
+    emitter.once(AgentEvent.MESSAGE, heard.append)
     assert emitter.listener_count("message") == 2
-    emitter.emit(Happening.MESSAGE, 1)
-    emitter.emit(Happening.MESSAGE, 2)
+    emitter.emit(AgentEvent.MESSAGE, 1)
+    emitter.emit(AgentEvent.MESSAGE, 2)
     stop()
     emitter.off("message", heard.append)
-    emitter.emit(Happening.MESSAGE, 3)
+    emitter.emit(AgentEvent.MESSAGE, 3)
     assert heard == [1, 1, 2]
     emitter.on("message", heard.append)
     emitter.on("error", heard.append)

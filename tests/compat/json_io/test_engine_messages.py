@@ -12,7 +12,7 @@ from rookery.compat.driver import StartSettings
 from rookery.compat.json_io.client import ExtensionClient
 from rookery.compat.json_io.messages import EngineMessages, title
 from rookery.compat.json_io.task_events import grants
-from rookery.compat.json_io.task_rows import PACE, SHORT, Wire, read_row, spelled
+from rookery.compat.json_io.task_rows import PACE, SHORT, Wire, as_message, read_row
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (
@@ -61,7 +61,7 @@ def driven(*, webview: bool = True) -> EngineMessages:
     return told
 
 
-def tell(told: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
+def send(told: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
     """What facts lead to that come so many seconds apart, without the task events."""
     lines: list[Wire] = []
     for number, event in enumerate(log(*facts), 1):
@@ -100,7 +100,7 @@ def test_whoever_reads_every_line_has_the_rows_as_they_are(
         read(line)
     assert (webview.waits, manager.waits) == (False, False)
     assert webview.task
-    rows = [spelled(row) for row in webview.task.view.messages if row.say not in CONDENSED]
+    rows = [as_message(row) for row in webview.task.view.messages if row.say not in CONDENSED]
     assert [row for row in client.messages if row.get("say") not in CONDENSED] == rows
     assert [row for row in lines.values() if row.get("say") not in CONDENSED] == rows
     if rows:
@@ -112,7 +112,7 @@ CONDENSED = ("condense_context", "sliding_window_truncation")
 
 def test_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
     told = driven()
-    tell(told, OPENED, ASKED)
+    send(told, OPENED, ASKED)
     now, times = 100.0, 0
     *most, last_word = log(OPENED, ASKED, *words(1000))[2:]
     for event in most:
@@ -130,7 +130,7 @@ def test_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
 def test_new_and_complete_rows_are_told_at_once():
     told = driven()
     spoke = AssistantSpoke(request_id="r", blocks=(Text(text="word word"),), usage=Usage(cost=1.0))
-    lines = tell(told, OPENED, ASKED, *words(2), spoke, pause=0.0)
+    lines = send(told, OPENED, ASKED, *words(2), spoke, pause=0.0)
     rows = [line["clineMessage"] for line in lines if "clineMessage" in line]
     assert [(row["say"], row.get("partial")) for row in rows] == [
         ("text", None),
@@ -145,7 +145,7 @@ def test_new_and_complete_rows_are_told_at_once():
 def written(count: int) -> int:
     """Characters that are written for an answer of so many pieces, a hundred in a second."""
     told = driven()
-    tell(told, OPENED, ASKED)
+    send(told, OPENED, ASKED)
     now = size = 0.0
     for event in log(OPENED, ASKED, *words(count, "x" * 20))[2:]:
         now += 0.01
@@ -165,7 +165,7 @@ def test_the_length_of_the_task_makes_no_row_dearer():
     """Told by what is looked at, not by a clock: old rows are never spelled again."""
     told = driven()
     many = [fact for n in range(500) for fact in (Asked(ask_id=f"q{n}", ask=AskKind.TOOL),)]
-    tell(told, OPENED, *many)
+    send(told, OPENED, *many)
     size = len(json.dumps(tell_one(told, TextStreamed(request_id="x", text=""))))
     assert size < 200
 
@@ -186,7 +186,7 @@ def test_calls_that_will_be_taken_back_are_not_shown():
         ToolCall(id=f"c{n}", name="read_file", arguments={"path": "a"}) for n in range(3)
     )
     for webview in (True, False):
-        lines = tell(
+        lines = send(
             driven(webview=webview),
             OPENED,
             ASKED,
@@ -202,10 +202,10 @@ def test_calls_that_will_be_taken_back_are_not_shown():
 
 def test_a_rewind_is_told_as_a_snapshot_or_by_names():
     facts = (OPENED, ASKED, *words(2), StepCancelled(), Rewound(to=1))
-    snapshot = tell(driven(), *facts)[-1]["state"]
+    snapshot = send(driven(), *facts)[-1]["state"]
     assert [row["text"] for row in snapshot["clineMessages"]] == ["do it"]
     assert snapshot["clineMessagesSeq"] > 1
-    lines = tell(driven(webview=False), *facts)
+    lines = send(driven(webview=False), *facts)
     [removed] = [line for line in lines if line.get("event") == "messages_removed"]
     assert len(removed["ts"]) == 2
 
@@ -241,16 +241,16 @@ def test_a_rewind_is_told_as_a_snapshot_or_by_names():
     ids=["mode", "model", "todos", "queue"],
 )
 def test_what_changes_beside_the_rows_is_told_alone(fact: Fact, part: Wire):
-    assert tell(driven(), OPENED, fact)[-1] == {"type": "state", "state": part}
-    assert tell(driven(webview=False), OPENED, fact)[1:] == []
+    assert send(driven(), OPENED, fact)[-1] == {"type": "state", "state": part}
+    assert send(driven(webview=False), OPENED, fact)[1:] == []
 
 
 def test_a_queue_is_told_with_every_change():
     told = driven()
-    tell(told, OPENED, ASKED)
+    send(told, OPENED, ASKED)
     states = [
         line["state"]["messageQueue"]
-        for line in tell(
+        for line in send(
             told,
             UserSpoke(message_id="a", text="one"),
             UserSpoke(message_id="b", text="two"),
@@ -271,7 +271,7 @@ def test_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
     )
     for webview in (True, False):
         told = driven(webview=webview)
-        tell(told, OPENED, ChildBegan(call_id="c", task_id="child"))
+        send(told, OPENED, ChildBegan(call_id="c", task_id="child"))
         lines = [line for event in child for line in told.see("child", event, 99.0)]
         lines = [line for line in lines if "payload" not in line]
         assert told.at_work
@@ -295,7 +295,7 @@ def test_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
 def test_a_condensed_conversation_says_how_much_shorter_it_is():
     told = driven()
     usage = Usage(cost=0.5)
-    tell(
+    send(
         told,
         OPENED,
         Condensed(upto=1, summary="In short.", tokens_before=9, tokens_after=3, usage=usage),
@@ -311,37 +311,37 @@ def test_a_condensed_conversation_says_how_much_shorter_it_is():
         "condenseId": "2",
     }
     told = driven()
-    tell(told, OPENED, Condensed(upto=1, tokens_before=9, tokens_after=3))
+    send(told, OPENED, Condensed(upto=1, tokens_before=9, tokens_after=3))
     assert told.task
     assert told.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
 
 
 def test_words_that_end_the_turn_are_told_as_the_result_in_the_same_row():
     told = driven()
-    tell(told, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
+    send(told, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
     spoken = AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))
     offered = CompletionOffered(result="It is 4.", spoken=True)
-    lines = tell(told, spoken, offered, Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT))
-    rows = [spelled(row) for row in told.task.view.messages if row.text == "It is 4."]
+    lines = send(told, spoken, offered, Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT))
+    rows = [as_message(row) for row in told.task.view.messages if row.text == "It is 4."]
     assert [row["say"] for row in rows] == ["completion_result"]
     assert json.dumps(lines).count('"say": "completion_result"') == 1
 
 
 def test_a_pause_between_requests_is_told_in_seconds():
     told = driven()
-    tell(told, OPENED, Pausing(seconds=2.4, reason="", paced=True))
-    row = spelled(told.task.view.messages[-1])
+    send(told, OPENED, Pausing(seconds=2.4, reason="", paced=True))
+    row = as_message(told.task.view.messages[-1])
     assert (row["say"], json.loads(row["text"])) == ("api_req_rate_limit_wait", {"seconds": 3})
 
 
 def test_condensing_is_always_answered():
     told = driven()
-    tell(told, OPENED)
+    send(told, OPENED)
     [started] = told.condense("t")
     assert started == {"type": "condenseTaskContextStarted", "text": "t"}
     ended = {"type": "condenseTaskContextResponse", "text": "t"}
-    assert ended in tell(told, OPENED, Condensed(upto=1))
-    assert ended not in tell(told, OPENED, Condensed(upto=1))
+    assert ended in send(told, OPENED, Condensed(upto=1))
+    assert ended not in send(told, OPENED, Condensed(upto=1))
 
 
 def test_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
@@ -416,7 +416,7 @@ def test_the_flags_say_what_really_runs_without_a_question(
 
 def test_a_page_in_a_browser_is_told_in_the_fields_that_webviews_read():
     told = driven(webview=False)
-    tell(told, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
+    send(told, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
     picture = Image(media_type="image/png", data="AA==")
     seen = "The browser is at http://localhost:1/a.b.\nWhat the page says"
     [row] = tell_one(told, ToolFinished(call_id="b", text=seen, images=(picture,)))

@@ -105,10 +105,10 @@ READ: list[tuple[dict[str, Any], wants.Request]] = [
         {"type": "checkpointRestore", "payload": {"ts": 3, "commitHash": "x", "mode": "restore"}},
         wants.RestoreFilesRequest(row=3, with_words=True),
     ),
-    ({"type": "cancelAutoApproval"}, wants.Unheard(type="cancelAutoApproval")),
+    ({"type": "cancelAutoApproval"}, wants.Ignored(type="cancelAutoApproval")),
     ({"type": "shutdown"}, wants.ShutdownRequest()),
     ({"type": "ping"}, wants.PingRequest()),
-    ({"type": "playSound", "audioType": "x"}, wants.Unheard(type="playSound")),
+    ({"type": "playSound", "audioType": "x"}, wants.Ignored(type="playSound")),
 ]
 
 

@@ -27,7 +27,7 @@ from rookery.core.facts import (
 from rookery.core.queries import AskTasks, KnownTask
 from rookery.errors import CommandRejected
 from rookery.protocol.picture_files import MOST, load_pictures
-from support.scripted_host import ABOUT, PlayedHost
+from support.scripted_host import ABOUT, ScriptedHost
 
 pytestmark = pytest.mark.anyio
 TOOL = Asked(ask_id="q1", ask=AskKind.TOOL, call_id="c1", digest="d1")
@@ -38,8 +38,8 @@ OFFER = Asked(ask_id="o1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")
 class Desk:
     """A host that is watched, and what its driver is told."""
 
-    def __init__(self, host: PlayedHost | None = None) -> None:
-        self.host = host or PlayedHost()
+    def __init__(self, host: ScriptedHost | None = None) -> None:
+        self.host = host or ScriptedHost()
         self.told = EngineMessages(ABOUT)
         self.lines: list[Wire] = []
         self.notes: list[str] = []
@@ -48,7 +48,7 @@ class Desk:
         self.requests = EngineRequests(
             self.host,
             self.told,
-            tell=self.lines.extend,
+            send=self.lines.extend,
             follow=self.followed.append,
             beside=self.waiting.append,
             ended=self._ended,
@@ -238,7 +238,7 @@ async def test_a_name_given_beforehand_is_that_of_the_first_task():
     assert (first.task_id, second.task_id == "n1") == ("n1", False)
 
 
-class Choosy(PlayedHost):
+class Choosy(ScriptedHost):
     async def send(self, command: commands.Command) -> None:
         if isinstance(command, OpenTask) and command.model:
             raise CommandRejected("There is no such model.")

@@ -613,7 +613,7 @@ def played(turns: Any) -> list[Fact]:
     """The facts of a task whose model, tools and user do what the turns say."""
     facts: list[Fact] = [TaskOpened(text="go")]
     for number, (chunks, fate, call_fates, outputs) in enumerate(turns):
-        facts += [REQUEST, *(heard(chunk) for chunk in chunks)]
+        facts += [REQUEST, *(queued_row(chunk) for chunk in chunks)]
         blocks = assembled(chunks, str(number))
         calls = [block for block in blocks if isinstance(block, ToolCall)]
         match fate:
@@ -629,7 +629,7 @@ def played(turns: Any) -> list[Fact]:
     return facts
 
 
-def heard(chunk: Any) -> Fact:
+def queued_row(chunk: Any) -> Fact:
     match chunk:
         case "text", words, _:
             return text(words)
@@ -703,26 +703,22 @@ def by_row(rows: list[Told], type: str) -> dict[int, list[Told]]:
 
 @unhurried
 @given(turns)
-def test_every_row_is_closed_once_and_last(turns: Any):
-    rows = run(played(turns), stream=True)
+def test_rows_are_closed_once_in_order_and_add_up_whatever_a_task_does(turns: Any):
+    facts = played(turns)
+    rows = run(facts, stream=True)
     for type in ("user", "assistant", "thinking", "tool_use", "tool_result"):
         for parts in by_row(rows, type).values():
             assert [("done" in part) for part in parts] == [False] * (len(parts) - 1) + [True]
-
-
-@unhurried
-@given(turns)
-def test_the_deltas_of_words_add_up_to_the_closing_text(turns: Any):
-    rows = run(played(turns), stream=True)
     for type in ("assistant", "thinking"):
         for *deltas, closing in by_row(rows, type).values():
             assert not deltas or "".join(d["content"] for d in deltas) == closing["content"]
+    _demand_results_after_calls(rows)
+    named = [one["id"] for one in rows[:-1] if "done" in one and one["type"] != "tool_result"]
+    assert len(named) == len(set(named)), "two rows share an id"
+    _demand_json_without_parts(rows, run(facts, stream=False))
 
 
-@unhurried
-@given(turns)
-def test_every_result_follows_its_call(turns: Any):
-    rows = run(played(turns), stream=True)
+def _demand_results_after_calls(rows: list[Told]) -> None:
     closed: set[int] = set()
     for one in rows:
         if one["type"] == "tool_use" and "done" in one:
@@ -732,11 +728,7 @@ def test_every_result_follows_its_call(turns: Any):
     assert by_row(rows, "tool_result").keys() == by_row(rows, "tool_use").keys()
 
 
-@unhurried
-@given(turns)
-def test_json_is_stream_json_without_its_parts(turns: Any):
-    facts = played(turns)
-    streamed, whole = run(facts, stream=True), run(facts, stream=False)
+def _demand_json_without_parts(streamed: list[Told], whole: list[Told]) -> None:
     outputs: dict[int, str] = defaultdict(str)
     for one in streamed:
         if one["type"] == "tool_result":
@@ -745,11 +737,3 @@ def test_json_is_stream_json_without_its_parts(turns: Any):
         if one["type"] == "tool_result":
             assert one["tool_result"].pop("output", "") == outputs[one["id"]]
     assert whole == [one for one in streamed if "done" in one or one["type"] == "error"]
-
-
-@unhurried
-@given(turns)
-def test_no_two_rows_share_an_id(turns: Any):
-    rows = run(played(turns), stream=True)[:-1]
-    named = [one["id"] for one in rows if "done" in one and one["type"] != "tool_result"]
-    assert len(named) == len(set(named))

@@ -1,6 +1,5 @@
 """What attacks on governance once came through with, and no longer do."""
 
-import json
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,22 +9,26 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
-from rookery.core.facts import Asked, Effect, FileVersion, IntentCleared, Noted
-from rookery.permissions.protected_changes import (
-    protected_paths,
-    protected_paths_under_mount_sandbox,
+from rookery.core.facts import Asked, IntentCleared, Noted
+from support.governed_session import (
+    FILE,
+    UNKNOWN,
+    Alone,
+    Governed,
+    at,
+    choose,
+    intents,
+    new_task,
+    reasons,
+    run,
+    wait,
+    write,
 )
-from support.governed_session import FILE, Alone, Governed, at, choose, intents, run, wait, write
-from support.ledger_lines import told_of
+from support.ledger_lines import own_records, paths
 from support.terminal_session import PATIENCE, a_pause
 
-from . import test_commands
-from .test_commands import codes, new_task, paths, program, until_there
-
-heard = test_commands.heard
 USER = "src/api/user.py"
 LEDGER = ".orchestration/agent_trace.jsonl"
-UNKNOWN = ("--governance-allow", "unknown")
 NO_SANDBOX = '[sandbox]\nuse = "off"\n'
 UNTIL_GO = "until test -e src/auth/go; do sleep 0.02; done"
 LONG = f"exec sleep {a_pause()}"
@@ -35,11 +38,11 @@ WIDER = intents(scope=["**"])
 # ── copies of the ledger ────────────────────────────────────────────────────────────────
 
 
-def test_copies_of_governance_that_a_person_makes_meanwhile_are_kept(governed: Governed):
+def test_governance_copies_made_by_the_user_during_a_command_are_kept(governed: Governed):
     governed.put("src/auth/a.py")
 
     def copy_and_move() -> None:
-        until_there(governed, "src/auth/up")
+        governed.until_there("src/auth/up")
         copytree(governed.root / ".orchestration", governed.root / "backup")
         (governed.root / ".orchestration").rename(governed.root / "orch.bak")
         governed.put("src/auth/go")
@@ -59,54 +62,43 @@ def test_copies_of_governance_that_a_person_makes_meanwhile_are_kept(governed: G
         assert "INT-001" in governed.text(f"{folder}/agent_trace.jsonl")
 
 
-ONE, OTHER = FileVersion("aa", 0o100644), FileVersion("bb", 0o100644)
-MOVES = {
-    "a protected file moved away is kept where it is": (
-        [Effect("AGENTS.md", ONE, None), Effect("old/AGENTS.md", None, ONE)],
-        ["AGENTS.md"],
-    ),
-    "an ordinary file that takes a protected name": (
-        [Effect("notes.md", ONE, None), Effect("AGENTS.md", None, ONE)],
-        ["AGENTS.md"],
-    ),
-    "another file beside one that was moved away": (
-        [Effect("AGENTS.md", ONE, None), Effect("old/AGENTS.md", None, OTHER)],
-        ["AGENTS.md", "old/AGENTS.md"],
-    ),
-    "what was moved over a protected file that was there": (
-        [Effect(".envrc", ONE, None), Effect("AGENTS.md", OTHER, ONE)],
-        [".envrc", "AGENTS.md"],
-    ),
-    "a copy of the ledger": ([Effect("backup/agent_trace.jsonl", None, ONE)], []),
-    "a ledger below a folder of governance": (
-        [Effect("sub/.orchestration/active_intents.yaml", None, ONE)],
-        ["sub/.orchestration/active_intents.yaml"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("effects", "back"), MOVES.values(), ids=MOVES.keys())
-def test_what_of_a_move_is_put_back(effects: list[Effect], back: list[str]):
-    assert protected_paths(effects, ()) == back
-    assert set(protected_paths_under_mount_sandbox(effects, ())) <= set(back)
-
-
 # ── commands that turn on governance itself ─────────────────────────────────────────────
 
 
+def test_shortening_the_ledger_drops_the_intent_and_warns_the_user(
+    governed: Governed,
+):
+    governed.settings(NO_SANDBOX)
+    governed.put("src/auth/a.py")
+    governed.program("empty.sh", f": > {LEDGER}")
+    governed.program("cut.sh", f"sed -i '$d' {LEDGER}")
+    told = governed.play(
+        [choose()],
+        [run("./empty.sh")],
+        [write("src/auth/b.py")],
+        [choose()],
+        [run("./cut.sh")],
+        [write("src/auth/b.py")],
+        book=["yes", "yes", "yes"],
+    )
+    assert told.codes == ["", "", "REQ-003", "", "", "REQ-003"]
+    assert [each.own_doing for each in told.of(IntentCleared)] == [True, True]
+    notes = [each for each in told.of(Noted) if "The ledger was changed" in each.text]
+    assert len(notes) == 2
+    assert not governed.there("src/auth/b.py")
+
+
 TAKEN = {
-    "emptied": f": > {LEDGER}",
-    "its last line": f"sed -i '$d' {LEDGER}",
     "a folder": f"rm {LEDGER}; mkdir {LEDGER}",
     "nowhere to lock it": "rm -rf .orchestration/.state; touch .orchestration/.state",
 }
 
 
-@pytest.mark.parametrize("deed", TAKEN.values(), ids=TAKEN.keys())
-def test_a_command_that_takes_the_ledger_loses_the_intent(governed: Governed, deed: str):
+@pytest.mark.parametrize("deed", TAKEN.values(), ids=TAKEN)
+def test_noninteractive_selection_is_refused_after_a_ledger_change(governed: Governed, deed: str):
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
-    program(governed, "gen.sh", deed)
+    governed.program("gen.sh", deed)
     told = governed.alone(
         [choose()], [run("./gen.sh")], [write("src/auth/b.py")], [choose()], flags=UNKNOWN
     )
@@ -119,23 +111,14 @@ def test_a_command_that_takes_the_ledger_loses_the_intent(governed: Governed, de
     assert not governed.there("src/auth/b.py")
 
 
-def test_so_does_one_that_puts_a_file_where_governance_was(governed: Governed):
+def test_replacing_the_governance_folder_by_a_file_blocks_changes(governed: Governed):
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
-    program(governed, "gen.sh", "rm -rf .orchestration; touch .orchestration")
+    governed.program("gen.sh", "rm -rf .orchestration; touch .orchestration")
     told = governed.alone([choose()], [run("./gen.sh")], [write("src/auth/b.py")], flags=UNKNOWN)
     assert told.codes[2] == "REQ-003"
     assert told.exit_code == 20
     assert "INT-001" in governed.text(FILE), "it is put back"
-
-
-def test_the_user_is_told_that_the_ledger_was_emptied(governed: Governed):
-    governed.settings(NO_SANDBOX)
-    governed.put("src/auth/a.py")
-    program(governed, "gen.sh", f": > {LEDGER}")
-    told = governed.play([choose()], [run("./gen.sh")], book=["yes"])
-    assert [each.own_doing for each in told.of(IntentCleared)] == [True]
-    assert any("The ledger was changed" in each.text for each in told.of(Noted))
 
 
 def runs_on(governed: Governed, deed: str) -> Any:
@@ -143,16 +126,16 @@ def runs_on(governed: Governed, deed: str) -> Any:
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     governed.put("src/auth/wider.yaml", WIDER)
-    program(governed, "gen.sh", f"{UNTIL_GO}; {deed}; touch src/auth/done; {LONG}")
+    governed.program("gen.sh", f"{UNTIL_GO}; {deed}; touch src/auth/done; {LONG}")
     return call("execute_command", command="./gen.sh", cwd=None, timeout=1)
 
 
 def let(governed: Governed) -> None:
     governed.put("src/auth/go")
-    until_there(governed, "src/auth/done")
+    governed.until_there("src/auth/done")
 
 
-def test_what_a_command_that_runs_on_makes_of_the_intents_a_person_must_see(
+def test_intent_changes_by_a_background_command_need_approval(
     governed: Governed,
 ):
     def meanwhile(_: Asked) -> str:
@@ -163,13 +146,15 @@ def test_what_a_command_that_runs_on_makes_of_the_intents_a_person_must_see(
     told = governed.play(
         [choose()], [command], [wait()], [choose()], [write(USER)], book=["yes", meanwhile, "no"]
     )
-    assert codes(told.questions[-1]) == ["REQ-012"]
+    assert reasons(told.questions[-1]) == ["REQ-012"]
     assert told.codes[3:] == ["REQ-012", "REQ-003"]
     assert not governed.there(USER)
 
 
 @pytest.mark.parametrize("deed", [f"cp src/auth/wider.yaml {FILE}", f": > {LEDGER}"])
-def test_with_nobody_there_nothing_is_selected_after_that(governed: Governed, deed: str):
+def test_noninteractive_selection_is_refused_after_background_changes(
+    governed: Governed, deed: str
+):
     command, later = runs_on(governed, deed), gate()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(
@@ -191,21 +176,17 @@ def test_with_nobody_there_nothing_is_selected_after_that(governed: Governed, de
 # ── commands that never came to their end ───────────────────────────────────────────────
 
 
-def test_what_an_interrupted_command_did_is_recorded(governed: Governed):
+def test_changes_of_an_interrupted_command_are_recorded(governed: Governed):
     governed.put(USER)
-    program(governed, "gen.sh", f"echo made > {USER}; touch src/up; {LONG}")
-    with LlmServer([choose()], [run("./gen.sh")]) as server:
-        process = governed.rookery.piped("-p", *at(server), *UNKNOWN, "go")
-        try:
-            until_there(governed, "src/up")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE) == 128 + signal.SIGINT
-        finally:
-            process.kill()
-            for stream in (process.stdin, process.stdout, process.stderr):
-                assert stream
-                stream.close()
-    [command] = told_of(governed.root, "command")
+    governed.program("gen.sh", f"echo made > {USER}; touch src/up; {LONG}")
+    with (
+        LlmServer([choose()], [run("./gen.sh")]) as server,
+        governed.started(server, *UNKNOWN) as process,
+    ):
+        governed.until_there("src/up")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 128 + signal.SIGINT
+    [command] = own_records(governed.root, "command")
     assert set(paths(command)) == {USER, "src/up"}
     assert (command["scope"], command["outcome"]) == ("out_of_scope_detected", "cancelled")
     assert command["error"]["code"] == "CMD-002"
@@ -226,16 +207,16 @@ def gone_on(governed: Governed, *answers: Any) -> Alone:
         return Alone(server, governed.rookery.run(*given))
 
 
-def test_what_a_killed_command_did_is_recorded_on_resuming(governed: Governed):
+def test_changes_of_a_killed_command_are_recorded_on_resume(governed: Governed):
     governed.put(USER)
-    program(governed, "gen.sh", f"echo made > {USER}")
+    governed.program("gen.sh", f"echo made > {USER}")
     killed_after(governed, "./gen.sh")
     told = gone_on(governed)
     assert told.exit_code == 20
     assert told.governance
     assert told.governance["out_of_scope"] == [USER]
     assert "CMD-002" in told.requests[0]
-    records = [each for each in told_of(governed.root) if USER in paths(each)]
+    records = [each for each in own_records(governed.root) if USER in paths(each)]
     assert records
     assert records[-1]["scope"] == "out_of_scope_detected"
     assert records[-1]["outcome"] == "interrupted"
@@ -243,11 +224,11 @@ def test_what_a_killed_command_did_is_recorded_on_resuming(governed: Governed):
     assert governed.is_whole()
 
 
-def test_the_record_of_a_killed_command_names_the_files_that_it_named(governed: Governed):
+def test_the_record_of_a_killed_command_names_its_files(governed: Governed):
     governed.put("src/auth/a.py")
     killed_after(governed, "echo made > src/auth/a.py")
     governed.alone()
-    [recovered] = told_of(governed.root, "recovered")
+    [recovered] = own_records(governed.root, "recovered")
     assert paths(recovered) == ["src/auth/a.py"]
     assert governed.is_whole()
 
@@ -267,18 +248,13 @@ FAMILY = """\
 """
 
 
-def test_a_sub_task_still_knows_after_a_crash_what_it_was_begun_for(governed: Governed):
+def test_a_sub_task_keeps_its_intent_after_a_crash(governed: Governed):
     governed.put(FILE, intents() + FAMILY)
     later = gate()
     scenes = ([choose()], [new_task("one")], [choose("INT-002")], [say("Now.", later)])
     with LlmServer(*scenes) as server:
-        process = governed.rookery.piped("-p", *at(server), "go")
-        later.wait_until_reached()
-        process.kill()
-        assert process.wait(PATIENCE) == -signal.SIGKILL
-        for stream in (process.stdin, process.stdout, process.stderr):
-            assert stream
-            stream.close()
+        with governed.started(server):
+            later.wait_until_reached()
         later.open()
     told = gone_on(
         governed,
@@ -289,79 +265,6 @@ def test_a_sub_task_still_knows_after_a_crash_what_it_was_begun_for(governed: Go
     assert "REQ-004" in told.codes
     assert not governed.there(USER)
     assert told.exit_code == 20
-
-
-def test_an_intent_selected_twice_in_one_answer_is_still_unread(governed: Governed):
-    told = governed.play([choose(), choose(), write("src/auth/a.py")], [write("src/auth/b.py")])
-    assert told.codes == ["", "", "REQ-003", ""]
-    assert told.refusal(2)["reason"] == "context_not_seen"
-    assert not governed.there("src/auth/a.py")
-    assert governed.there("src/auth/b.py")
-
-
-# ── what a yes is for ───────────────────────────────────────────────────────────────────
-
-
-def test_a_yes_for_the_task_is_for_the_very_line(governed: Governed):
-    governed.put("src/auth/a.py")
-    program(governed, "gen.sh", "true")
-    line = "./gen.sh build"
-    others = [f"{line} all", f"X=1 {line}", f"{line} --eval=x", "./gen.sh"]
-    told = governed.play(
-        [choose()],
-        [run(line)],
-        [run(line)],
-        *([run(each)] for each in others),
-        book=["task", *["no"] * len(others)],
-    )
-    assert [each.text for each in told.questions] == [line, *others]
-    assert told.questions[0].governance
-    assert told.questions[0].governance.grant == line
-    assert told.codes == ["", "", "", *["REQ-002"] * len(others)]
-
-
-def test_a_rule_for_a_program_is_for_no_line_with_more_to_it(governed: Governed):
-    governed.put(
-        ".orchestration/command_policy.yaml", "rules:\n  - {prefix: [make], decision: allow}\n"
-    )
-    governed.put("src/auth/a.py")
-    lines = ["PATH=src/auth:$PATH make build", "make build > $X"]
-    told = governed.play(
-        [choose()], [run("make build")], *([run(each)] for each in lines), book=["no", "no"]
-    )
-    assert [each.text for each in told.questions] == lines
-    assert [codes(each) for each in told.questions] == [["REQ-002"]] * 2
-    assert told.codes[1:] == ["", "REQ-002", "REQ-002"]
-
-
-# ── paths that servers are given ────────────────────────────────────────────────────────
-
-INSIDE = [f"src/auth/{number}.py" for number in range(300)]
-HARMLESS: list[Any] = [
-    {"path": "src/auth/a.py"},
-    {"files": [{"path": "src/auth/a.py", "content": "one\ntwo\n"}]},
-    {"files": {"src/auth/a.py": "one\ntwo\n"}},
-]
-ARGUMENTS: dict[str, Any] = {
-    "a list of objects": {"edits": [{"path": USER}]},
-    "another spelling": {"filePath": USER},
-    "deep": {"a": {"b": [{"c": {"file_path": USER}}]}},
-    "an object for a path": {"file": {"x": USER}},
-    "a path for a name": {"files": {USER: "new"}},
-    "many": {"paths": [*INSIDE, USER]},
-}
-
-
-def test_wherever_a_server_is_given_a_path_it_is_judged(governed: Governed, heard: Path):
-    governed.put(FILE, intents(more='permissions: {allow: ["mcp--files--*"]}'))
-    calls = [
-        call("use_mcp_tool", server="files", tool="write_file", arguments=each)
-        for each in (*HARMLESS, *ARGUMENTS.values())
-    ]
-    told = governed.alone([choose()], *([each] for each in calls), flags=["-y"])
-    refused = dict(zip(ARGUMENTS, told.codes[1 + len(HARMLESS) :], strict=True))
-    assert refused == dict.fromkeys(ARGUMENTS, "REQ-001")
-    assert [json.loads(line) for line in heard.read_text().splitlines()] == HARMLESS
 
 
 # ── a folder that leads elsewhere ───────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_server import Gate, LlmServer, Part, call, finish, say
+from llm_server import Gate, LlmServer, call, finish, say
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked, Condensed, Noted
 from support.control_stream_client import Driver
@@ -18,18 +18,14 @@ from support.terminal_session import PATIENCE
 from .test_hooks import hooked, script
 
 HEARS = """\
-import json, pathlib, sys
-d = json.load(sys.stdin)
-told, path = json.dumps(d), d["transcript_path"]
-d["transcript"] = [json.loads(line) for line in open(path)] if path else None
-with open(pathlib.Path(d["cwd"]) / "heard.jsonl", "a") as file:
-    file.write(json.dumps(d) + "\\n")
-sys.exit(2 if len(sys.argv) > 1 and sys.argv[1] in told else 0)
+told=$(cat)
+printf '%s\\n' "$told" >> heard.jsonl
+case "$told" in *"$1"*) test -z "$1" || exit 2;; esac
 """
 
 
 def hears(governed: Governed, event: str, refused: str = "") -> None:
-    hooked(governed, f"{script(governed, 'hears.py', HEARS)} {refused}", event=event)
+    hooked(governed, f"{script(governed, 'hears.sh', HEARS)} {refused}", event=event)
 
 
 def heard(governed: Governed) -> list[dict[str, Any]]:
@@ -49,22 +45,21 @@ def wait_for(governed: Governed, lines: int, answer: str) -> Callable[[Asked], s
     return said
 
 
-@pytest.mark.parametrize("flags", [[], ["--output-format", "json"]])
-def test_a_refused_prompt_ends_the_run_with_the_reason(ungoverned: Governed, flags: list[str]):
+def test_a_refused_prompt_ends_the_run_with_the_reason(ungoverned: Governed):
     hears(ungoverned, "UserPromptSubmit", "forbidden")
     with LlmServer([finish()]) as server:
-        run = ungoverned.rookery.run("-p", *flags, *at(server), "forbidden words")
+        given = ["-p", "--output-format", "json", *at(server)]
+        run = ungoverned.rookery.run(*given, "forbidden words")
         assert server.requests == []
         assert run.returncode == 20
         assert "A hook refused the message: The hook UserPromptSubmit-1" in run.stderr
-        if flags:
-            assert json.loads(run.stdout)["code"] == "governance_refused"
-        again = ungoverned.rookery.run("-p", "-c", *at(server), "fine words")
+        assert json.loads(run.stdout)["code"] == "governance_refused"
+        again = ungoverned.rookery.run("-c", *given, "fine words")
         assert again.returncode == 0, again.stderr
         assert "forbidden" not in str([each.body["messages"] for each in server.requests])
 
 
-def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
+def test_a_driver_gets_an_event_for_a_refused_prompt(ungoverned: Governed):
     hears(ungoverned, "UserPromptSubmit", "forbidden")
     with LlmServer([finish()]) as server, Driver(ungoverned.rookery, *at(server)) as driver:
         driver.send("start", "s1", prompt="forbidden words")
@@ -84,7 +79,7 @@ def test_a_driver_is_told_that_a_prompt_was_refused(ungoverned: Governed):
     ]
 
 
-def test_a_driver_is_told_of_each_queued_message_whether_it_was_refused(ungoverned: Governed):
+def test_a_driver_learns_whether_each_queued_message_was_refused(ungoverned: Governed):
     hears(ungoverned, "UserPromptSubmit", "forbidden")
     gate = Gate()
     look = call("list_files", path=".")
@@ -107,7 +102,7 @@ def test_a_driver_is_told_of_each_queued_message_whether_it_was_refused(ungovern
         assert driver.end() == 0
 
 
-def test_a_person_at_a_terminal_can_say_it_in_other_words(ungoverned: Governed):
+def test_a_refused_prompt_can_be_reworded_at_a_terminal(ungoverned: Governed):
     hears(ungoverned, "UserPromptSubmit", "forbidden")
     with (
         LlmServer([finish()]) as server,
@@ -129,7 +124,7 @@ def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed
         assert driver.end() == 20
 
 
-def test_hooks_are_told_of_questions_and_can_refuse_what_would_be_asked(ungoverned: Governed):
+def test_hooks_see_questions_and_can_refuse_the_call(ungoverned: Governed):
     hears(ungoverned, "PermissionRequest", "second.txt")
     told = ungoverned.play([write("first.txt")], [write("second.txt")], book=["yes"], flags=())
     assert told.codes == ["", "HOOK-001"]
@@ -139,7 +134,7 @@ def test_hooks_are_told_of_questions_and_can_refuse_what_would_be_asked(ungovern
     assert second["tool_input"]["file_path"].endswith("/second.txt")
 
 
-def test_hooks_are_told_when_the_user_is_asked(ungoverned: Governed):
+def test_hooks_are_notified_when_the_user_is_asked(ungoverned: Governed):
     hears(ungoverned, "Notification")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     answers = [wait_for(ungoverned, 1, "message This"), wait_for(ungoverned, 2, "yes")]
@@ -149,7 +144,7 @@ def test_hooks_are_told_when_the_user_is_asked(ungoverned: Governed):
     assert ("permission_prompt", "rookery needs your permission: Create first.txt") in told
 
 
-def test_a_hook_can_keep_the_conversation_from_being_condensed(ungoverned: Governed):
+def test_a_hook_can_prevent_condensing(ungoverned: Governed):
     hears(ungoverned, "PreCompact", "manual")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     with ungoverned.attended([asks], [finish()]) as person:
@@ -164,36 +159,29 @@ def test_a_hook_can_keep_the_conversation_from_being_condensed(ungoverned: Gover
     assert heard(ungoverned)[0]["trigger"] == "manual"
 
 
-@pytest.mark.parametrize("end", [finish, say])
-def test_hooks_hear_of_the_end_of_a_sub_task_and_can_send_it_back(
-    ungoverned: Governed, end: Callable[[str], Part]
-):
+def test_hooks_see_the_end_of_a_sub_task_and_can_reject_it(ungoverned: Governed):
     hears(ungoverned, "SubagentStop", "Half")
     child = call("new_task", mode="code", message="Do a part.", todos=None)
-    told = ungoverned.play([child], [end("Half done.")], [end("All done.")])
-    first, second = heard(ungoverned)
-    assert first["last_assistant_message"] == "Half done."
-    assert second["last_assistant_message"] == "All done."
-    assert (first["agent_type"], second["stop_hook_active"]) == ("code", True)
-    assert "All done." in told.results[-1] or "All done." in str(told.results)
+    ends = [finish("Half done.")], [say("Half of the rest.")], [finish("All done.")]
+    told = ungoverned.play([child], *ends)
+    said = [each["last_assistant_message"] for each in heard(ungoverned)]
+    assert said == ["Half done.", "Half of the rest.", "All done."]
+    assert [each["stop_hook_active"] for each in heard(ungoverned)] == [False, True, True]
+    assert heard(ungoverned)[0]["agent_type"] == "code"
+    assert "All done." in str(told.results)
 
 
-def test_the_transcript_is_readable_and_ends_with_what_happened_last(governed: Governed):
-    hears(governed, "PostToolUse")
+def test_the_transcript_is_readable_and_ends_with_the_last_event(governed: Governed):
+    copy = 'cp "$(sed -E \'s/.*"transcript_path": *"([^"]*)".*/\\1/\')" transcript.jsonl'
+    hooked(governed, copy, event="PostToolUse", matcher="Write")
     governed.alone([choose()], [write("src/auth/a.py")])
-    [last] = [each for each in heard(governed) if each["tool_name"] == "Write"]
-    roles = [line["type"] for line in last["transcript"]]
-    assert roles[0] == "user"
-    assert last["transcript"][0]["message"]["content"] == "go"
-    call_of = last["transcript"][-1]["message"]["content"][-1]
+    transcript = [json.loads(line) for line in governed.text("transcript.jsonl").splitlines()]
+    assert transcript[0]["type"] == "user"
+    assert transcript[0]["message"]["content"] == "go"
+    call_of = transcript[-1]["message"]["content"][-1]
     assert (call_of["type"], call_of["name"]) == ("tool_use", "write_to_file")
-    assert {line["sessionId"] for line in last["transcript"]} == {last["session_id"]}
-
-
-def test_a_turn_is_held_open_as_often_as_documented(ungoverned: Governed):
-    hears(ungoverned, "Stop", "Nearly")
-    ungoverned.play(*([finish(f"Nearly {at}.")] for at in range(5)), [finish("Done.")])
-    assert len(heard(ungoverned)) == 6
+    [session] = {line["sessionId"] for line in transcript}
+    assert session == governed.of("mutation")[0].task_id
 
 
 STOPS = {"continue": False, "stopReason": "That is enough."}
@@ -256,14 +244,14 @@ def test_a_run_succeeds_once_the_hook_lets_the_turn_end(ungoverned: Governed, ho
     assert told.output["error"] == "A hook still did not let the turn end: untested"
 
 
-def test_a_turn_is_counted_anew_when_the_user_has_spoken(ungoverned: Governed):
+def test_a_user_message_resets_stop_hook_active(ungoverned: Governed):
     hears(ungoverned, "Stop", "Nearly")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     ungoverned.play([finish("Nearly.")], [asks], [finish("Done.")], book=["message other"])
     assert [each["stop_hook_active"] for each in heard(ungoverned)] == [False, False]
 
 
-def test_the_model_hears_what_a_hook_says_of_a_call_that_failed(ungoverned: Governed):
+def test_hook_output_about_a_failed_call_reaches_the_model(ungoverned: Governed):
     ungoverned.put("a.txt", "old\n")
     events = {
         "PermissionRequest": "cat; echo other > a.txt",

@@ -3,12 +3,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from llm_server import call
 from rookery.core.facts import Noted
-from support.governed_session import Governed, choose, patch, read, run, write
-from support.ledger_lines import told_of
+from support.governed_session import Governed, choose, read, run, write
+from support.ledger_lines import own_records
 
 DECIDES = """\
 case "$(cat)" in
@@ -18,14 +16,13 @@ case "$(cat)" in
   *hanging.py*) sleep 60;;
 esac
 """
-MOVES = """\
+MOVES_OR_ALLOWS = """\
 import json, sys
 d = json.load(sys.stdin)
-new = dict(d["tool_input"], file_path=d["cwd"] + "/src/api/user.py")
-print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": new}}))
-"""
-ALLOWS = """\
-echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'
+said = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+if d["tool_input"]["file_path"].endswith("/moved.py"):
+    said["updatedInput"] = dict(d["tool_input"], file_path=d["cwd"] + "/src/api/user.py")
+print(json.dumps({"hookSpecificOutput": said}))
 """
 KNOWS_ONLY_BASH = """\
 import json, sys
@@ -34,17 +31,14 @@ if d["tool_name"] == "Bash" and "rm " in d["tool_input"]["command"]:
     print("nothing is removed here", file=sys.stderr)
     sys.exit(2)
 """
-KNOWS_ONE_FILE = """\
-import json, sys
-d = json.load(sys.stdin)
-if d["tool_input"]["file_path"].endswith("/second.py"):
-    print("not the second", file=sys.stderr)
-    sys.exit(2)
-"""
-FILE_OF = 'import json,sys; print(json.load(sys.stdin)["tool_input"]["file_path"])'
 FORMATS = """\
-f=$(python3 -c 'import json,sys; print(json.load(sys.stdin)["tool_input"]["file_path"])')
-printf '# %s\\n' "$1" >> "$f"
+f=$(sed -E 's/.*"file_path": *"([^"]*)".*/\\1/')
+case "$f" in
+  */crlf.py) sed -i 's/$/\\r/' "$f";;
+  */cut.py) truncate -s -1 "$f";;
+  */much.py) yes x | head -n 9000 > "$f";;
+  *) printf '# %s\\n' "$1" >> "$f";;
+esac
 """
 
 
@@ -71,52 +65,37 @@ def hooked(
     (folder / "hooks.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-@pytest.mark.parametrize("guards", [False, True])
-def test_a_hook_blocks_or_fails(governed: Governed, guards: bool):
-    line = {"command": script(governed, "decide.sh", DECIDES), "timeout": 1}
-    hooked(governed, {**line, "on_failure": "block"} if guards else line, matcher="Write")
+def test_a_blocking_or_failing_hook_is_reported(governed: Governed):
+    line = {"command": script(governed, "decide.sh", DECIDES), "timeout": 1, "name": "scanner"}
+    hooked(governed, line, matcher="Write")
     names = ("blocked", "garbled", "failing", "hanging", "harmless")
-    told = governed.alone([choose()], *([write(f"src/auth/{name}.py")] for name in names))
-    failed = ["HOOK-002", "HOOK-003"] if guards else ["", "HOOK-003"]
-    assert told.codes[1:] == ["HOOK-001", "HOOK-001", *failed, ""]
+    told = governed.play([choose()], *([write(f"src/auth/{name}.py")] for name in names))
+    assert told.codes[1:] == ["HOOK-001", "HOOK-001", "", "HOOK-003", ""]
     assert "there is a secret in it" in told.refusal(1)["message"]
     assert "garbled, and still no" in told.refusal(2)["message"]
     written = [governed.there(f"src/auth/{name}.py") for name in names]
-    assert written == [False, False, not guards, False, True]
+    assert written == [False, False, True, False, True]
     assert told.refusal(4)["error_type"] == "hook_timeout"
     assert "user" not in told.refusal(4)["message"], "nobody has refused it"
-    codes = [each["error"]["code"] for each in told_of(governed.root, "blocked", "hook_failure")]
-    assert codes == ["HOOK-001", "HOOK-001", *filter(None, failed)]
-
-
-def test_what_failed_is_told_to_the_person(governed: Governed):
-    line = {"command": script(governed, "decide.sh", DECIDES), "timeout": 1, "name": "scanner"}
-    hooked(governed, line)
-    told = governed.play([choose()], [write("src/auth/failing.py")], [write("src/auth/hanging.py")])
+    codes = [
+        each["error"]["code"] for each in own_records(governed.root, "blocked", "hook_failure")
+    ]
+    assert codes == ["HOOK-001", "HOOK-001", "HOOK-003"]
     notes = [each.text for each in told.of(Noted)]
     assert any("scanner" in note and "the scanner broke" in note for note in notes), notes
     assert any("scanner" in note and "1 s" in note for note in notes), notes
 
 
-def test_what_a_hook_rewrites_is_judged_as_it_is_then(governed: Governed):
-    hooked(governed, script(governed, "move.py", MOVES), matcher="Write")
-    told = governed.alone([choose()], [write("src/auth/jwt.py")])
-    assert told.code(1) == "REQ-001"
+def test_a_hook_cannot_move_or_allow_a_call_out_of_scope(governed: Governed):
+    hooked(governed, script(governed, "moves.py", MOVES_OR_ALLOWS), matcher="Write")
+    names = ("src/auth/moved.py", "src/api/user.py", "src/auth/jwt.py")
+    told = governed.play([choose()], *([write(name)] for name in names), book=["no", "no"])
+    assert told.codes == ["", "REQ-001", "REQ-001", ""]
     assert told.refusal(1)["filename"] == "src/api/user.py"
-    assert not governed.there("src/api/user.py")
-    assert not governed.there("src/auth/jwt.py")
+    assert [governed.there(name) for name in names] == [False, False, True]
 
 
-def test_a_hook_cannot_allow_what_is_out_of_scope(governed: Governed):
-    hooked(governed, script(governed, "allow.sh", ALLOWS))
-    told = governed.play(
-        [choose()], [write("src/api/user.py")], [write("src/auth/jwt.py")], book=["no"]
-    )
-    assert told.codes == ["", "REQ-001", ""]
-    assert not governed.there("src/api/user.py")
-
-
-def test_a_script_that_knows_only_bash_works(governed: Governed):
+def test_an_imported_claude_hook_for_bash_works(governed: Governed):
     """As its author wrote it for another product: in that one's file, by that one's names."""
     line = script(governed, "guard.py", KNOWS_ONLY_BASH)
     hook = {"type": "command", "command": line}
@@ -132,31 +111,20 @@ def test_a_script_that_knows_only_bash_works(governed: Governed):
     assert governed.there("src/auth/old.py")
 
 
-def test_one_refused_file_refuses_the_patch(governed: Governed):
-    hooked(governed, script(governed, "one.py", KNOWS_ONE_FILE), matcher="Edit")
-    files = [f"*** Add File: src/auth/{name}.py\n+x" for name in ("first", "second")]
-    told = governed.play([choose()], [patch(*files)])
-    assert told.codes == ["", "HOOK-001"]
-    assert "not the second" in told.refusal(1)["message"]
-    assert not governed.there("src/auth/first.py")
-
-
-@pytest.mark.parametrize("guards", [False, True])
-def test_a_script_that_was_changed_is_looked_at_again(governed: Governed, guards: bool):
-    line = {"command": script(governed, "decide.sh", DECIDES), "name": "scanner"}
-    hooked(governed, {**line, "on_failure": "block"} if guards else line, of_project=True)
+def test_a_changed_guard_hook_blocks_until_it_is_reviewed(governed: Governed):
+    line = {"command": script(governed, "decide.sh", DECIDES), "on_failure": "block"}
+    hooked(governed, {**line, "name": "scanner"}, of_project=True)
     assert governed.cli("hooks", "trust", "scanner", "--yes").returncode == 0
     told = governed.alone([choose()], [write("src/auth/blocked.py")])
     assert told.codes == ["", "HOOK-001"]
     governed.put("tools/decide.sh", "touch ran\n")
-    assert "modified" in governed.cli("hooks", "list").stdout
     told = governed.alone([choose()], [write("src/auth/blocked.py")])
+    assert told.codes[-1] == "HOOK-004"
     assert not governed.there("ran")
-    assert told.codes[-1] == ("HOOK-004" if guards else "")
-    assert governed.there("src/auth/blocked.py") is not guards
+    assert not governed.there("src/auth/blocked.py")
 
 
-def test_formatters_run_in_turn_and_make_nothing_stale(governed: Governed):
+def test_formatters_run_in_order_and_make_no_file_stale(governed: Governed):
     formats = script(governed, "format.sh", FORMATS)
     hooked(governed, f"{formats} one", f"{formats} two", event="PostToolUse", matcher="Edit|Write")
     told = governed.play(
@@ -171,7 +139,7 @@ def test_formatters_run_in_turn_and_make_nothing_stale(governed: Governed):
     assert "+# one\n+# two" in told.results[1]
     whole = "A = 2\n# one\n# two\n# one\n# two\n"
     assert governed.text("src/auth/jwt.py") == whole
-    first, second = told_of(governed.root, "mutation")
+    first, second = own_records(governed.root, "mutation")
     assert first["files"][0]["after"]["size"] == len("A = 1\n# one\n# two\n")
     assert second["files"][0]["after"]["size"] == len(whole)
     [original] = first["files"][0]["original_ranges"]
@@ -179,32 +147,18 @@ def test_formatters_run_in_turn_and_make_nothing_stale(governed: Governed):
     assert governed.is_whole()
 
 
-def test_without_intents_too_what_a_formatter_made_of_a_file_can_be_edited(ungoverned: Governed):
-    """The model knows the new text, so it may also write the whole file."""
+def test_formatter_changes_reach_the_model_without_intents_too(ungoverned: Governed):
+    """It knows the new text, so it may also write the whole file. What cannot be shown is named."""
     formats = script(ungoverned, "format.sh", FORMATS)
     hooked(ungoverned, f"{formats} one", event="PostToolUse", matcher="Edit|Write")
     told = ungoverned.play(
         [write("a.py", "A = 1\n")],
         [call("edit", file_path="a.py", old_string="# one", new_string="# two")],
         [write("a.py", "B = 1\n")],
+        *([write(name, "A = 1\n")] for name in ("crlf.py", "cut.py", "much.py")),
     )
-    assert [text.startswith('{"path"') for text in told.results] == [True] * 3, told.results
+    assert [text.startswith('{"path"') for text in told.results[:3]] == [True] * 3, told.results
     assert ungoverned.text("a.py") == "B = 1\n# one\n"
-
-
-@pytest.mark.parametrize(
-    ("makes", "shown"),
-    [
-        ("sed -i 's/$/\\r/'", "Only line ends"),
-        ("truncate -s -1", "Only line ends"),
-        ('python3 -c \'import sys; open(sys.argv[1], "w").write("x\\n" * 9000)\'', "left out"),
-    ],
-)
-def test_the_model_is_told_what_changed_as_far_as_that_can_be_shown(
-    ungoverned: Governed, makes: str, shown: str
-):
-    line = f"f=$(python3 -c '{FILE_OF}'); {makes} \"$f\""
-    hooked(ungoverned, line, event="PostToolUse", matcher="Write")
-    told = ungoverned.play([write("a.py", "A = 1\n")])
-    assert shown in told.results[0]
-    assert len(told.results[0]) < 7_000
+    for result, shown in zip(told.results[3:], ["Only line ends"] * 2 + ["left out"], strict=True):
+        assert shown in result
+        assert len(result) < 7_000

@@ -1,14 +1,12 @@
 """A clone, or a command of the agent's, may put anything where the ledger has its files: nothing
 hangs, nothing fills the memory, and whoever is stopped is told why in one sentence."""
 
-import gzip
 import json
 import os
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,7 @@ STATE = f"{FOLDER}/.state"
 LEDGER = f"{FOLDER}/agent_trace.jsonl"
 MIB = 1024 * 1024
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-LONG_LINE = (300 if TORTURE else 40) * MIB
+LONG_LINE = (300 if TORTURE else 20) * MIB
 """Longer than any record; all of it is read by whoever reads the ledger, in pieces."""
 
 
@@ -40,12 +38,6 @@ def folder(path: Path) -> None:
 def endless_line(path: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(LONG_LINE)
-
-
-def bomb(path: Path) -> None:
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        for _ in range(30):
-            file.write(bytes(10 * MIB))
 
 
 def deep(path: Path) -> None:
@@ -73,20 +65,14 @@ def place(governed: Governed, name: str, make: Make) -> Path:
 
 HEAD, WORKSPACE_ID, CALL = f"{STATE}/head.json", f"{STATE}/workspace_id", f"{STATE}/journal/x.json"
 HARMLESS: dict[str, dict[str, Make]] = {
-    "pipes": {HEAD: pipe, WORKSPACE_ID: pipe, CALL: pipe},
-    "devices": {
-        HEAD: zeros,
-        WORKSPACE_ID: zeros,
-        CALL: zeros,
-        f"{STATE}/head.unfinished": zeros,
-    },
-    "nonsense": {HEAD: deep, WORKSPACE_ID: a_path, CALL: deep},
-    "a folder": {CALL: folder},
+    "one": {HEAD: pipe, WORKSPACE_ID: zeros, CALL: deep, f"{STATE}/journal/y.json": folder},
+    "two": {HEAD: zeros, WORKSPACE_ID: a_path, CALL: pipe, f"{STATE}/head.unfinished": zeros},
+    "three": {HEAD: deep, WORKSPACE_ID: pipe, CALL: zeros},
 }
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
+def test_damaged_state_files_do_not_block_the_run(governed: Governed, name: str):
     for path, make in HARMLESS[name].items():
         place(governed, path, make)
     done = work(governed)
@@ -98,31 +84,24 @@ def test_what_is_only_remembered_stops_nobody(governed: Governed, name: str):
 
 STOPPING = {
     "ledger is a pipe": (LEDGER, pipe, "not a regular file; move it away"),
-    "ledger is a device": (LEDGER, zeros, "not a regular file; move it away"),
-    "ledger is a folder": (LEDGER, folder, "not a regular file; move it away"),
     "ledger is one line": (LEDGER, endless_line, "longer than a record can be; move it away"),
-    "segment is a pipe": (f"{FOLDER}/trace/x.jsonl", pipe, "not a regular file; move it away"),
     "segment is a device": (f"{FOLDER}/trace/x.jsonl", zeros, "not a regular file; move it away"),
-    "segment is a bomb": (f"{FOLDER}/trace/x.jsonl.gz", bomb, "larger than 256 MiB; move it away"),
     "segment is none": (f"{FOLDER}/trace/x.jsonl.gz", deep, "cannot be unpacked; move it away"),
-    "workspace_id is a folder": (
-        f"{STATE}/workspace_id",
-        folder,
-        "not a regular file; move it away",
-    ),
+    "workspace_id is a folder": (WORKSPACE_ID, folder, "not a regular file; move it away"),
 }
 
 
 @pytest.mark.parametrize("name", STOPPING)
-def test_a_file_that_is_no_ledger_is_told_of_and_stops_the_change(governed: Governed, name: str):
+def test_a_file_that_is_not_a_ledger_is_reported_and_blocks_the_change(
+    governed: Governed, name: str
+):
     path, make, why = STOPPING[name]
     place(governed, path, make)
     verified = governed.cli("trace", "verify")
     assert verified.returncode != 0
     said = verified.stdout + verified.stderr
     assert why.partition(";")[0] in said
-    # all three read with the same reader, which takes half a second for a bomb
-    for words in [] if make is bomb and not TORTURE else [["log", "--kind", "command"], ["stats"]]:
+    for words in (["log", "--kind", "command"], ["stats"]):
         said += governed.cli("trace", *words).stderr
     done = work(governed)
     assert "Traceback" not in said + done.stderr
@@ -130,23 +109,20 @@ def test_a_file_that_is_no_ledger_is_told_of_and_stops_the_change(governed: Gove
     assert not (governed.root / "src/auth/jwt.py").exists()
 
 
-RULE_FILES = ("hooks.json", ".intentignore", "command_policy.yaml")
-OBSTACLES = (pipe, zeros, endless_line)
-PAIRS = zip(RULE_FILES, OBSTACLES, strict=True)
-IN_THE_WAY = list(product(RULE_FILES, OBSTACLES) if TORTURE else PAIRS)
-"""All files are opened in the same way: each file and each obstacle are tried once."""
-
-
-@pytest.mark.parametrize(("name", "make"), IN_THE_WAY)
-def test_a_rule_file_is_never_waited_for(governed: Governed, name: str, make: Make):
-    place(governed, f"{FOLDER}/{name}", make)
+def test_an_unreadable_rule_file_does_not_block_the_run(governed: Governed):
+    for name, make in {
+        "hooks.json": pipe,
+        ".intentignore": zeros,
+        "command_policy.yaml": endless_line,
+    }.items():
+        place(governed, f"{FOLDER}/{name}", make)
     done = governed.alone([choose()], [write("src/auth/jwt.py")], [run("true")], flags=["-y"])
     assert "Traceback" not in done.stderr
     assert "intent_context" in done.results[0]
     assert len(done.results) == 3
 
 
-def test_a_cut_is_found_although_the_id_of_the_workspace_is_gone(governed: Governed):
+def test_a_shortened_ledger_is_found_without_the_workspace_id(governed: Governed):
     """As after `git clean -fdx`, or if a command writes another id."""
     work(governed)
     assert governed.is_whole()
@@ -167,7 +143,7 @@ def test_a_cut_is_found_although_the_id_of_the_workspace_is_gone(governed: Gover
     assert governed.is_whole()
 
 
-def test_a_budget_is_counted_though_the_index_in_the_workspace_is_emptied(
+def test_a_budget_counts_although_the_workspace_index_is_emptied(
     rookery: Installed,
 ):
     governed = Governed(rookery, intents(more="budget: {max_files: 1}"))

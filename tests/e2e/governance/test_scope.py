@@ -1,33 +1,36 @@
 """Scope and paths: what an intent owns, what it does not, and who may say otherwise.
 
-Each test is a row of the acceptance table and carries its number. In all of them INT-001 is
-active, owns `src/auth/**` unless a test says otherwise, and somebody is there to be asked.
+INT-001 owns `src/auth/**` unless a test says otherwise. What each path and each operation is
+judged by is in tests/governance/scope; here the whole product is asked.
 """
 
 import json
 import os
-from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import pytest
 
 from llm_server import call, finish
 from rookery.core.facts import Asked
 from support.governed_session import (
     FILE,
-    Followed,
     Governed,
+    Row,
     choose,
     intents,
     patch,
     read,
+    reasons,
     run,
     wait,
     write,
 )
-from support.terminal_session import Installed
 
 USER, JWT = "src/api/user.py", "src/auth/jwt.py"
+OTHER = """\
+  - id: INT-002
+    name: Everything else
+    status: IN_PROGRESS
+    owned_scope: ["ui/**"]
+"""
 
 
 def rework(path: str, old: str = "old") -> Any:
@@ -35,60 +38,115 @@ def rework(path: str, old: str = "old") -> Any:
     return call("edit", file_path=path, old_string=old, new_string="new")
 
 
-def reasons(asked: Asked) -> list[str]:
+def verdicts(asked: Asked) -> dict[str, str]:
     assert asked.governance
-    return [each.code for each in asked.governance.reasons]
+    return {each.path: each.verdict for each in asked.governance.targets}
 
 
-def test_a_file_in_scope_is_written_unasked(governed: Governed):
-    told = governed.play([choose()], [write(JWT)])
-    assert (told.codes, told.questions) == (["", ""], [])
-    assert governed.text(JWT) == "new\n"
-    assert [(each.scope, each.intent_id) for each in governed.of("mutation")] == [
-        ("in_scope", "INT-001")
-    ]
+def choices(asked: Asked) -> tuple[str, ...]:
+    assert asked.governance
+    return tuple(asked.governance.choices)
+
+
+def test_out_of_scope_writes_ask_and_follow_the_answer(governed: Governed):
+    outside = governed.root.parent / "private"
+    outside.mkdir()
+    for path in (USER, "src/auth/c.py", "src/auth/e.py", "src/auth/f.py", "src/auth/move.py"):
+        governed.put(path)
+    os.link(governed.put("src/api/twin.py"), governed.put("src/auth/b.py").parent / "a.py")
+    both = patch("*** Update File: src/auth/c.py", "@@", "-old", "+new", f"*** Delete File: {USER}")
+    move = patch(
+        "*** Update File: src/auth/move.py", "*** Move to: src/api/moved.py", "@@", "-old", "+new"
+    )
+    told, asked = governed.play_rows(
+        {
+            "in scope": Row(write(JWT)),
+            "out of scope": Row(rework(USER), "no because it is mine", "REQ-001"),
+            "yes": Row(write("src/api/once.py", "one\n"), "yes"),
+            "the same again": Row(write("src/api/once.py", "two\n"), "no", "REQ-001"),
+            "outside": Row(write(str(outside / "no.txt")), "no", "REQ-001"),
+            "yes outside": Row(write(str(outside / "yes.txt"), "one\n"), "yes"),
+            "outside again": Row(write(str(outside / "yes.txt"), "two\n"), "no", "REQ-001"),
+            "a second name": Row(rework("src/auth/a.py"), "no", "REQ-001"),
+            "one name": Row(rework("src/auth/b.py")),
+            "two files, one out of scope": Row(both, "no", "REQ-001"),
+            "a move out": Row(move, "no", "REQ-001"),
+            "a deletion": Row(patch("*** Delete File: src/auth/e.py"), "no", "REQ-008"),
+            "yes to a deletion": Row(patch("*** Delete File: src/auth/f.py"), "yes"),
+            "a deleting command": Row(run("rm src/auth/e.py"), "no", "REQ-008"),
+            "the rules themselves": Row(write(".orchestration/hooks.json"), "no", "REQ-014"),
+            "only the case differs": Row(write("SRC/AUTH/jwt.py")),
+        }
+    )
+    refusal = told.refusal(2)
+    assert (refusal["error_type"], refusal["feedback"]) == ("scope_violation", "because it is mine")
+    assert (refusal["filename"], refusal["intent_id"]) == (USER, "INT-001")
+    assert refusal["targets"] == [{"path": USER, "op": "modify", "verdict": "out_of_scope"}]
+    assert str(outside) not in told.results[5], "where it lies is not repeated"
+    assert "no.txt" in told.results[5]
+    assert told.refusal(8)["reason"] == "shared content"
+    assert "src/api/moved.py" in json.dumps(told.refusal(11)["targets"])
+    assert "Did you mean src?" in told.results[16], "refused by the tool, whatever governance says"
+    assert choices(asked["outside"]) == choices(asked["the rules themselves"]) == ("halt",)
+    assert {name for name, each in asked.items() if reasons(each) == ["REQ-008"]} == {
+        *("a deletion", "yes to a deletion", "a deleting command")
+    }
+    assert verdicts(asked["two files, one out of scope"]) == {
+        "src/auth/c.py": "in_scope",
+        USER: "out_of_scope",
+    }
+    assert {each.rule for each in asked.values()} == {""}, "nothing of it is allowed for ever"
+
+    unchanged = (USER, "src/auth/c.py", "src/auth/e.py", "src/auth/move.py", "src/api/twin.py")
+    assert {governed.text(path) for path in unchanged} == {"old\n"}
+    assert (governed.text(JWT), governed.text("src/auth/b.py")) == ("new\n", "new\n")
+    assert governed.text("src/api/once.py") == (outside / "yes.txt").read_text() == "one\n"
+    for path in ("src/auth/f.py", "src/api/moved.py", ".orchestration/hooks.json", "SRC"):
+        assert not governed.there(path), path
+    assert not (outside / "no.txt").exists()
+
+    written = {each.files[0].path: each for each in governed.of("mutation")}
+    once = written["src/api/once.py"]
+    assert (written[JWT].scope, written[JWT].intent_id) == ("in_scope", "INT-001")
+    assert (once.scope, once.approval) == ("approved_once", "once")
+    deleted = written["src/auth/f.py"].files
+    assert [(each.op, each.after) for each in deleted] == [("delete", None)]
+    decision, blocked = governed.records[2:4]
+    assert (decision.kind, decision.approval, decision.approved_by) == ("decision", "no", "human")
+    assert (blocked.kind, blocked.outcome, blocked.error_code) == ("blocked", "denied", "REQ-001")
     assert governed.is_whole()
 
 
-def test_a_no_is_a_refusal_and_two_records(governed: Governed):
-    governed.put(USER)
-    told = governed.play([choose()], [rework(USER)], book=["no because it is mine"])
-    refusal = told.refusal(1)
-    assert (refusal["code"], refusal["error_type"]) == ("REQ-001", "scope_violation")
-    assert (refusal["filename"], refusal["intent_id"]) == (USER, "INT-001")
-    assert refusal["targets"] == [{"path": USER, "op": "modify", "verdict": "out_of_scope"}]
-    assert refusal["feedback"] == "because it is mine"
-    assert governed.text(USER) == "old\n"
-    decision, blocked = governed.records[-2:]
-    assert (decision.kind, decision.approval, decision.approved_by) == ("decision", "no", "human")
-    assert (blocked.kind, blocked.outcome, blocked.error_code) == ("blocked", "denied", "REQ-001")
+def test_a_link_swapped_during_the_question_is_not_followed(
+    governed: Governed,
+):
+    elsewhere = governed.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    folder = governed.put("src/auth/d/a.py").parent
 
+    def swaps(asked: Asked) -> str:
+        folder.rename(governed.root / "src/auth/e")
+        folder.symlink_to(elsewhere)
+        return "yes"
 
-def test_one_question_says_all_there_is_to_know(governed: Governed):
-    told = governed.play([choose()], [write(USER)], book=["no"], flags=("-a",))
-    [asked] = told.questions
+    told = governed.play(
+        [choose()], [write(USER)], [write("src/auth/d/x.py")], book=["no", swaps], flags=("-a",)
+    )
+    asked = told.questions[0]
     question = asked.governance
     assert question
     assert (question.intent_id, question.scope) == ("INT-001", ("src/auth/**",))
-    assert reasons(asked) == ["REQ-001"]
-    assert [(each.path, each.verdict) for each in question.targets] == [(USER, "out_of_scope")]
+    assert (reasons(asked), verdicts(asked)) == (["REQ-001"], {USER: "out_of_scope"})
     assert (question.pattern, question.choices) == (USER, ("task", "expand", "halt"))
     assert "+new" in asked.diff
     assert asked.rule == ""
+    refusal = told.refusal(2)
+    assert (refusal["code"], refusal["reason"]) == ("REQ-015", "path_changed")
+    assert not list(elsewhere.iterdir())
+    assert governed.kinds() == ["intent_selected", *["decision", "blocked"] * 2]
 
 
-def test_once_is_once(governed: Governed):
-    told = governed.play(
-        [choose()], [write(USER, "one\n")], [write(USER, "two\n")], book=["yes", "no"]
-    )
-    assert told.codes == ["", "", "REQ-001"]
-    assert governed.text(USER) == "one\n"
-    assert [(each.scope, each.approval) for each in governed.of("mutation")] == [
-        ("approved_once", "once")
-    ]
-
-
-def test_for_this_task_is_for_no_other(governed: Governed):
+def test_a_task_approval_lasts_until_the_task_or_the_intent_changes(governed: Governed):
     with governed.attended(
         [choose()],
         [write(USER, "one\n")],
@@ -99,41 +157,31 @@ def test_for_this_task_is_for_no_other(governed: Governed):
         [rework(USER, "two")],
         [finish()],
     ) as person:
-        person.follow("task", "no")
+        first = person.follow("task", "no")
         assert governed.text(USER) == "two\n"
-        other = person.follow("no")
-    assert len(other.questions) == 1
+        assert len(person.follow("no").questions) == 1
     assert governed.text(USER) == "two\n"
     assert not governed.there("src/api/other.py")
     assert [each.scope for each in governed.of("mutation")] == ["approved_task"] * 2
-
-
-def test_for_this_task_outlives_the_process_but_not_the_wording(governed: Governed):
-    with governed.attended([choose()], [write(USER, "one\n")], [finish()]) as person:
-        first = person.follow("task")
 
     def narrows(asked: Asked) -> str:
         governed.put(FILE, governed.text(FILE).replace("src/auth/**", "src/auth/a/**"))
         return "message It is narrower."
 
-    more = [[rework(USER, "one")], [wait()], [write(USER, "three\n")], [finish()]]
+    more = [[rework(USER, "two")], [wait()], [write(USER, "three\n")], [finish()]]
     with governed.attended(*more) as later:
         told = later.follow("message Go on.", narrows, "no", again=first)
     assert governed.text(USER) == "new\n"
     assert told.codes[-1] == "REQ-001"
 
 
-def test_a_wider_scope_is_written_down_and_holds(governed: Governed):
+def test_a_widened_scope_is_saved_and_applies(governed: Governed):
     told = governed.play(
         [choose()], [write(USER, "one\n")], [write(USER, "two\n")], book=["expand"]
     )
     assert told.codes == ["", "", ""]
     assert governed.text(USER) == "two\n"
-    kept = governed.text(FILE)
-    assert '- "src/auth/**"  # all of it\n' in kept
-    assert USER in kept
-    shown = json.loads(governed.cli("intents", "show", "INT-001", "--json").stdout)
-    assert shown["scope"] == ["src/auth/**", USER]
+    assert f'- "src/auth/**"  # all of it\n      - "{USER}"\n' in governed.text(FILE)
     [change] = governed.of("intent_change")
     own = change.raw["metadata"]["orchestration"]
     assert own["pattern"] == USER
@@ -141,228 +189,80 @@ def test_a_wider_scope_is_written_down_and_holds(governed: Governed):
     assert governed.is_whole()
 
 
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Governed, Followed]:
-    """Calls that are refused although nobody was asked."""
-    folder = tmp_path_factory.mktemp("refused")
-    governed = Governed(Installed(folder))
-    governed.put(USER)
-    governed.put("src/auth/a.py")
-    (folder / "elsewhere").mkdir()
-    (governed.root / "src/auth/link").symlink_to("../api/user.py")
-    (governed.root / "src/auth/d").symlink_to(folder / "elsewhere")
-    return governed, governed.play([choose()], *([each] for each in REFUSED.values()))
-
-
-REFUSED = {
-    "23": write("../../outside.txt"),
-    "26": write("src/auth/link"),
-    "27": write("src/auth/d/x"),
-    "28": write("src/auth/d/../x"),
-    "34": write("src/auth/\u202egnp.py"),
-    "35": write("src/auth/a\0.py"),
+UNJUDGED = {
+    "../../outside.txt": "traversal",
+    "src/auth/link": "symlink_escape",
+    "src/auth/d/x": None,
+    "src/auth/d/../x": None,
+    "src/auth/\u202egnp.py": "control_char",
+    "src/auth/a\0.py": "nul",
 }
 
 
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [
-        pytest.param("23", "traversal", id="traversal"),
-        pytest.param("26", "symlink_escape", id="link_out_of_the_scope"),
-        pytest.param("27", None, id="below_a_link_out_of_the_workspace"),
-        pytest.param("28", None, id="back_from_below_such_a_link"),
-        pytest.param("34", "control_char", id="right_to_left"),
-        pytest.param("35", "nul", id="nul"),
-    ],
-)
-def test_paths_that_cannot_be_judged_are_refused_unasked(
-    refused: tuple[Governed, Followed], number: str, reason: str | None
-):
-    told = refused[1]
-    refusal = told.refusal(1 + list(REFUSED).index(number))
-    assert (refusal["code"], refusal["error_type"]) == ("REQ-015", "path_rejected")
-    if reason:
-        assert refusal["reason"] == reason
-    assert "elsewhere" not in json.dumps(refusal)
-    assert told.questions == []
-
-
-def test_the_refusal_names_the_real_path(refused: tuple[Governed, Followed]):
-    assert USER in " ".join(refused[1].refusal(2)["recovery"])
-
-
-def test_nothing_of_it_was_written(refused: tuple[Governed, Followed]):
-    governed, _ = refused
-    outside = governed.root.parent
-    assert governed.text(USER) == "old\n"
-    assert not list((outside / "elsewhere").iterdir())
-    assert not (outside / "x").exists()
-    assert not (outside.parent / "outside.txt").exists()
-    assert not governed.there("src/auth/x")
-    assert [each.error_code for each in governed.of("blocked")] == ["REQ-015"] * len(REFUSED)
-    assert governed.of("mutation") == []
-
-
-def test_what_is_outside_can_be_allowed_once_and_is_not_repeated(governed: Governed):
-    outside = governed.root.parent / "private" / "notes.txt"
-    outside.parent.mkdir()
-    told = governed.play([choose()], [write(str(outside))], book=["no"])
-    [asked] = told.questions
-    assert asked.governance
-    assert asked.governance.choices == ("halt",)
-    assert reasons(asked) == ["REQ-001"]
-    assert told.code(1) == "REQ-001"
-    assert str(outside.parent) not in told.results[1]
-    assert "notes.txt" in told.results[1]
-    assert not outside.exists()
-
-
-def test_once_outside_is_once(governed: Governed):
-    outside = governed.root.parent / "notes.txt"
-    answers = [[choose()], [write(str(outside), "one\n")], [write(str(outside), "two\n")]]
-    told = governed.play(*answers, book=["yes", "no"])
-    assert told.code(2) == "REQ-001"
-    assert outside.read_text(encoding="utf-8") == "one\n"
-    assert [each.scope for each in governed.of("mutation")] == ["approved_once"]
-
-
-def test_content_that_another_name_shares_is_asked_about(governed: Governed):
-    os.link(governed.put("src/api/twin.py"), governed.put("src/auth/b.py").parent / "a.py")
-    told = governed.play(
-        [choose()], [rework("src/auth/a.py")], [rework("src/auth/b.py")], book=["no"]
-    )
-    assert told.refusal(1)["reason"] == "shared content"
-    assert told.codes == ["", "REQ-001", ""]
-    assert governed.text("src/api/twin.py") == "old\n"
-    assert governed.text("src/auth/b.py") == "new\n"
-
-
-def test_a_link_that_was_swapped_after_the_question_leads_nowhere(governed: Governed):
+def test_paths_that_cannot_be_checked_are_refused_without_a_question(governed: Governed):
     elsewhere = governed.root.parent / "elsewhere"
     elsewhere.mkdir()
-    folder = governed.put("src/auth/d/a.py").parent
-
-    def swaps(asked: Asked) -> str:
-        folder.rename(governed.root / "src/auth/e")
-        folder.symlink_to(elsewhere)
-        return "yes"
-
-    told = governed.play([choose()], [write("src/auth/d/x.py")], book=[swaps], flags=("-a",))
-    refusal = told.refusal(1)
-    assert (refusal["code"], refusal["reason"]) == ("REQ-015", "path_changed")
-    assert not list(elsewhere.iterdir())
-    assert governed.kinds() == ["intent_selected", "decision", "blocked"]
-
-
-def test_a_name_that_differs_by_case_only_is_never_made(governed: Governed):
-    """The tool refuses it beside the other one, whatever governance would say."""
-    governed.put(JWT)
-    told = governed.play([choose()], [write("SRC/AUTH/jwt.py")])
-    assert "Did you mean src?" in told.results[1]
-    assert not governed.there("SRC")
-
-
-def test_one_bad_file_refuses_the_whole_patch(governed: Governed):
-    governed.put(JWT)
     governed.put(USER)
-    both = patch(f"*** Update File: {JWT}", "@@", "-old", "+new", f"*** Delete File: {USER}")
-    told = governed.play([choose()], [both], book=["no"])
-    [asked] = told.questions
-    assert asked.governance
-    assert {each.path: each.verdict for each in asked.governance.targets} == {
-        JWT: "in_scope",
-        USER: "out_of_scope",
-    }
-    assert told.code(1) == "REQ-001"
-    assert (governed.text(JWT), governed.text(USER)) == ("old\n", "old\n")
+    governed.put("src/auth/a.py")
+    (governed.root / "src/auth/link").symlink_to("../api/user.py")
+    (governed.root / "src/auth/d").symlink_to(elsewhere)
+    told, _ = governed.play_rows({path: Row(write(path), "", "REQ-015") for path in UNJUDGED})
+    for number, (path, reason) in enumerate(UNJUDGED.items(), start=1):
+        refusal = told.refusal(number)
+        assert refusal["error_type"] == "path_rejected", path
+        assert refusal["reason"] == (reason or refusal["reason"]), path
+        assert "elsewhere" not in json.dumps(refusal), path
+    assert USER in " ".join(told.refusal(2)["recovery"]), "the real path is named"
+    assert governed.text(USER) == "old\n"
+    assert not list(elsewhere.iterdir())
+    for path in (governed.root.parent / "x", governed.root.parent.parent / "outside.txt"):
+        assert not path.exists(), path
+    assert not governed.there("src/auth/x")
+    assert governed.kinds() == ["intent_selected", *["blocked"] * len(UNJUDGED)]
 
 
-def test_a_move_out_of_the_scope_is_out_of_scope(governed: Governed):
-    governed.put("src/auth/a")
-    move = patch("*** Update File: src/auth/a", "*** Move to: src/api/a", "@@", "-old", "+new")
-    told = governed.play([choose()], [move], book=["no"])
-    refusal = told.refusal(1)
-    assert refusal["code"] == "REQ-001"
-    assert "src/api/a" in json.dumps(refusal["targets"])
-    assert governed.text("src/auth/a") == "old\n"
-    assert not governed.there("src/api/a")
-
-
-def test_a_deletion_in_scope_is_asked_about(governed: Governed):
-    governed.put(JWT)
-    governed.put("src/auth/b.py")
-    told = governed.play(
-        [choose()],
-        [patch(f"*** Delete File: {JWT}")],
-        [patch("*** Delete File: src/auth/b.py")],
-        [run(f"rm {JWT}")],
-        book=["no", "yes", "no"],
-    )
-    assert told.codes[1:] == ["REQ-008", "", "REQ-008"]
-    assert [reasons(each) for each in told.questions] == [["REQ-008"]] * 3
-    assert governed.there(JWT)
-    assert not governed.there("src/auth/b.py")
-    [deleted] = governed.of("mutation")
-    assert [(each.op, each.after) for each in deleted.files] == [("delete", None)]
-
-
-def test_an_intent_cannot_own_its_own_limits(governed: Governed):
-    governed.put(FILE, intents(scope=["src/auth/**", ".orchestration/**"]))
-    before = governed.text(FILE)
-    widened = write(FILE, intents(scope=["**"]))
-    told = governed.play([choose()], [read(FILE)], [widened], book=["no"])
-    assert told.code(2) == "REQ-014"
-    [asked] = told.questions
-    assert asked.governance
-    assert asked.governance.choices == ("halt",)
-    assert governed.alone([choose()], [read(FILE)], [widened]).code(2) == "REQ-014"
-    assert governed.text(FILE) == before
-    assert "W312" in governed.cli("intents", "validate").stdout
-
-
-def test_nor_can_it_own_the_metadata_of_git(governed: Governed):
-    governed.put(FILE, intents(scope=["**"]))
+def test_no_scope_covers_rule_files_or_git_metadata(governed: Governed):
+    governed.put(FILE, intents(scope=["**", ".orchestration/**"]))
     (governed.root / ".git/hooks").mkdir(parents=True)
-    told = governed.alone([choose()], [write(".git/hooks/pre-commit", "#!/bin/sh\n")])
-    assert told.code(1) == "REQ-014"
+    before = governed.text(FILE)
+    told = governed.alone(
+        [choose()],
+        [read(FILE)],
+        [write(FILE, intents(scope=["**"]))],
+        [write(".git/hooks/pre-commit", "#!/bin/sh\n")],
+    )
+    assert told.codes[2:] == ["REQ-014", "REQ-014"]
+    assert governed.text(FILE) == before
     assert not governed.there(".git/hooks/pre-commit")
 
 
-def test_an_intent_that_is_ignored_is_bound_by_the_rest(governed: Governed):
-    governed.put(".orchestration/.intentignore", "# for now\nINT-001\n")
+def test_exemptions_and_auto_approval_do_not_widen_the_scope(governed: Governed):
+    governed.put(FILE, intents() + OTHER)
+    ignored = "docs/**\n!docs/private/**\n# for now\nINT-002\n"
+    governed.put(".orchestration/.intentignore", ignored)
     outside = governed.root.parent / "outside.txt"
     told = governed.alone(
         [write(USER)],
         [choose()],
         [write(USER)],
+        [write("docs/a.md")],
+        [write("docs/private/a.md")],
+        [choose("INT-002")],
+        [write(USER)],
         [write(".orchestration/hooks.json", "{}")],
         [write("../outside.txt")],
         [write(str(outside))],
+        flags=["-y"],
     )
-    assert told.codes == ["REQ-003", "", "", "REQ-014", "REQ-015", "REQ-001"]
-    [written] = governed.of("mutation")
-    assert (written.scope, written.files[0].path) == ("ignored", USER)
+    in_turn = ["REQ-003", "", "REQ-001", "", "REQ-001", "", "", "REQ-014", "REQ-015", "REQ-001"]
+    assert told.codes == in_turn
+    assert told.refusal(2)["reason"] == "non_interactive"
+    written = [(each.scope, each.files[0].path) for each in governed.of("mutation")]
+    assert written == [("ignored", "docs/a.md"), ("ignored", USER)]
+    matched = [each.raw["metadata"]["orchestration"]["matched"] for each in governed.of("mutation")]
+    assert matched == ["docs/**", "INT-002"]
     assert not governed.there(".orchestration/hooks.json")
     assert not outside.exists()
-
-
-def test_an_exemption_ends_on_its_day(governed: Governed):
-    yesterday = (datetime.now(UTC) - timedelta(days=1)).date()
-    governed.put(".orchestration/.intentignore", f"INT-001 until={yesterday}\n")
-    told = governed.alone([choose()], [write(USER)])
-    assert told.code(1) == "REQ-001"
-    assert not governed.there(USER)
-    said = governed.cli("intents", "validate").stdout
-    assert f"W310  the exemption of INT-001 ended on {yesterday}" in said
-    tomorrow = (datetime.now(UTC) + timedelta(days=2)).date()
-    governed.put(".orchestration/.intentignore", f"INT-001 until={tomorrow}\n")
-    assert governed.alone([choose()], [write(USER)]).code(1) == ""
-
-
-def test_a_path_that_is_ignored_is_everybodys(governed: Governed):
-    governed.put(".orchestration/.intentignore", "docs/**\n!docs/private/**\n")
-    told = governed.alone([choose()], [write("docs/a.md")], [write("docs/private/a.md")])
-    assert told.codes == ["", "", "REQ-001"]
-    [written] = governed.of("mutation")
-    assert written.scope == "ignored"
-    assert written.raw["metadata"]["orchestration"]["matched"] == "docs/**"
+    assert told.exit_code == 20
+    assert told.governance
+    assert (told.governance["blocked"], told.governance["mutations"]) == (6, 2)

@@ -12,24 +12,23 @@ from rookery.core.facts import Asked
 from support.answering_user import Family
 from support.governed_session import (
     FILE,
+    UNKNOWN,
     Alone,
     Followed,
     Governed,
-    at,
     choose,
     intents,
+    new_task,
     patch,
     read,
     run,
     wait,
     write,
 )
-from support.ledger_lines import told_of
-
-from .test_attacks import UNKNOWN
-from .test_commands import until_there
+from support.ledger_lines import own_records
 
 JWT = "src/auth/jwt.py"
+UNTIL_GO = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
 SECOND = """\
   - id: INT-002
     name: Sign in
@@ -46,7 +45,7 @@ def sha(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def test_what_counts_is_what_is_in_the_file(governed: Governed):
+def test_a_file_is_stale_by_its_content_not_its_time(governed: Governed):
     governed.put(JWT, "one\n")
     governed.put("src/auth/unread.py", "mine\n")
 
@@ -78,12 +77,12 @@ def test_what_counts_is_what_is_in_the_file(governed: Governed):
     assert told.refusal(8)["reason"] == "not_read"
     assert governed.text(JWT) == "four\n"
     assert governed.text("src/auth/unread.py") == "mine\n"
-    assert [each["error"]["code"] for each in told_of(governed.root, "blocked")] == [
+    assert [each["error"]["code"] for each in own_records(governed.root, "blocked")] == [
         "REQ-007",
         "REQ-007",
     ]
     assert [
-        each["files"][0]["before"]["sha256"] for each in told_of(governed.root, "mutation")
+        each["files"][0]["before"]["sha256"] for each in own_records(governed.root, "mutation")
     ] == [
         sha("two\n"),
         sha("three\n"),
@@ -116,7 +115,7 @@ def changed(line: int) -> list[str]:
     return [*LINES[: line - 1], "somebody's 10\n", *LINES[line:]]
 
 
-def test_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Governed):
+def test_an_exact_edit_of_a_file_changed_elsewhere_is_applied(governed: Governed):
     told = after_a_change(
         governed,
         edit(JWT, QUOTED, NEW),
@@ -135,7 +134,7 @@ def test_an_exact_edit_is_made_in_a_file_that_changed_elsewhere(governed: Govern
     assert "-line 8\n+somebody's 10\n" in told.results[3]
     assert "no need to read" not in told.results[3]
     assert told.refusal(4)["reason"] == "partly_read"
-    [made] = told_of(governed.root, "mutation")
+    [made] = own_records(governed.root, "mutation")
     assert made["files"][0]["before"]["sha256"] == sha("".join(changed(8)))
 
 
@@ -165,7 +164,7 @@ def test_a_strict_policy_refuses_every_edit_of_a_stale_file(governed: Governed):
     assert governed.text(JWT) == "".join(changed(200)).replace(QUOTED, NEW)
 
 
-def test_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governed):
+def test_one_of_two_hosts_writing_a_file_at_once_wins(governed: Governed):
     governed.put(JWT, "old\n")
     reached = [gate(), gate()]
     texts = [f"{number}\n" * 20_000 for number in (1, 2)]
@@ -190,23 +189,24 @@ def test_of_two_hosts_that_write_a_file_at_once_one_wins(governed: Governed):
     codes = [each.code(2) for each in told]
     assert sorted(codes) == ["", "REQ-007"], [each.results[2] for each in told]
     assert governed.text(JWT) == texts[codes.index("")]
-    [won] = [each for each in told_of(governed.root, "mutation") if each.get("files")]
+    [won] = [each for each in own_records(governed.root, "mutation") if each.get("files")]
     assert (won["outcome"], won["tool_use_id"]) == ("success", f"w{codes.index('')}")
     assert governed.is_whole()
 
 
-@pytest.mark.parametrize("way", ["tracked", "ignored", "without checkpoints"])
-def test_what_another_host_records_while_a_command_runs_is_kept(governed: Governed, way: str):
+@pytest.mark.parametrize("way", ["without a sandbox", "ignored", "without checkpoints"])
+def test_records_of_another_host_during_a_command_are_kept(governed: Governed, way: str):
     """Nobody takes it for something that the command has done, and puts it back."""
-    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
     governed.put("src/auth/a.py")
     if way == "ignored":
         governed.put(".orchestration/.gitignore", ".state/\nagent_trace.jsonl\ntrace/\n")
     if way == "without checkpoints":
         governed.settings("[checkpoints]\nuse = false\n")
+    if way == "without a sandbox":
+        governed.settings('[sandbox]\nuse = "off"\n')
 
     def beside() -> Alone:
-        until_there(governed, "src/auth/up")
+        governed.until_there("src/auth/up")
         told = governed.alone(
             [call("select_active_intent", id="s2", intent_id="INT-001")],
             [call("write_to_file", id="w2", path="src/auth/other.py", content="x\n")],
@@ -215,59 +215,27 @@ def test_what_another_host_records_while_a_command_runs_is_kept(governed: Govern
         return told
 
     with ThreadPoolExecutor(1) as pool:
-        running: list[Any] = []
-
-        def another_host_begins(_: Asked) -> str:
-            running.append(pool.submit(beside))
-            return "yes"
-
-        governed.play([choose()], [run(line)], book=[another_host_begins])
-        assert running[0].result().codes == ["", ""]
-    assert "w2" in [each["tool_use_id"] for each in told_of(governed.root, "mutation")]
+        running = pool.submit(beside)
+        told = governed.play([choose()], [run(UNTIL_GO)], book=["yes"])
+        assert running.result().codes == told.codes == ["", ""]
+    assert "w2" in [each["tool_use_id"] for each in own_records(governed.root, "mutation")]
     assert governed.is_whole()
 
 
-def test_what_a_person_does_to_an_intent_while_a_command_runs_stays(governed: Governed):
-    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
+def test_user_changes_to_an_intent_during_a_command_are_kept(governed: Governed):
+    """Though nobody was asked about the command."""
     governed.put("src/auth/a.py")
 
     def pause() -> None:
-        until_there(governed, "src/auth/up")
-        governed.cli("intents", "pause", "INT-001")
-        governed.put("src/auth/go")
-
-    with ThreadPoolExecutor(1) as pool:
-        running: list[Any] = []
-
-        def a_person_turns_to_the_intent(_: Asked) -> str:
-            running.append(pool.submit(pause))
-            return "yes"
-
-        told = governed.play(
-            [choose()],
-            [run(line)],
-            [write("src/auth/b.py")],
-            book=[a_person_turns_to_the_intent],
-        )
-        running[0].result()
-    assert told.codes[2] in ("REQ-003", "REQ-012")
-    assert "status: PAUSED" in governed.text(FILE)
-    assert governed.is_whole()
-
-
-def test_it_stays_too_if_nobody_was_asked_about_the_command(governed: Governed):
-    governed.put("src/auth/a.py")
-    line = "touch src/auth/up; until test -e src/auth/go; do sleep 0.02; done"
-
-    def pause() -> None:
-        until_there(governed, "src/auth/up")
+        governed.until_there("src/auth/up")
         governed.cli("intents", "pause", "INT-001")
         governed.put("src/auth/go")
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(pause)
-        governed.alone([choose()], [run(line)], [write("src/auth/b.py")], flags=UNKNOWN)
+        told = governed.alone([choose()], [run(UNTIL_GO)], [write("src/auth/b.py")], flags=UNKNOWN)
         running.result()
+    assert told.codes[2] in ("REQ-003", "REQ-012")
     assert "status: PAUSED" in governed.text(FILE)
     assert governed.is_whole()
 
@@ -276,7 +244,7 @@ def with_second(scope: str, policy: str = "") -> str:
     return intents(policy=policy) + SECOND.format(scope=scope)
 
 
-def test_tasks_whose_scopes_overlap_are_told_of_each_other(governed: Governed):
+def test_tasks_with_overlapping_scopes_are_warned(governed: Governed):
     governed.put(FILE, with_second("src/auth/login/**"))
     there = gate()
 
@@ -302,80 +270,38 @@ def test_tasks_whose_scopes_overlap_are_told_of_each_other(governed: Governed):
     assert '<task intent="INT-001" scope="src/auth/**"/>' in other.results[0]
 
 
-def test_where_the_policy_says_so_the_second_task_is_refused(governed: Governed):
+def test_policy_can_refuse_a_second_task_while_the_first_runs(
+    governed: Governed,
+):
     governed.put(FILE, with_second("src/auth/login/**", policy="overlap: block"))
-    refused: list[Alone] = []
-
-    def a_second_task_begins(_: Asked) -> str:
-        refused.append(governed.alone([choose("INT-002")], [write("src/auth/login/a.py")]))
-        return "message Go on"
-
-    governed.play([choose()], [wait()], book=[a_second_task_begins])
-    assert refused[0].codes == ["REQ-018", "REQ-003"]
+    second = [choose("INT-002")], [write("src/auth/login/a.py")]
+    held = gate()
+    with LlmServer([choose()], [say("Working.", held)]) as server:
+        with governed.started(server):
+            held.wait_until_reached()
+            assert governed.alone(*second).codes == ["REQ-018", "REQ-003"]
+        held.open()
     assert not governed.there("src/auth/login/a.py")
-
-
-def test_who_was_killed_holds_nothing(governed: Governed):
-    governed.put(FILE, with_second("src/auth/login/**", policy="overlap: block"))
-    crashed = crash(governed, "tool.performed", [choose()], [finish()])
-    assert crashed != 0
     leases = list((governed.root / ".orchestration" / ".state" / "leases").glob("*.json"))
     assert leases, "it had a lease when it died"
-    told = governed.alone([choose("INT-002")], [write("src/auth/login/a.py")])
+    told = governed.alone(*second)
     assert told.codes == ["", ""]
     assert "INT-001" not in told.results[0]
 
 
-def crash(governed: Governed, point: str, *scenes: Any) -> int:
-    """The command is killed when it comes to a point; what it ended with."""
-    with LlmServer(*scenes) as server:
-        done = governed.rookery.run("-p", *at(server), "go", ROOKERY_KILLPOINT=point)
-    return done.returncode
-
-
-def test_a_sub_task_works_for_the_intent_of_its_parent(governed: Governed):
-    told = governed.alone(
-        [choose()],
-        [call("new_task", mode="code", message="Write it.")],
-        [write("src/auth/part.py")],
-        [call("attempt_completion", result="It is written.")],
-    )
-    assert told.exit_code == 0, told.stderr
-    assert governed.text("src/auth/part.py") == "new\n"
-    [mutation] = told_of(governed.root, "mutation")
-    [selected] = told_of(governed.root, "intent_selected")
-    assert mutation["intent_id"] == "INT-001"
-    assert mutation["parent_task_id"] == selected["task_id"] != mutation["task_id"]
-    assert '<intent_context id=\\"INT-001\\"' in told.requests[2]
-
-
-CHANGES_ITS_MIND = (
-    [choose()],
-    [call("new_task", mode="code", message="Do something else.")],
-    [choose("INT-002")],
-    [write("ui/page.py")],
-    [call("attempt_completion", result="Tried.")],
-    [finish()],
-)
-
-
-@pytest.mark.parametrize(("answer", "written"), [("no", False), ("yes", True)])
-def test_a_sub_task_that_selects_another_intent_needs_a_person(
-    governed: Governed, answer: str, written: bool
-):
+def test_a_sub_task_needs_approval_to_select_another_intent(governed: Governed):
+    """With nobody there it is refused: see what a sub-task knows after a crash."""
     governed.put(FILE, with_second("ui/**"))
-    with Family(governed, CHANGES_ITS_MIND, ["-y"]) as person:
-        told = person.follow_all(*([answer] if written else [answer, "no"]))
-    first, *rest = told.questions
-    assert first.governance
-    assert first.governance.intent_id == "INT-002"
-    assert len(rest) == (0 if written else 1), "what INT-001 does not own is asked about too"
-    assert governed.there("ui/page.py") is written
-
-
-def test_with_nobody_there_it_is_refused(governed: Governed):
-    governed.put(FILE, with_second("ui/**"))
-    told = governed.alone(*CHANGES_ITS_MIND[:-1])
-    assert told.exit_code == 20
-    assert told.codes.count("REQ-004") == 1
-    assert not governed.there("ui/page.py")
+    attempt = [choose("INT-002")], [write("ui/page.py")]
+    scenes = [choose()], [new_task("Do something else.")], *attempt, *attempt
+    ends = [call("attempt_completion", result="Tried.")], [finish()]
+    with Family(governed, (*scenes, *ends), ["-y"]) as person:
+        told = person.follow_all("no", "no", "yes")
+    selection, of_parent, again = told.questions
+    for each in (selection, again):
+        assert each.governance
+        assert each.governance.intent_id == "INT-002"
+    assert of_parent.governance, "what INT-001 does not own is asked about too"
+    assert of_parent.governance.intent_id == "INT-001"
+    [written] = own_records(governed.root, "mutation")
+    assert (written["intent_id"], governed.text("ui/page.py")) == ("INT-002", "new\n")

@@ -28,6 +28,11 @@ def printed(capsys: pytest.CaptureFixture[str]):
     return call
 
 
+def refused(words: str, *arguments: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        command.main(list(arguments), standalone_mode=False, help_option_names=["-h", "--help"])
+
+
 def configured(home: Path) -> dict[str, Any]:
     return json.loads((home / "config" / "mcp.json").read_bytes())
 
@@ -36,7 +41,7 @@ def program(way: str) -> list[str]:
     return [sys.executable, "-S", "-E", str(MISBEHAVING), way]
 
 
-def test_without_servers_it_says_how_to_add_one(printed):
+def test_list_without_servers_explains_how_to_add_one(printed):
     assert printed("list") == (
         "No MCP server is configured. Add one with: rookery mcp add NAME -- COMMAND\n"
     )
@@ -80,7 +85,7 @@ def test_a_url_is_added(printed, home: Path):
     }
 
 
-def test_testing_a_server_takes_its_files_as_they_are(printed, home: Path):
+def test_testing_a_server_accepts_its_current_files(printed, home: Path):
     bench = Bench(home.parent)
     bench.configure(home / "config" / "mcp.json", one=bench.script())
     for words in ("", "\n# and a word more\n"):
@@ -89,7 +94,7 @@ def test_testing_a_server_takes_its_files_as_they_are(printed, home: Path):
         assert "1 tools" in printed("test", "one", "-w", str(bench.workspace))
 
 
-def test_a_server_that_does_not_work_says_why(printed):
+def test_a_failing_server_reports_the_reason(printed):
     printed("add", "bad", "--", *program("dies at start"))
     assert "exit code 3. It last wrote: cannot find my database" in printed("test", "bad", code=1)
     [server] = json.loads(printed("list", "--json"))["servers"]
@@ -97,7 +102,7 @@ def test_a_server_that_does_not_work_says_why(printed):
     assert "exit code 3" in server["error"]
 
 
-def test_only_what_is_configured_can_be_tested(printed):
+def test_testing_an_unknown_server_is_an_error(printed):
     assert "No such MCP server: 'none'. Available: none." in printed("test", "none", code=1)
 
 
@@ -112,7 +117,7 @@ def test_listing_starts_nothing_and_shows_no_secret(
     assert list(heard.iterdir()) == []
 
 
-def test_a_token_in_the_users_own_file_is_masked(printed):
+def test_a_token_in_the_user_file_is_masked(printed):
     printed("add", "one", "--env", "TRACKER_TOKEN=env-012345", "--", "x", "--token=arg-012345")
     printed("add", "two", "--", "docker", "run", "-e", "API_KEY=arg-012345", "--key", "arg-012345")
     shown = printed("list") + printed("list", "--json")
@@ -121,7 +126,7 @@ def test_a_token_in_the_users_own_file_is_masked(printed):
     assert "docker run -e API_KEY=*** --key ***" in shown
 
 
-def test_what_a_dot_means_is_said_when_a_server_is_added(printed):
+def test_adding_a_server_warns_about_a_relative_dot_path(printed):
     said = printed("add", "files", "--", "npx", "-y", "server-filesystem", ".")
     assert "started in an empty folder, which is what . means to it" in said
     [told] = json.loads(printed("list", "--json"))["notes"]
@@ -130,7 +135,7 @@ def test_what_a_dot_means_is_said_when_a_server_is_added(printed):
     assert "empty folder" not in said
 
 
-def test_a_project_has_a_file_of_its_own(printed, home: Path):
+def test_project_servers_are_kept_in_the_project_file(printed, home: Path):
     said = printed("add", "--project", "theirs", "--", *program("well"))
     assert "not started before the folder is trusted" in said
     file = Path(".rookery/mcp.json")
@@ -142,16 +147,13 @@ def test_a_project_has_a_file_of_its_own(printed, home: Path):
     printed("remove", "--project", "another")
     assert "untrusted  project" in printed("list")
     assert "not trusted" in printed("test", "theirs", code=1)
-    with pytest.raises(SettingsError, match=r"It is in .*mcp.json"):
-        command.main(
-            ["remove", "theirs"], standalone_mode=False, help_option_names=["-h", "--help"]
-        )
+    refused(r"It is in .*mcp.json", "remove", "theirs")
     TrustStore(home / "config" / "trust.json").trust(Path.cwd())
     printed("test", "theirs")
     printed("remove", "--project", "theirs")
 
 
-def test_what_is_not_touched_stays(printed, home: Path):
+def test_adding_a_server_keeps_other_settings(printed, home: Path):
     file = home / "config" / "mcp.json"
     file.parent.mkdir(parents=True)
     other = {"mcpServers": {"x": {"command": "y", "unknown": [1]}}, "comment": "mine"}
@@ -180,39 +182,27 @@ def test_what_is_not_touched_stays(printed, home: Path):
         (["remove", "none"], "No server none in that file. See rookery mcp list"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence(arguments: list[str], told: str, home: Path):
-    with pytest.raises(SettingsError, match=re.escape(told)):
-        command.main(arguments, standalone_mode=False, help_option_names=["-h", "--help"])
+def test_bad_arguments_are_explained(arguments: list[str], told: str, home: Path):
+    refused(re.escape(told), *arguments)
     assert not (home / "config" / "mcp.json").exists()
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": 1}'])
-def test_a_file_that_cannot_be_understood_is_left_alone(home: Path, content: str):
+def test_an_unreadable_config_file_is_left_unchanged(home: Path, content: str):
     file = home / "config" / "mcp.json"
     file.parent.mkdir(parents=True)
     file.write_text(content, encoding="utf-8")
-    with pytest.raises(SettingsError, match="nothing was changed"):
-        command.main(
-            ["add", "one", "--", "x"], standalone_mode=False, help_option_names=["-h", "--help"]
-        )
+    refused("nothing was changed", "add", "one", "--", "x")
     assert file.read_text(encoding="utf-8") == content
 
 
-def test_a_name_is_added_once(printed, home: Path):
+def test_a_server_name_cannot_be_added_twice(printed, home: Path):
     printed("add", "one", "--", "x")
-    with pytest.raises(SettingsError, match="already has a server one"):
-        command.main(
-            ["add", "one", "--", "y"], standalone_mode=False, help_option_names=["-h", "--help"]
-        )
+    refused("already has a server one", "add", "one", "--", "y")
     assert configured(home)["mcpServers"]["one"]["command"] == "x"
 
 
-def test_a_project_file_that_leads_elsewhere_is_left_alone(tmp_path: Path):
+def test_a_project_file_behind_an_outside_link_is_refused(tmp_path: Path):
     Path(".rookery").symlink_to(tmp_path)
-    with pytest.raises(SettingsError, match="leads out of the project"):
-        command.main(
-            ["add", "--project", "one", "--", "x"],
-            standalone_mode=False,
-            help_option_names=["-h", "--help"],
-        )
+    refused("leads out of the project", "add", "--project", "one", "--", "x")
     assert not (tmp_path / "mcp.json").exists()

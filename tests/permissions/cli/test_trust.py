@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from rookery.core.command_lines import Judgement
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
 from rookery.engine.ports.workspace import Place
 from rookery.errors import SettingsError
 from rookery.permissions.approval import AllowRules
 from rookery.permissions.cli import (
     STAYS_UNTRUSTED,
+    applied_files,
     ask_trust,
-    brought_by,
     command,
     trust_question,
 )
@@ -66,7 +65,7 @@ def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, cap
     assert capsys.readouterr().out == f"{here} was not trusted.\n"
 
 
-def test_what_the_folder_brings_is_named_first_and_not_read(here: Path, capsys: Captured):
+def test_project_files_are_listed_before_trusting_and_not_read(here: Path, capsys: Captured):
     (here / ".rookery").mkdir()
     os.mkfifo(here / ".rookery" / "settings.toml")  # whoever read it would wait for ever
     (here / ".rookery" / "hooks").mkdir()
@@ -90,7 +89,7 @@ def test_what_the_folder_brings_is_named_first_and_not_read(here: Path, capsys: 
     ],
     ids=str,
 )
-def test_what_cannot_be_trusted_is_refused_with_the_reason(
+def test_an_untrustable_folder_is_refused_with_the_reason(
     arguments: list[str], why: str, store: TrustStore
 ):
     with pytest.raises(SettingsError, match=why):
@@ -132,7 +131,7 @@ def test_folders_and_rules_are_listed(here: Path, store: TrustStore, capsys: Cap
     assert capsys.readouterr().out == "There were no rules to delete.\n"
 
 
-def test_a_damaged_file_is_told(here: Path, store: TrustStore, home: Path, capsys: Captured):
+def test_a_damaged_file_is_reported(here: Path, store: TrustStore, home: Path, capsys: Captured):
     store.trust(here)
     (home / "config" / "trust.json").write_text("[")
     trust("--list")
@@ -146,7 +145,7 @@ def test_the_question_cannot_be_forged_by_the_name_of_a_folder(tmp_path: Path):
         "Do you trust this folder? Until you do, nothing in it is run or changed,",
         "and its own settings are not applied. [y/n]",
     ]
-    assert brought_by(odd) == []
+    assert applied_files(odd) == []
 
 
 ASKING = """
@@ -178,7 +177,7 @@ def at_a_terminal(here: Path) -> TerminalSession:
         (b"perhaps\ry\r", True),
     ],
 )
-def test_only_a_clear_yes_is_kept(here: Path, store: TrustStore, keys: bytes, trusted: bool):
+def test_only_a_clear_yes_is_stored(here: Path, store: TrustStore, keys: bytes, trusted: bool):
     (here / "AGENTS.md").touch()
     with at_a_terminal(here) as terminal:
         before = terminal.wait_for("its own settings are not applied. [y/n] ")
@@ -190,7 +189,7 @@ def test_only_a_clear_yes_is_kept(here: Path, store: TrustStore, keys: bytes, tr
     assert store.trusts(here) == trusted
 
 
-def test_what_was_typed_before_the_question_is_no_answer(here: Path, store: TrustStore):
+def test_input_typed_before_the_question_does_not_answer_it(here: Path, store: TrustStore):
     with at_a_terminal(here) as terminal:
         terminal.type("y")  # the interpreter has not even started
         terminal.wait_for("[y/n] ")
@@ -200,7 +199,7 @@ def test_what_was_typed_before_the_question_is_no_answer(here: Path, store: Trus
     assert not store.trusts(here)
 
 
-def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
+def test_ignored_input_typed_before_the_question_is_shown(here: Path):
     with at_a_terminal(here) as terminal:
         terminal.press(b"fix the\x7f\x7f\x7fbug")
         terminal.wait_for("Ignored, because it was typed before the question: fix bug\n")
@@ -209,7 +208,7 @@ def test_what_was_typed_before_the_question_is_not_used_in_silence(here: Path):
         assert terminal.exit_code() == 0
 
 
-def test_end_of_input_is_a_no(
+def test_end_of_input_means_no(
     here: Path, store: TrustStore, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ):
     with open(os.devnull) as nobody:
@@ -227,7 +226,7 @@ def test_in_the_home_folder_nothing_is_asked(
     assert "is your home folder" in capsys.readouterr().out
 
 
-def test_a_yes_that_cannot_be_kept_holds_for_this_run(here: Path, store: TrustStore, home: Path):
+def test_a_yes_that_cannot_be_stored_applies_to_this_run(here: Path, store: TrustStore, home: Path):
     (home / "config").mkdir(parents=True)
     (home / "config" / "trust.json").write_text("[")
     (home / "config" / "trust.json").chmod(0o600)

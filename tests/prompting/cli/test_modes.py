@@ -10,8 +10,8 @@ import yaml
 from rookery.cli.main import run
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.prompting.cli import added_to, handed_on_in
-from rookery.prompting.modes import modes_in
+from rookery.prompting.cli import append_modes, parse_export
+from rookery.prompting.modes import load_modes
 
 MODE = r"""
 customModes:
@@ -36,29 +36,31 @@ def own(home: Path) -> Path:
     return home / "config" / "modes.yaml"
 
 
-def test_an_import_is_shown_and_added_with_its_rules(
+def test_imported_modes_are_shown_and_added_with_their_rules(
     home: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert run(["modes", "import", str(file), "-y"]) == 0
     told = capsys.readouterr().out
     assert r"docs: Writer. It may use: read, edit (\.md$)." in told
     assert "Be short." in told
-    (mode,) = modes_in(own(home).read_text(), "user")
+    (mode,) = load_modes(own(home).read_text(), "user")
     assert (mode.slug, mode.model) == ("docs", "")
     assert (home / "config" / "rules-docs" / "style.md").read_text() == "Be short.\n"
     assert run(["modes", "export", "docs"]) == 0
-    again = handed_on_in(capsys.readouterr().out)
+    again = parse_export(capsys.readouterr().out)
     assert [(each.mode.slug, [rule.path for rule in each.rules]) for each in again] == [
         ("docs", ["style.md"])
     ]
 
 
-def test_without_a_terminal_nothing_is_added_unasked(home: Path, file: Path):
+def test_without_a_terminal_an_import_needs_yes(home: Path, file: Path):
     assert run(["modes", "import", str(file)]) == 2
     assert not own(home).exists()
 
 
-def test_what_is_there_is_not_replaced(home: Path, file: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_import_replaces_no_existing_mode_or_rule(
+    home: Path, file: Path, capsys: pytest.CaptureFixture[str]
+):
     own(home).parent.mkdir(parents=True)
     mine = "customModes:\n  - {slug: docs, name: Mine, roleDefinition: x, groups: []}\n"
     own(home).write_text(mine)
@@ -73,7 +75,7 @@ def test_what_is_there_is_not_replaced(home: Path, file: Path, capsys: pytest.Ca
     assert (rule.read_text(), own(home).exists()) == ("mine", False)
 
 
-def test_a_project_gets_them_where_it_keeps_its_own(home: Path, file: Path):
+def test_an_import_with_project_writes_the_projects_modes_file(home: Path, file: Path):
     TrustStore(find_places(os.environ).trust_file).trust(Path.cwd())
     assert run(["modes", "import", str(file), "-y", "--project"]) == 0
     assert "docs" in (Path.cwd() / ".rookery" / "modes.yaml").read_text()
@@ -99,7 +101,7 @@ def test_modes_are_listed_with_their_source(home: Path, capsys: pytest.CaptureFi
     assert {"slug": "ask", "name": "Ask", "source": "built-in"} in modes
 
 
-def test_the_list_is_aligned_with_plain_blanks(home: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_list_is_aligned_with_spaces(home: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["modes", "list"]) == 0
     assert "ask           built-in  explain, compare" in capsys.readouterr().out
 
@@ -118,7 +120,7 @@ def test_the_list_is_aligned_with_plain_blanks(home: Path, capsys: pytest.Captur
 )
 def test_a_faulty_file_is_refused(text: str, wrong: str):
     with pytest.raises(ValueError, match=wrong):
-        handed_on_in(text)
+        parse_export(text)
 
 
 @pytest.mark.parametrize(
@@ -131,14 +133,14 @@ def test_a_faulty_file_is_refused(text: str, wrong: str):
     ],
     ids=["nothing", "a comment", "indented", "not indented"],
 )
-def test_what_stands_in_a_file_of_modes_stays(before: str):
-    after = added_to(before, [handed_on_in(MODE)[0].mode])
+def test_existing_modes_in_the_file_stay(before: str):
+    after = append_modes(before, [parse_export(MODE)[0].mode])
     assert after.startswith(before.rstrip())
     slugs = [each["slug"] for each in yaml.safe_load(after)["customModes"]]
     assert slugs == [*(["a"] if "slug" in before else []), "docs"]
 
 
-def test_a_file_that_cannot_be_added_to_is_left_alone():
+def test_a_mode_file_in_flow_style_is_not_changed():
     flow = "customModes: [{slug: a, name: A, roleDefinition: r, groups: []}]\n"
     with pytest.raises(ValueError, match="add the mode by hand"):
-        added_to(flow, [handed_on_in(MODE)[0].mode])
+        append_modes(flow, [parse_export(MODE)[0].mode])

@@ -56,7 +56,7 @@ class TestGet:
     ):
         assert said(capsys, "get", name) == value
 
-    def test_a_program_gets_its_origin_too(self, file: Path, capsys: Captured):
+    def test_json_output_includes_the_origin(self, file: Path, capsys: Captured):
         assert json.loads(said(capsys, "get", "mode", "--format", "json")) == {
             "name": "mode",
             "value": "ask",
@@ -73,7 +73,9 @@ class TestGet:
             ("models.<id>.window", "No such setting"),
         ],
     )
-    def test_what_is_no_setting_is_one_sentence(self, name: str, sentence: str, capsys: Captured):
+    def test_an_unknown_setting_gives_a_one_sentence_error(
+        self, name: str, sentence: str, capsys: Captured
+    ):
         error = said(capsys, "get", name, code=2)
         assert sentence in error
         assert error.count("\n") == 1
@@ -115,24 +117,26 @@ class TestSet:
             ("mode", ["code", "ask"], "mode takes one value, not 2"),
         ],
     )
-    def test_what_is_no_list_changes_nothing(
+    def test_a_bad_list_changes_nothing(
         self, file: Path, name: str, values: list[str], sentence: str, capsys: Captured
     ):
         assert sentence in said(capsys, "set", name, *values, code=2)
         assert file.read_text() == MINE
 
-    def test_what_would_make_the_file_unreadable_is_refused(self, file: Path, capsys: Captured):
+    def test_a_value_that_would_make_the_file_unreadable_is_refused(
+        self, file: Path, capsys: Captured
+    ):
         told = said(capsys, "set", "context.instructions", "x" * 1500, code=2)
         assert "shorten the value" in told
         assert file.read_text() == MINE
 
-    def test_a_file_is_made_if_there_is_none(self, home: Path, capsys: Captured):
+    def test_a_missing_file_is_created(self, home: Path, capsys: Captured):
         said(capsys, "set", "ui.colour", "never")
         file = home / "config" / "settings.toml"
         assert file.read_text() == '[ui]\ncolour = "never"\n'
         assert file.stat().st_mode & 0o777 == 0o600
 
-    def test_who_decides_instead_is_told(
+    def test_an_overriding_variable_is_reported(
         self, file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ROOKERY_MODE", "debug")
@@ -144,21 +148,19 @@ class TestSet:
         ("name", "value"),
         [("max_requests", "many"), ("ui.colour", "red"), ("nothing", "1"), ("base_url", "x")],
     )
-    def test_what_does_not_fit_changes_nothing(
+    def test_an_invalid_value_changes_nothing(
         self, file: Path, name: str, value: str, capsys: Captured
     ):
         assert said(capsys, "set", name, value, code=2).count("\n") == 1
         assert file.read_text() == MINE
 
-    def test_one_faulty_value_can_be_mended_while_others_are_there(
-        self, file: Path, capsys: Captured
-    ):
+    def test_one_bad_value_can_be_fixed_while_others_remain(self, file: Path, capsys: Captured):
         file.write_text('mode = 3\nmax_requests = "x"\n')
         assert "note: " in said(capsys, "set", "mode", "ask")
         assert file.read_text() == 'mode = "ask"\nmax_requests = "x"\n'
         assert "note: " not in said(capsys, "set", "max_requests", "3")
 
-    def test_a_project_only_tightens(self, file: Path, project: Path, capsys: Captured):
+    def test_a_project_can_only_tighten_settings(self, file: Path, project: Path, capsys: Captured):
         said(capsys, "set", "max_requests", "5", "--project")
         assert project.read_text() == "max_requests = 5\n"
         assert project.stat().st_mode & 0o777 == 0o644
@@ -169,7 +171,7 @@ class TestSet:
         )
         assert project.read_text() == "max_requests = 5\n"
 
-    def test_unset_removes_a_line_and_says_if_there_was_none(self, file: Path, capsys: Captured):
+    def test_unset_removes_a_line_or_reports_that_there_is_none(self, file: Path, capsys: Captured):
         assert said(capsys, "unset", "mode") == f"mode is no longer set in {file}.\n"
         assert file.read_text() == "# mine\nmax_requests = 50\n"
         assert said(capsys, "unset", "mode") == f"mode is not set in {file}.\n"
@@ -180,7 +182,7 @@ class TestExplain:
         told = json.loads(said(capsys, "explain", name, "--format", "json"))
         return {row["layer"]: row for row in told["layers"]} | {"": told}
 
-    def test_every_layer_is_told_and_the_one_that_decides_is_marked(
+    def test_every_layer_is_listed_and_the_effective_one_is_marked(
         self, file: Path, project: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ):
         project.write_text("max_requests = 5\n")
@@ -199,7 +201,7 @@ class TestExplain:
             ('approval = "auto"\n', "approval", "a project can only set it to"),
         ],
     )
-    def test_why_a_project_is_not_heard_is_told(
+    def test_the_reason_for_ignoring_a_project_setting_is_shown(
         self, file: Path, project: Path, text: str, name: str, note: str, capsys: Captured
     ):
         project.write_text(text)
@@ -207,7 +209,7 @@ class TestExplain:
         assert note in str(rows[str(project)]["note"])
         assert rows[""]["origin"] != str(project)
 
-    def test_a_folder_that_is_not_trusted_is_not_heard(self, file: Path, capsys: Captured):
+    def test_settings_of_an_untrusted_folder_are_ignored(self, file: Path, capsys: Captured):
         Path(".rookery").mkdir()
         Path(".rookery/settings.toml").write_text("max_requests = 5\n")
         rows = self.rows(capsys, "max_requests")
@@ -226,21 +228,23 @@ class TestEdit:
         monkeypatch.setenv("VISUAL", f"'{program}' -x")
         return tmp_path / "my editor.text"
 
-    def test_what_is_valid_replaces_the_file(self, file: Path, editor: Path, capsys: Captured):
+    def test_a_valid_edit_replaces_the_file(self, file: Path, editor: Path, capsys: Captured):
         editor.write_text('mode = "debug"\n')
         assert said(capsys, "edit") == f"{file} was changed.\n"
         assert file.read_text() == 'mode = "debug"\n'
         assert said(capsys, "edit") == f"{file} was not changed.\n"
 
     @pytest.mark.parametrize("text", ["mode = \n", "nothing = 1\n", 'max_requests = "x"\n'])
-    def test_what_is_faulty_does_not(self, file: Path, editor: Path, text: str, capsys: Captured):
+    def test_an_invalid_edit_does_not_replace_the_file(
+        self, file: Path, editor: Path, text: str, capsys: Captured
+    ):
         editor.write_text(text)
         error = said(capsys, "edit", code=2)
         assert f"{file} was not changed." in error
         assert str(file) in error.splitlines()[0]
         assert file.read_text() == MINE
 
-    def test_a_project_s_file_may_hold_only_what_is_heard(
+    def test_a_project_file_may_hold_only_settings_a_project_can_set(
         self, file: Path, project: Path, editor: Path, capsys: Captured
     ):
         editor.write_text('mode = "debug"\n')
@@ -251,7 +255,7 @@ class TestEdit:
         assert project.read_text() == "max_requests = 1\n"
 
     @pytest.mark.parametrize("flags", [[], ["--project"]], ids=["own", "project"])
-    def test_what_was_changed_meanwhile_is_not_lost_and_neither_is_what_was_written(
+    def test_a_concurrent_change_and_the_edited_text_are_both_kept(
         self,
         file: Path,
         project: Path,
@@ -285,7 +289,7 @@ class TestEdit:
         assert file.read_text() == MINE
 
 
-def test_settings_that_are_set_at_the_same_time_are_all_kept(file: Path):
+def test_settings_set_at_the_same_time_are_all_kept(file: Path):
     wanted = {"max_requests": 7, "max_tokens": 8, "mistake_limit": 4, "max_minutes": 9}
     running = [
         subprocess.Popen(
@@ -298,14 +302,14 @@ def test_settings_that_are_set_at_the_same_time_are_all_kept(file: Path):
     assert tomllib.loads(file.read_text()) == {"mode": "ask", **wanted}
 
 
-def test_the_origins_stand_below_one_another(file: Path, capsys: Captured):
+def test_origins_are_aligned(file: Path, capsys: Captured):
     lines = said(capsys).splitlines()
     places = {line.rindex("default") for line in lines if line.endswith("  default")}
     assert len(places) <= 2  # one is too long
     assert any('"unspecified"  default' in line for line in lines)
 
 
-def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
+def test_settings_are_listed_by_default(file: Path, capsys: Captured):
     assert said(capsys) == said(capsys, "list")
     listed = json.loads(said(capsys, "list", "--format", "json"))
     assert {"name": "mode", "value": '"ask"', "origin": str(file)} in listed["settings"]
@@ -313,7 +317,7 @@ def test_without_a_word_settings_are_listed(file: Path, capsys: Captured):
     assert capsys.readouterr().out == said(capsys, "list")
 
 
-def test_a_mode_that_there_is_not_is_not_kept(file: Path, capsys: Captured):
+def test_an_unknown_mode_is_not_stored(file: Path, capsys: Captured):
     assert "No such mode: 'bogus'. Available: code," in said(capsys, "set", "mode", "bogus", code=2)
     assert file.read_text() == MINE
     said(capsys, "set", "mode", "architect")

@@ -28,26 +28,26 @@ def left() -> set[str]:
     return {session.id for session in store().list()}
 
 
-def test_a_session_goes_with_all_that_worked_for_it(capsys: Captured):
+def test_a_session_is_deleted_with_its_sub_tasks(capsys: Captured):
     assert run(["delete", "-y", PARENT[:8]]) == 0
     assert capsys.readouterr().out == "Deleted 3 sessions.\n"
     assert left() == {OTHER, YOUNG}
     assert not store().folder(CHILD).exists()
 
 
-def test_a_child_goes_without_its_parent():
+def test_a_child_is_deleted_without_its_parent():
     assert run(["delete", "-y", CHILD]) == 0
     assert left() == {PARENT, OTHER, YOUNG}
 
 
-def test_a_session_named_twice_or_with_its_child_goes_once(capsys: Captured):
+def test_a_session_named_twice_or_with_its_child_is_deleted_once(capsys: Captured):
     assert run(["delete", "-y", PARENT, CHILD, PARENT, "--format", "json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == {"deleted": [PARENT, CHILD, GRANDCHILD], "refused": []}
 
 
 @pytest.mark.parametrize("running", [PARENT, GRANDCHILD])
-def test_what_somebody_works_on_stays_whole_and_the_others_go(running: str, capsys: Captured):
+def test_a_session_in_use_is_kept_and_the_others_are_deleted(running: str, capsys: Captured):
     lock = TaskLock(store().folder(running))
     try:
         assert run(["delete", "-y", PARENT, YOUNG]) == 9
@@ -59,14 +59,14 @@ def test_what_somebody_works_on_stays_whole_and_the_others_go(running: str, caps
     assert f"Not deleted: Session {running} is open in process" in said.err
 
 
-def test_old_ones_are_those_of_this_folder_that_nobody_touched():
+def test_older_than_deletes_old_sessions_of_this_folder():
     assert run(["delete", "-y", "--older-than", "30d"]) == 0
     assert left() == {OTHER, YOUNG}
     assert run(["delete", "-y", "--older-than", "30 d", "--everywhere"]) == 0
     assert left() == {YOUNG}
 
 
-def test_a_session_is_as_young_as_what_worked_for_it():
+def test_a_session_is_as_young_as_its_youngest_sub_task():
     child = TaskOpened(text="x", workspace=str(Path.cwd()), parent=GRANDCHILD)
     keep("late", child, ts=time.time_ns() // 1_000_000)
     assert run(["delete", "-y", "--older-than", "30d"]) == 0
@@ -79,7 +79,7 @@ def test_an_old_child_stays_with_a_young_parent():
     assert left() == {"old", OTHER, YOUNG}
 
 
-def test_all_are_those_of_this_folder(capsys: Captured):
+def test_all_deletes_the_sessions_of_this_folder(capsys: Captured):
     assert run(["delete", "-y", "--all"]) == 0
     assert left() == {OTHER}
     capsys.readouterr()
@@ -103,13 +103,15 @@ def test_all_are_those_of_this_folder(capsys: Captured):
     ],
     ids=" ".join,
 )
-def test_bad_input_deletes_nothing_and_is_one_sentence(arguments: list[str], capsys: Captured):
+def test_bad_input_deletes_nothing_and_gives_a_one_sentence_error(
+    arguments: list[str], capsys: Captured
+):
     assert run(["delete", *arguments]) == 2
     assert left() == {PARENT, CHILD, GRANDCHILD, OTHER, YOUNG}
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_at_a_terminal_it_asks_and_names_what_goes(tmp_path: Path):
+def test_delete_asks_at_a_terminal_and_names_the_sessions(tmp_path: Path):
     (tmp_path / "installed").mkdir()
     rookery = Installed(tmp_path / "installed")
     script = rookery.script("- calls: [{tool: attempt_completion, arguments: {result: Done.}}]")
@@ -150,7 +152,7 @@ def stored(rookery: Installed) -> bytes:
     return subprocess.run(command, check=True, capture_output=True).stdout
 
 
-def test_what_checkpoints_hold_for_deleted_sessions_alone_is_gone(tmp_path: Path):
+def test_checkpoints_of_deleted_sessions_only_are_removed(tmp_path: Path):
     (tmp_path / "installed").mkdir()
     rookery = Installed(tmp_path / "installed")
     first = worked(rookery, "a.txt", "first")
@@ -168,7 +170,7 @@ def test_what_checkpoints_hold_for_deleted_sessions_alone_is_gone(tmp_path: Path
     assert "Restored 1 file: c.txt." in rookery.run("rewind", third, "--last", "-y").stdout
 
 
-def test_a_session_that_runs_meanwhile_keeps_its_checkpoints(tmp_path: Path):
+def test_a_running_session_keeps_its_checkpoints(tmp_path: Path):
     (tmp_path / "installed").mkdir()
     rookery = Installed(tmp_path / "installed")
     first, second = worked(rookery, "a.txt", "first"), worked(rookery, "b.txt", "second")

@@ -27,7 +27,7 @@ MORE = f"""{SCRIPT}
 
 
 class TestFork:
-    def test_a_fork_is_gone_on_with_and_the_source_stays_as_it_was(self, tmp_path: Path):
+    def test_a_fork_continues_and_its_source_is_unchanged(self, tmp_path: Path):
         (tmp_path / "installed").mkdir()
         rookery = Installed(tmp_path / "installed")
         assert rookery.run("-p", *rookery.script(SCRIPT), "Make a file").returncode == 0
@@ -49,7 +49,7 @@ class TestFork:
         assert rookery.run("-p", *rookery.script(MORE), "-c", "More").returncode == 0
         assert rookery.sessions()[0]["id"] == fork["id"]
 
-    def test_what_was_made_is_said_and_a_call_under_way_is_not_cut_through(self, capsys: Captured):
+    def test_a_fork_ends_before_a_running_call_and_says_how_to_continue(self, capsys: Captured):
         keep_family(Path.cwd())
         assert run(["fork", PARENT[:8], "--at", "6"]) == 0
         text = capsys.readouterr().out
@@ -60,7 +60,7 @@ class TestFork:
     @pytest.mark.parametrize(
         "arguments", [["--at", "99"], ["--at", "0"], ["--at", "x"], ["zzzzzzzz"]], ids=" ".join
     )
-    def test_bad_input_is_one_sentence(self, arguments: list[str], capsys: Captured):
+    def test_bad_input_gives_a_one_sentence_error(self, arguments: list[str], capsys: Captured):
         keep_family(Path.cwd())
         assert run(["fork", *arguments]) == 2
         assert capsys.readouterr().err.count("\n") == 1
@@ -79,7 +79,7 @@ class TestSearch:
         assert first.endswith("  Change the world")
         assert "*moon*" in snippet
 
-    def test_all_words_must_occur_and_other_folders_count_with_all(self, capsys: Captured):
+    def test_all_words_must_occur_and_all_searches_every_folder(self, capsys: Captured):
         assert run(["search", "elsewhere"]) == 1
         assert "--all searches every folder" in capsys.readouterr().out
         assert run(["search", "--all", "elsewhere"]) == 0
@@ -95,7 +95,7 @@ class TestSearch:
         assert json.loads(capsys.readouterr().out) == {"sessions": []}
         assert OTHER not in {each["id"] for each in found}
 
-    def test_what_was_asked_about_a_file_reads_like_the_file(self, capsys: Captured):
+    def test_a_question_about_a_file_is_shown_like_the_file(self, capsys: Captured):
         payload = {"tool": "newFileCreated", "content": '"""Say.\n\nA \\ comet."""\n'}
         where = str(Path.cwd())
         asked = Asked(ask_id="a", ask=AskKind.TOOL, text=json.dumps(payload))
@@ -104,7 +104,7 @@ class TestSearch:
         assert '"""Say. A \\ *comet*."""\n' in capsys.readouterr().out
 
     @pytest.mark.parametrize("arguments", [[], [" "], ["--format", "xml", "x"]])
-    def test_bad_input_is_one_sentence(self, arguments: list[str], capsys: Captured):
+    def test_bad_input_gives_a_one_sentence_error(self, arguments: list[str], capsys: Captured):
         assert run(["search", *arguments]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 
@@ -116,6 +116,6 @@ class TestSearch:
             ("moonlight", ["moon", "moonlight"], "*moonlight*"),
         ],
     )
-    def test_words_are_marked_where_they_stand(self, text: str, words: list[str], said: str):
+    def test_matching_words_are_marked(self, text: str, words: list[str], said: str):
         assert marked(text, words, Paint(False)) == said
         assert "\x1b[1m" in marked(text, words, Paint(True))

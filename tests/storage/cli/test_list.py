@@ -20,7 +20,7 @@ from rookery.core.facts import (
 )
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.list import title
+from rookery.storage.cli.session_listing import title
 from rookery.storage.sessions import TaskStore
 from support.terminal_session import Installed
 
@@ -66,12 +66,12 @@ def test_sessions_of_this_folder_are_listed_newest_first(printed: Callable[..., 
 
 
 @pytest.mark.usefixtures("three_sessions")
-def test_all_sessions_are_those_of_every_folder(printed: Callable[..., str]):
+def test_all_lists_the_sessions_of_every_folder(printed: Callable[..., str]):
     assert [line.split("\t")[0] for line in printed("--all").splitlines()] == ["s3", "s2", "s1"]
 
 
 @pytest.mark.usefixtures("three_sessions")
-def test_for_a_script_they_are_one_object(printed: Callable[..., str]):
+def test_json_output_is_one_object(printed: Callable[..., str]):
     listed = json.loads(printed("--format", "JSON"))
     assert listed["workspace"] == str(Path.cwd())
     assert listed["sessions"][0] == {
@@ -91,7 +91,7 @@ def test_for_a_script_they_are_one_object(printed: Callable[..., str]):
 
 
 @pytest.mark.usefixtures("three_sessions")
-def test_a_search_finds_words_in_all_that_was_said_anywhere(printed: Callable[..., str]):
+def test_a_search_covers_the_text_of_all_sessions(printed: Callable[..., str]):
     [session, snippet] = printed("--search", "invalidated cache").splitlines()
     assert session.startswith("s2\t")
     assert "invalidated" in snippet
@@ -128,7 +128,7 @@ class TestForPrograms:
         assert "ask\tAsk" in printed("modes", "--format", "text").splitlines()
         assert not (home / "data").exists()
 
-    def test_models_are_those_there_is_a_key_for(
+    def test_models_are_listed_if_there_is_a_key(
         self, printed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
@@ -149,7 +149,7 @@ class TestForPrograms:
         ],
         ids=" ".join,
     )
-    def test_anything_else_is_one_sentence(
+    def test_bad_input_gives_a_one_sentence_error(
         self, arguments: list[str], capsys: pytest.CaptureFixture[str]
     ):
         assert run(["list", *arguments]) == 2
@@ -177,7 +177,7 @@ class TestAtATerminal:
         assert (empty, hint) == ("", "Continue with: rookery --session-id ID")
         assert "\x1b" not in terminal.raw
 
-    def test_those_of_all_folders_are_shown_with_their_folder(self, rookery: Installed):
+    def test_sessions_of_all_folders_are_shown_with_their_folder(self, rookery: Installed):
         for flags in (["--all"], ["--search", "invalidated"]):
             with rookery.terminal(
                 "list", *flags, columns=120, HOME=str(rookery.workspace.parent)
@@ -191,14 +191,14 @@ class TestAtATerminal:
             assert terminal.exit_code() == 0
         assert "\x1b[32mcompleted" in terminal.raw
 
-    def test_into_a_pipe_go_whole_ids_and_times(self, rookery: Installed):
+    def test_a_pipe_gets_full_ids_and_times(self, rookery: Installed):
         [session] = rookery.sessions()
         row = rookery.run("list", ROOKERY_UI_COLOUR="always").stdout.split("\t")
         assert row[0] == session["id"]
         assert row[1].endswith("+00:00")
 
 
-def test_without_sessions_it_says_so(printed: Callable[..., str]):
+def test_list_reports_that_there_are_no_sessions(printed: Callable[..., str]):
     assert printed() == "No sessions in this folder.\n"
     assert json.loads(printed("--format", "json"))["sessions"] == []
 

@@ -50,7 +50,7 @@ def printed(capsys: pytest.CaptureFixture[str]):
     return call
 
 
-def test_without_commands_it_says_so(printed):
+def test_ps_reports_that_no_commands_run(printed):
     assert printed() == "No command is running.\n"
     assert json.loads(printed("--json")) == {"commands": []}
     assert printed("--stop", "all") == "Ended 0 commands.\n"
@@ -62,7 +62,7 @@ def test_each_command_is_a_line(printed, listed: ListedCommand):
     assert hint == "End one with: rookery ps --stop ID"
 
 
-def test_for_a_script_they_are_one_object(printed, listed: ListedCommand):
+def test_json_output_is_one_object(printed, listed: ListedCommand):
     assert json.loads(printed("--json")) == {
         "commands": [
             {
@@ -86,12 +86,12 @@ def test_a_command_is_ended(printed, listed: ListedCommand, which: str):
 
 
 @pytest.mark.parametrize("given", ["", "0", "1", "-1", "x", "al"])
-def test_what_is_not_listed_is_not_ended(printed, listed: ListedCommand, given: str):
+def test_a_command_that_is_not_listed_is_not_ended(printed, listed: ListedCommand, given: str):
     with pytest.raises(SettingsError, match="is running"):
         printed("--stop", given)
 
 
-def test_an_id_that_another_process_has_now_is_not_listed(
+def test_a_reused_process_id_is_not_listed(
     printed, commands: CommandRegistry, listed: ListedCommand
 ):
     commands.put(replace(listed, born=listed.born + 1))

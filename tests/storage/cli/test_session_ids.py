@@ -54,13 +54,13 @@ def test_an_id_or_its_beginning_names_a_session(store: TaskStore, given: str, me
         ),
     ],
 )
-def test_what_names_none_or_several_is_refused(store: TaskStore, given: str, sentence: str):
+def test_an_unknown_or_ambiguous_id_is_refused(store: TaskStore, given: str, sentence: str):
     with pytest.raises(SettingsError) as caught:
         full_id(store, given)
     assert str(caught.value) == sentence
 
 
-def test_of_many_that_fit_only_some_are_named():
+def test_only_some_of_many_matching_ids_are_named():
     store = TaskStore(find_places(os.environ))
     for number in range(9):
         journal = store.create(f"38e5{number}f0c-6c5e-4d2a-9d0b-0c7a1d6f2b11")
@@ -70,7 +70,7 @@ def test_of_many_that_fit_only_some_are_named():
         full_id(store, "38E5")
 
 
-def test_an_id_that_another_begins_with_can_be_meant_too():
+def test_an_id_that_is_a_prefix_of_another_can_be_chosen():
     store = TaskStore(find_places(os.environ))
     for task_id in ("task", "task-2"):
         journal = store.create(task_id)
@@ -90,5 +90,5 @@ def test_an_id_that_another_begins_with_can_be_meant_too():
         (["abcdefghi", "abcdefghijk"], ["abcdefghi", "abcdefghij"]),
     ],
 )
-def test_an_id_is_cut_to_eight_characters_or_what_tells_it_apart(ids: list[str], short: list[str]):
+def test_an_id_is_cut_to_eight_characters_or_more_if_ambiguous(ids: list[str], short: list[str]):
     assert short_ids(ids) == dict(zip(ids, short, strict=True))

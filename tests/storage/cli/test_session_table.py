@@ -38,7 +38,7 @@ def drawn(*sessions: TaskSummary, style: TableStyle = LOOK, **snippets: str) -> 
     return table(sessions, found, [one.id for one in sessions], style).splitlines()
 
 
-def test_columns_stand_below_each_other_and_the_last_line_says_how_to_go_on():
+def test_columns_are_aligned_and_the_last_line_says_how_to_continue():
     assert drawn(
         session(OTHER, "Fix the\nparser"),
         session(ONE, "Cache", minutes=1440, status=StoredStatus.COMPLETED),
@@ -64,7 +64,7 @@ def test_mode_and_cost_are_shown_where_any_session_has_them():
     ]
 
 
-def test_a_session_stands_below_the_one_it_works_for():
+def test_a_sub_task_is_listed_below_its_parent():
     lines = drawn(
         session(TWIN, "Grandchild", parent=ONE),
         session(ONE, "Child", parent=OTHER, created=2),
@@ -81,7 +81,7 @@ def test_a_session_stands_below_the_one_it_works_for():
     ]
 
 
-def test_sessions_that_work_for_one_another_are_shown_all_the_same():
+def test_sessions_with_circular_parents_are_still_shown():
     lines = drawn(session(ONE, "a", parent=TWIN), session(TWIN, "b", parent=ONE))
     assert len(lines) == 4
 
@@ -90,7 +90,7 @@ def test_sessions_that_work_for_one_another_are_shown_all_the_same():
     ("cost", "said"),
     [(None, ""), (0.0, "$0.00"), (0.00012, "$0.0001"), (0.5, "$0.5000"), (1.0, "$1.00")],
 )
-def test_money_is_said_as_exactly_as_one_wants_to_know_it(cost: float | None, said: str):
+def test_costs_are_rounded_to_a_useful_precision(cost: float | None, said: str):
     assert money(cost) == said
 
 
@@ -99,12 +99,12 @@ def test_ids_are_as_long_as_needed_to_tell_them_apart():
     assert shown == ["38e51f0c-6", "38e51f0c-7"]
 
 
-def test_ids_of_sessions_that_are_not_shown_count_too():
+def test_short_ids_are_unique_among_hidden_sessions_too():
     [line, *_] = table([session(ONE, "a")], {}, [ONE, TWIN], LOOK).splitlines()
     assert line.startswith("38e51f0c-6  ")
 
 
-def test_folders_are_shown_where_sessions_of_several_are():
+def test_folders_are_shown_if_sessions_of_several_are_listed():
     lines = drawn(
         session(OTHER, "a"),
         session(ONE, "b", workspace="/srv/very/long/way/to/the/backend"),
@@ -132,7 +132,7 @@ def test_a_task_is_readable_however_narrow_the_terminal():
     assert line.endswith("  Fix the par…")
 
 
-def test_what_was_found_and_what_is_damaged_stand_below():
+def test_snippets_and_damage_are_shown_below_the_session():
     lines = drawn(session(OTHER, "Cache", damage="It cannot be read."), snippet="the\tcache")
     assert lines[1:3] == ["  It cannot be read.", "  the cache"]
 
@@ -178,7 +178,7 @@ def test_nothing_in_a_session_moves_the_cursor():
         (timedelta(days=-1), "2026-03-15"),
     ],
 )
-def test_how_long_ago_something_was_is_said_as_one_says_it(before: timedelta, said: str):
+def test_ages_are_shown_in_everyday_words(before: timedelta, said: str):
     assert age(int((NOW - before).timestamp() * 1000), NOW) == said
 
 
@@ -188,7 +188,7 @@ def test_shortly_after_midnight_two_hours_ago_is_not_yesterday():
     assert age(ts, midnight) == "2 h ago"
 
 
-def test_a_time_that_no_calendar_has_is_unknown():
+def test_an_impossible_time_is_shown_as_unknown():
     assert age(10**18, NOW) == "unknown time"
 
 
@@ -201,11 +201,11 @@ def test_a_time_that_no_calendar_has_is_unknown():
         ("/srv\n/x", "/srv␊/x"),
     ],
 )
-def test_a_folder_is_called_as_its_owner_calls_it(folder: str, called: str):
+def test_folders_below_home_are_shortened_with_a_tilde(folder: str, called: str):
     assert folder_name(folder, "/home/ada") == called
 
 
-def test_without_a_home_folders_stay_as_they_are():
+def test_folders_are_not_shortened_without_a_home():
     assert folder_name("/home/ada", "") == "/home/ada"
 
 

@@ -72,9 +72,7 @@ class TestShow:
         run(["show", "--json", PARENT])
         assert "\x1b" not in capsys.readouterr().out
 
-    def test_the_beginning_of_an_id_will_do_and_none_means_the_last_of_the_folder(
-        self, capsys: Captured
-    ):
+    def test_an_id_prefix_is_enough_and_the_default_is_the_last_session(self, capsys: Captured):
         assert run(["show", CHILD[:8]]) == 0
         assert "> Look at it." in capsys.readouterr().out
         assert run(["show"]) == 0
@@ -86,7 +84,7 @@ class TestShow:
         assert [fact["seq"] for fact in facts] == list(range(1, FACTS_OF_PARENT + 1))
         assert facts[0]["kind"] == "task_opened"
 
-    def test_at_a_terminal_facts_are_the_same_and_harmless(self):
+    def test_facts_are_escaped_at_a_terminal(self):
         words = "\x9b31m \u202e \x7f \U000e0041 bücher"
         keep("oddity", TaskOpened(text=words))
         ours, theirs = pty.openpty()
@@ -99,7 +97,7 @@ class TestShow:
         assert not set(line) & set("\x9b\u202e\x7f\U000e0041")
         assert "bücher" in line
 
-    def test_the_tree_has_the_session_and_all_that_worked_for_it(self, capsys: Captured):
+    def test_the_tree_has_the_session_and_its_sub_tasks(self, capsys: Captured):
         assert run(["show", "--tree", PARENT]) == 0
         assert capsys.readouterr().out.splitlines() == [
             "aaaaaaaa  Change the world  (completed, code, $0.0125)",
@@ -109,12 +107,12 @@ class TestShow:
         assert run(["show", "--tree", CHILD]) == 0
         assert capsys.readouterr().out.startswith("bbbbbbbb  Look at it.")
 
-    def test_what_was_taken_back_is_left_out(self, capsys: Captured):
+    def test_rewound_steps_are_left_out(self, capsys: Captured):
         keep("back", TaskOpened(text="Task"), Noted(text="wrong way"), Rewound(to=1))
         run(["show", "back"])
         assert "wrong way" not in capsys.readouterr().out
 
-    def test_what_was_rejected_does_not_look_as_if_it_had_been_done(self, capsys: Captured):
+    def test_rejected_calls_do_not_look_performed(self, capsys: Captured):
         told = {"ask": AskKind.TOOL, "call_id": "c1", "text": "{}", "title": "Edit b.txt"}
         keep(
             "rejected",
@@ -133,7 +131,7 @@ class TestShow:
     @pytest.mark.parametrize(
         "arguments", [["--json", "--tree"], ["zzzzzzzz"], ["abc"], ["--nothing"]]
     )
-    def test_bad_input_is_one_sentence(self, arguments: list[str], capsys: Captured):
+    def test_bad_input_gives_a_one_sentence_error(self, arguments: list[str], capsys: Captured):
         assert run(["show", *arguments]) == 2
         said = capsys.readouterr()
         assert said.out == ""
@@ -160,7 +158,7 @@ class TestExport:
         assert len(sessions[0]["facts"]) == FACTS_OF_PARENT
         assert sessions[1]["facts"][0]["parent"] == PARENT
 
-    def test_a_page_loads_nothing_and_holds_what_was_written_as_text(self, capsys: Captured):
+    def test_an_html_page_loads_nothing_and_escapes_its_text(self, capsys: Captured):
         assert run(["export", "--format", "html", PARENT]) == 0
         page = capsys.readouterr().out
         assert page.startswith("<!doctype html>")
@@ -171,7 +169,7 @@ class TestExport:
         assert "<script" not in page
         assert "src=" not in page
 
-    def test_a_file_is_private_and_never_replaced_unasked(self, capsys: Captured):
+    def test_an_export_is_private_and_replaces_a_file_only_with_force(self, capsys: Captured):
         assert run(["export", PARENT, "-o", "out.md"]) == 0
         assert stat.S_IMODE(Path("out.md").stat().st_mode) == 0o600
         assert capsys.readouterr().out == ""
@@ -182,14 +180,14 @@ class TestExport:
         assert run(["export", PARENT, "-o", "out.md", "--force"]) == 0
         assert Path("out.md").read_text().startswith("# Change the world")
 
-    def test_a_file_that_is_replaced_was_never_open_to_others(self):
+    def test_a_replaced_file_is_private_at_all_times(self):
         Path("out.md").write_text("mine")
         Path("out.md").chmod(0o644)
         assert run(["export", PARENT, "-o", "out.md", "--force"]) == 0
         assert stat.S_IMODE(Path("out.md").stat().st_mode) == 0o600
         assert [path.name for path in Path.cwd().iterdir()] == ["out.md"]
 
-    def test_what_is_no_file_is_not_replaced(self, capsys: Captured):
+    def test_only_a_regular_file_is_replaced(self, capsys: Captured):
         Path("victim").write_text("mine")
         Path("link").symlink_to("victim")
         Path("loose").symlink_to("nothing")
@@ -201,11 +199,11 @@ class TestExport:
         assert Path("victim").read_text() == "mine"
         assert not Path("nothing").exists()
 
-    def test_a_file_that_cannot_be_written_is_one_sentence(self, capsys: Captured):
+    def test_an_unwritable_file_gives_a_one_sentence_error(self, capsys: Captured):
         assert run(["export", PARENT, "-o", "no/such/folder/out.md"]) == 2
         assert "cannot be written" in capsys.readouterr().err
 
-    def test_nothing_of_a_session_changes(self):
+    def test_showing_a_session_does_not_change_it(self):
         before = list(store().read(PARENT))
         run(["export", PARENT])
         assert list(store().read(PARENT)) == before

@@ -105,7 +105,7 @@ async def test_a_program_that_has_changed_is_asked_about_again(project: Project)
         lambda project: project.program.unlink(),
     ],
 )
-async def test_a_change_while_somebody_thinks_about_it_stops_the_call(
+async def test_a_change_during_the_question_stops_the_call(
     project: Project, change: Callable[[Project], object]
 ):
     action = await project.prepare()
@@ -152,7 +152,7 @@ async def test_a_tool_whose_program_cannot_be_covered_asks_for_every_call(projec
     assert "for every call" in project.offered(attended=False).problems[0]
 
 
-async def test_a_program_that_becomes_a_link_is_another_one(project: Project, tmp_path: Path):
+async def test_a_program_replaced_by_a_link_counts_as_changed(project: Project, tmp_path: Path):
     action = await project.prepare()
     await action.perform(permit(action, by_hand=True))
     moved = tmp_path / "same.sh"
@@ -161,7 +161,7 @@ async def test_a_program_that_becomes_a_link_is_another_one(project: Project, tm
     assert await decision(await project.prepare()) is Decision.ASK
 
 
-async def test_an_agreement_that_cannot_be_kept_runs_nothing(project: Project):
+async def test_an_approval_that_cannot_be_stored_runs_nothing(project: Project):
     project.places.tools_agreed.parent.mkdir(parents=True)
     project.places.tools_agreed.write_text("damaged")
     action = await project.prepare()

@@ -69,7 +69,7 @@ def test_a_file_defines_a_tool():
         ),
     ],
 )
-def test_a_bad_file_is_told_in_a_sentence(name: str, text: str, wrong: str):
+def test_a_bad_file_gives_a_one_sentence_error(name: str, text: str, wrong: str):
     with pytest.raises(ValueError, match=re.escape(wrong)):
         tool_definition(name, text)
 

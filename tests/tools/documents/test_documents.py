@@ -5,7 +5,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 import warnings
 import zipfile
 import zlib
@@ -99,13 +98,13 @@ async def test_text_of_a_docx_that_is_easily_overlooked():
         pytest.param(DocumentKind.COMPOUND, b"", "password", id="old or encrypted"),
     ],
 )
-async def test_what_cannot_be_read_is_said(kind: DocumentKind, data: bytes, words: str):
+async def test_an_unreadable_document_is_reported(kind: DocumentKind, data: bytes, words: str):
     document = await document_text(kind, data)
     assert document.text.strip() == ""
     assert re.search(words, document.problem)
 
 
-def test_an_encrypted_pdf_is_said_to_be_so():
+def test_an_encrypted_pdf_is_reported():
     import pypdf
 
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(PAGES))
@@ -142,7 +141,7 @@ with zipfile.ZipFile(io.BytesIO(BOOK)) as _opened:
     EXPANDED = sum(part.file_size for part in _opened.infolist())
 
 
-@pytest.mark.parametrize("excess", [0, 1, 99], ids=["limit", "limit+1", "100 limit"])
+@pytest.mark.parametrize("excess", [0, 1], ids=["limit", "limit+1"])
 @pytest.mark.parametrize(
     ("name", "size", "words"),
     [
@@ -156,7 +155,7 @@ with zipfile.ZipFile(io.BytesIO(BOOK)) as _opened:
     ids=["input_bytes", "entries", "expanded_bytes", "ratio", "text_bytes"],
 )
 async def test_a_document_has_limits(name: str, size: int, words: str, excess: int):
-    limit = {0: size, 1: size - 1, 99: size // 100}[excess]
+    limit = size - excess
     document = await document_text(ZIP, BOOK, DocumentBounds(**{name: limit}))
     if excess == 0:
         assert document == DocumentText(text=samples.WORKBOOK_TEXT)
@@ -221,13 +220,9 @@ def nested() -> bytes:
         ),
     ],
 )
-async def test_bombs_are_refused_at_once(made: Callable[[], bytes], words: str):
-    data = made()
-    began = time.monotonic()
-    document = await document_text(ZIP, data)
-    assert document.text == ""
-    assert words in document.problem
-    assert time.monotonic() - began < BOUNDS.seconds / 2
+def test_bombs_are_refused(made: Callable[[], bytes], words: str):
+    with pytest.raises(document_worker.DocumentRefused, match=words):
+        read_here(ZIP, made())
 
 
 async def test_an_entry_that_lies_about_its_size_is_damaged():
@@ -241,7 +236,7 @@ async def test_an_entry_that_lies_about_its_size_is_damaged():
 
 
 async def test_a_pdf_that_unpacks_without_end_is_not_followed():
-    packed = zlib.compress(bytes(200_000_000), 9)
+    packed = zlib.compress(bytes(200_000_000), 1)
     packed = zlib.compress(packed, 9)
     stream = b"<< /Length %d /Filter [/FlateDecode /FlateDecode] >>\nstream\n" % len(packed)
     data = samples.assembled_pdf(
@@ -270,7 +265,7 @@ async def test_reading_is_stopped_in_time_and_what_was_read_is_kept():
     assert document.text.startswith("--- sheet S ---\n7\n7\n")
 
 
-async def test_a_worker_that_cannot_get_its_memory_is_one_sentence():
+async def test_a_worker_without_memory_gives_a_one_sentence_error():
     document = await document_text(ZIP, BOOK, DocumentBounds(memory_bytes=1_000_000))
     assert document.text == ""
     assert document.problem
@@ -320,7 +315,7 @@ for attempt in (lambda: open("/etc/hostname"), socket.socket, socket.socketpair)
     assert run_worker(script) == "True\n" * 3
 
 
-def test_without_the_packages_it_is_said_which_to_install():
+def test_missing_packages_are_named():
     done = subprocess.run(
         [
             sys.executable,

@@ -95,7 +95,7 @@ def test_notebooks_of_version_3_are_read():
         pytest.param('{"cells": ' + "9" * 10_000 + "}", id="long number"),
     ],
 )
-def test_what_is_no_notebook_is_said_to_be_none(source: str):
+def test_a_file_that_is_not_a_notebook_is_reported(source: str):
     with pytest.raises(NotANotebook):
         list(notebook_text(source))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.tui.composer import MOST, InputHistory
+from rookery.tui.composer import MAX_ENTRIES, InputHistory
 
 
 def opened(path: Path) -> InputHistory:
@@ -34,11 +34,11 @@ def test_blanks_and_immediate_repeats_are_not_added(tmp_path: Path):
 
 def test_five_hundred_are_kept(tmp_path: Path):
     path = tmp_path / "history.json"
-    path.write_text(json.dumps({"version": 1, "entries": [str(n) for n in range(MOST)]}))
+    path.write_text(json.dumps({"version": 1, "entries": [str(n) for n in range(MAX_ENTRIES)]}))
     history = opened(path)
     history.add("new")
-    assert len(opened(path).entries) == MOST
-    assert opened(path).entries[-2:] == [str(MOST - 1), "new"]
+    assert len(opened(path).entries) == MAX_ENTRIES
+    assert opened(path).entries[-2:] == [str(MAX_ENTRIES - 1), "new"]
     assert opened(path).entries[0] == "1"
 
 

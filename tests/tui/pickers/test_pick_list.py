@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from rookery.tui.pickers.pick_list import PickList, first_seen, rows_seen
+from rookery.tui.pickers.pick_list import PickList, first_visible, visible_rows
 from rookery.tui.theme import DARK, LIGHT, THEMES, textual_theme
 from support.tui_waiting import seen, until
 
@@ -33,15 +33,15 @@ class ListApp(App[None]):
 @given(st.integers(1, 40), st.integers(0, 39), st.integers(0, 39), st.integers(1, 12))
 def test_the_marked_row_is_always_seen(count: int, marked: int, first: int, height: int):
     marked %= count
-    top = first_seen(count, marked, first, height)
-    shown = rows_seen(count, height)
+    top = first_visible(count, marked, first, height)
+    shown = visible_rows(count, height)
     assert 0 <= top <= marked < top + shown <= count
     assert shown <= height
 
 
 @given(st.integers(0, 9), st.integers(0, 9))
 def test_what_fits_is_seen_from_its_beginning(marked: int, first: int):
-    assert first_seen(10, marked, first, 10) == 0
+    assert first_visible(10, marked, first, 10) == 0
 
 
 async def test_the_mark_goes_round_both_ways():

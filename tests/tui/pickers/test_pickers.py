@@ -5,18 +5,18 @@ import pytest
 
 from rookery.core.queries import AskPaths, AskTasks, FoundPath
 from rookery.errors import CommandRejected
-from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.pickers.own_commands import COMMANDS
 from rookery.tui.pickers.picker import PICKERS, TRIGGERS, Picker, picker_for
 from rookery.tui.screens.shell_screen import ShellScreen
-from support.scripted_host import PlayedHost
-from support.tui_bare_app import DeskApp
-from support.tui_screen_scenes import TASKS, knowing_host
+from support.scripted_host import ScriptedHost
+from support.tui_bare_app import BareApp
+from support.tui_screen_scenes import TASKS, answering_host
 from support.tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
 
 
-class OwnPaths(PlayedHost):
+class OwnPaths(ScriptedHost):
     """Finds paths by their letters, and takes as long as it is told to."""
 
     def __init__(self, *paths: str) -> None:
@@ -34,10 +34,10 @@ class OwnPaths(PlayedHost):
         return tuple(FoundPath(path=path) for path in self.paths if query.letters in path)
 
 
-async def opened(app: DeskApp, trigger: str, text: str = "") -> Picker:
+async def opened(app: BareApp, trigger: str, text: str = "") -> Picker:
     picker = picker_for(trigger, app)
     await app.show(picker)
-    await picker.look_for(text)
+    await picker.search(text)
     return picker
 
 
@@ -51,16 +51,16 @@ def test_every_trigger_has_a_picker():
 
 
 async def test_slash_lists_our_own_commands_first_and_then_the_models():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/")
         await until(pilot, lambda: picker.choices)
-        own = [f"/{each.name}" for each in OWN]
+        own = [f"/{each.name}" for each in COMMANDS]
         assert labels(picker) == [*own, "/review", "/release"]
 
 
 async def test_slash_matches_by_letters_whatever_their_case():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/", "ReW")
         await until(pilot, lambda: picker.choices)
@@ -68,13 +68,13 @@ async def test_slash_matches_by_letters_whatever_their_case():
 
 
 async def test_a_command_for_the_model_is_typed_and_our_own_is_done():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/", "release")
         await until(pilot, lambda: picker.choices)
         assert picker.chosen
         assert (picker.chosen.insert, picker.chosen.action) == ("/release ", None)
-        await picker.look_for("new")
+        await picker.search("new")
         await until(pilot, lambda: picker.chosen and picker.chosen.label == "/new")
         assert picker.chosen
         assert picker.chosen.insert == ""
@@ -84,22 +84,22 @@ async def test_a_command_for_the_model_is_typed_and_our_own_is_done():
 
 
 async def test_enter_before_typing_paused_chooses_by_what_is_typed_not_by_what_is_seen():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "/")
         await until(pilot, lambda: picker.choices)
-        await picker.look_for("quit")
+        await picker.search("quit")
         assert picker.chosen
         assert picker.chosen.label == "/quit"
 
 
 async def test_a_file_that_was_not_looked_for_yet_cannot_be_chosen():
     host = OwnPaths("src/a.py", "src/b.py")
-    app = DeskApp(host)
+    app = BareApp(host)
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: picker.choices)
-        await picker.look_for("b.py")
+        await picker.search("b.py")
         assert picker.chosen is None
         await until(pilot, lambda: picker.chosen)
         assert picker.chosen
@@ -108,11 +108,11 @@ async def test_a_file_that_was_not_looked_for_yet_cannot_be_chosen():
 
 async def test_what_is_picked_before_typing_paused_is_looked_for_at_once():
     host = OwnPaths("src/a.py", "src/b.py")
-    app = DeskApp(host)
+    app = BareApp(host)
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: picker.choices)
-        await picker.look_for("b.py")
+        await picker.search("b.py")
         choice = await picker.settle()
         assert choice
         assert choice.label == "src/b.py"
@@ -120,7 +120,7 @@ async def test_what_is_picked_before_typing_paused_is_looked_for_at_once():
 
 
 async def test_at_lists_files_and_inserts_a_mention():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "@", "s")
         await until(pilot, lambda: picker.choices)
@@ -133,24 +133,24 @@ async def test_at_lists_files_and_inserts_a_mention():
 
 async def test_files_are_looked_for_once_typing_has_paused():
     host = OwnPaths("src/a.py")
-    app = DeskApp(host)
+    app = BareApp(host)
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: picker.choices)
         for letters in ("s", "sr", "src"):
-            await picker.look_for(letters)
+            await picker.search(letters)
         await until(pilot, lambda: len(host.asked) == 2)
         assert host.asked == ["", "src"]
 
 
 async def test_rows_stay_while_others_are_looked_for():
     host = OwnPaths("src/a.py", "src/b.py")
-    app = DeskApp(host)
+    app = BareApp(host)
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: picker.choices)
         host.gate = anyio.Event()
-        await picker.look_for("b")
+        await picker.search("b")
         await until(pilot, lambda: host.asked[-1] == "b")
         assert labels(picker)[:2] == ["src/a.py", "src/b.py"]
         host.gate.set()
@@ -159,30 +159,30 @@ async def test_rows_stay_while_others_are_looked_for():
 
 async def test_a_row_that_somebody_marked_stays_marked_while_it_fits():
     host = OwnPaths("src/a.py", "src/b.py", "src/c.js")
-    app = DeskApp(host)
+    app = BareApp(host)
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: picker.choices)
         picker.move(1)
-        await picker.look_for("py")
+        await picker.search("py")
         await until(pilot, lambda: picker.chosen)
         assert picker.chosen
         assert picker.chosen.label == "src/b.py"
-        await picker.look_for("a.py")
+        await picker.search("a.py")
         await until(pilot, lambda: picker.chosen)
-        await picker.look_for("py")
+        await picker.search("py")
         await until(pilot, lambda: picker.chosen)
         assert picker.chosen.label == "src/a.py"
 
 
 async def test_a_refusal_is_told_in_the_list():
-    class Refusing(PlayedHost):
+    class Refusing(ScriptedHost):
         async def query(self, query):  # type: ignore[no-untyped-def]
             if isinstance(query, AskPaths):
                 raise CommandRejected("The folder cannot be read.")
             return await super().query(query)
 
-    app = DeskApp(Refusing())
+    app = BareApp(Refusing())
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: "The folder cannot be read." in seen(pilot))
@@ -190,7 +190,7 @@ async def test_a_refusal_is_told_in_the_list():
 
 
 async def test_hash_lists_tasks_and_opens_one():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "#", " half up")
         await until(pilot, lambda: picker.choices)
@@ -203,9 +203,9 @@ async def test_hash_lists_tasks_and_opens_one():
 
 
 async def test_hash_shows_at_most_fifteen():
-    host = knowing_host()
+    host = answering_host()
     host.answer(AskTasks, TASKS * 10)
-    app = DeskApp(host)
+    app = BareApp(host)
     async with app.run_test() as pilot:
         picker = await opened(app, "#")
         await until(pilot, lambda: picker.choices)
@@ -213,12 +213,12 @@ async def test_hash_shows_at_most_fifteen():
 
 
 async def test_bang_shows_the_line_that_would_be_run_and_runs_it_in_a_panel():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "!")
         await until(pilot, lambda: "the model does not see it" in seen(pilot))
         assert picker.chosen is None
-        await picker.look_for("echo hello")
+        await picker.search("echo hello")
         assert picker.chosen
         assert picker.chosen.label == "$ echo hello"
         assert picker.chosen.action
@@ -227,7 +227,7 @@ async def test_bang_shows_the_line_that_would_be_run_and_runs_it_in_a_panel():
 
 
 async def test_question_mark_lists_triggers_and_the_keys_that_are_bound():
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "?")
         await until(pilot, lambda: picker.choices)
@@ -241,11 +241,11 @@ async def test_question_mark_lists_triggers_and_the_keys_that_are_bound():
 async def test_a_click_tells_what_was_picked():
     picked: list[Picker.Picked] = []
 
-    class Clicked(DeskApp):
+    class Clicked(BareApp):
         def on_picker_picked(self, message: Picker.Picked) -> None:
             picked.append(message)
 
-    app = Clicked(knowing_host())
+    app = Clicked(answering_host())
     async with app.run_test() as pilot:
         picker = await opened(app, "@")
         await until(pilot, lambda: picker.choices)
@@ -257,7 +257,7 @@ async def test_a_click_tells_what_was_picked():
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 12), (160, 48)])
 async def test_a_picker_never_takes_more_than_ten_lines(size: tuple[int, int]):
-    app = DeskApp(knowing_host())
+    app = BareApp(answering_host())
     async with app.run_test(size=size) as pilot:
         picker = await opened(app, "/")
         await until(pilot, lambda: picker.choices)
@@ -276,7 +276,7 @@ async def test_a_picker_never_takes_more_than_ten_lines(size: tuple[int, int]):
     ],
 )
 async def test_an_at_sign_offers_what_is_no_file_too(text: str, found: list[str]):
-    app = DeskApp(OwnPaths("prices.py"))
+    app = BareApp(OwnPaths("prices.py"))
     async with app.run_test() as pilot:
         picker = await opened(app, "@", text)
         await until(pilot, lambda: labels(picker) == found)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from rookery.core.message import Message
-from rookery.tui.rows.lines import Family, ShownRow, family, gap_between, wrapped
+from rookery.tui.rows.lines import RowKind, ShownRow, gap_between, row_kind, wrapped
 from rookery.tui.rows.markdown import markdown
 from rookery.tui.rows.markdown_parts import parts_of
-from rookery.tui.rows.row_view import drawn
-from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, drawn_diff
+from rookery.tui.rows.row_view import draw_row
+from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, draw_diff
 from rookery.tui.theme import DARK, LIGHT, THEMES
 from support.tui_scenes import DIFF
 
@@ -30,7 +30,7 @@ def ask(kind: str, text: str, **more: Any) -> Message:
 
 def lines(message: Message, width: int = 60, **how: Any) -> list[str]:
     shown = ShownRow(message=message, **how)
-    return [strip.text.rstrip() for strip in drawn(shown, width, LOOK)]
+    return [strip.text.rstrip() for strip in draw_row(shown, width, LOOK)]
 
 
 def edit(diff: str) -> Message:
@@ -144,7 +144,7 @@ def test_numbers_in_a_diff_are_those_of_the_file():
 def test_a_diff_with_wide_characters_never_exceeds_its_width(width: int):
     diff = "@@ -1,1 +1,1 @@\n-割引を計算する関数です、とても長い\n+" + "界" * 60
     for theme in (THEMES[DARK], THEMES[LIGHT]):
-        assert all(line.cell_len <= width for line in drawn_diff(diff, width, theme))
+        assert all(line.cell_len <= width for line in draw_diff(diff, width, theme))
 
 
 @pytest.mark.parametrize(
@@ -189,21 +189,23 @@ def test_lines_never_exceed_their_width(text: str, width: int):
 @pytest.mark.parametrize(
     ("above", "below", "tall", "gap"),
     [
-        (Family.USER, Family.ANSWER, False, 1),
-        (Family.CALL, Family.CALL, False, 0),
-        (Family.CALL, Family.CALL, True, 1),
-        (Family.CALL, Family.OUTPUT, True, 0),
-        (Family.CALL, Family.TROUBLE, False, 0),
-        (Family.OUTPUT, Family.CALL, True, 1),
+        (RowKind.USER, RowKind.ANSWER, False, 1),
+        (RowKind.CALL, RowKind.CALL, False, 0),
+        (RowKind.CALL, RowKind.CALL, True, 1),
+        (RowKind.CALL, RowKind.OUTPUT, True, 0),
+        (RowKind.CALL, RowKind.TROUBLE, False, 0),
+        (RowKind.OUTPUT, RowKind.CALL, True, 1),
     ],
 )
-def test_what_belongs_together_stands_together(above: Family, below: Family, tall: bool, gap: int):
+def test_what_belongs_together_stands_together(
+    above: RowKind, below: RowKind, tall: bool, gap: int
+):
     assert gap_between(above, below, tall=tall) == gap
 
 
 def test_a_request_that_failed_is_seen():
     failed = json.dumps({"cost": 0, "streamingFailedMessage": "The key expired."})
-    assert family(say("api_req_started", failed)) is Family.TROUBLE
+    assert row_kind(say("api_req_started", failed)) is RowKind.TROUBLE
     assert lines(say("api_req_started", failed)) == ["  ✗ The key expired."]
 
 

@@ -17,10 +17,9 @@ from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
-from rookery.tui.pickers.own_commands import obey
+from rookery.tui.pickers.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen, RestoreScreen
-from support.tui_bare_app import DeskApp
-from support.tui_screen_scenes import knowing_host, worked
+from support.tui_bare_app import BareApp, desk
 from support.tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
@@ -60,17 +59,17 @@ async def hosted(folder: Path) -> AsyncIterator[Host]:
 
 
 @asynccontextmanager
-async def done_task(folder: Path) -> AsyncIterator[tuple[DeskApp, Pilot[Any], Path]]:
+async def done_task(folder: Path) -> AsyncIterator[tuple[BareApp, Pilot[Any], Path]]:
     """A task that has written a file twice and is done."""
     async with hosted(folder) as host:
         await host.send(OpenTask(task_id="t", text="Make it."))
-        app = DeskApp(host, "t")
+        app = BareApp(host, "t")
         async with app.run_test(size=(80, 30)) as pilot:
             await until(pilot, lambda: app.view and app.view.agent.state == "idle", within=30)
             yield app, pilot, folder / "work" / "made.txt"
 
 
-def told(app: DeskApp, kind: type) -> list[Any]:
+def told(app: BareApp, kind: type) -> list[Any]:
     return [event.fact for event in app.events("t") if isinstance(event.fact, kind)]
 
 
@@ -122,12 +121,12 @@ async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_pat
 
 async def test_undo_shows_what_it_takes_back_and_a_no_changes_nothing(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
-        assert await obey("/undo", app, app)
+        assert await run_command("/undo", app, app)
         await until(pilot, lambda: "1 file restored:" in seen(pilot))
         await pilot.press("enter", "escape")
         await until(pilot, lambda: not isinstance(app.screen, RestoreScreen))
         assert made.read_text() == "two\n"
-        assert await obey("/undo", app, app)
+        assert await run_command("/undo", app, app)
         await until(pilot, lambda: "y rewind" in seen(pilot))
         await pilot.press("y")
         await until(pilot, lambda: made.read_text() == "one\n")
@@ -136,56 +135,37 @@ async def test_undo_shows_what_it_takes_back_and_a_no_changes_nothing(tmp_path: 
 
 async def test_a_point_is_named_by_its_number(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
-        assert await obey("/files 1", app, app)
+        assert await run_command("/files 1", app, app)
         await until(pilot, lambda: "1 file removed:" in seen(pilot))
         await pilot.press("y")
         await until(pilot, lambda: not made.exists())
-        assert await obey("/rewind 4711", app, app)
+        assert await run_command("/rewind 4711", app, app)
         assert app.toasts[-1] == "No such point: 4711. /checkpoints lists all."
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 48)])
-async def test_diffs_stand_below_the_points_or_beside_them(size: tuple[int, int]):
-    host = knowing_host()
-    worked(host)
-    app = DeskApp(host, "t1")
-    async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.view and app.view.queue)
-        await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "prices.py  +5 −1" in seen(pilot))
-        row = next(line for line in seen(pilot).splitlines() if "File changes" in line)
-        assert ("is a word" in row) is (size[0] == 160)
-
-
-async def test_a_problem_leaves_only_the_way_out():
-    host = knowing_host()
-    worked(host)
-    host.answer(AskRehearsal, RestoreRehearsal(problem="The shadow repository is gone."))
-    app = DeskApp(host, "t1")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.view and app.view.queue)
-        await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "File changes" in seen(pilot))
-        await pilot.press("b")
-        await until(pilot, lambda: "The shadow repository is gone." in seen(pilot))
-        assert "y rewind" not in seen(pilot)
-        await pilot.press("y", "escape")
-        await until(pilot, lambda: isinstance(app.screen, CheckpointScreen))
-        assert host.sent == []
-
-
-async def test_a_refusal_leaves_the_question_open():
-    host = knowing_host()
-    worked(host)
-    app = DeskApp(host, "t1")
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.view and app.view.queue)
-        await app.push_screen(CheckpointScreen(app))
-        await until(pilot, lambda: "File changes" in seen(pilot))
-        await pilot.press("b")
-        await until(pilot, lambda: "y rewind" in seen(pilot))
-        host.refusal = "The task is at work."
-        await pilot.press("y")
-        await until(pilot, lambda: app.toasts == ["The task is at work."])
-        assert isinstance(app.screen, RestoreScreen)
-        assert host.sent == []
+async def test_diffs_have_their_place_and_neither_a_refusal_nor_a_problem_is_taken_for_a_yes():
+    async with desk() as it:
+        for size in ((80, 24), (160, 48)):
+            await it.pilot.resize_terminal(*size)
+            await it.open(CheckpointScreen)
+            shown = await it.sees("prices.py  +5 −1")
+            row = next(line for line in shown.splitlines() if "File changes" in line)
+            assert ("is a word" in row) is (size[0] == 160), "beside the points if there is room"
+            await it.press("escape")
+            await it.until(lambda: it.closed)
+        await it.open(CheckpointScreen)
+        await it.sees("File changes")
+        await it.press("b")
+        await it.sees("y rewind")
+        it.host.refusal = "The task is at work."
+        await it.press("y")
+        await it.until(lambda: it.app.toasts == ["The task is at work."])
+        assert isinstance(it.app.screen, RestoreScreen)
+        await it.press("escape")
+        await it.until(lambda: isinstance(it.app.screen, CheckpointScreen))
+        it.host.answer(AskRehearsal, RestoreRehearsal(problem="The shadow repository is gone."))
+        await it.press("b")
+        assert "y rewind" not in await it.sees("The shadow repository is gone.")
+        await it.press("y", "escape")
+        await it.until(lambda: isinstance(it.app.screen, CheckpointScreen))
+        assert it.host.sent == []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rookery.core.commands import Condense, EditQueue, SwitchApproval, SwitchMode, SwitchModel
-from rookery.tui.pickers.own_commands import obey
+from rookery.tui.pickers.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
@@ -34,7 +34,7 @@ OPENING: dict[str, type[SideScreen[Any]]] = {
 async def test_a_command_opens_its_screen():
     async with desk() as it:
         for line, screen in OPENING.items():
-            assert await obey(line, it.app, it.app)
+            assert await run_command(line, it.app, it.app)
             await it.until(lambda screen=screen: isinstance(it.app.screen, screen))
             await it.press("escape")
             await it.until(lambda: it.closed)
@@ -52,42 +52,33 @@ SENDING: dict[str, object] = {
 async def test_a_command_with_words_is_done_at_once():
     async with desk() as it:
         for line in SENDING:
-            assert await obey(line, it.app, it.app)
+            assert await run_command(line, it.app, it.app)
         assert it.host.sent == list(SENDING.values())
 
 
-async def test_what_is_for_the_model_is_left_to_it():
+async def test_what_is_for_the_model_is_left_to_it_and_a_mistyped_command_is_not_sent():
     async with desk() as it:
         for line in ("/review the parser", "please /new", "/usr is full", ""):
-            assert not await obey(line, it.app, it.app), line
+            assert not await run_command(line, it.app, it.app), line
         assert it.app.toasts == []
-
-
-async def test_new_is_spelled_in_lower_case():
-    async with desk() as it:
-        assert await obey("/new", it.app, it.app)
+        assert await run_command("/new", it.app, it.app)
         assert it.app.renewed == 1
-        await obey("/New", it.app, it.app)
+        await run_command("/New", it.app, it.app)
         assert it.app.renewed == 1
-
-
-async def test_a_command_that_nobody_knows_is_told_and_not_sent():
-    async with desk() as it:
-        assert await obey("/reveiw", it.app, it.app)
-        assert it.app.toasts
-        assert "/review" in it.app.toasts[0]
+        assert await run_command("/reveiw", it.app, it.app)
+        assert "/review" in it.app.toasts[-1]
 
 
 async def test_a_task_is_exported_and_nothing_is_written_over(tmp_path: Path):
     async with desk() as it:
         target = tmp_path / "talk.md"
-        await obey(f"/export {target}", it.app, it.app)
+        await run_command(f"/export {target}", it.app, it.app)
         text = target.read_text(encoding="utf-8")
         assert target.stat().st_mode & 0o777 == 0o600
         assert text.startswith("# The discount is ten times too high.")
         assert "## You\n\nand add a test for negative prices" in text
         assert "## Rookery\n\nI will." in text
         target.write_text("mine")
-        await obey(f"/export {target}", it.app, it.app)
+        await run_command(f"/export {target}", it.app, it.app)
         assert target.read_text() == "mine"
         assert "Nothing was written" in it.app.toasts[-1]

@@ -35,7 +35,7 @@ from rookery.core.queries import (
     KnownTask,
     RestoreRehearsal,
 )
-from rookery.tui.picker_control import TodoPanel, drawn_todos
+from rookery.tui.picker_control import TodoPanel, draw_todos
 from rookery.tui.pickers.picker import picker_for
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
@@ -46,17 +46,17 @@ from rookery.tui.screens.info_screens import (
     HelpSection,
     Spending,
     account,
-    drawn_accounts,
-    drawn_help,
+    draw_accounts,
+    draw_help,
 )
 from rookery.tui.screens.shell_screen import ShellScreen
-from rookery.tui.screens.side_screen import SideScreen, key_uses, own_bindings, spelled
+from rookery.tui.screens.side_screen import SideScreen, key_label, key_uses, own_bindings
 from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen, root_of, tree
-from rookery.tui.short_texts import ago, fine_money, money
+from rookery.tui.short_texts import ago, money, precise_money
 from rookery.tui.theme import DARK, THEMES
-from support.scripted_host import PlayedHost
-from support.tui_bare_app import DeskApp
+from support.scripted_host import ScriptedHost
+from support.tui_bare_app import BareApp
 from support.tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +88,7 @@ def test_what_is_long_past_is_told_by_its_day():
 
 def test_cost_has_two_decimals():
     assert [money(0.004), money(12.345), money(None)] == ["$0.00", "$12.35", ""]
-    assert [fine_money(0.00421), fine_money(None)] == ["$0.0042", ""]
+    assert [precise_money(0.00421), precise_money(None)] == ["$0.0042", ""]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_cost_has_two_decimals():
     ],
 )
 def test_keys_are_called_as_they_are_on_a_keyboard(key: str, name: str):
-    assert spelled(key) == name
+    assert key_label(key) == name
 
 
 def test_a_binding_without_a_description_is_nobodys_business():
@@ -121,7 +121,7 @@ def test_a_screen_says_itself_what_it_changes_of_what_it_inherits():
 
 def test_help_has_two_columns_where_there_is_room():
     parts = [HelpSection(f"Part {n}", (("a", "does this"), ("b", "does that"))) for n in range(4)]
-    narrow, wide = drawn_help(parts, 80, LOOK), drawn_help(parts, 140, LOOK)
+    narrow, wide = draw_help(parts, 80, LOOK), draw_help(parts, 140, LOOK)
     assert [line.plain.strip() for line in narrow].count("Part 2") == 1
     assert len(wide) == len(narrow) / 2
     assert wide[0].plain.split() == ["Part", "0", "Part", "2"]
@@ -162,7 +162,7 @@ def test_what_failed_and_what_was_summarised_was_paid_for():
 
 def test_of_many_requests_the_earlier_ones_share_a_row():
     spent = tuple(Spending(at, "m", Usage(tokens_in=1, cost=1.0)) for at in range(ROWS + 3))
-    lines = [line.plain for line in drawn_accounts([Account("Do it", spent)], 70, LOOK)]
+    lines = [line.plain for line in draw_accounts([Account("Do it", spent)], 70, LOOK)]
     assert len(lines) == 1 + 1 + ROWS + 1
     assert lines[1].split() == ["3", "earlier", "requests", "3", "0", "$3.0000"]
     assert lines[-1].split() == [str(ROWS + 3), "requests", str(ROWS + 3), "0", "$203.0000"]
@@ -170,7 +170,7 @@ def test_of_many_requests_the_earlier_ones_share_a_row():
 
 def test_a_list_that_is_done_is_full():
     done = [Todo(id=str(n), content=f"step {n}", status="completed") for n in range(3)]
-    first = drawn_todos(done, (), 40, LOOK)[0].plain
+    first = draw_todos(done, (), 40, LOOK)[0].plain
     assert first.startswith("━" * 20 + " 100%")
 
 
@@ -178,8 +178,8 @@ EVIL = "a\x1b]0;owned\x07b\x1b[2Jc\u202ed\u200be\rf\x9bg"
 FORBIDDEN = set("\x1b\x07\x9b\r\u202e\u200b")
 
 
-def evil_host() -> PlayedHost:
-    host = PlayedHost()
+def evil_host() -> ScriptedHost:
+    host = ScriptedHost()
     task = KnownTask(task_id="t1", title=EVIL, mode=EVIL, excerpt=EVIL)
     host.answer(AskTasks, (task,))
     host.answer(AskModels, (KnownModel(provider=EVIL, model=EVIL),))
@@ -199,7 +199,7 @@ def evil_host() -> PlayedHost:
 
 
 async def test_nothing_that_was_written_elsewhere_reaches_the_terminal_as_it_is():
-    app = DeskApp(evil_host(), "t1")
+    app = BareApp(evil_host(), "t1")
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: app.view and app.view.queue)
         screens: list[SideScreen[Any]] = [
@@ -232,7 +232,7 @@ async def test_nothing_that_was_written_elsewhere_reaches_the_terminal_as_it_is(
         for trigger in "/@#":
             picker = picker_for(trigger, app)
             await app.show(picker)
-            await picker.look_for("owned" if trigger == "/" else "")
+            await picker.search("owned" if trigger == "/" else "")
             await until(pilot, lambda: "owned" in seen(pilot))
             assert not FORBIDDEN & set(seen(pilot)), trigger
             await picker.remove()

@@ -18,7 +18,7 @@ from rookery.core.commands import (
 from rookery.core.facts import RequestStarted, TaskOpened, Todo, TodosChanged
 from rookery.core.queries import AskModels, AskTasks
 from rookery.tui.picker_control import TodoPanel
-from rookery.tui.pickers.own_commands import OWN
+from rookery.tui.pickers.own_commands import COMMANDS
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
@@ -26,9 +26,9 @@ from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
 from rookery.tui.screens.tree_screen import TreeScreen
 from rookery.tui.theme import DARK, LIGHT, THEMES
-from support.scripted_host import PlayedHost
-from support.tui_bare_app import DeskApp, desk
-from support.tui_screen_scenes import CHILDREN, LOCAL, MODELS, TASKS, knowing_host
+from support.scripted_host import ScriptedHost
+from support.tui_bare_app import BareApp, desk
+from support.tui_screen_scenes import CHILDREN, LOCAL, MODELS, TASKS, answering_host
 from support.tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
@@ -45,41 +45,52 @@ SCREENS: list[type[SideScreen[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("size", "theme"), [((80, 24), DARK), ((160, 48), LIGHT), ((50, 16), LIGHT)]
-)
-async def test_every_screen_keeps_to_the_terminal(size: tuple[int, int], theme: str):
-    async with desk(size=size, theme=theme) as it:
-        for screen in SCREENS:
-            await it.open(screen)
-            shown = await it.sees("Esc close" if size[0] > 50 else screen.TITLE_WORDS)
-            assert all(Text(line).cell_len <= size[0] for line in shown.splitlines()), screen
-            await it.press("escape")
-            await it.until(lambda: it.closed)
+async def test_every_screen_keeps_to_the_terminal():
+    async with desk() as it:
+        for size, theme in (((80, 24), DARK), ((160, 48), LIGHT), ((50, 16), LIGHT)):
+            await it.pilot.resize_terminal(*size)
+            it.app.theme = theme
+            for screen in SCREENS:
+                await it.open(screen)
+                shown = await it.sees("Esc close" if size[0] > 50 else screen.TITLE_TEXT)
+                widest = max(Text(line).cell_len for line in shown.splitlines())
+                assert widest <= size[0], (screen, size)
+                await it.press("escape")
+                await it.until(lambda: it.closed)
 
 
-async def test_tasks_are_listed_and_enter_goes_on_with_one():
+async def test_a_task_of_the_list_is_opened_by_key_click_or_what_was_typed_ahead():
     async with desk() as it:
         await it.open(TaskListScreen)
         shown = await it.sees("Round prices half up", "割引の計算を直して", "$3.40")
         assert CHILDREN[0].title not in shown
         await it.press("down", "enter")
         await it.until(lambda: it.app.opened)
-        assert it.app.opened == [TASKS[1].task_id]
         assert it.closed
+        await it.open(TaskListScreen)
+        await it.sees("Round prices")
+        await it.pilot.click("PickList", offset=(6, 1))
+        await it.until(lambda: len(it.app.opened) == 2)
+        await it.open(TaskListScreen)
+        await it.sees("Round prices")
+        for key, character in [("x", "x"), ("backspace", None), ("y", "y"), ("down", None)]:
+            it.app.post_message(Key(key, character))
+        it.app.post_message(Key("enter", "\r"))
+        await it.until(lambda: len(it.app.opened) == 3)
+        assert it.app.opened == [TASKS[1].task_id] * 3
 
 
 async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
     asked: list[str] = []
 
-    class Searching(PlayedHost):
+    class Searching(ScriptedHost):
         async def query(self, query: Any) -> Any:
             if isinstance(query, AskTasks):
                 asked.append(query.words)
                 return tuple(task for task in TASKS if query.words in task.title)
             return await super().query(query)
 
-    app = DeskApp(Searching())
+    app = BareApp(Searching())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.push_screen(TaskListScreen(app))
         await until(pilot, lambda: "importer" in seen(pilot))
@@ -87,12 +98,28 @@ async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
         await until(pilot, lambda: "importer" not in seen(pilot))
         assert "Move the tests to pytest" in seen(pilot)
         assert asked == ["", "pytest"]
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, TaskListScreen))
+        # enter before the pause takes the best of what is typed
+        await app.push_screen(TaskListScreen(app))
+        await until(pilot, lambda: "importer" in seen(pilot))
+        for character in "pytest\r":
+            app.post_message(Key("enter" if character == "\r" else character, character))
+        await until(pilot, lambda: app.opened)
+        assert app.opened == [TASKS[4].task_id]
 
 
-async def test_a_task_is_deleted_only_after_a_yes():
+async def test_a_task_is_deleted_only_after_a_yes_and_never_while_it_is_open():
     async with desk() as it:
         await it.open(TaskListScreen)
         await it.sees("Round prices")
+        await it.press("ctrl+d")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.press("y")
+        await it.until(lambda: it.app.toasts)
+        assert "is open" in it.app.toasts.pop()
+        assert it.host.sent == []
+        await it.until(lambda: isinstance(it.app.screen, TaskListScreen))
         await it.press("down", "ctrl+d")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         await it.press("enter")
@@ -108,23 +135,13 @@ async def test_a_task_is_deleted_only_after_a_yes():
         assert it.app.toasts == ["Deleted."]
 
 
-async def test_the_open_task_is_not_deleted():
-    async with desk() as it:
-        await it.open(TaskListScreen)
-        await it.sees("Round prices")
-        await it.press("ctrl+d")
-        await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
-        await it.press("y")
-        await it.until(lambda: it.app.toasts)
-        assert "is open" in it.app.toasts[0]
-        assert it.host.sent == []
-
-
-async def test_a_model_is_found_by_letters_and_goes_on_with_the_task():
+async def test_a_model_is_found_by_letters_and_a_mode_by_its_place():
     async with desk() as it:
         await it.open(ModelScreen)
         await it.sees("claude-opus-4.6  now", "$5 / $25", "1.0M")
-        await it.press(*"snnt")
+        await it.press(*"db?")
+        assert it.app.screen.query_one(Input).value == "db?", "they are keys elsewhere"
+        await it.press(*["backspace"] * 3, *"snnt")
         await it.until(lambda: "gpt" not in seen(it.pilot))
         await it.press("enter")
         await it.until(lambda: it.host.sent)
@@ -132,19 +149,43 @@ async def test_a_model_is_found_by_letters_and_goes_on_with_the_task():
         switch = SwitchModel(task_id="t1", provider=model.provider, model=model.model)
         assert it.host.sent == [switch]
         assert it.closed
+        await it.open(ModeScreen)
+        await it.sees("Plan before anything is built.", "Docs-Schreiber 文書 (docs)")
+        await it.press("down", "enter")
+        await it.until(lambda: it.closed)
+        await it.until(lambda: len(it.host.sent) == 2)
+        assert it.host.sent[1] == SwitchMode(task_id="t1", mode="architect")
+        assert it.app.pressed == []
+
+
+async def test_without_a_task_model_and_mode_are_chosen_for_the_next_one():
+    async with desk(task=None) as it:
+        await it.open(ModeScreen)
+        await it.sees("Plan before anything is built.")
+        await it.press("down", "enter")
+        await it.until(lambda: it.app.pressed)
+        assert it.app.pressed == ["use_mode('architect')"]
+        assert it.host.sent == []
+        await it.open(ModelScreen)
+        await it.sees("gpt-5.2")
+        await it.press("enter")
+        await it.until(lambda: it.app.toasts)
+        (switch,) = it.host.sent
+        assert isinstance(switch, SwitchModel)
+        assert switch.task_id == ""
 
 
 async def test_local_models_come_later_and_the_mark_stays():
     gate = anyio.Event()
 
-    class Slow(PlayedHost):
+    class Slow(ScriptedHost):
         async def query(self, query: Any) -> Any:
             if isinstance(query, AskModels) and query.local:
                 await gate.wait()
                 return (LOCAL, *MODELS)
             return MODELS if isinstance(query, AskModels) else await super().query(query)
 
-    app = DeskApp(Slow())
+    app = BareApp(Slow())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.push_screen(ModelScreen(app))
         await until(pilot, lambda: "gpt-5.2" in seen(pilot))
@@ -155,47 +196,13 @@ async def test_local_models_come_later_and_the_mark_stays():
         assert "▸ anthropic          claude-sonnet-4.6" in seen(pilot)
 
 
-async def test_without_a_task_a_model_is_chosen_for_the_next_one():
-    async with desk(task=None) as it:
-        await it.open(ModelScreen)
-        await it.sees("gpt-5.2")
-        await it.press("enter")
-        await it.until(lambda: it.app.toasts)
-        (switch,) = it.host.sent
-        assert isinstance(switch, SwitchModel)
-        assert switch.task_id == ""
-
-
-@pytest.mark.parametrize(
-    ("task", "sent", "pressed"),
-    [
-        ("t1", [SwitchMode(task_id="t1", mode="architect")], []),
-        (None, [], ["go_on_in_mode('architect')"]),
-    ],
-)
-async def test_a_mode_is_for_the_task_or_for_the_next_one(
-    task: str | None, sent: list[object], pressed: list[str]
-):
-    async with desk(task=task) as it:
-        await it.open(ModeScreen)
-        await it.sees("Plan before anything is built.", "Docs-Schreiber 文書 (docs)")
-        await it.press("down", "enter")
-        await it.until(lambda: it.closed)
-        await it.until(lambda: it.host.sent == sent and it.app.pressed == pressed)
-
-
 async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
     async with desk() as it:
         await it.open(TreeScreen)
         shown = await it.sees("Look up how banks round")
         rows = [line for line in shown.splitlines() if "$" in line]
-        assert [row.split("$")[-1].rstrip(" │╯─") for row in rows] == [
-            "0.67",
-            "0.01",
-            "0.06",
-            "0.03",
-            "0.77",
-        ]
+        costs = [row.split("$")[-1].rstrip(" │╯─") for row in rows]
+        assert costs == ["0.67", "0.01", "0.06", "0.03", "0.77"]
         assert "├ · Find every caller of off()" in rows[1]
         assert "└ ◐ Write the missing tests" in rows[2]
         assert "  └ ✔ Look up how banks round" in rows[3]
@@ -203,16 +210,13 @@ async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
         await it.press("up", "enter")
         await it.until(lambda: it.app.opened)
         assert it.app.opened == ["c3"]
-
-
-async def test_a_child_that_nobody_stored_is_in_the_tree_all_the_same():
-    async with desk() as it:
         it.host.answer(AskTasks, ())
         await it.open(TreeScreen)
         await it.sees("├ · Find every caller of off()", "└ ◐ Write the missing tests")
+        assert "Look up how banks round" not in seen(it.pilot), "which no task has told of"
 
 
-async def test_queued_words_are_changed():
+async def test_queued_words_are_changed_and_taken_back():
     async with desk() as it:
         await it.open(QueueScreen)
         await it.sees("and mention it in the changelog", "割引 is a word")
@@ -222,16 +226,11 @@ async def test_queued_words_are_changed():
         assert area.text == "and mention it in the changelog"
         await it.press(*" too", "ctrl+s")
         await it.until(lambda: it.host.sent)
-        edit = EditQueue(task_id="t1", message_id="m1", text="and mention it in the changelog too")
-        assert it.host.sent == [edit]
-
-
-async def test_enter_keeps_a_change_of_queued_words_and_one_escape_does_not_drop_it():
-    async with desk() as it:
-        await it.open(QueueScreen)
-        await it.sees("and mention it in the changelog")
+        text = "and mention it in the changelog too"
+        assert it.host.sent == [EditQueue(task_id="t1", message_id="m1", text=text)]
+        it.host.sent.clear()
+        # enter keeps a change, and one escape does not drop it
         await it.press("enter")
-        area = it.app.screen.query_one(TextArea)
         await it.until(lambda: area.has_focus)
         await it.press("alt+enter", *"too", "escape")
         await it.until(lambda: it.app.toasts)
@@ -245,15 +244,9 @@ async def test_enter_keeps_a_change_of_queued_words_and_one_escape_does_not_drop
         await it.press("x", "escape", "escape")
         await it.until(lambda: not area.has_focus)
         assert len(it.host.sent) == 1
-
-
-async def test_queued_words_are_taken_back():
-    async with desk() as it:
-        await it.open(QueueScreen)
-        await it.sees("割引 is a word")
         await it.press("down", "d")
-        await it.until(lambda: it.host.sent)
-        assert it.host.sent == [EditQueue(task_id="t1", message_id="m2", text=None)]
+        await it.until(lambda: len(it.host.sent) == 2)
+        assert it.host.sent[1] == EditQueue(task_id="t1", message_id="m2", text=None)
 
 
 async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
@@ -286,17 +279,19 @@ async def test_costs_are_told_for_every_request_and_every_child():
 async def test_help_tells_every_binding_and_every_command():
     async with desk(size=(160, 60)) as it:
         await it.open(HelpScreen)
-        shown = await it.sees("Everywhere")
+        shown = await it.sees("Everywhere", "Esc close")
         assert "Ctrl+O  Unfold or fold everything" in shown
-        for each in OWN:
+        for each in COMMANDS:
             assert f"/{each.name}" in shown
+        await it.pilot.click("KeyLine", offset=(3, 0))
+        await it.until(lambda: it.closed)
 
 
 async def test_help_follows_the_bindings_not_a_list():
-    class Bound(DeskApp):
+    class Bound(BareApp):
         BINDINGS = [("ctrl+e", "explode", "Explode")]  # noqa: RUF012
 
-    app = Bound(knowing_host())
+    app = Bound(answering_host())
     async with app.run_test(size=(80, 24)) as pilot:
         await app.push_screen(HelpScreen(app))
         await until(pilot, lambda: "Ctrl+E" in seen(pilot))
@@ -321,61 +316,19 @@ async def test_todos_have_a_bar_marks_and_what_changed():
 
 
 async def test_a_long_list_of_todos_shows_what_is_at_hand():
-    host = knowing_host()
+    host = answering_host()
     many = tuple(
         Todo(id=str(n), content=f"step {n}", status="completed" if n < 12 else "pending")
         for n in range(20)
     )
     host.tell(TaskOpened(text="Do it"), TodosChanged(todos=many))
-    app = DeskApp(host, "t1")
+    app = BareApp(host, "t1")
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.view and app.view.todos)
         await app.show(TodoPanel(app))
         await until(pilot, lambda: "○ step 12" in seen(pilot))
         assert "9 above, 2 below" in seen(pilot)
         assert "step 8" not in seen(pilot)
-
-
-async def test_keys_at_the_foot_can_be_clicked():
-    async with desk() as it:
-        await it.open(HelpScreen)
-        await it.sees("Esc close")
-        await it.pilot.click("KeyLine", offset=(3, 0))
-        await it.until(lambda: it.closed)
-
-
-async def test_a_row_can_be_clicked():
-    async with desk() as it:
-        await it.open(TaskListScreen)
-        await it.sees("Round prices")
-        await it.pilot.click("PickList", offset=(6, 1))
-        await it.until(lambda: it.app.opened)
-        assert it.app.opened == [TASKS[1].task_id]
-
-
-async def test_the_filter_takes_letters_that_are_keys_elsewhere():
-    async with desk() as it:
-        await it.open(ModelScreen)
-        await it.sees("gpt-5.2")
-        await it.press(*"db?")
-        assert it.app.screen.query_one(Input).value == "db?"
-
-
-async def test_enter_before_typing_paused_takes_the_best_of_what_is_typed():
-    class Searching(PlayedHost):
-        async def query(self, query: Any) -> Any:
-            if isinstance(query, AskTasks):
-                return tuple(task for task in TASKS if query.words in task.title)
-            return await super().query(query)
-
-    app = DeskApp(Searching())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(TaskListScreen(app))
-        await until(pilot, lambda: "importer" in seen(pilot))
-        for character in "pytest\r":
-            app.post_message(Key("enter" if character == "\r" else character, character))
-        await until(pilot, lambda: app.opened)
-        assert app.opened == [TASKS[4].task_id]
 
 
 async def test_a_change_of_colours_reaches_an_open_screen():
@@ -385,7 +338,7 @@ async def test_a_change_of_colours_reaches_an_open_screen():
             await it.sees("The discount is ten times")
             for theme in (LIGHT, DARK):
                 it.app.theme = theme
-                await it.until(lambda theme=theme: THEMES[theme].words in _colours(it.pilot))
+                await it.until(lambda theme=theme: THEMES[theme].text in _colours(it.pilot))
             await it.press("escape")
             await it.until(lambda: it.closed)
 
@@ -394,14 +347,3 @@ def _colours(pilot: Pilot[Any]) -> set[str]:
     strips = pilot.app.screen._compositor.render_strips()
     styles = [segment.style for strip in strips for segment in strip if segment.style]
     return {style.color.triplet.hex for style in styles if style.color and style.color.triplet}
-
-
-async def test_keys_typed_ahead_are_done_in_their_order():
-    async with desk() as it:
-        await it.open(TaskListScreen)
-        await it.sees("Round prices")
-        for key, character in [("x", "x"), ("backspace", None), ("y", "y"), ("down", None)]:
-            it.app.post_message(Key(key, character))
-        it.app.post_message(Key("enter", "\r"))
-        await it.until(lambda: it.app.opened)
-        assert it.app.opened == [TASKS[1].task_id]

@@ -10,7 +10,7 @@ import pytest
 
 from rookery.core.queries import AskAbout
 from rookery.tui.screens.shell_screen import (
-    LINES_KEPT,
+    MAX_LINES,
     Output,
     ShellEnd,
     ShellEnding,
@@ -18,8 +18,8 @@ from rookery.tui.screens.shell_screen import (
     ShellScreen,
     as_message,
 )
-from support.scripted_host import ABOUT, PlayedHost
-from support.tui_bare_app import DeskApp
+from support.scripted_host import ABOUT, ScriptedHost
+from support.tui_bare_app import BareApp
 from support.tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,9 @@ async def test_it_is_ended_when_nobody_waits_for_it_any_longer(tmp_path: Path):
 async def test_a_line_that_leaves_something_running_ends_all_the_same(tmp_path: Path):
     line, end = await ran("sleep 5 & echo $!", tmp_path)
     assert end.fate is ShellEnding.ENDED
-    os.kill(int(line.output.text), 9)
+    left = int(line.output.text)
+    os.kill(left, 9)
+    await _gone(left)  # with its end of the pipe
 
 
 async def test_a_workspace_that_is_elsewhere_is_told(tmp_path: Path):
@@ -88,7 +90,7 @@ async def test_a_workspace_that_is_elsewhere_is_told(tmp_path: Path):
 
 
 async def test_only_the_last_lines_are_kept(tmp_path: Path):
-    line, _ = await ran(f"seq 1 {LINES_KEPT + 50}", tmp_path)
+    line, _ = await ran(f"seq 1 {MAX_LINES + 50}", tmp_path)
     assert line.output.dropped == 50
     assert line.output.text.startswith("51\n")
 
@@ -114,12 +116,12 @@ def test_a_message_is_never_too_long():
     assert len(as_message("yes", "y\n" * 100_000, ShellEnd(ShellEnding.STOPPED))) < 13_000
 
 
-def shell_desk(folder: Path) -> DeskApp:
+def shell_desk(folder: Path) -> BareApp:
     from msgspec.structs import replace
 
-    host = PlayedHost()
+    host = ScriptedHost()
     host.answer(AskAbout, replace(ABOUT, workspace=str(folder)))
-    return DeskApp(host)
+    return BareApp(host)
 
 
 async def test_the_panel_shows_output_and_puts_it_into_the_message(tmp_path: Path):
