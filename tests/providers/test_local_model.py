@@ -72,6 +72,11 @@ def process_of(provider: OpenProvider) -> int:
     return process.pid
 
 
+def stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)  # until every thread has stopped
+
+
 @runs_a_model
 async def test_a_file_answers_twice_and_its_process_ends_with_it(file: Path, home: Path):
     log = home / "state/local-model.log"
@@ -144,9 +149,7 @@ async def test_a_process_that_died_is_started_again(file: Path):
 async def test_a_process_that_is_killed_in_an_answer_is_one_sentence(file: Path):
     provider = open_provider("local", model=str(file), limits=Limits(first_byte_seconds=0.4))
     await said(provider)
-    pid = process_of(provider)
-    os.kill(pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)  # until every thread has stopped
+    stop(process_of(provider))
     with pytest.raises(ProviderError, match="needs more memory than is available") as caught:
         await kill_in_an_answer(provider)
     assert caught.value.kind is FailureKind.REJECTED
