@@ -15,8 +15,13 @@ from rookery.governance.external_hooks.hook_answers import HookDecision, HookVer
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
-from rookery.governance.external_hooks.hook_runner import LONG_CONTEXTS, HookRunner, HookSet
-from rookery.governance.external_hooks.hook_runs import MOST_HOLDS, CallSummary, ExternalHooks
+from rookery.governance.external_hooks.hook_runner import HookRunner
+from rookery.governance.external_hooks.hook_runs import (
+    LONG_CONTEXTS,
+    MOST_HOLDS,
+    CallSummary,
+    ExternalHooks,
+)
 from rookery.governance.external_hooks.hook_trust import HookTrust
 
 pytestmark = pytest.mark.anyio
@@ -88,13 +93,15 @@ class Bench:
     ) -> ExternalHooks:
         found = find_hooks(HookPlaces(workspace=self.root, user=self.config))
         assert found.problems == ()
-        desk = HookSet(found, self.trust, HookRunner(self.root), self.state)
         return ExternalHooks(
-            desk,
+            found.hooks,
+            self.trust,
+            HookRunner(self.root),
             situation=self.situation,
             notify=self.told.append,
             interactive=interactive,
             background=background,
+            state=self.state,
         )
 
     @property
@@ -447,9 +454,14 @@ async def test_without_hooks_nothing_is_worked_out(bench: Bench):
     def nobody_asks() -> Situation:
         raise AssertionError
 
-    found = find_hooks(HookPlaces(workspace=bench.root))
-    desk = HookSet(found, bench.trust, HookRunner(bench.root))
-    hooks = ExternalHooks(desk, situation=nobody_asks, notify=bench.told.append, interactive=True)
+    hooks = ExternalHooks(
+        (),
+        bench.trust,
+        HookRunner(bench.root),
+        situation=nobody_asks,
+        notify=bench.told.append,
+        interactive=True,
+    )
     assert await hooks.before_tool(write("a")) == HookVerdict()
     assert await hooks.event("Stop", {}) == HookVerdict()
     assert not hooks.has_hooks_for(*HookEvent)

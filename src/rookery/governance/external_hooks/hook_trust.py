@@ -128,8 +128,11 @@ class HookTrust:
         now = self.covered(known)
         return any(each.what == now for each in self._accepted_hooks())
 
-    def why_not(self, known: KnownHook, status: TrustStatus) -> str:
-        """Why it does not run, for the user."""
+    def why_not(self, known: KnownHook) -> str:
+        """Why it must not run, for the user; empty if it may. Its files are checked each time."""
+        status = self.status(known)
+        if status.may_run:
+            return ""
         if not self._workspace_trusted:
             return "the folder is not trusted"
         if status is TrustStatus.MODIFIED:
