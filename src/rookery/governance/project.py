@@ -15,7 +15,7 @@ from rookery.core.queries import KnownIntent
 from rookery.core.settings import Settings
 from rookery.engine.ports.hooks import TaskLog
 from rookery.governance.intents.intent import Intent, Policy, selectable
-from rookery.governance.intents.intent_context import IntentBackground, OtherWork, TraceLine
+from rookery.governance.intents.intent_context import MOST_RELATED, IntentBackground
 from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.leases import Leases, Neighbours
@@ -35,7 +35,6 @@ from rookery.governance.scope.scope_rules import active_scope, read_intent_ignor
 from rookery.governance.scope.scope_verdict import ScopeRules
 from rookery.platform.user_folders import Places
 
-MAX_RELATED = 5
 MAX_SEARCHED = 4 * MIB
 """Bytes at the end of the ledger that are searched for work on an intent."""
 
@@ -142,39 +141,26 @@ class GovernedProject:
         files = () if most is None else (await self.used(intent.id)).files
         return IntentBackground(
             related=related,
-            others=tuple(
-                OtherWork(intent_id=each.intent_id, scope=each.scope)
-                for each in (*near.same_intent, *near.overlapping)
-            ),
+            others=(*near.same_intent, *near.overlapping),
             files_left=None if most is None else max(most - len(files), 0),
         )
 
-    def _related(self, intent_id: str) -> tuple[TraceLine, ...]:
+    def _related(self, intent_id: str) -> tuple[TracedRecord, ...]:
         """The newest recorded work on an intent near the end of the ledger."""
         query, named = Query(intent=intent_id), intent_id.encode()
-        lines: list[TraceLine] = []
+        found: list[TracedRecord] = []
         left = MAX_SEARCHED
         for line in newest_first(self.layout.folder):
             left -= len(line)
-            if left < 0 or len(lines) >= MAX_RELATED:
+            if left < 0 or len(found) >= MOST_RELATED:
                 break
             if named in line:
-                found = filter(query.matches, records_on(line))
-                lines += [_trace_line(record) for record in found if record.files]
-        return tuple(lines)
+                found += [each for each in records_on(line) if query.matches(each) and each.files]
+        return tuple(found)
 
     def path(self, relative: str) -> Path:
         """Absolute path of a file named in a verdict or record."""
         return self.layout.root / relative
-
-
-def _trace_line(record: TracedRecord) -> TraceLine:
-    return TraceLine(
-        id=record.id,
-        at=record.time,
-        tool=record.tool_name,
-        files=tuple(each.path for each in record.files[:5]),
-    )
 
 
 MAX_VERIFIED = 2 * MIB

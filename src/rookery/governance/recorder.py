@@ -30,7 +30,7 @@ from rookery.engine.ports.hooks import StoredJournals, TaskLog
 from rookery.errors import RookeryError
 from rookery.governance.ledger.ledger_reader import newest
 from rookery.governance.ledger.ledger_recording import JournalsWithOwn
-from rookery.governance.ledger.records import LedgerEntry, RelatedLink, TracedFile
+from rookery.governance.ledger.records import LedgerEntry, TracedFile
 from rookery.governance.ledger.recovery import RecoveredCalls
 from rookery.governance.ledger.state_files import LedgerUnwritable
 from rookery.governance.project import GovernedProject
@@ -309,7 +309,6 @@ class Recorder:
     def entry(self, kind: Any, call: ToolCall, at: CallContext | None) -> LedgerEntry:
         state = self._log.state
         active = state.intent or IntentSelected(intent_id="")
-        related = at.intent.related if at else ()
         events = reversed(self._log.events)
         asked = next((each for each in events if isinstance(each.fact, RequestStarted)), None)
         return LedgerEntry(
@@ -324,7 +323,7 @@ class Recorder:
             tool_use_id=call.id,
             input_digest=input_digest(call),
             model_id=_model_of(asked),
-            related=tuple(RelatedLink(type=each.type, url=each.url) for each in related),
+            related=at.intent.related if at else (),
         )
 
     @property

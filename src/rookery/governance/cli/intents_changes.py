@@ -42,7 +42,7 @@ from rookery.governance.intents.intent_edits import (
 )
 from rookery.governance.intents.leases import Leases
 from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.records import LedgerEntry, Outcome, RelatedLink
+from rookery.governance.ledger.records import LedgerEntry, Outcome
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
@@ -158,7 +158,7 @@ class IntentChanger:
             outcome="success",
             approval={"by": self.by, "answer": command, **({"reason": reason} if reason else {})},
             contributor="human",
-            related=tuple(RelatedLink(type=each.type, url=each.url) for each in made.after.related),
+            related=made.after.related,
             more={"change": change},
         )
 

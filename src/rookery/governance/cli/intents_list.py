@@ -13,7 +13,7 @@ from rookery.core.refusals import Problem
 from rookery.core.text.terminal_text import Paint, aligned, cells_of, counted, harmless_line
 from rookery.governance.cli.common import CommonOptions, GovernedFolder, common, now, open_folder
 from rookery.governance.cli.intents_validate import problems_of
-from rookery.governance.criteria import CriterionStanding
+from rookery.governance.criteria import CriterionStanding, criteria_standing
 from rookery.governance.intents.intent import (
     ORDER,
     Intent,
@@ -181,15 +181,15 @@ def _load_details(governed: GovernedFolder, intent: Intent) -> _IntentDetails:
     done = activity(each for each in records if each.intent_id == intent.id)
     from rookery.governance.cli.intents import coverage_of  # circular import
 
-    report = coverage_of(governed)
-    states = {each.intent_id: each.state for each in report.coverage.intents}
+    found, checks = coverage_of(governed)
+    states = {each.intent_id: each.state for each in found.intents}
     active = Leases(governed.layout).active(now=now())
     return _IntentDetails(
         intent=intent,
         digest=digest(intent, governed.file.policy),
         done=done.get(intent.id, IntentActivity()),
         state=states.get(intent.id, ""),
-        criteria=report.standings[intent.id],
+        criteria=criteria_standing(intent, governed.file.policy, checks),
         leases=tuple(each for each in active if each.intent_id == intent.id),
     )
 

@@ -12,11 +12,14 @@ from html import escape
 from msgspec import Struct
 
 from rookery.governance.intents.intent import Constraint, Criterion, Intent
+from rookery.governance.intents.leases import Lease
+from rookery.governance.ledger.traced import TracedRecord
 
 DEFAULT_CHARS = 12_000
 REMINDER_CHARS = 600
 MOST_LISTED = 20
 MOST_RELATED = 5
+MOST_FILES = 5
 DIGEST_SHOWN = 12
 
 
@@ -32,27 +35,12 @@ class ContextTooLarge(ValueError):
         self.size = size
 
 
-class TraceLine(Struct, frozen=True, kw_only=True):
-    """An earlier change for the same intent."""
-
-    id: str
-    at: str
-    tool: str
-    files: tuple[str, ...] = ()
-
-
-class OtherWork(Struct, frozen=True, kw_only=True):
-    """Another task that is running."""
-
-    intent_id: str
-    scope: tuple[str, ...]
-
-
 class IntentBackground(Struct, frozen=True, kw_only=True):
-    """Optional context about an intent, newest first."""
+    """Optional context about an intent, newest first: earlier changes for it, and other running
+    tasks."""
 
-    related: tuple[TraceLine, ...] = ()
-    others: tuple[OtherWork, ...] = ()
+    related: tuple[TracedRecord, ...] = ()
+    others: tuple[Lease, ...] = ()
     files_left: int | None = None
 
 
@@ -159,10 +147,14 @@ def _concurrent_work(background: IntentBackground, room: int) -> str:
 
 def _related_work(background: IntentBackground, room: int) -> str:
     traces = [
-        _empty("trace", id=each.id, at=each.at, tool=each.tool, files=", ".join(each.files))
+        _empty("trace", id=each.id, at=each.time, tool=each.tool_name, files=_files(each))
         for each in background.related[:MOST_RELATED]
     ]
     return _fit("related_work", traces, room)
+
+
+def _files(record: TracedRecord) -> str:
+    return ", ".join(each.path for each in record.files[:MOST_FILES])
 
 
 def _fit(name: str, entries: Sequence[str], room: int) -> str:

@@ -18,7 +18,7 @@ from rookery.core.path_patterns import path_pattern
 from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import ListNode, MapNode, Node
 from rookery.governance.layout import Layout
-from rookery.governance.yaml_nodes import problems_of, yaml_nodes
+from rookery.governance.yaml_nodes import yaml_nodes
 from rookery.platform.disk import Unreadable, small_file
 
 _DECISIONS = {"allow": Decision.ALLOW, "ask": Decision.ASK, "deny": Decision.DENY}
@@ -186,9 +186,9 @@ def _read(path: Path, layout: Layout) -> tuple[CommandPolicy, Sequence[Problem]]
         return CommandPolicy(), (Problem(file=name, code=error.code, message=str(error)),)
     except UnicodeDecodeError:
         return CommandPolicy(), (Problem(file=name, code="E101", message="it is not UTF-8"),)
-    root, faults = yaml_nodes(text)
+    root, problems = yaml_nodes(text, name)
     if root is None:
-        return CommandPolicy(), problems_of(name, text, faults)
+        return CommandPolicy(), problems
     policy, wrong = read_policy(_to_builtins(root))
     return policy, [Problem(file=name, code="E214", message=each) for each in wrong]
 
