@@ -10,11 +10,12 @@ from rookery.core.asks import Decision
 from rookery.errors import RookeryError
 from rookery.governance.intents.leases import Leases
 from rookery.governance.layout import Layout, find_layout, init, nested_roots
-from rookery.governance.scope.command_policy import opinion, read_command_policy
-from rookery.governance.scope.scope_rules import (
+from rookery.governance.scope.project_rules import (
     ignore_pattern_fault,
+    opinion,
     parse_intent_ignore,
     protection_lookup,
+    read_command_policy,
     read_intent_ignore,
 )
 from support.intent_files import NOW, SPEC_EXAMPLE, laid_out
@@ -269,7 +270,7 @@ def test_both_command_policies_are_read(tmp_path: Path):
         (["ls"], Decision.ALLOW),
         (["rm", "x"], Decision.ASK),
     ):
-        assert opinion(policy, [words], redirects=False).decision is decision
+        assert opinion(policy, [words], redirects=False)[0] is decision
     layout.command_policy_file.write_text("rules: &a []\n")
     (layout.folder / "command-policy.json").write_text('{"rules": [{"prefix": []}]}')
     assert {each.code for each in read_command_policy(layout)[1]} == {"E104", "E214"}

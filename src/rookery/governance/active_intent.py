@@ -35,7 +35,7 @@ from rookery.governance.intents.intent_file import IntentText
 from rookery.governance.intents.selection import fact_of, is_descendant, wanted_id
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallContext
-from rookery.governance.scope.command_policy import CommandPolicy
+from rookery.governance.scope.project_rules import CommandPolicy
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.touched_paths import ReachKind, reach
 from rookery.platform.disk import Unreadable, small_file

@@ -22,16 +22,19 @@ from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query
-from rookery.governance.ledger.ledger_recording import Recording
+from rookery.governance.ledger.ledger_recording import Recording, SecretsFilter
 from rookery.governance.ledger.records import OURS
-from rookery.governance.ledger.secrets_filter import SecretsFilter
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.state_files import LedgerUnwritable, known_heads
 from rookery.governance.ledger.traced import TracedRecord, records_on
 from rookery.governance.ledger.verification import audit
-from rookery.governance.scope.command_policy import CommandPolicy, read_command_policy
 from rookery.governance.scope.locations import ignores_case
-from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
+from rookery.governance.scope.project_rules import (
+    CommandPolicy,
+    active_scope,
+    read_command_policy,
+    read_intent_ignore,
+)
 from rookery.governance.scope.scope_verdict import ScopeRules
 from rookery.platform.user_folders import Places
 

@@ -11,7 +11,7 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import NamedPath, judge_paths
-from rookery.governance.scope.scope_rules import IntentIgnore, active_scope
+from rookery.governance.scope.project_rules import IntentIgnore, active_scope
 from rookery.governance.scope.scope_verdict import Op, PathVerdict
 from rookery.governance.scope.touched_paths import server_paths
 from support.intent_files import NOW, laid_out

@@ -27,7 +27,7 @@ from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.layout import Layout, find_layout, find_ledger
+from rookery.governance.layout import Layout, find_layout, find_ledger, repository_of
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import EXAMPLES, parse_time
 from rookery.governance.ledger.ledger_recording import Recording
@@ -311,7 +311,7 @@ class GovernedFolder:
 
 
 def open_folder(options: CommonOptions) -> GovernedFolder:
-    found = find_layout(options.folder, workspace_of(options.folder))
+    found = find_layout(options.folder, repository_of(options.folder) or options.folder)
     if found.layout is None:
         raise CommandFailed(
             found.notice or f"{options.folder} has no intents. To start: {NAME} intents init",
@@ -319,11 +319,6 @@ def open_folder(options: CommonOptions) -> GovernedFolder:
         )
     places = find_places(os.environ)
     return GovernedFolder(replace(found.layout, written=places.host_writes), places)
-
-
-def workspace_of(folder: Path) -> Path:
-    """The root of the repository that contains the folder, or the folder itself."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
 
 
 def now() -> datetime:

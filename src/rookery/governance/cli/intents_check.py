@@ -25,18 +25,21 @@ from rookery.governance.cli.common import (
     now,
     open_folder,
 )
-from rookery.governance.intents.intent import Intent, digest, selectable
-from rookery.governance.scope.call_verdict import CallContext, judge_call
-from rookery.governance.scope.command_policy import opinion, read_command_policy
-from rookery.governance.scope.committed_changes import (
-    BranchIntent,
+from rookery.governance.git_history import (
     CommittedChange,
     CommittedChanges,
     trailer_intents,
 )
+from rookery.governance.intents.intent import Intent, digest, selectable
+from rookery.governance.scope.call_verdict import CallContext, judge_call
 from rookery.governance.scope.locations import NamedPath, ignores_case, judge_paths
 from rookery.governance.scope.permission_rules import RuleCall, decide
-from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
+from rookery.governance.scope.project_rules import (
+    active_scope,
+    opinion,
+    read_command_policy,
+    read_intent_ignore,
+)
 from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict, ScopeRules
 from rookery.governance.scope.touched_paths import Reach, ReachKind, all_commands_known
 
@@ -171,8 +174,8 @@ def check_staged(
         return FINDINGS
     source = " (from the message)" if message and not intent_id else ""
     if not named:
-        branch = _branch_intent(git)
-        named, source = (branch.intent_id,), f" (from {branch.source})"
+        branch_intent, where = _branch_intent(git)
+        named, source = (branch_intent,), f" (from {where})"
     intents = [governed.valid_intent(each) for each in named]
     found = _best([git.judge_change(change, rules_of(governed, each)) for each in intents])
     ids = [each.id for each in intents]
@@ -303,10 +306,10 @@ def _allowing_rules(ctx: CallContext, action: Action) -> str:
     decision, rule = decide(ctx.intent.permissions, rule_call)
     if decision is Decision.ALLOW:
         return rule
-    project = opinion(ctx.commands, judged.commands, redirects=bool(judged.targets))
-    if project.decision is not Decision.ALLOW:
+    decision, reason = opinion(ctx.commands, judged.commands, redirects=bool(judged.targets))
+    if decision is not Decision.ALLOW:
         return ""
-    return f"the project's rules for commands{f': {project.reason}' if project.reason else ''}"
+    return f"the project's rules for commands{f': {reason}' if reason else ''}"
 
 
 async def _refuse_to_run(permit: Permit) -> Outcome:
@@ -324,7 +327,7 @@ def _message_intents(message: Path) -> tuple[str, ...]:
     return trailer_intents(message.read_text(encoding="utf-8", errors="replace"))
 
 
-def _branch_intent(git: CommittedChanges) -> BranchIntent:
+def _branch_intent(git: CommittedChanges) -> tuple[str, str]:
     found = git.branch_intent()
     if found is None:
         raise SettingsError(

@@ -23,15 +23,15 @@ from rookery.governance.cli.common import (
     print_lines,
     today,
 )
-from rookery.governance.cli.trace_export import (
+from rookery.governance.cli.trace_upkeep import (
     export_command,
     finalize_command,
     install_hooks_command,
     prune_command,
     recover_command,
     seal_command,
+    verify_command,
 )
-from rookery.governance.cli.trace_verify import verify_command
 from rookery.governance.ledger.ledger_reader import (
     HOUSEKEEPING,
     MAX_SCANNED,
@@ -70,7 +70,7 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
     With a LINE, also show the call that wrote it, its intent and criteria, and who approved it.
     Nothing is guessed.
     """
-    from rookery.governance.ledger.git_history import history_of
+    from rookery.governance.git_history import history_of
     from rookery.governance.ledger.line_history import change_reasons, line_history
 
     path, one = _parse_location(opened, where)

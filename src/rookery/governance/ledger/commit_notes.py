@@ -17,8 +17,8 @@ from uuid import NAMESPACE_URL, uuid5
 from msgspec import Struct, to_builtins
 
 from rookery.errors import StorageError
+from rookery.governance.git_history import Commit, CommitChange, GitHistory
 from rookery.governance.ledger.attribution import LineOrigin, blame, writing_records
-from rookery.governance.ledger.git_history import Commit, CommitChange, GitHistory
 from rookery.governance.ledger.record_text import entry_of
 from rookery.governance.ledger.records import (
     VERSION,
