@@ -62,14 +62,6 @@ class Commit(Struct, frozen=True, kw_only=True):
     """Empty for the first commit."""
 
 
-class CommitChange(Struct, frozen=True, kw_only=True):
-    """A file that a commit added or changed. The path is relative to the workspace."""
-
-    path: str
-    before: str
-    after: str
-
-
 class GitHistory:
     """The git repository that contains a folder."""
 
@@ -95,8 +87,9 @@ class GitHistory:
             parent_time=format_time(datetime.fromisoformat(time)) if time else "",
         )
 
-    def changed_files(self, commit: Commit) -> Iterator[CommitChange]:
-        """Yield the text files a commit added or changed, except very large ones."""
+    def changed_files(self, commit: Commit) -> Iterator[tuple[str, str, str]]:
+        """Yield the text files a commit added or changed, except very large ones: the path
+        relative to the workspace, and the text before and after."""
         options = ("--root", "--no-commit-id", "-r", "-z", "--no-renames", "--diff-filter=AM")
         fields = self.run("diff-tree", *options, commit.revision).split(b"\0")
         for about, name in zip(fields[::2], fields[1::2], strict=False):
@@ -106,8 +99,7 @@ class GitHistory:
                 continue
             before, after = self._text(old), self._text(new)
             if after is not None:
-                shown = path.removeprefix(self.prefix)
-                yield CommitChange(path=shown, before=before or "", after=after)
+                yield path.removeprefix(self.prefix), before or "", after
 
     def lines_of(self, path: str, text: str) -> dict[int, CommitOfLine]:
         """The commits of the lines that are the same in HEAD, by line number from 1."""
@@ -259,7 +251,7 @@ _OPS = {"A": Op.CREATE, "C": Op.CREATE, "D": Op.DELETE}
 
 
 class GitFailed(RookeryError):
-    """Raised if git cannot be run or fails."""
+    """Git cannot be run or fails."""
 
 
 class CommittedFile(Struct, frozen=True):
@@ -350,11 +342,8 @@ class CommittedChanges:
         return Location(named=relative, real=relative, governed=governed)
 
     def _commit(self, revision: str) -> CommittedChange:
-        subject, _, body = (
-            self._run("log", "-1", "--format=%s%x00%B", revision)
-            .decode("utf-8", "replace")
-            .partition("\0")
-        )
+        text = self._run("log", "-1", "--format=%s%x00%B", revision).decode("utf-8", "replace")
+        subject, _, body = text.partition("\0")
         parents = self._run("rev-list", "--parents", "-n", "1", revision).split()[1:]
         # a merge's own changes are those that differ from all of its parents
         options = ["-c"] if len(parents) > 1 else ["--root", "-M"]

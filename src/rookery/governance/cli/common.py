@@ -111,10 +111,6 @@ def write_out(target: Path | None, pieces: Iterable[bytes]) -> None:
         raise StorageError(f"{target} could not be written ({error.strerror}).") from error
 
 
-class IntentsInvalid(RookeryError):
-    """The intent file has errors that prevent the command."""
-
-
 class GovernanceGroup(click.Group):
     """A group that turns errors into exit codes."""
 
@@ -272,12 +268,10 @@ class GovernedFolder:
 
     @property
     def usable(self) -> IntentFile:
-        """The intents. Raises `IntentsInvalid` if the file as a whole has errors."""
+        """The intents. Raises `RookeryError` if the file as a whole has errors."""
         if not self.file.usable:
             name = self.layout.shown(self.layout.intent_file)
-            raise IntentsInvalid(
-                f"{name}: {summary(self.file)} For details: {NAME} intents validate"
-            )
+            raise RookeryError(f"{name}: {summary(self.file)} For details: {NAME} intents validate")
         return self.file
 
     def intent(self, wanted: str) -> Intent:
@@ -289,10 +283,10 @@ class GovernedFolder:
         return found
 
     def valid_intent(self, wanted: str) -> Intent:
-        """Like `intent`; raises `IntentsInvalid` if it has errors."""
+        """Like `intent`; raises `RookeryError` if it has errors."""
         found = self.intent(wanted)
         if found.id in self.file.broken:
-            raise IntentsInvalid(
+            raise RookeryError(
                 f"{found.id} has errors, so nothing was done. For details: {NAME} intents validate"
             )
         return found

@@ -185,27 +185,23 @@ def _as_json(each: IntentCoverage) -> dict[str, object]:
     }
 
 
-class FileNotWritten(RookeryError):
-    """Raised if a file could not be written; it is unchanged."""
-
-
 def update_git_files(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:
     """Update our own lines in git's files and return the changed names. Raises `RookeryError`."""
     return tuple(name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours))
 
 
 def replace_file(layout: Layout, path: Path, data: bytes) -> None:
-    """Write a file in the governance folder. Raises `FileNotWritten`. Symlinks are refused, because
+    """Write a file in the governance folder. Raises `RookeryError`. Symlinks are refused, because
     a repository could use them to redirect the write."""
     name = layout.shown(path)
     if layout.folder.is_symlink() or path.is_symlink():
-        raise FileNotWritten(f"{name} is a link; nothing was written. Remove it.")
+        raise RookeryError(f"{name} is a link; nothing was written. Remove it.")
     try:
         note_write(layout.written, path, data)
         put(path, [data], like=attributes_at(path), mode=0o644)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileNotWritten(f"{name} cannot be written ({reason}); it was not changed.") from error
+        raise RookeryError(f"{name} cannot be written ({reason}); it was not changed.") from error
 
 
 def _update_lines(layout: Layout, name: str, ours: Sequence[str]) -> bool:

@@ -50,10 +50,6 @@ SHORT_DIGEST = 4
 _REASON = click.option("--reason", default="", help="The reason; it is recorded.")
 
 
-class NotPossible(RookeryError):
-    """The intent's state does not allow this; nothing was changed."""
-
-
 class PlannedChange(Struct, frozen=True, kw_only=True):
     """The edits to one intent."""
 
@@ -240,7 +236,7 @@ def expand_command(
 
 
 def set_status(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> MadeChange:
-    """Change the status of an intent. Raises `NotPossible`."""
+    """Change the status of an intent. Raises `RookeryError`."""
     changer = IntentChanger(governed)
 
     def plan(file: IntentFile) -> PlannedChange:
@@ -279,18 +275,18 @@ def print_change(options: CommonOptions, made: MadeChange, notes: Sequence[str] 
 
 
 def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
-    """The move that the command makes. Raises `NotPossible`."""
+    """The move that the command makes. Raises `RookeryError`."""
     found = move(command, intent.status)
     if found is None:
-        raise NotPossible(_hint(command, intent))
+        raise RookeryError(_hint(command, intent))
     if found.needs_scope and not any(each[:1] != "!" for each in intent.owned_scope):
-        raise NotPossible(
+        raise RookeryError(
             f"{intent.id} has no scope yet. Add files with: {NAME} intents expand "
             f"{intent.id} PATTERN"
         )
     unmet = file.unmet(intent) if found.needs_dependencies else ()
     if unmet and file.policy.dependencies == "block":
-        raise NotPossible(
+        raise RookeryError(
             f"{intent.id} has open dependencies: {', '.join(unmet)}. It stays "
             f"{intent.status}, because of the policy dependencies: block."
         )
@@ -311,10 +307,10 @@ def _hint(command: str, intent: Intent) -> str:
 
 
 def _current(file: IntentFile, intent: Intent) -> Intent:
-    """The intent in the file as it is now. Raises `NotPossible` if it was removed."""
+    """The intent in the file as it is now. Raises `RookeryError` if it was removed."""
     current = file.find(intent.id)
     if current is None:
-        raise NotPossible(f"{intent.id} was removed from the file just now; nothing was changed.")
+        raise RookeryError(f"{intent.id} was removed from the file just now; nothing was changed.")
     return current
 
 

@@ -44,13 +44,6 @@ class Chosen(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Selected(Struct, frozen=True, kw_only=True):
-    """`notes` are warnings for the model and the user."""
-
-    intent: Intent
-    notes: tuple[str, ...] = ()
-
-
 async def choose(
     project: GovernedProject,
     task_id: str,
@@ -72,13 +65,14 @@ async def choose(
     if isinstance(found, Refusal):
         return found
     assert file
-    definition = IntentDefinition(found.intent, file.policy)
+    intent, notes = found
+    definition = IntentDefinition(intent, file.policy)
     try:
         context = await context_of(project, task_id, definition)
     except ContextTooLarge as error:
-        return Refusal(code="REQ-013", message=str(error), intent_id=found.intent.id)
+        return Refusal(code="REQ-013", message=str(error), intent_id=intent.id)
     return Chosen(
-        fact=fact_of(definition, by=by), definition=definition, context=context, notes=found.notes
+        fact=fact_of(definition, by=by), definition=definition, context=context, notes=notes
     )
 
 
@@ -140,9 +134,10 @@ def select(
     now: datetime,
     overlapping: Sequence[str] = (),
     auto_single: bool = False,
-) -> Selected | Refusal:
-    """Select an intent, or return the first objection. `file` is None if there is none;
-    `overlapping` are intents of other tasks whose scope overlaps."""
+) -> tuple[Intent, tuple[str, ...]] | Refusal:
+    """Select an intent, with warnings for the model and the user, or return the first objection.
+    `file` is None if there is none; `overlapping` are intents of other tasks whose scope
+    overlaps."""
     if file is None:
         return Refusal(code="REQ-011", message=f"There is no intent file here. {_SETUP}")
     if not file.usable:
@@ -162,8 +157,9 @@ def select(
         )
     if intent.id in file.broken:
         return _invalid(file, f"{intent.id} has errors in the intent file. {_DETAILS}", intent.id)
-    return _objection(file, intent, now, choices, overlapping) or Selected(
-        intent=intent, notes=_notes(file, intent, wanted, overlapping)
+    return _objection(file, intent, now, choices, overlapping) or (
+        intent,
+        _notes(file, intent, wanted, overlapping),
     )
 
 

@@ -17,7 +17,7 @@ from uuid import NAMESPACE_URL, uuid5
 from msgspec import Struct, to_builtins
 
 from rookery.errors import StorageError
-from rookery.governance.git_history import Commit, CommitChange, GitHistory
+from rookery.governance.git_history import Commit, GitHistory
 from rookery.governance.ledger.attribution import LineOrigin, blame, writing_records
 from rookery.governance.ledger.record_text import entry_of
 from rookery.governance.ledger.records import (
@@ -147,7 +147,8 @@ def recent_writers(folder: Path) -> list[TracedRecord]:
 def finalise(history: GitHistory, commit: Commit, records: Sequence[TracedRecord]) -> Finalised:
     """Write what the commit contains of the records into its note. A commit without recorded
     lines gets no note, and notes of other programs are kept."""
-    found = match_commit(_files(history, commit), records, since=commit.parent_time)
+    files = [_noted_file(*each) for each in history.changed_files(commit)]
+    found = match_commit(files, records, since=commit.parent_time)
     if found.placed:
         ours = [finalised_record(each, commit.revision) for each in found.placed]
         lines = map(json_line, [*_foreign_records(history, commit.revision), *ours])
@@ -237,12 +238,7 @@ def _foreign_records(history: GitHistory, revision: str) -> list[dict[str, Any]]
     return [each for each in records if isinstance(each, dict) and not record_finalised_by(each)]
 
 
-def _files(history: GitHistory, commit: Commit) -> list[NotedFile]:
-    return [_noted_file(file) for file in history.changed_files(commit)]
-
-
-def _noted_file(file: CommitChange) -> NotedFile:
-    written = line_change(file.before, file.after).written
+def _noted_file(path: str, before: str, after: str) -> NotedFile:
+    written = line_change(before, after).written
     fresh = {at for each in written for at in range(each.start - 1, each.end)}
-    lines = tuple(plain_lines(file.after))
-    return NotedFile(path=file.path, lines=lines, fresh=frozenset(fresh))
+    return NotedFile(path=path, lines=tuple(plain_lines(after)), fresh=frozenset(fresh))
