@@ -133,7 +133,7 @@ class HookFile(Struct, frozen=True):
     problems: tuple[HookProblem, ...] = ()
 
 
-class _Entry(Struct):
+class _HookEntry(Struct):
     """A hook as it is written in a file. Other products spell `on_failure` in two other ways."""
 
     command: str
@@ -295,7 +295,7 @@ def _hook(
     if kind != "command":
         raise _InvalidField(where, "type", f"unknown type {_short(kind)}")
     try:
-        entry = convert(given, _Entry)
+        entry = convert(given, _HookEntry)
     except ValidationError as error:
         found = _FAULTY_KEY.search(str(error))
         key = found[1] if found else "command"
