@@ -83,9 +83,7 @@ def test_damaged_state_files_do_not_block_the_run(governed: Governed, name: str)
 
 
 STOPPING = {
-    "ledger is a pipe": (LEDGER, pipe, "not a regular file; move it away"),
     "ledger is one line": (LEDGER, endless_line, "longer than a record can be; move it away"),
-    "segment is a device": (f"{FOLDER}/trace/x.jsonl", zeros, "not a regular file; move it away"),
     "segment is none": (f"{FOLDER}/trace/x.jsonl.gz", deep, "cannot be unpacked; move it away"),
     "workspace_id is a folder": (WORKSPACE_ID, folder, "not a regular file; move it away"),
 }

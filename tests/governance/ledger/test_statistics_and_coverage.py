@@ -7,7 +7,7 @@ import pytest
 from rookery.governance.intents.intent import Intent, IntentStatus, Policy
 from rookery.governance.intents.intent_map import Coverage, coverage
 from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, build_record
-from rookery.governance.ledger.statistics import format_statistics, statistics
+from rookery.governance.ledger.statistics import format_statistics, is_by_product, statistics
 from rookery.governance.ledger.traced import TracedRecord, parse_record
 from support.sample_ledgers import WRITER, change
 
@@ -122,3 +122,27 @@ def test_files_under_no_intent_are_orphans():
 
 def test_intents_that_were_never_begun_are_not_asked_for():
     assert covered([Intent(id="INT-1")], [], {}).intents == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "__pycache__/app.cpython-311.pyc",
+        "src/app/__pycache__/x",
+        "src/old.pyc",
+        ".pytest_cache/v/cache/lastfailed",
+        ".mypy_cache",
+        "web/.ruff_cache/0.4/1",
+        ".benchmarks/a.json",
+        "node_modules/left-pad/index.js",
+    ],
+)
+def test_what_tools_leave_behind_is_a_by_product(path: str):
+    assert is_by_product(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "src/app.py", "src/pycache.py", "docs/node_modules.md", "src/a.pyc.txt"]
+)
+def test_everything_else_is_work(path: str):
+    assert not is_by_product(path)
