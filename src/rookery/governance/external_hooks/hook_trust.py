@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import file_digest as opened_digest
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from posixpath import basename, expanduser, isabs, join, normpath, relpath
@@ -63,11 +62,6 @@ class Covered(Struct, frozen=True):
     definition: dict[str, str]
     files: dict[str, str]
 
-    @property
-    def fingerprint(self) -> str:
-        whole = json.dumps([[*self.definition.items()], [*self.files.items()]])
-        return sha256(whole.encode("ascii")).hexdigest()
-
 
 class _Accepted(Struct, frozen=True):
     """A trusted hook: its identity and what was covered."""
@@ -77,7 +71,6 @@ class _Accepted(Struct, frozen=True):
     name: str
     definition: dict[str, str]
     files: dict[str, str]
-    fingerprint: str = ""
 
     @property
     def what(self) -> Covered:
@@ -153,7 +146,7 @@ class HookTrust:
         in `among`. Raises `StorageError`."""
         present = [self.covered(each) for each in among]
         event, name = str(known.hook.event), known.hook.name
-        new = _Accepted(known.file, event, name, what.definition, what.files, what.fingerprint)
+        new = _Accepted(known.file, event, name, what.definition, what.files)
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with file_lock(self._file.with_name(f"{self._file.name}.lock")):
