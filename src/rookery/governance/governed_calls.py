@@ -40,7 +40,7 @@ from rookery.governance.scope.call_verdict import CallContext, CallVerdict, Obje
 from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.permission_rules import READ
 from rookery.governance.scope.read_rules import strictest_reading, withheld_files
-from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict
+from rookery.governance.scope.scope_verdict import Op
 from rookery.governance.scope.touched_paths import needs_intent
 
 FEW_FILES = 10
@@ -318,7 +318,7 @@ class CallEffects(ChangeRecorder):
             partial(judge_paths, self._project.layout, rules, named)
         )
         granted = self._active.is_granted
-        return tuple(each.path for each in findings if is_outside(each) and not granted(each.path))
+        return tuple(each.path for each in findings if each.is_outside and not granted(each.path))
 
     def _report_outside(self, call_id: str, paths: tuple[str, ...]) -> Sequence[str]:
         """Report the files, and return those that the user should be asked to revert."""
@@ -359,7 +359,3 @@ class CallEffects(ChangeRecorder):
                 more={"removed": [path for path in paths if now[path] is None]},
             )
         )
-
-
-def is_outside(finding: PathFinding) -> bool:
-    return finding.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)

@@ -38,7 +38,6 @@ from rookery.governance.governed_calls import (
     CallJudge,
     Contents,
     JudgedCall,
-    is_outside,
 )
 from rookery.governance.intents.intent import digest, selectable
 from rookery.governance.intents.intent_changes import IntentDefinition
@@ -384,5 +383,5 @@ async def _ignore_event(event: str, fields: dict[str, Any]) -> None:
 
 
 def _observed_label(verdict: CallVerdict) -> str:
-    outside = any(is_outside(each) for each in verdict.findings)
+    outside = any(each.is_outside for each in verdict.findings)
     return "out_of_scope" if outside else verdict.label

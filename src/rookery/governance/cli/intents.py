@@ -49,7 +49,7 @@ from rookery.governance.intents.intent_map import (
     intent_map,
     map_text,
 )
-from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines, init, note_write
+from rookery.governance.layout import GIT_LINES, Layout, git_lines, init, note_write
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.statistics import brief_lines, is_by_product
 from rookery.governance.ledger.traced import TracedRecord, records_on
@@ -185,11 +185,6 @@ def _as_json(each: IntentCoverage) -> dict[str, object]:
     }
 
 
-def update_git_files(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:
-    """Update our own lines in git's files and return the changed names. Raises `RookeryError`."""
-    return tuple(name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours))
-
-
 def replace_file(layout: Layout, path: Path, data: bytes) -> None:
     """Write a file in the governance folder. Raises `RookeryError`. Symlinks are refused, because
     a repository could use them to redirect the write."""
@@ -205,6 +200,7 @@ def replace_file(layout: Layout, path: Path, data: bytes) -> None:
 
 
 def _update_lines(layout: Layout, name: str, ours: Sequence[str]) -> bool:
+    """Update our own lines in one of git's files. Raises `RookeryError`."""
     path = layout.folder / name
     try:
         before = small_file(path, layout.workspace, largest=MIB).decode()
@@ -249,7 +245,8 @@ def init_command(options: CommonOptions) -> int:
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
     made = init(options.folder, vcs=vcs)
-    changed = update_git_files(Layout(options.folder, options.folder), vcs)
+    layout = Layout(options.folder, options.folder)
+    changed = [name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours)]
     created = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
     updated = [f"updated for trace.vcs = {vcs}: {', '.join(changed)}"] if changed else []
     other = "ignore" if vcs == "track" else "track"
@@ -262,7 +259,7 @@ def init_command(options: CommonOptions) -> int:
         {
             "folder": str(options.folder),
             "created": list(made),
-            "changed": list(changed),
+            "changed": changed,
             "ledger": vcs,
         }
     )

@@ -200,7 +200,8 @@ def expand_command(
     options: CommonOptions, intent_id: str, patterns: Sequence[str], reason: str
 ) -> int:
     """Add files or patterns to the scope of an intent."""
-    _require_valid_patterns(patterns)
+    if wrong := next(filter(None, map(scope_fault, patterns)), ""):
+        raise SettingsError(wrong)
     governed = open_folder(options)
     intent = governed.valid_intent(intent_id)
     new = tuple(dict.fromkeys(each for each in patterns if each not in intent.owned_scope))
@@ -314,12 +315,13 @@ def _current(file: IntentFile, intent: Intent) -> Intent:
     return current
 
 
-def _require_valid_patterns(patterns: Sequence[str]) -> None:
-    for each in patterns:
-        try:
-            scope_pattern(each)
-        except PatternError as error:
-            raise SettingsError(f"{each}: {error}.") from error
+def scope_fault(text: str) -> str:
+    """What is wrong with a pattern; empty if it is valid."""
+    try:
+        scope_pattern(text)
+    except PatternError as error:
+        return f"{harmless_line(text)}: {error}."
+    return ""
 
 
 def tasks_note(made: MadeChange) -> str:

@@ -51,7 +51,6 @@ _VERDICT_TEXTS = {
     PathVerdict.PROTECTED: "PROTECTED",
     PathVerdict.REJECTED: "REJECTED",
 }
-_FINE = (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
 SHORT_REVISION = 12
 
 
@@ -109,11 +108,11 @@ def rules_of(governed: GovernedFolder, intent: Intent) -> ScopeRules:
 
 
 def rows(found: Sequence[PathFinding]) -> list[str]:
-    return aligned([[label(each), each.path, remark(each)] for each in found]) if found else []
-
-
-def label(finding: PathFinding) -> str:
-    return _VERDICT_TEXTS[finding.verdict]
+    return (
+        aligned([[_VERDICT_TEXTS[each.verdict], each.path, remark(each)] for each in found])
+        if found
+        else []
+    )
 
 
 def remark(finding: PathFinding) -> str:
@@ -134,7 +133,7 @@ def not_fine(found: Sequence[PathFinding]) -> list[PathFinding]:
 
 
 def is_fine(finding: PathFinding) -> bool:
-    return finding.verdict in _FINE and finding.decision is not Decision.DENY
+    return not finding.is_outside and finding.decision is not Decision.DENY
 
 
 def all_fine(found: Sequence[PathFinding]) -> bool:
@@ -159,7 +158,8 @@ def check_staged(
 ) -> int:
     git = CommittedChanges(governed.layout)
     change = git.staged()
-    named = (intent_id,) if intent_id else _message_intents(message) if message else ()
+    text = message.read_text(encoding="utf-8", errors="replace") if message else ""
+    named = (intent_id,) if intent_id else trailer_intents(text)
     if not change.files or (not named and git.is_governance_only(change)):
         what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
         options.echo(f"{what} is staged, which needs no intent")
@@ -259,7 +259,12 @@ def _command_rows(reach: Reach, found: Sequence[PathFinding], line: str) -> list
         return [f"{kind}  {harmless_line(line)}"]
     return aligned(
         [
-            [kind if not place else "", f"{each.path} ({each.op})", label(each), remark(each)]
+            [
+                kind if not place else "",
+                f"{each.path} ({each.op})",
+                _VERDICT_TEXTS[each.verdict],
+                remark(each),
+            ]
             for place, each in enumerate(found)
         ]
     )
@@ -321,10 +326,6 @@ def _selectable_note(intent: Intent) -> list[str]:
     if selectable(intent, now()):
         return []
     return [f"note: {intent.id} is {intent.status} and could not be selected now"]
-
-
-def _message_intents(message: Path) -> tuple[str, ...]:
-    return trailer_intents(message.read_text(encoding="utf-8", errors="replace"))
 
 
 def _branch_intent(git: CommittedChanges) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from rookery.governance.intents.intent import (
     sort_intents,
 )
 from rookery.governance.intents.intent_checks import summary
+from rookery.governance.intents.intent_context import scope_text
 from rookery.governance.intents.intent_map import IntentActivity, activity
 from rookery.governance.intents.leases import Lease, Leases
 from rookery.governance.ledger.statistics import brief_records
@@ -206,8 +207,9 @@ def _facts(details: _IntentDetails) -> Iterator[str]:
     intent = details.intent
     if intent.description:
         yield from _labelled("description", intent.description.splitlines())
-    yield from _labelled("scope", ["   ".join(map(_pattern, intent.owned_scope)) or "none"])
-    yield from _labelled("constraints", _numbered([each.text for each in intent.constraints]))
+    yield from _labelled("scope", ["   ".join(map(scope_text, intent.owned_scope)) or "none"])
+    numbered = enumerate(intent.constraints, start=1)
+    yield from _labelled("constraints", [f"{number} {each.text}" for number, each in numbered])
     yield from _labelled("criteria", [_criterion(intent, each) for each in details.criteria])
     yield from _labelled("budget", _budget(details))
     yield from _labelled("depends on", [", ".join(intent.depends_on)] if intent.depends_on else [])
@@ -221,14 +223,6 @@ def _facts(details: _IntentDetails) -> Iterator[str]:
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
     for place, line in enumerate(lines):
         yield f"{'' if place else label:{LABEL}}{harmless_line(line)}".rstrip()
-
-
-def _numbered(lines: Sequence[str]) -> list[str]:
-    return [f"{number} {line}" for number, line in enumerate(lines, start=1)]
-
-
-def _pattern(pattern: str) -> str:
-    return f"not {pattern[1:]}" if pattern.startswith("!") else pattern
 
 
 def _criterion(intent: Intent, its: CriterionStanding) -> str:

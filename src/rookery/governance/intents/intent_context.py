@@ -11,7 +11,7 @@ from html import escape
 
 from msgspec import Struct
 
-from rookery.governance.intents.intent import Constraint, Criterion, Intent
+from rookery.governance.intents.intent import Criterion, Intent
 from rookery.governance.intents.leases import Lease
 from rookery.governance.ledger.traced import TracedRecord
 
@@ -81,7 +81,7 @@ def reminder(intent: Intent) -> str:
     start = f'Active intent {_plain(intent.id)} "{_shorten(_plain(intent.name), 120)}". Scope: '
     end = ". Anything else is refused or asked about."
     room = REMINDER_CHARS - len(start) - len(end)
-    spelled = [_scope_text(_plain(each)) for each in intent.owned_scope]
+    spelled = [scope_text(_plain(each)) for each in intent.owned_scope]
     return start + _join_within(spelled, room) + end
 
 
@@ -102,8 +102,14 @@ def _binding(intent: Intent) -> str:
     description = _element("description", intent.description) if intent.description else ""
     paths = [_element("path", each) for each in positive]
     excluded = [_element("exclude", each) for each in negative]
-    constraints = map(_constraint, intent.constraints, _ids(intent.constraints, "C"))
-    criteria = map(_criterion, intent.acceptance_criteria, _ids(intent.acceptance_criteria, "A"))
+    constraints = [
+        _element("constraint", each.text, id=each.id or f"C{number}")
+        for number, each in enumerate(intent.constraints, start=1)
+    ]
+    criteria = [
+        _criterion(each, each.id or f"A{number}")
+        for number, each in enumerate(intent.acceptance_criteria, start=1)
+    ]
     return "".join(
         (
             _section("intent_specification", [_element("name", intent.name), description]),
@@ -112,14 +118,6 @@ def _binding(intent: Intent) -> str:
             _section("acceptance_criteria", criteria),
         )
     )
-
-
-def _ids(entries: Sequence[Constraint | Criterion], prefix: str) -> list[str]:
-    return [each.id or f"{prefix}{number}" for number, each in enumerate(entries, start=1)]
-
-
-def _constraint(constraint: Constraint, its_id: str) -> str:
-    return _element("constraint", constraint.text, id=its_id)
 
 
 def _criterion(criterion: Criterion, its_id: str) -> str:
@@ -197,7 +195,7 @@ def _plain(text: str, keep: str = "") -> str:
     )
 
 
-def _scope_text(pattern: str) -> str:
+def scope_text(pattern: str) -> str:
     return f"not {pattern[1:]}" if pattern.startswith("!") else pattern
 
 

@@ -294,8 +294,10 @@ class _FileLines:
         return self.place_anywhere(record, lines)
 
     def place_anywhere(self, record: TracedRecord, lines: LineRange) -> bool:
-        free = [at for at in self._places(lines) if self._has_unknown(at, lines)]
-        if len(free) != 1 or not self._is_distinctive(free[0], _length(lines)):
+        # lines that are attributed already belong to newer records
+        size = _length(lines)
+        free = [at for at in self._places(lines) if UNKNOWN in self.origins[at : at + size]]
+        if len(free) != 1 or not self._is_distinctive(free[0], size):
             return False
         self._write(record, free[0], lines)
         return True
@@ -318,10 +320,6 @@ class _FileLines:
         for line in range(at, at + _length(lines)):
             if self.origins[line] is UNKNOWN:
                 self.origins[line] = LineOrigin(certainty="written", record=record)
-
-    def _has_unknown(self, at: int, lines: LineRange) -> bool:
-        """Whether any of the lines is still unattributed; newer records take precedence."""
-        return UNKNOWN in self.origins[at : at + _length(lines)]
 
     def _is_distinctive(self, at: int, size: int) -> bool:
         return self._letters(range(at, at + size)) >= MIN_LETTERS

@@ -23,7 +23,6 @@ from rookery.governance.ledger.record_text import entry_of
 from rookery.governance.ledger.records import (
     VERSION,
     LineRange,
-    TracedFile,
     content_hash,
     line_change,
     plain_lines,
@@ -210,7 +209,7 @@ def _file(record: TracedRecord, path: str, spans: Sequence[LineRange]) -> dict[s
 
 def _file_entry(record: TracedRecord, path: str, spans: Sequence[LineRange]) -> dict[str, Any]:
     """Our entry for a file, with the recorded ranges if they differ from those in the commit."""
-    recorded_file = _recorded_file(record, path)
+    recorded_file = next((file for file in record.files if file.path == path), None)
     if recorded_file is None:
         first = record.files[0].path if record.files else ""
         return {"path": path, **({"moved_from": first} if first else {})}
@@ -218,10 +217,6 @@ def _file_entry(record: TracedRecord, path: str, spans: Sequence[LineRange]) -> 
     if recorded_file.ranges == tuple(spans):
         return entry
     return {**entry, "original_ranges": to_builtins([*recorded_file.ranges])}
-
-
-def _recorded_file(record: TracedRecord, path: str) -> TracedFile | None:
-    return next((file for file in record.files if file.path == path), None)
 
 
 def _foreign_records(history: GitHistory, revision: str) -> list[dict[str, Any]]:

@@ -89,7 +89,7 @@ def parse_record(record: dict[str, Any]) -> TracedRecord:
     return TracedRecord(
         id=_text(record.get("id")),
         time=_text(record.get("timestamp")),
-        kind=_text(own.get("kind")) or _foreign_kind(record, files),
+        kind=_text(own.get("kind")) or ("mutation" if files else "event"),
         writer=_text(_object(record.get("tool")).get("name")),
         task_id=_text(own.get("task_id")) or _text(first.get("url")).removeprefix("urn:task:"),
         parent_task_id=_text(own.get("parent_task_id")),
@@ -192,10 +192,6 @@ def _foreign_intent(record: dict[str, Any], conversation: dict[str, Any]) -> str
         return named
     urls = [each.url for each in _related(conversation) if each.type in {"intent", "specification"}]
     return urls[0].removeprefix("urn:intent:") if urls else ""
-
-
-def _foreign_kind(record: dict[str, Any], files: tuple[TracedFile, ...]) -> str:
-    return "mutation" if files else "event"
 
 
 def _hash(value: object) -> FileHash | None:

@@ -4,6 +4,7 @@ All objections are collected, so that the model sees them together and the user 
 """
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -250,11 +251,7 @@ def _permission_decision(
         decided, *others = [decide(ctx.intent.permissions, each) for each in calls]
     except PatternError as error:  # unexpected: an intent with an invalid rule cannot be selected
         return Decision.DENY, str(error)
-    return max([decided, *(each for each in others if each[0] >= Decision.ASK)], key=_strictness)
-
-
-def _strictness(decided: tuple[Decision, str]) -> Decision:
-    return decided[0]
+    return max([decided, *(each for each in others if each[0] >= Decision.ASK)], key=itemgetter(0))
 
 
 def _unknown_objections(
