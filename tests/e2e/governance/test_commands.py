@@ -225,7 +225,6 @@ CUSTOM_TOOL = {
     'allow: ["custom_tool"]': "42",
     'deny: ["custom_tool"]': "CMD-001",
     'allow: ["custom_tool"], deny: ["execute_command"]': "CMD-001",
-    'allow: ["custom_tool"], deny: ["Bash(sh *)"]': "CMD-001",
     'allow: ["execute_command"]': "REQ-002",
 }
 

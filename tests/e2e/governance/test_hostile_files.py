@@ -67,7 +67,6 @@ HEAD, WORKSPACE_ID, CALL = f"{STATE}/head.json", f"{STATE}/workspace_id", f"{STA
 HARMLESS: dict[str, dict[str, Make]] = {
     "one": {HEAD: pipe, WORKSPACE_ID: zeros, CALL: deep, f"{STATE}/journal/y.json": folder},
     "two": {HEAD: zeros, WORKSPACE_ID: a_path, CALL: pipe, f"{STATE}/head.unfinished": zeros},
-    "three": {HEAD: deep, WORKSPACE_ID: pipe, CALL: zeros},
 }
 
 
@@ -130,7 +129,6 @@ def test_a_shortened_ledger_is_found_without_the_workspace_id(governed: Governed
     for forget in (
         lambda: shutil.rmtree(governed.root / STATE),
         lambda: known.write_text("0123456789abcdef\n"),
-        lambda: known.write_text(""),
     ):
         forget()
         found = governed.cli("trace", "verify")

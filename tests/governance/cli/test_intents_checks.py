@@ -418,15 +418,7 @@ def test_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> None:
 
 SAID = {
     "W305": ('"src/auth/**"', '"src/nowhere/**"', 0, '"src/nowhere/**" matches no file yet'),
-    "W301": (
-        "    tags:",
-        "    tag:",
-        0,
-        "has no effect; did you mean tags?",
-    ),
     "E103": ("    name: User", "\tname: User", 1, "a tab here, and YAML is indented with spaces"),
-    "W312": ('"src/auth/**"', '".orchestration/**"', 0, "W312"),
-    "E207": ('allow: ["execute_command(pytest *)"]', "allow: 5", 1, "permissions.allow"),
 }
 
 

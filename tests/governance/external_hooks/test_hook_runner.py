@@ -16,6 +16,7 @@ from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
 from rookery.governance.external_hooks.hook_runner import CAPTURE, FLOOD, MAX_CONCURRENT, HookRunner
 from rookery.platform.own_programs import own_script
 from rookery.platform.wardens import WARDEN, WardensInAdvance
+from support.warm_programs import start_program
 
 pytestmark = pytest.mark.anyio
 
@@ -160,7 +161,7 @@ anyio.run(HookRunner(Path(sys.argv[1])).run, hook, b"{}")
 
 async def test_a_hook_dies_with_the_product(root: Path):
     pid = root / "pid"
-    async with await anyio.open_process([sys.executable, "-c", ANOTHER, str(root)]) as product:
+    with start_program(ANOTHER, str(root)) as product:
         await until(lambda: pid.exists() and bool(pid.read_text().strip()))
         product.kill()
     await until(lambda: not alive(int(pid.read_text())))
@@ -278,7 +279,7 @@ async def test_a_hook_that_cannot_be_started_is_reported(
 
 
 async def test_at_most_eight_run_at_a_time(runner: HookRunner, tmp_path: Path):
-    command = "touch running.$$; ls running.* | wc -l; sleep 0.2; rm running.$$"
+    command = "touch running.$$; ls running.* | wc -l; sleep 0.1; rm running.$$"
     runs: list[HookRun] = []
 
     async def run() -> None:
