@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from rookery.core.facts import Governed, Noted, TaskOpened, TaskReopened
 from rookery.core.queries import KnownIntent
@@ -131,15 +131,9 @@ class TaskOversight(TaskGovernance):
         decided = latched(RequestedModes(user=wanted), there=has_intents)
         for text in filter(None, (decided.notice, notice)):
             self._log.append(Noted(text=text))
-        match decided.mode:
-            case GovernanceMode.OBSERVE:
-                self._log.append(Governed(mode="observe"))
-            case GovernanceMode.ENFORCE:
-                self._log.append(Governed(mode="enforce"))
-            case GovernanceMode.REQUIRED:
-                self._log.append(Governed(mode="required"))
-            case _:
-                return False
+        if decided.mode in (GovernanceMode.AUTO, GovernanceMode.OFF):
+            return False
+        self._log.append(convert({"mode": decided.mode.value}, Governed))
         return True
 
     async def _govern(self, layout: Layout) -> "GovernanceHook":

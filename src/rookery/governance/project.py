@@ -3,7 +3,6 @@
 import os
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct, field
@@ -160,10 +159,6 @@ class GovernedProject:
             if named in line:
                 found += [each for each in records_on(line) if query.matches(each) and each.files]
         return tuple(found)
-
-    def path(self, relative: str) -> Path:
-        """Absolute path of a file named in a verdict or record."""
-        return self.layout.root / relative
 
 
 MAX_VERIFIED = 2 * MIB

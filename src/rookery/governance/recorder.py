@@ -341,14 +341,14 @@ class Recorder:
         """Content of the files that a command line names, before it runs."""
         targets = verdict.reach.targets if verdict.reach else ()
         paths = [self._relative(each.path) for each in targets if not each.outside]
-        files = [path for path in paths if not self._project.path(path).is_dir()]
+        files = [path for path in paths if not (self._project.layout.root / path).is_dir()]
         return self._contents(files[:MAX_NAMED])
 
     def contents_of(self, action: Action) -> dict[str, bytes | None]:
         return self._contents([self._relative(each.path) for each in action.changes])
 
     def _contents(self, paths: Sequence[str]) -> dict[str, bytes | None]:
-        return {path: content(self._project.path(path)) for path in paths}
+        return {path: content(self._project.layout.root / path) for path in paths}
 
     def _own_changes(
         self, running: RunningCall, after: Mapping[str, bytes | None]

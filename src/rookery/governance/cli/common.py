@@ -319,10 +319,6 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def timestamp(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def user_name(folder: Path) -> str:
     """The user's name from git, or else the login name."""
     program = find_own_program("git", folder)

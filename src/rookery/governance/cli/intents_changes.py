@@ -19,7 +19,6 @@ from rookery.governance.cli.common import (
     common,
     now,
     open_folder,
-    timestamp,
     user_name,
 )
 from rookery.governance.criteria import CHECK_TOOL, check_call_id
@@ -31,6 +30,7 @@ from rookery.governance.intents.intent import (
     digest,
     first_step,
     move,
+    timestamp,
 )
 from rookery.governance.intents.intent_edits import (
     AddScope,

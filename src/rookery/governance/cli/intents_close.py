@@ -18,7 +18,6 @@ from rookery.governance.cli.common import (
     is_interactive,
     now,
     open_folder,
-    timestamp,
 )
 from rookery.governance.cli.intents_changes import (
     IntentChanger,
@@ -29,7 +28,13 @@ from rookery.governance.cli.intents_changes import (
     tasks_note,
 )
 from rookery.governance.criteria import CheckResult, check_criterion, criterion_id
-from rookery.governance.intents.intent import Criterion, Intent, IntentFile, LastVerification
+from rookery.governance.intents.intent import (
+    Criterion,
+    Intent,
+    IntentFile,
+    LastVerification,
+    timestamp,
+)
 from rookery.governance.intents.intent_edits import SetVerification, edits_for
 
 WIDTH = 60

@@ -21,7 +21,6 @@ from rookery.governance.cli.common import (
     is_interactive,
     now,
     open_folder,
-    timestamp,
 )
 from rookery.governance.cli.intents_changes import IntentChanger, PlannedChange, scope_fault
 from rookery.governance.intents.file_nodes import Fault
@@ -32,6 +31,7 @@ from rookery.governance.intents.intent import (
     IntentFile,
     IntentStatus,
     Verify,
+    timestamp,
 )
 from rookery.governance.intents.intent_edits import AddIntent
 from rookery.governance.intents.intent_file import LONGEST_NAME

@@ -356,11 +356,7 @@ def stats_command(opened: OpenedLedger, since: str | None) -> int:
     records = brief_records(opened.folder)
     found = statistics(record for record in records if not begin or record.time >= begin)
     if opened.as_json:
-        pairs = {
-            name: dict(value) if isinstance(value, tuple) else value
-            for name, value in to_builtins(found).items()
-        }
-        print(json.dumps(pairs))
+        print(json.dumps(to_builtins(found)))
     elif not found.records:
         print_lines(["No records since then." if since else "No records yet."])
     else:

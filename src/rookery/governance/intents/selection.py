@@ -23,6 +23,7 @@ from rookery.governance.intents.intent import (
     first_step,
     move,
     selectable,
+    timestamp,
 )
 from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, intent_context
@@ -96,7 +97,7 @@ async def context_of(project: GovernedProject, task_id: str, definition: IntentD
     return intent_context(
         intent,
         digest=digest(intent, definition.policy),
-        generated=project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        generated=timestamp(project.now()),
         background=await project.background_of(task_id, intent),
         budget=project.settings.governance.context_chars,
     )
@@ -148,12 +149,12 @@ def select(
     if not wanted:
         return Refusal(
             code="HOOK-INT-001",
-            message=f"select_active_intent needs an intent_id. {_choices(choices)}",
+            message=f"select_active_intent needs an intent_id. {choices_text(choices)}",
         )
     intent = file.find(wanted)
     if intent is None:
         return Refusal(
-            code="REQ-006", message=f"No such intent: {wanted[:64]}. {_choices(choices)}"
+            code="REQ-006", message=f"No such intent: {wanted[:64]}. {choices_text(choices)}"
         )
     if intent.id in file.broken:
         return _invalid(file, f"{intent.id} has errors in the intent file. {_DETAILS}", intent.id)
@@ -185,7 +186,7 @@ def _objection(
         what = "has expired" if reason == "expired" else f"is {intent.status}"
         return Refusal(
             code="REQ-010",
-            message=f"{intent.id} {what}. {_choices(choices)} {_remedy(intent)}",
+            message=f"{intent.id} {what}. {choices_text(choices)} {_remedy(intent)}",
             intent_id=intent.id,
             reason=reason,
             details=(("status", str(intent.status)),),
@@ -234,7 +235,7 @@ def _notes(
     return tuple(notes)
 
 
-def _choices(choices: Sequence[Intent]) -> str:
+def choices_text(choices: Sequence[Intent]) -> str:
     if not choices:
         return "No intent can be selected."
     named = ", ".join(each.id for each in choices[:MOST_NAMED])

@@ -279,15 +279,21 @@ class Recording:
             self.retry()
             for task_id in sorted(tasks):
                 if (events := self._events(task_id, journals, own)) is not None:
-                    found += self._catch_up(task_id, events, journals, root)
+                    self._catch_up(task_id, events, journals, root, found)
                     self._close_task(task_id)
             key = read_key(self._heads.journal_key) if self._heads else b""
-            return found + record_old_journal(self.ledger, old, key)
+            record_old_journal(self.ledger, old, key, found)
+        return found
 
     def _catch_up(
-        self, task_id: str, events: Sequence[Event], journals: StoredJournals, root: Path
-    ) -> RecoveredCalls:
-        """Record the interrupted calls of one task."""
+        self,
+        task_id: str,
+        events: Sequence[Event],
+        journals: StoredJournals,
+        root: Path,
+        found: RecoveredCalls,
+    ) -> None:
+        """Record the interrupted calls of one task, and count them in `found`."""
         entries, damage = (
             self._new_entries(task_id, events, root),
             self._lost_entries(task_id, len(events), journals),
@@ -295,12 +301,10 @@ class Recording:
         for entry in (*entries, *damage):
             self.ledger.append(entry)
         changed = sum(entry.kind != "blocked" for entry in entries)
-        return RecoveredCalls(
-            changed=changed,
-            unchanged=len(entries) - changed,
-            known=max(len(recorded_after(self._since(task_id), events)) - len(entries), 0),
-            damaged=(task_id,) if damage else (),
-        )
+        found.changed += changed
+        found.unchanged += len(entries) - changed
+        found.known += max(len(recorded_after(self._since(task_id), events)) - len(entries), 0)
+        found.damaged += (task_id,) if damage else ()
 
     def _lost_entries(self, task_id: str, seq: int, journals: StoredJournals) -> list[LedgerEntry]:
         """Entry for unreadable journal lines, which may hold calls; empty if the loss is on

@@ -89,7 +89,7 @@ def audit(
     def run(head: KnownHead | None) -> Report:
         verifier = Verifier(known=head, expected=expected, require_chain=require_chain, keys=keys)
         for segment in old:
-            verifier.skip(segment.seal.tips)
+            verifier.skip(segment.tips)
         _read_into(verifier, folder, files)
         verifier.warn_unrecorded(unrecorded, remarks)
         return verifier.report()
