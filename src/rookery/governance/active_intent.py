@@ -82,7 +82,7 @@ class ActiveIntent:
         active = self._log.state.intent
         return self._definitions.get(active.digest) if active else None
 
-    async def standing(self, call: ToolCall, action: Action) -> CallContext | Refusal | None:
+    async def standing(self, action: Action) -> CallContext | Refusal | None:
         """What the call is judged by, or a refusal; None if the call needs no intent."""
         state = self._log.state
         text = await self.project.intents(state.intent.intent_id if state.intent else "")

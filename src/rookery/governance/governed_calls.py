@@ -115,7 +115,7 @@ class CallJudge:
         why = await self._records.retry_unwritten()
         if why and self._project.blocks_unrecorded:
             return _refuse(Refusal(code="TRC-001", message=why)), None
-        found = await self._active.standing(call, action)
+        found = await self._active.standing(action)
         if isinstance(found, Refusal):
             return _refuse(found), None
         if found is None:

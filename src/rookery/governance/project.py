@@ -22,7 +22,6 @@ from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query
 from rookery.governance.ledger.ledger_recording import Recording, SecretsFilter
-from rookery.governance.ledger.records import OURS
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.state_files import LedgerUnwritable, known_heads
 from rookery.governance.ledger.traced import TracedRecord, records_on
@@ -173,7 +172,6 @@ def open_project(
     kept = layout.folder.is_dir() and not layout.folder.is_symlink()
     recording = Recording(
         layout.folder,
-        writer=OURS,
         heads=known_heads(layout, places.governance) if kept else None,
         flush=Flush(settings.trace.fsync),
         hide=SecretsFilter(os.environ),

@@ -522,7 +522,6 @@ def test_heads_that_cannot_be_kept_do_not_stop_the_ledger(bench: LedgerBench, tm
     (tmp_path / "file").write_text("", encoding="utf-8")
     ledger = bench.ledger(heads=KnownHeads(tmp_path / "file" / "heads.json"))
     ledger.append(change("one", 1))
-    assert "cannot be written" in ledger.heads_problem
     assert len(bench.lines) == 2
 
 

@@ -31,7 +31,6 @@ from rookery.governance.layout import Layout, find_layout, find_ledger, reposito
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import EXAMPLES, parse_time
 from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.records import OURS
 from rookery.governance.ledger.state_files import KnownHeads, LedgerBusy, known_heads
 from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.permissions.trust import TrustStore
@@ -223,7 +222,7 @@ class OpenedLedger:
 
     def recording(self) -> Recording:
         """A recording that syncs every record to disk."""
-        return Recording(self.folder, writer=OURS, heads=self.heads, flush=Flush.ALWAYS)
+        return Recording(self.folder, heads=self.heads, flush=Flush.ALWAYS)
 
     def echo(self, text: str) -> None:
         """Print a remark, unless `-q` or `--json` is given."""
@@ -301,7 +300,7 @@ class GovernedFolder:
                 f"{where} cannot be written ({error.strerror}), so nothing was changed."
             ) from error
         flush = Flush(self.settings.trace.fsync)
-        return Recording(self.layout.folder, writer=OURS, heads=heads, flush=flush)
+        return Recording(self.layout.folder, heads=heads, flush=flush)
 
 
 def open_folder(options: CommonOptions) -> GovernedFolder:

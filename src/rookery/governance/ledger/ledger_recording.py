@@ -29,7 +29,7 @@ from rookery.engine.ports.hooks import StoredJournals
 from rookery.errors import StorageError
 from rookery.governance.ledger.ledger_file import Appended, Flush, Ledger
 from rookery.governance.ledger.ledger_reader import Query, newest, newest_call
-from rookery.governance.ledger.records import LedgerEntry, Writer
+from rookery.governance.ledger.records import OURS, LedgerEntry, Writer
 from rookery.governance.ledger.recovery import (
     RecoveredCalls,
     record_old_journal,
@@ -132,24 +132,20 @@ class SecretsFilter:
         """The redacted text, and the number of secrets found."""
         found = 0
 
-        def redact(match: re.Match[str], kind: str) -> str:
+        def redact(kind: str) -> str:
             nonlocal found
             found += 1
             return f"[redacted:{kind}]"
 
         def around(kind: str, match: re.Match[str]) -> str:
-            return _replace_secret(match, redact(match, kind))
+            return _replace_secret(match, redact(kind))
 
         if self._known:
-            text = self._known.sub(lambda match: redact(match, "environment"), text)
-        text = _TOKENS.sub(
-            lambda match: redact(match, str(match.lastgroup).replace("_", "-")), text
-        )
+            text = self._known.sub(lambda match: redact("environment"), text)
+        text = _TOKENS.sub(lambda match: redact(str(match.lastgroup).replace("_", "-")), text)
         for kind, place in _places():
             text = place.sub(partial(around, kind), text)
-        text = _WORD.sub(
-            lambda match: redact(match, "random") if _is_random(match[0]) else match[0], text
-        )
+        text = _WORD.sub(lambda match: redact("random") if _is_random(match[0]) else match[0], text)
         return text, found
 
 
@@ -211,7 +207,7 @@ class Recording:
         self,
         folder: Path,
         *,
-        writer: Writer,
+        writer: Writer = OURS,
         heads: KnownHeads | None = None,
         flush: Flush = Flush.ALWAYS,
         hide: SecretsFilter | None = None,

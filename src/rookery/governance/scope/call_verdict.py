@@ -148,7 +148,7 @@ def _allow_scope_parents(finding: PathFinding, ctx: CallContext, layout: Layout)
 def _paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
     if action.changes:
         return changed_paths(call, action, layout)
-    return server_paths(call, action) if action.external else []
+    return server_paths(action) if action.external else []
 
 
 def _path_objections(findings: Sequence[PathFinding], ctx: CallContext) -> Iterator[Objection]:

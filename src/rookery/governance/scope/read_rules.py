@@ -101,7 +101,7 @@ def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
     if action.judgement:
         yield from (each.path for each in _read_targets(action.judgement))
     if action.external:
-        yield from (each.path for each in server_paths(call, action))
+        yield from (each.path for each in server_paths(action))
 
 
 def _read_targets(judged: Judgement) -> Iterator[Target]:

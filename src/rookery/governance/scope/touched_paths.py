@@ -112,7 +112,7 @@ def argument_paths(call: ToolCall) -> Iterator[str]:
         yield from _PATCH_PATHS.findall(patch)
 
 
-def server_paths(call: ToolCall, action: Action) -> list[NamedPath]:
+def server_paths(action: Action) -> list[NamedPath]:
     """Arguments of an MCP tool that look like paths. They only add refusals: it can write
     anywhere."""
     try:
