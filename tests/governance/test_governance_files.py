@@ -160,15 +160,6 @@ def test_W314_nested_roots_are_ignored(tmp_path: Path):
     ]
 
 
-def test_init_creates_missing_files_and_overwrites_nothing(tmp_path: Path):
-    assert init(tmp_path) == ("active_intents.yaml", ".gitignore")
-    folder = tmp_path / ".orchestration"
-    assert (folder / ".gitignore").read_text() == ".state/\nagent_trace.jsonl\ntrace/\n"
-    (folder / "active_intents.yaml").write_text("mine")
-    assert init(tmp_path) == ()
-    assert (folder / "active_intents.yaml").read_text() == "mine"
-
-
 def test_init_follows_no_link(tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "work").mkdir()

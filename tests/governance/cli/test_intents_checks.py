@@ -442,11 +442,6 @@ def test_W311_a_definition_changed_since_selection_is_reported(governed: Intents
     assert "W311" not in governed("validate")
 
 
-def test_W314_nested_intents_are_reported(governed: IntentsBench) -> None:
-    governed.write("src/.orchestration/active_intents.yaml", "active_intents: []\n")
-    assert "W314" in governed("validate")
-
-
 def states(intents: IntentsBench, code: int, *words: str) -> dict[str, str]:
     return {
         each["id"]: each["state"] for each in intents.json("coverage", *words, code=code)["intents"]
