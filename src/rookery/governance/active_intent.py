@@ -182,26 +182,6 @@ class ActiveIntent:
         await anyio.to_thread.run_sync(self.release)
         return refusal
 
-    async def over_budget(self, intent: Intent, paths: Sequence[str]) -> Refusal | None:
-        budget = intent.budget
-        if budget.max_files is budget.max_changed_lines is budget.max_tool_calls is None:
-            return None
-        used = await self.project.used(intent.id)
-        limits = (
-            ("max_files", budget.max_files, len(used.files.union(paths)), len(used.files)),
-            ("max_changed_lines", budget.max_changed_lines, used.lines + 1, used.lines),
-            ("max_tool_calls", budget.max_tool_calls, used.calls + 1, used.calls),
-        )
-        for name, most, wanted, used_so_far in limits:
-            if most is not None and wanted > most:
-                return Refusal(
-                    code="REQ-016",
-                    message=f"{intent.id} has used up its {name}: {used_so_far} of {most}.",
-                    intent_id=intent.id,
-                    details=(("limit", {name: most}), ("used", used_so_far)),
-                )
-        return None
-
     def is_granted(self, path: str) -> bool:
         """Whether the user has allowed a file outside the scope for the rest of the task."""
         state = self._log.state

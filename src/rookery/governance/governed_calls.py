@@ -125,7 +125,7 @@ class CallJudge:
         # for a few files a thread costs more than the disk access
         few = bool(action.changes) and len(action.changes) <= FEW_FILES
         verdict = judged() if few else await anyio.to_thread.run_sync(judged)
-        if over := await self._active.over_budget(at.intent, [f.path for f in verdict.findings]):
+        if over := await self._project.over_budget(at.intent, [f.path for f in verdict.findings]):
             more = _refuse(over)
             verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
         return verdict, at

@@ -1,6 +1,7 @@
 """The intents and the ledger of a workspace, shared by all its tasks."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from rookery.core.facts import Noted
 from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
+from rookery.core.refusals import Refusal
 from rookery.core.settings import Settings
 from rookery.engine.ports.hooks import TaskLog
 from rookery.governance.intents.intent import Intent, Policy, selectable
@@ -133,6 +135,26 @@ class GovernedProject:
                 used.lines += sum(each.lines_added + each.lines_deleted for each in record.files)
                 used.files.update(each.path for each in record.files)
         return used
+
+    async def over_budget(self, intent: Intent, paths: Sequence[str]) -> Refusal | None:
+        budget = intent.budget
+        if budget.max_files is budget.max_changed_lines is budget.max_tool_calls is None:
+            return None
+        used = await self.used(intent.id)
+        limits = (
+            ("max_files", budget.max_files, len(used.files.union(paths)), len(used.files)),
+            ("max_changed_lines", budget.max_changed_lines, used.lines + 1, used.lines),
+            ("max_tool_calls", budget.max_tool_calls, used.calls + 1, used.calls),
+        )
+        for name, most, wanted, used_so_far in limits:
+            if most is not None and wanted > most:
+                return Refusal(
+                    code="REQ-016",
+                    message=f"{intent.id} has used up its {name}: {used_so_far} of {most}.",
+                    intent_id=intent.id,
+                    details=(("limit", {name: most}), ("used", used_so_far)),
+                )
+        return None
 
     async def background_of(self, task_id: str, intent: Intent) -> IntentBackground:
         """Related work, other tasks and remaining budget, for a task that selects the intent."""
