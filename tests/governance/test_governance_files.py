@@ -10,11 +10,12 @@ from rookery.core.asks import Decision
 from rookery.errors import RookeryError
 from rookery.governance.intents.leases import Leases
 from rookery.governance.layout import Layout, find_layout, init, nested_roots
-from rookery.governance.scope.command_policy import opinion, read_command_policy
-from rookery.governance.scope.scope_rules import (
+from rookery.governance.scope.project_rules import (
     ignore_pattern_fault,
+    opinion,
     parse_intent_ignore,
     protection_lookup,
+    read_command_policy,
     read_intent_ignore,
 )
 from support.intent_files import NOW, SPEC_EXAMPLE, laid_out
@@ -159,15 +160,6 @@ def test_W314_nested_roots_are_ignored(tmp_path: Path):
     ]
 
 
-def test_init_creates_missing_files_and_overwrites_nothing(tmp_path: Path):
-    assert init(tmp_path) == ("active_intents.yaml", ".gitignore")
-    folder = tmp_path / ".orchestration"
-    assert (folder / ".gitignore").read_text() == ".state/\nagent_trace.jsonl\ntrace/\n"
-    (folder / "active_intents.yaml").write_text("mine")
-    assert init(tmp_path) == ()
-    assert (folder / "active_intents.yaml").read_text() == "mine"
-
-
 def test_init_follows_no_link(tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "work").mkdir()
@@ -269,7 +261,7 @@ def test_both_command_policies_are_read(tmp_path: Path):
         (["ls"], Decision.ALLOW),
         (["rm", "x"], Decision.ASK),
     ):
-        assert opinion(policy, [words], redirects=False).decision is decision
+        assert opinion(policy, [words], redirects=False)[0] is decision
     layout.command_policy_file.write_text("rules: &a []\n")
     (layout.folder / "command-policy.json").write_text('{"rules": [{"prefix": []}]}')
     assert {each.code for each in read_command_policy(layout)[1]} == {"E104", "E214"}

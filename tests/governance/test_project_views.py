@@ -254,21 +254,6 @@ async def test_a_ledger_from_a_clone_cannot_block_the_views(project: Path):
         await desk_of(project).do(ReadTrace())
 
 
-async def test_the_newest_of_a_very_long_ledger_come_without_reading_it(project: Path):
-    """A gigabyte of nothing but holes lies before them, which nobody could read in time."""
-    work = TracedWorkspace(project)
-    work.agent_writes(JWT, WRITTEN)
-    lines = work.active.read_bytes() * 120
-    with work.active.open("wb") as ledger:
-        ledger.truncate(1 << 30)
-        ledger.seek(1 << 30)
-        ledger.write(b"\n" + lines)
-    before = _read_so_far()
-    rows = await desk_of(project).do(ReadTrace(most=100))
-    assert len(rows) == 100
-    assert _read_so_far() - before < 4 << 20
-
-
 def _read_so_far() -> int:
     """Bytes that this process has read."""
     told = Path("/proc/self/io").read_text()

@@ -27,8 +27,12 @@ from llm_server import LlmServer, call, finish
 from rookery.core.asks import CATEGORY, AskCategory, AskKind
 from rookery.core.commands import Answer, Command, Condense, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, Fact
+from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_reader import oldest
+from rookery.governance.ledger.state_files import known_heads
 from rookery.governance.ledger.traced import TracedRecord
+from rookery.governance.ledger.verification import audit
+from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import PROTOCOL, command_to_json, event_from_json
 from support.terminal_session import A_MOMENT, PATIENCE, Installed, at
 from support.warm_start import PipedProcess, start_warm
@@ -304,9 +308,11 @@ class Governed:
         return [each.kind for each in self.records]
 
     def is_whole(self) -> bool:
-        """Whether `trace verify` accepts the ledger, with what this machine remembers of it."""
-        done = self.cli("trace", "verify")
-        assert done.returncode == 0, done.stdout + done.stderr
+        """Whether the ledger is whole, by what this machine remembers of it."""
+        places = find_places(self.rookery.environ)
+        heads = known_heads(Layout(self.root, self.root), places.governance)
+        report = audit(self.root / ".orchestration", known=heads.read(), keys=heads.trace_keys)
+        assert report.whole, report.findings
         return True
 
 

@@ -8,7 +8,6 @@ the selection.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -23,7 +22,14 @@ from rookery.core.refusals import DECLINED, Refusal
 from rookery.engine.ports.actions import Action
 from rookery.engine.ports.hooks import TaskLog
 from rookery.errors import RookeryError
-from rookery.governance.intents.intent import Intent, IntentFile, IntentPermissions, digest, expired
+from rookery.governance.intents.intent import (
+    Intent,
+    IntentFile,
+    IntentPermissions,
+    digest,
+    expired,
+    timestamp,
+)
 from rookery.governance.intents.intent_changes import (
     IntentDefinition,
     ScopeEffect,
@@ -32,16 +38,21 @@ from rookery.governance.intents.intent_changes import (
 )
 from rookery.governance.intents.intent_edits import AddScope, IntentEdit, SetField
 from rookery.governance.intents.intent_file import IntentText
-from rookery.governance.intents.selection import fact_of, is_descendant, wanted_id
+from rookery.governance.intents.selection import (
+    MOST_NAMED,
+    choices_text,
+    fact_of,
+    is_descendant,
+    wanted_id,
+)
 from rookery.governance.project import GovernedProject
 from rookery.governance.scope.call_verdict import CallContext
-from rookery.governance.scope.command_policy import CommandPolicy
+from rookery.governance.scope.project_rules import CommandPolicy
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.touched_paths import ReachKind, reach
 from rookery.platform.disk import Unreadable, small_file
 
 NoteIntent = Callable[[Any, str, Mapping[str, Any] | None], Awaitable[None]]
-MAX_LISTED = 20
 LARGEST_RULES = 1 * MIB
 """Maximum bytes of a governance file that is hashed."""
 
@@ -71,7 +82,7 @@ class ActiveIntent:
         active = self._log.state.intent
         return self._definitions.get(active.digest) if active else None
 
-    async def standing(self, call: ToolCall, action: Action) -> CallContext | Refusal | None:
+    async def standing(self, action: Action) -> CallContext | Refusal | None:
         """What the call is judged by, or a refusal; None if the call needs no intent."""
         state = self._log.state
         text = await self.project.intents(state.intent.intent_id if state.intent else "")
@@ -124,13 +135,10 @@ class ActiveIntent:
         return judged is not None and reach(judged).kind is ReachKind.READ_ONLY
 
     def _refuse_unselected(self, text: IntentText) -> Refusal:
-        ids = [each.id for each in text.file.selectable(self.project.now())]
-        more = len(ids) - MAX_LISTED
-        listed = ", ".join(ids[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
-        message = f"Select an intent before you change anything. Selectable: {listed}."
-        if not ids:
-            message = "Changes need an intent, and none can be selected."
-        return Refusal(code="REQ-003", message=message, details=(("selectable", ids[:MAX_LISTED]),))
+        choices = text.file.selectable(self.project.now())
+        message = f"Select an intent before you change anything. {choices_text(choices)}"
+        ids = [each.id for each in choices[:MOST_NAMED]]
+        return Refusal(code="REQ-003", message=message, details=(("selectable", ids),))
 
     async def _current_definition(
         self, active: IntentSelected, text: IntentText
@@ -173,26 +181,6 @@ class ActiveIntent:
         self._log.append(Noted(text=refusal.message))
         await anyio.to_thread.run_sync(self.release)
         return refusal
-
-    async def over_budget(self, intent: Intent, paths: Sequence[str]) -> Refusal | None:
-        budget = intent.budget
-        if budget.max_files is budget.max_changed_lines is budget.max_tool_calls is None:
-            return None
-        used = await self.project.used(intent.id)
-        limits = (
-            ("max_files", budget.max_files, len(used.files.union(paths)), len(used.files)),
-            ("max_changed_lines", budget.max_changed_lines, used.lines + 1, used.lines),
-            ("max_tool_calls", budget.max_tool_calls, used.calls + 1, used.calls),
-        )
-        for name, most, wanted, used_so_far in limits:
-            if most is not None and wanted > most:
-                return Refusal(
-                    code="REQ-016",
-                    message=f"{intent.id} has used up its {name}: {used_so_far} of {most}.",
-                    intent_id=intent.id,
-                    details=(("limit", {name: most}), ("used", used_so_far)),
-                )
-        return None
 
     def is_granted(self, path: str) -> bool:
         """Whether the user has allowed a file outside the scope for the rest of the task."""
@@ -278,7 +266,7 @@ class ActiveIntent:
     async def expand(self, intent_id: str, pattern: str, call_id: str) -> IntentDefinition:
         """Add a pattern to the scope. Raises `RookeryError`; then the file is unchanged."""
         seen = await self.project.intents()
-        stamp = self.project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = timestamp(self.project.now())
 
         def decide(file: IntentFile) -> list[IntentEdit]:
             intent = file.find(intent_id)

@@ -32,9 +32,13 @@ from rookery.engine.ports.hooks import Governance, StoredJournals, TaskLog, deni
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import CommandRejected, Denied, RookeryError
 from rookery.governance.active_intent import ActiveIntent
-from rookery.governance.call_effects import CallEffects, Contents, is_outside
-from rookery.governance.call_judge import CallJudge, JudgedCall
 from rookery.governance.criteria import Act, check_criteria, format_failures, format_results
+from rookery.governance.governed_calls import (
+    CallEffects,
+    CallJudge,
+    Contents,
+    JudgedCall,
+)
 from rookery.governance.intents.intent import digest, selectable
 from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, reminder, selectable_intents
@@ -379,5 +383,5 @@ async def _ignore_event(event: str, fields: dict[str, Any]) -> None:
 
 
 def _observed_label(verdict: CallVerdict) -> str:
-    outside = any(is_outside(each) for each in verdict.findings)
+    outside = any(each.is_outside for each in verdict.findings)
     return "out_of_scope" if outside else verdict.label

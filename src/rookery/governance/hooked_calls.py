@@ -37,7 +37,7 @@ from rookery.governance.external_hooks.hook_answers import HookDecision, HookVer
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import TranscriptFile, find_hooks, hook_places
-from rookery.governance.external_hooks.hook_runner import HookRunner, HookSet
+from rookery.governance.external_hooks.hook_runner import HookRunner
 from rookery.governance.external_hooks.hook_runs import CallSummary, ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.layout import hook_trust_file
@@ -72,7 +72,7 @@ class HookedCalls(Governance, UserHooks):
         """Run PreToolUse hooks, which may change the call. Raises `Denied`."""
         verdict = await self._hooks.before_tool(call, self._summary(call))
         self._show(verdict)
-        if verdict.decision in ("deny", "halt"):
+        if verdict.decision.refuses:
             raise _denial(call, verdict)
         if verdict.decision == "ask":
             self._asks[call.id] = verdict.reason or "a hook asks for your approval"
@@ -105,7 +105,7 @@ class HookedCalls(Governance, UserHooks):
         verdict = await self._hooks.after_tool(call, response, self._summary(call))
         self._show(verdict)
         text = outcome.text if verdict.new_output is None else verdict.new_output
-        objection = verdict.reason if verdict.decision in ("deny", "halt") else ""
+        objection = verdict.reason if verdict.decision.refuses else ""
         added = [self._contexts.pop(call.id, ""), verdict.context, objection]
         whole = "\n\n".join([text, *filter(None, added)])
         return replace(outcome, text=whole, halts=verdict.decision == "halt")
@@ -145,10 +145,10 @@ class HookedCalls(Governance, UserHooks):
             self._contexts[call.id] = "\n".join(
                 filter(None, (self._contexts.get(call.id), verdict.context))
             )
-        if verdict.updated_input is not None and verdict.decision not in ("deny", "halt"):
+        if verdict.updated_input is not None and not verdict.decision.refuses:
             late = HookDecision.DENY
             verdict = replace(verdict, decision=late, code="HOOK-002", reason=TOO_LATE)
-        if verdict.decision in ("deny", "halt"):
+        if verdict.decision.refuses:
             raise _denial(call, verdict)
 
     async def condensing(self, trigger: str) -> str:
@@ -156,7 +156,7 @@ class HookedCalls(Governance, UserHooks):
         verdict = await self._event("PreCompact", {"trigger": trigger, "custom_instructions": ""})
         if verdict.decision == "halt":
             self._log.append(StepCancelled())
-        if verdict.decision in ("deny", "halt"):
+        if verdict.decision.refuses:
             return verdict.reason or "The hook gave no reason."
         return ""
 
@@ -283,11 +283,14 @@ def open_hooks(
     governed = workspace / GOVERNANCE_FOLDER
     texts = governed / ".state" if governed.is_dir() else places.state.resolve() / "hooks"
     hooks = ExternalHooks(
-        HookSet(found, trust, runner, texts),
+        found.hooks,
+        trust,
+        runner,
         situation=situation,
         notify=notify,
         interactive=interactive,
         background=background,
+        state=texts,
     )
     problems = [*map(str, found.problems), *filter(None, [trust.problem])]
     return HookedCalls(hooks, log, problems, judge)

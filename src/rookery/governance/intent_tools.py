@@ -3,8 +3,7 @@
 The tools only describe the request; the functions below decide and record refusals.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -43,22 +42,16 @@ class RequestScopeExpansion:
     arguments: ClassVar[type[msgspec.Struct]] = RequestScopeExpansionArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
 
-    def __init__(
-        self,
-        pattern: Callable[[Sequence[str]], str],
-        expand: Callable[[str, str], Awaitable[str]],
-    ) -> None:
-        """`pattern` returns a pattern for paths or raises `ToolError`; `expand` adds it."""
-        self._pattern = pattern
-        self._expand = expand
+    def __init__(self, task: GovernanceHook) -> None:
+        self._task = task
 
     async def prepare(self, args: RequestScopeExpansionArgs, ctx: ToolContext) -> Action:
         if not args.paths or not args.reason.strip():
             raise BadArguments("request_scope_expansion needs paths and a reason.")
-        pattern = self._pattern(args.paths)
+        pattern = pattern_for(self._task, args.paths)
 
         async def perform(permit: Permit) -> Outcome:
-            return Outcome(text=await self._expand(pattern, ctx.call_id))
+            return Outcome(text=await expand_scope(self._task, pattern, ctx.call_id))
 
         return Action(
             title=f"Add {pattern} to the scope",
@@ -89,13 +82,12 @@ class SelectActiveIntent:
     arguments: ClassVar[type[msgspec.Struct]] = SelectActiveIntentArgs
     group: ClassVar[ToolGroup] = ToolGroup.ALWAYS
 
-    def __init__(self, select: Callable[[str, str], Awaitable[str]]) -> None:
-        """`select` takes intent id and call id, and returns the context or raises `Denied`."""
-        self._select = select
+    def __init__(self, task: GovernanceHook) -> None:
+        self._task = task
 
     async def prepare(self, args: SelectActiveIntentArgs, ctx: ToolContext) -> Action:
         async def perform(permit: Permit) -> Outcome:
-            return Outcome(text=await self._select(args.intent_id, ctx.call_id))
+            return Outcome(text=await select(self._task, args.intent_id, ctx.call_id))
 
         return Action(
             title=f"Work for intent {args.intent_id}",
@@ -106,11 +98,7 @@ class SelectActiveIntent:
 
 def intent_tools(task: GovernanceHook) -> dict[str, Tool[Any]]:
     """The tools of one task, by name."""
-    tools = (
-        SelectActiveIntent(partial(select, task)),
-        RequestScopeExpansion(partial(pattern_for, task), partial(expand_scope, task)),
-    )
-    return {tool.name: tool for tool in tools}
+    return {SELECT: SelectActiveIntent(task), EXPAND: RequestScopeExpansion(task)}
 
 
 async def select(task: GovernanceHook, intent_id: str, call_id: str) -> str:

@@ -161,11 +161,15 @@ def find_layout(cwd: Path, workspace: Path) -> FoundLayout:
     return FoundLayout(notice=notice)
 
 
+def repository_of(place: Path) -> Path | None:
+    """The root of the repository that contains a folder."""
+    return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
+
+
 def find_ledger(folder: Path) -> Layout | None:
     """Find the nearest governance folder within the repository. Its intent file may be gone."""
     around = (folder, *folder.parents)
-    top = next((each for each in around if (each / ".git").exists()), folder)
-    for each in around[: around.index(top) + 1]:
+    for each in around[: around.index(repository_of(folder) or folder) + 1]:
         if (each / GOVERNANCE_FOLDER).is_dir():
             return Layout(each, each)
     return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
+from msgspec import Struct, convert, field
 
 from rookery.core.facts import Governed, Noted, TaskOpened, TaskReopened
 from rookery.core.queries import KnownIntent
@@ -27,42 +28,27 @@ if TYPE_CHECKING:
 Contents = Callable[[str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]]
 
 
-class Oversight:
-    """Governance of one workspace."""
+class Oversight(Struct):
+    """Governance of one workspace. `intent` is the intent requested for the run, `allow` the
+    governance questions that are answered with yes. `attended` means that a person can be asked."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        workspace: Path,
-        places: Places,
-        *,
-        intent: str,
-        allow: frozenset[str],
-        confines: Callable[[], bool],
-        contents: Contents | None,
-        start_soon: Callable[..., None],
-        judge: Callable[[str, str], Judgement],
-        wardens: "Callable[[], Wardens]",
-        journals: StoredJournals,
-        trusted: bool,
-        attended: bool,
-    ) -> None:
-        """`intent` is the intent requested for the run, `allow` the governance questions that
-        are answered with yes. `attended` means that a person can be asked."""
-        self.journals = journals
-        self.judge = judge
-        self.wardens = wardens
-        self.trusted = trusted
-        self.attended = attended
-        self.settings = settings
-        self.workspace = workspace.resolve()
-        self.intent = intent
-        self._allow = allow
-        self.confines = confines
-        self.contents = contents
-        self.start_soon = start_soon
-        self.places = places
-        self._projects: dict[Path, GovernedProject] = {}
+    settings: Settings
+    workspace: Path
+    places: Places
+    intent: str
+    allow: frozenset[str]
+    confines: Callable[[], bool]
+    contents: Contents | None
+    start_soon: Callable[..., None]
+    judge: Callable[[str, str], Judgement]
+    wardens: "Callable[[], Wardens]"
+    journals: StoredJournals
+    trusted: bool
+    attended: bool
+    _projects: "dict[Path, GovernedProject]" = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.workspace = self.workspace.resolve()
 
     def for_task(self, task_id: str, log: TaskLog) -> "TaskOversight":
         return TaskOversight(self, task_id, log)
@@ -81,7 +67,7 @@ class Oversight:
             from rookery.governance.project import open_project
 
             self._projects[layout.root] = open_project(
-                self.settings, layout, self.places, allow=self._allow
+                self.settings, layout, self.places, allow=self.allow
             )
         return self._projects[layout.root]
 
@@ -145,15 +131,9 @@ class TaskOversight(TaskGovernance):
         decided = latched(RequestedModes(user=wanted), there=has_intents)
         for text in filter(None, (decided.notice, notice)):
             self._log.append(Noted(text=text))
-        match decided.mode:
-            case GovernanceMode.OBSERVE:
-                self._log.append(Governed(mode="observe"))
-            case GovernanceMode.ENFORCE:
-                self._log.append(Governed(mode="enforce"))
-            case GovernanceMode.REQUIRED:
-                self._log.append(Governed(mode="required"))
-            case _:
-                return False
+        if decided.mode in (GovernanceMode.AUTO, GovernanceMode.OFF):
+            return False
+        self._log.append(convert({"mode": decided.mode.value}, Governed))
         return True
 
     async def _govern(self, layout: Layout) -> "GovernanceHook":

@@ -1,9 +1,9 @@
 """The intents and the ledger of a workspace, shared by all its tasks."""
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct, field
@@ -12,30 +12,32 @@ from msgspec.structs import replace
 from rookery.core.facts import Noted
 from rookery.core.limits import MIB
 from rookery.core.queries import KnownIntent
+from rookery.core.refusals import Refusal
 from rookery.core.settings import Settings
 from rookery.engine.ports.hooks import TaskLog
 from rookery.governance.intents.intent import Intent, Policy, selectable
-from rookery.governance.intents.intent_context import IntentBackground, OtherWork, TraceLine
+from rookery.governance.intents.intent_context import MOST_RELATED, IntentBackground
 from rookery.governance.intents.intent_edits import IntentWriter
 from rookery.governance.intents.intent_file import IntentReader, IntentText
 from rookery.governance.intents.leases import Leases, Neighbours
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import Query
-from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.records import OURS
-from rookery.governance.ledger.secrets_filter import SecretsFilter
+from rookery.governance.ledger.ledger_recording import Recording, SecretsFilter
 from rookery.governance.ledger.segments import newest_first
 from rookery.governance.ledger.state_files import LedgerUnwritable, known_heads
 from rookery.governance.ledger.traced import TracedRecord, records_on
 from rookery.governance.ledger.verification import audit
-from rookery.governance.scope.command_policy import CommandPolicy, read_command_policy
 from rookery.governance.scope.locations import ignores_case
-from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
+from rookery.governance.scope.project_rules import (
+    CommandPolicy,
+    active_scope,
+    read_command_policy,
+    read_intent_ignore,
+)
 from rookery.governance.scope.scope_verdict import ScopeRules
 from rookery.platform.user_folders import Places
 
-MAX_RELATED = 5
 MAX_SEARCHED = 4 * MIB
 """Bytes at the end of the ledger that are searched for work on an intent."""
 
@@ -134,6 +136,26 @@ class GovernedProject:
                 used.files.update(each.path for each in record.files)
         return used
 
+    async def over_budget(self, intent: Intent, paths: Sequence[str]) -> Refusal | None:
+        budget = intent.budget
+        if budget.max_files is budget.max_changed_lines is budget.max_tool_calls is None:
+            return None
+        used = await self.used(intent.id)
+        limits = (
+            ("max_files", budget.max_files, len(used.files.union(paths)), len(used.files)),
+            ("max_changed_lines", budget.max_changed_lines, used.lines + 1, used.lines),
+            ("max_tool_calls", budget.max_tool_calls, used.calls + 1, used.calls),
+        )
+        for name, most, wanted, used_so_far in limits:
+            if most is not None and wanted > most:
+                return Refusal(
+                    code="REQ-016",
+                    message=f"{intent.id} has used up its {name}: {used_so_far} of {most}.",
+                    intent_id=intent.id,
+                    details=(("limit", {name: most}), ("used", used_so_far)),
+                )
+        return None
+
     async def background_of(self, task_id: str, intent: Intent) -> IntentBackground:
         """Related work, other tasks and remaining budget, for a task that selects the intent."""
         near = self.neighbours(task_id, intent)
@@ -142,39 +164,22 @@ class GovernedProject:
         files = () if most is None else (await self.used(intent.id)).files
         return IntentBackground(
             related=related,
-            others=tuple(
-                OtherWork(intent_id=each.intent_id, scope=each.scope)
-                for each in (*near.same_intent, *near.overlapping)
-            ),
+            others=(*near.same_intent, *near.overlapping),
             files_left=None if most is None else max(most - len(files), 0),
         )
 
-    def _related(self, intent_id: str) -> tuple[TraceLine, ...]:
+    def _related(self, intent_id: str) -> tuple[TracedRecord, ...]:
         """The newest recorded work on an intent near the end of the ledger."""
         query, named = Query(intent=intent_id), intent_id.encode()
-        lines: list[TraceLine] = []
+        found: list[TracedRecord] = []
         left = MAX_SEARCHED
         for line in newest_first(self.layout.folder):
             left -= len(line)
-            if left < 0 or len(lines) >= MAX_RELATED:
+            if left < 0 or len(found) >= MOST_RELATED:
                 break
             if named in line:
-                found = filter(query.matches, records_on(line))
-                lines += [_trace_line(record) for record in found if record.files]
-        return tuple(lines)
-
-    def path(self, relative: str) -> Path:
-        """Absolute path of a file named in a verdict or record."""
-        return self.layout.root / relative
-
-
-def _trace_line(record: TracedRecord) -> TraceLine:
-    return TraceLine(
-        id=record.id,
-        at=record.time,
-        tool=record.tool_name,
-        files=tuple(each.path for each in record.files[:5]),
-    )
+                found += [each for each in records_on(line) if query.matches(each) and each.files]
+        return tuple(found)
 
 
 MAX_VERIFIED = 2 * MIB
@@ -189,7 +194,6 @@ def open_project(
     kept = layout.folder.is_dir() and not layout.folder.is_symlink()
     recording = Recording(
         layout.folder,
-        writer=OURS,
         heads=known_heads(layout, places.governance) if kept else None,
         flush=Flush(settings.trace.fsync),
         hide=SecretsFilter(os.environ),

@@ -93,7 +93,7 @@ class ProjectViews:
 
 
 def _blame(workspace: Path, path: str) -> tuple[BlamedLine, ...]:
-    from rookery.governance.ledger.git_history import history_of
+    from rookery.governance.git_history import history_of
     from rookery.governance.ledger.line_history import change_reasons, line_history
 
     workspace = workspace.resolve()

@@ -30,7 +30,7 @@ from rookery.engine.ports.hooks import StoredJournals, TaskLog
 from rookery.errors import RookeryError
 from rookery.governance.ledger.ledger_reader import newest
 from rookery.governance.ledger.ledger_recording import JournalsWithOwn
-from rookery.governance.ledger.records import LedgerEntry, RelatedLink, TracedFile
+from rookery.governance.ledger.records import LedgerEntry, TracedFile
 from rookery.governance.ledger.recovery import RecoveredCalls
 from rookery.governance.ledger.state_files import LedgerUnwritable
 from rookery.governance.project import GovernedProject
@@ -309,7 +309,6 @@ class Recorder:
     def entry(self, kind: Any, call: ToolCall, at: CallContext | None) -> LedgerEntry:
         state = self._log.state
         active = state.intent or IntentSelected(intent_id="")
-        related = at.intent.related if at else ()
         events = reversed(self._log.events)
         asked = next((each for each in events if isinstance(each.fact, RequestStarted)), None)
         return LedgerEntry(
@@ -324,7 +323,7 @@ class Recorder:
             tool_use_id=call.id,
             input_digest=input_digest(call),
             model_id=_model_of(asked),
-            related=tuple(RelatedLink(type=each.type, url=each.url) for each in related),
+            related=at.intent.related if at else (),
         )
 
     @property
@@ -342,14 +341,14 @@ class Recorder:
         """Content of the files that a command line names, before it runs."""
         targets = verdict.reach.targets if verdict.reach else ()
         paths = [self._relative(each.path) for each in targets if not each.outside]
-        files = [path for path in paths if not self._project.path(path).is_dir()]
+        files = [path for path in paths if not (self._project.layout.root / path).is_dir()]
         return self._contents(files[:MAX_NAMED])
 
     def contents_of(self, action: Action) -> dict[str, bytes | None]:
         return self._contents([self._relative(each.path) for each in action.changes])
 
     def _contents(self, paths: Sequence[str]) -> dict[str, bytes | None]:
-        return {path: content(self._project.path(path)) for path in paths}
+        return {path: content(self._project.layout.root / path) for path in paths}
 
     def _own_changes(
         self, running: RunningCall, after: Mapping[str, bytes | None]

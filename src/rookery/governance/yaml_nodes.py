@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from rookery.core.refusals import Problem
 from rookery.governance.intents.file_nodes import KeyedNode, ListNode, MapNode, Node, TextNode
 from rookery.governance.scope.scope_verdict import BIDIRECTIONAL
@@ -22,53 +20,27 @@ _FORBIDDEN = re.compile(
 )
 
 
-class YamlFault(Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
-    fix: str
-    line: int
-    column: int
-
-
 class _Stop(Exception):
     """Parsing cannot continue."""
 
 
-def yaml_nodes(text: str) -> tuple[Node | None, tuple[YamlFault, ...]]:
-    """Parse text. Returns the root, or None and the faults."""
-    if faults := tuple(_controls(text)):
-        return None, faults
-    builder = _Builder()
+def yaml_nodes(text: str, file: str = "") -> tuple[Node | None, tuple[Problem, ...]]:
+    """Parse the text of a file. Returns the root, or None and the problems."""
+    lines = text.split("\n")
+    builder = _Builder(file, lines)
     try:
+        _check_characters(text, builder)
         handlers = builder.handlers
-        for event in _events(text):
+        for event in _events(text) if not builder.problems else ():
             if handle := handlers.get(type(event).__name__):
                 handle(event)
     except _Stop:
         pass
     except _yaml().YAMLError as error:
-        builder.faults.append(_syntax_fault(error, text))
-    if builder.faults or builder.root is None:
-        nothing = _fault("E109", 1, 1, "the file is empty", "begin with: active_intents: []")
-        return None, tuple(builder.faults) or (nothing,)
-    return builder.root, ()
-
-
-def problems_of(file: str, text: str, faults: Sequence[YamlFault]) -> tuple[Problem, ...]:
-    """The faults as problems of a file, with the text of their lines."""
-    lines = text.split("\n")
-    return tuple(
-        Problem(
-            file=file,
-            code=each.code,
-            line=each.line,
-            column=each.column,
-            text=lines[each.line - 1].rstrip("\r") if each.line <= len(lines) else "",
-            message=each.message,
-            fix=each.fix,
-        )
-        for each in faults
-    )
+        _note_syntax_error(error, lines, builder)
+    if not builder.problems and builder.root is None:
+        builder.note("E109", 1, 1, "the file is empty", "begin with: active_intents: []")
+    return (None, tuple(builder.problems)) if builder.problems else (builder.root, ())
 
 
 def _yaml() -> Any:
@@ -84,40 +56,23 @@ def _events(text: str) -> Iterator[Any]:
     return iter(yaml.parse(text, Loader=loader))
 
 
-def _controls(text: str) -> Iterator[YamlFault]:
-    for number, found in enumerate(_FORBIDDEN.finditer(text)):
-        if number == MAX_FAULTS:
-            return
+def _check_characters(text: str, builder: "_Builder") -> None:
+    for found in _FORBIDDEN.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         column = found.start() - (text.rfind("\n", 0, found.start()) + 1) + 1
-        yield _control_fault(found[0], line, column)
+        builder.note_character(found[0], line, column)
 
 
-def _control_fault(sign: str, line: int, column: int) -> YamlFault:
-    kind = "changes the text direction" if sign in BIDIRECTIONAL else "is a control character"
-    message = f"the character U+{ord(sign):04X} {kind} and is not allowed"
-    return _fault("E103", line, column, message, "remove it")
-
-
-def _syntax_fault(error: Any, text: str) -> YamlFault:
+def _note_syntax_error(error: Any, lines: Sequence[str], builder: "_Builder") -> None:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or "it cannot be read"
     line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-    if tab := _tab_at(text, line):
-        what = "there is a tab here, and YAML is indented with spaces only"
-        return _fault("E103", line, tab, what, "write spaces instead of the tab")
-    return _fault("E103", line, column, f"this is not valid YAML: {problem}", "correct the line")
-
-
-def _tab_at(text: str, line: int) -> int:
-    """Column of a tab in the line's indentation; 0 if there is none."""
-    lines = text.split("\n")
     content = lines[line - 1] if line <= len(lines) else ""
-    return content[: len(content) - len(content.lstrip())].find("\t") + 1
-
-
-def _fault(code: str, line: int, column: int, message: str, fix: str) -> YamlFault:
-    return YamlFault(code=code, message=message, fix=fix, line=line, column=column)
+    if tab := content[: len(content) - len(content.lstrip())].find("\t") + 1:
+        what = "there is a tab here, and YAML is indented with spaces only"
+        builder.note("E103", line, tab, what, "write spaces instead of the tab")
+    else:
+        builder.note("E103", line, column, f"this is not valid YAML: {problem}", "correct the line")
 
 
 class _OpenNode:
@@ -133,9 +88,11 @@ class _OpenNode:
 
 
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, file: str, lines: Sequence[str]) -> None:
+        self._file = file
+        self._lines = lines
         self.root: Node | None = None
-        self.faults: list[YamlFault] = []
+        self.problems: list[Problem] = []
         self._open: list[_OpenNode] = []
         self._documents = 0
         self.handlers: dict[str, Callable[[Any], None]] = {
@@ -154,7 +111,7 @@ class _Builder:
         text, mark, style = event.value, event.start_mark, event.style
         # only double-quoted text has escapes; all other text was checked before parsing
         if style == '"' and (bad := _FORBIDDEN.search(text)):
-            self._add_fault(_control_fault(bad[0], mark.line + 1, mark.column + 1))
+            self.note_character(bad[0], mark.line + 1, mark.column + 1)
         end = event.end_mark.index
         self._add(TextNode(text, mark.line + 1, mark.column + 1, mark.index, end, not style))
 
@@ -209,27 +166,42 @@ class _Builder:
 
     def _key(self, inner: _OpenNode, node: Node) -> TextNode:
         if not isinstance(node, TextNode):
-            self._fault_at_node("E103", node, "a key must be text", "use a simple key")
+            self.note("E103", node.line, node.column, "a key must be text", "use a simple key")
             return TextNode("", node.line, node.column, node.start, node.end)
         if node.plain and node.text == "<<":
-            self._fault_at_node(
-                "E104", node, "merge keys (<<) are not supported", "write the keys out"
-            )
+            what = "merge keys (<<) are not supported"
+            self.note("E104", node.line, node.column, what, "write the keys out")
         if node.text in inner.keys:
-            self._fault_at_node("E106", node, f"the key {node.text} is here twice", "remove one")
+            self.note(
+                "E106", node.line, node.column, f"the key {node.text} is here twice", "remove one"
+            )
         inner.keys.add(node.text)
         return node
 
+    def note_character(self, char: str, line: int, column: int) -> None:
+        kind = "changes the text direction" if char in BIDIRECTIONAL else "is a control character"
+        message = f"the character U+{ord(char):04X} {kind} and is not allowed"
+        self.note("E103", line, column, message, "remove it")
+
     def _fault_at(self, code: str, event: Any, message: str, fix: str) -> None:
-        mark = event.start_mark
-        self._add_fault(_fault(code, mark.line + 1, mark.column + 1, message, fix))
+        line, column, _ = _place(event)
+        self.note(code, line, column, message, fix)
 
-    def _fault_at_node(self, code: str, node: Node, message: str, fix: str) -> None:
-        self._add_fault(_fault(code, node.line, node.column, message, fix))
-
-    def _add_fault(self, fault: YamlFault) -> None:
-        self.faults.append(fault)
-        if len(self.faults) >= MAX_FAULTS:
+    def note(self, code: str, line: int, column: int, message: str, fix: str) -> None:
+        """Note a problem. Raises `_Stop` if there are too many."""
+        text = self._lines[line - 1].rstrip("\r") if line <= len(self._lines) else ""
+        self.problems.append(
+            Problem(
+                file=self._file,
+                code=code,
+                line=line,
+                column=column,
+                text=text,
+                message=message,
+                fix=fix,
+            )
+        )
+        if len(self.problems) >= MAX_FAULTS:
             raise _Stop
 
 

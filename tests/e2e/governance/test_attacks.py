@@ -88,17 +88,10 @@ def test_shortening_the_ledger_drops_the_intent_and_warns_the_user(
     assert not governed.there("src/auth/b.py")
 
 
-TAKEN = {
-    "a folder": f"rm {LEDGER}; mkdir {LEDGER}",
-    "nowhere to lock it": "rm -rf .orchestration/.state; touch .orchestration/.state",
-}
-
-
-@pytest.mark.parametrize("deed", TAKEN.values(), ids=TAKEN)
-def test_noninteractive_selection_is_refused_after_a_ledger_change(governed: Governed, deed: str):
+def test_noninteractive_selection_is_refused_after_a_ledger_change(governed: Governed):
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
-    governed.program("gen.sh", deed)
+    governed.program("gen.sh", f"rm {LEDGER}; mkdir {LEDGER}")
     told = governed.alone(
         [choose()], [run("./gen.sh")], [write("src/auth/b.py")], [choose()], flags=UNKNOWN
     )
@@ -151,11 +144,8 @@ def test_intent_changes_by_a_background_command_need_approval(
     assert not governed.there(USER)
 
 
-@pytest.mark.parametrize("deed", [f"cp src/auth/wider.yaml {FILE}", f": > {LEDGER}"])
-def test_noninteractive_selection_is_refused_after_background_changes(
-    governed: Governed, deed: str
-):
-    command, later = runs_on(governed, deed), gate()
+def test_noninteractive_selection_is_refused_after_background_changes(governed: Governed):
+    command, later = runs_on(governed, f": > {LEDGER}"), gate()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(
             governed.alone,
@@ -221,15 +211,6 @@ def test_changes_of_a_killed_command_are_recorded_on_resume(governed: Governed):
     assert records[-1]["scope"] == "out_of_scope_detected"
     assert records[-1]["outcome"] == "interrupted"
     assert records[-1]["error"]["code"] == "CMD-002"
-    assert governed.is_whole()
-
-
-def test_the_record_of_a_killed_command_names_its_files(governed: Governed):
-    governed.put("src/auth/a.py")
-    killed_after(governed, "echo made > src/auth/a.py")
-    governed.alone()
-    [recovered] = own_records(governed.root, "recovered")
-    assert paths(recovered) == ["src/auth/a.py"]
     assert governed.is_whole()
 
 

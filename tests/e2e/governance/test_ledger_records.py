@@ -13,11 +13,9 @@ from llm_server import LlmServer, finish
 from rookery.core.facts import Asked, Noted, Unrecorded
 from support.agent_trace_format import AGENT_TRACE
 from support.governed_session import (
-    FILE,
     Governed,
     at,
     choose,
-    intents,
     patch,
     read,
     run,
@@ -111,12 +109,8 @@ def test_a_rewind_in_the_journal_is_recorded_once(governed: Governed, instant: s
     assert governed.is_whole()
 
 
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_rewind_that_cannot_be_recorded_is_refused(governed: Governed, killed: bool):
-    if killed:
-        killed_after_a_change(governed)
-    else:
-        governed.play([choose()], [write(JWT, "x = 2\n")])
+def test_a_rewind_that_cannot_be_recorded_is_refused(governed: Governed):
+    killed_after_a_change(governed)
     before = governed.text(JWT)
     (governed.root / LEDGER).chmod(0o400)
     refused = governed.cli("rewind", "--last", "--files", "-y")
@@ -126,7 +120,7 @@ def test_a_rewind_that_cannot_be_recorded_is_refused(governed: Governed, killed:
     (governed.root / LEDGER).chmod(0o600)
     assert governed.cli("rewind", "--last", "--files", "-y").returncode == 0
     assert not governed.there(JWT)
-    wanted = ["recovered", "rewind"] if killed else ["mutation", "rewind"]
+    wanted = ["recovered", "rewind"]
     assert [each["kind"] for each in own_records(governed.root, *wanted)] == wanted
 
 
@@ -153,16 +147,6 @@ def test_changes_of_a_session_are_not_recorded_twice(governed: Governed):
     (governed.root / LEDGER).rename(governed.root / "of another branch")
     gone_on_with(governed)
     assert governed.records == []
-
-
-def test_a_failed_recovery_is_completed_by_the_next_one(governed: Governed):
-    killed_after_a_change(governed)
-    (governed.root / LEDGER).chmod(0o400)
-    gone_on_with(governed)
-    (governed.root / LEDGER).chmod(0o600)
-    assert governed.cli("trace", "recover").returncode == 0
-    [recovered] = own_records(governed.root, "recovered")
-    assert paths(recovered) == [JWT]
 
 
 def test_a_session_is_not_deleted_before_its_changes_are_recorded(governed: Governed):
@@ -248,22 +232,6 @@ def test_a_run_that_cannot_be_recorded_exits_with_21(governed: Governed):
     assert told.codes[1] == "TRC-001"
     assert told.exit_code == 21
     assert not governed.there("src/auth/b.py")
-
-
-def test_no_tool_writes_the_ledger(governed: Governed):
-    governed.put(FILE, intents(scope=["**", ".orchestration/**"]))
-    told = governed.alone(
-        [choose()],
-        [read(LEDGER)],
-        [write(LEDGER, "")],
-        [run(f"echo forged >> {LEDGER}")],
-        [run(f"rm {LEDGER}")],
-        flags=["-y", "--governance-allow", "scope", "--governance-allow", "delete"],
-    )
-    assert told.codes[2:] == ["REQ-014"] * 3
-    assert governed.kinds() == ["intent_selected", *["decision", "blocked"] * 3]
-    assert told.exit_code == 20
-    assert governed.is_whole()
 
 
 def test_a_forged_approval_in_the_workspace_is_ignored(governed: Governed):

@@ -65,7 +65,8 @@ def test_a_denied_file_cannot_be_read(guarded: Governed):
         read("linked.txt"),
         call("list_code_definition_names", path="vault/keys.py"),
         call("list_code_definition_names", path="linked.py"),
-        *map(run, REFUSED),
+        run("cat settings.ini"),
+        run("grep -r TOKEN ."),
     ]
     whole = {"path": ".", "file_pattern": None}
     told, _ = guarded.play_rows(
@@ -93,57 +94,8 @@ def test_a_denied_file_cannot_be_read(guarded: Governed):
     assert SECRET not in "".join(told.requests)
 
 
-REFUSED = [
-    "cat settings.ini",
-    "head -1 < settings.ini",
-    "cat open.txt && cat ./vault/../settings.ini",
-    "grep -r TOKEN .",
-    "cp settings.ini copy.txt",
-    "mv settings.ini copy.txt",
-    "mv vault open-vault",
-    "bash -c 'cat settings.ini'",
-    "cat linked.txt",
-    "cat to_linked.txt",
-    "grep -r TOKEN deep",
-]
-
-
-def test_git_does_not_print_denied_files_from_its_history(guarded: Governed):
-    """What git may print by which command is in tests/commands/test_git_contents.py."""
-    git(guarded.root, "init", "-q")
-    git(guarded.root, "add", "-A")
-    git(guarded.root, "commit", "-qm", "all")
-    denied = [
-        "git log -p",
-        "git show HEAD",
-        "git log -p -- vault",
-        "git cat-file -p 1234567",
-        "cd notes && git log -p",
-        "git --git-dir=.git log -p",
-        "GIT_DIR=.git git log -p",
-        "git mv vault open",
-    ]
-    of_old_commits = ["git  log -p", "git show HEAD~1", "git  log -p -- vault"]
-    allowed = ["git log --oneline", "git show HEAD:open.txt", "git diff HEAD -- open.txt"]
-
-    def takes_them_out(_: Asked) -> str:
-        git(guarded.root, "rm", "-rq", "--cached", "vault", "settings.ini")
-        git(guarded.root, "commit", "-qm", "fewer")
-        return "message They are in old commits only."
-
-    told, _ = guarded.play_rows(
-        {
-            **{each: Row(run(each), "", DENIED) for each in denied},
-            **{each: Row(run(each)) for each in allowed},
-            "out": Row(wait(), takes_them_out),
-            **{each: Row(run(each), "", DENIED) for each in of_old_commits},
-        }
-    )
-    assert SECRET not in "".join(told.requests)
-
-
-def test_git_does_not_read_untracked_denied_files(guarded: Governed):
-    """Nor one that it tracks by another name."""
+def test_git_does_not_print_denied_files(guarded: Governed):
+    """Which commands that are is in tests/governance/scope/test_read_rules.py."""
     link_denied_files(guarded)
     git(guarded.root, "init", "-q")
     git(guarded.root, "add", "open.txt")
@@ -156,14 +108,13 @@ def test_git_does_not_read_untracked_denied_files(guarded: Governed):
 
     told, _ = guarded.play_rows(
         {
-            "as a message": Row(run("git commit --allow-empty -F settings.ini"), "", DENIED),
             "nothing denied": Row(run("git show HEAD")),
             "linked": Row(wait(), tracks_a_link),
             "named": Row(run("git show HEAD:linked.txt"), "", DENIED),
             "all": Row(run("git log -p"), "", DENIED),
         }
     )
-    assert "+public" in told.results[2]
+    assert "+public" in told.results[1]
     assert SECRET not in "".join(told.requests)
 
 

@@ -25,6 +25,7 @@ from support.governed_session import (
 )
 
 USER, JWT = "src/api/user.py", "src/auth/jwt.py"
+LEDGER = ".orchestration/agent_trace.jsonl"
 OTHER = """\
   - id: INT-002
     name: Everything else
@@ -221,7 +222,7 @@ def test_paths_that_cannot_be_checked_are_refused_without_a_question(governed: G
     assert governed.kinds() == ["intent_selected", *["blocked"] * len(UNJUDGED)]
 
 
-def test_no_scope_covers_rule_files_or_git_metadata(governed: Governed):
+def test_no_scope_covers_rule_files_the_ledger_or_git_metadata(governed: Governed):
     governed.put(FILE, intents(scope=["**", ".orchestration/**"]))
     (governed.root / ".git/hooks").mkdir(parents=True)
     before = governed.text(FILE)
@@ -230,9 +231,13 @@ def test_no_scope_covers_rule_files_or_git_metadata(governed: Governed):
         [read(FILE)],
         [write(FILE, intents(scope=["**"]))],
         [write(".git/hooks/pre-commit", "#!/bin/sh\n")],
+        [run(f"echo forged >> {LEDGER}")],
+        [run(f"rm {LEDGER}")],
+        flags=["-y", "--governance-allow", "scope", "--governance-allow", "delete"],
     )
-    assert told.codes[2:] == ["REQ-014", "REQ-014"]
+    assert told.codes[2:] == ["REQ-014"] * 4
     assert governed.text(FILE) == before
+    assert governed.is_whole()
     assert not governed.there(".git/hooks/pre-commit")
 
 

@@ -194,16 +194,12 @@ def test_one_of_two_hosts_writing_a_file_at_once_wins(governed: Governed):
     assert governed.is_whole()
 
 
-@pytest.mark.parametrize("way", ["without a sandbox", "ignored", "without checkpoints"])
-def test_records_of_another_host_during_a_command_are_kept(governed: Governed, way: str):
+@pytest.mark.parametrize("settings", ['[sandbox]\nuse = "off"\n', "[checkpoints]\nuse = false\n"])
+def test_records_of_another_host_during_a_command_are_kept(governed: Governed, settings: str):
     """Nobody takes it for something that the command has done, and puts it back."""
     governed.put("src/auth/a.py")
-    if way == "ignored":
-        governed.put(".orchestration/.gitignore", ".state/\nagent_trace.jsonl\ntrace/\n")
-    if way == "without checkpoints":
-        governed.settings("[checkpoints]\nuse = false\n")
-    if way == "without a sandbox":
-        governed.settings('[sandbox]\nuse = "off"\n')
+    governed.put(".orchestration/.gitignore", ".state/\nagent_trace.jsonl\ntrace/\n")
+    governed.settings(settings)
 
     def beside() -> Alone:
         governed.until_there("src/auth/up")

@@ -163,15 +163,6 @@ def test_a_trial_passes_the_mode_that_a_task_would_have(
     assert run["input"]["governance"]["mode"] == mode
 
 
-@pytest.mark.parametrize("option", ["-w", "--workspace", "--root"])
-def test_the_folder_is_named_as_elsewhere(
-    printed, work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
-):
-    define(project_file(work), {"command": "x", "name": "scan"})
-    monkeypatch.chdir(tmp_path)
-    assert "scan" in printed("list", option, str(work))
-
-
 def test_a_trial_warns_that_exit_status_1_blocks_nothing(printed, home: Path):
     define(user_file(home), {"command": "exit 1"})
     told = printed("test", "PreToolUse")

@@ -39,10 +39,6 @@ def told(capsys: Captured, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def break_it(work: TracedWorkspace) -> None:
-    work.active.write_bytes(work.active.read_bytes().replace(b"m1.py", b"mX.py"))
-
-
 def test_agent_trace_with_and_without_our_part(
     work: TracedWorkspace, tmp_path: Path, capsys: Captured
 ):

@@ -15,6 +15,7 @@ import pytest
 
 from rookery.errors import SettingsError, StorageError
 from rookery.governance.cli.common import TraceExit
+from rookery.governance.ledger import verify_ledger
 from rookery.governance.ledger.ledger_file import Ledger
 from rookery.governance.ledger.records import LedgerEntry, Writer
 from rookery.governance.ledger.verify_ledger import canonical, leaf_hash
@@ -48,25 +49,13 @@ def test_an_intact_ledger_is_reported_as_intact(work: TracedWorkspace, capsys: C
     assert rows[-1].startswith("Shows that records were not altered")
 
 
-def edit(work: TracedWorkspace) -> None:
-    work.active.write_bytes(work.active.read_bytes().replace(b"n3.py", b"nX.py"))
-
-
 def edit_sealed(work: TracedWorkspace) -> None:
     (path,) = (work.folder / "trace").iterdir()
     path.write_bytes(path.read_bytes().replace(b"m3.py", b"mX.py"))
 
 
-def drop(work: TracedWorkspace) -> None:
-    work.active.write_bytes(b"".join(work.lines[:3] + work.lines[4:]))
-
-
 def cut_off(work: TracedWorkspace) -> None:
     work.active.write_bytes(b"".join(work.lines[:-3]))
-
-
-def cut_in_a_line(work: TracedWorkspace) -> None:
-    work.active.write_bytes(work.active.read_bytes()[:-40])
 
 
 def remove_all(work: TracedWorkspace) -> None:
@@ -78,12 +67,8 @@ def remove_sealed(work: TracedWorkspace) -> None:
 
 
 HARM: dict[str, tuple[Harm, str]] = {
-    "edited": (edit, "line 5: content does not match its hash"),
     "edited in a sealed file": (edit_sealed, "content does not match its hash"),
-    "a line removed": (drop, "record #3 is missing before #4"),
     "the end cut off": (cut_off, "known head missing"),
-    "cut in a line": (cut_in_a_line, "the last line is incomplete"),
-    "the file gone": (remove_all, "known head missing"),
     "an older stream gone": (remove_sealed, "named here, is absent"),
 }
 
@@ -103,19 +88,12 @@ def test_damage_is_found_and_sets_the_exit_code(
     assert any(said.rpartition(": ")[2] in each["text"] for each in told["findings"])
 
 
-def test_the_auditors_script_finds_the_same_without_us(
-    work: TracedWorkspace, tmp_path: Path, capsys: Captured
-):
+def test_the_auditors_script_is_written(tmp_path: Path, work: TracedWorkspace, capsys: Captured):
     script = tmp_path / "check.py"
     assert trace("verify", "--script", str(script)) == 0
     assert f"python3 -I -S {script} --head" in capsys.readouterr().err
-    words = [sys.executable, "-I", "-S", script, "--head", work.heads.path, work.folder]
-    sound = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/")
-    assert (sound.returncode, sound.stderr) == (0, "")
-    edit_sealed(work)
-    found = subprocess.run(words, capture_output=True, text=True, check=False, cwd="/")
-    assert found.returncode == 1
-    assert "content does not match its hash" in found.stdout
+    assert script.read_bytes() == Path(verify_ledger.__file__).read_bytes()
+    assert os.access(script, os.X_OK)
 
 
 def test_an_expected_state_must_have_been_reached(work: TracedWorkspace, capsys: Captured):

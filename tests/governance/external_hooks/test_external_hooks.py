@@ -15,8 +15,13 @@ from rookery.governance.external_hooks.hook_answers import HookDecision, HookVer
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse
 from rookery.governance.external_hooks.hook_config import HookEvent
 from rookery.governance.external_hooks.hook_files import HookPlaces, find_hooks
-from rookery.governance.external_hooks.hook_runner import LONG_CONTEXTS, HookRunner, HookSet
-from rookery.governance.external_hooks.hook_runs import MOST_HOLDS, CallSummary, ExternalHooks
+from rookery.governance.external_hooks.hook_runner import HookRunner
+from rookery.governance.external_hooks.hook_runs import (
+    LONG_CONTEXTS,
+    MOST_HOLDS,
+    CallSummary,
+    ExternalHooks,
+)
 from rookery.governance.external_hooks.hook_trust import HookTrust
 
 pytestmark = pytest.mark.anyio
@@ -40,10 +45,12 @@ f=$(sed -E 's/.*"tool_input": *[{]"file_path": *"([^"]*)".*/\\1/')
 case "$f" in *.txt) printf '%s formatted\\n' "$1" >> "$f";; esac
 """
 REWRITER = """\
-import json, sys
-d = json.load(sys.stdin)
-new = dict(d["tool_input"], file_path=d["cwd"] + "/" + sys.argv[1])
-print(json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": new}}))
+shown='s|.*"tool_input": *([{].*[}]), "tool_use_id".*|\\1|'
+sed -E "$shown" | sed -E 's|("file_path": *")[^"]*|\\1'"$PWD/$1|" |
+{
+  read -r new
+  printf '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": %s}}' "$new"
+}
 """
 
 
@@ -62,7 +69,7 @@ class Bench:
         path = self.root / "tools" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(textwrap.dedent(text), encoding="utf-8")
-        interpreter = "python3" if name.endswith(".py") else "sh"
+        interpreter = "python3 -SE" if name.endswith(".py") else "sh"
         return f'{interpreter} "$CLAUDE_PROJECT_DIR"/tools/{name}'
 
     def hooks(
@@ -88,13 +95,15 @@ class Bench:
     ) -> ExternalHooks:
         found = find_hooks(HookPlaces(workspace=self.root, user=self.config))
         assert found.problems == ()
-        desk = HookSet(found, self.trust, HookRunner(self.root), self.state)
         return ExternalHooks(
-            desk,
+            found.hooks,
+            self.trust,
+            HookRunner(self.root),
             situation=self.situation,
             notify=self.told.append,
             interactive=interactive,
             background=background,
+            state=self.state,
         )
 
     @property
@@ -183,7 +192,7 @@ async def test_a_hook_that_reads_nothing_or_writes_much_has_no_opinion(bench: Be
 
 
 async def test_a_rewritten_path_comes_back_as_arguments_to_be_judged_anew(bench: Bench):
-    hooks = bench.hooks(f"{bench.script('move.py', REWRITER)} src/api/user.py")
+    hooks = bench.hooks(f"{bench.script('move.sh', REWRITER)} src/api/user.py")
     verdict = await hooks.before_tool(write("a.txt", "text"))
     assert verdict.decision is HookDecision.NONE
     assert verdict.updated_input == {"path": "src/api/user.py", "content": "text"}
@@ -192,7 +201,7 @@ async def test_a_rewritten_path_comes_back_as_arguments_to_be_judged_anew(bench:
 async def test_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_the_first(
     bench: Bench,
 ):
-    move = bench.script("move.py", REWRITER)
+    move = bench.script("move.sh", REWRITER)
     hooks = bench.hooks(f"sleep 0.3; {move} slow", f"{move} quick")
     verdict = await hooks.before_tool(write("a.txt"))
     assert verdict.updated_input == {"path": "quick", "content": "x"}
@@ -200,7 +209,7 @@ async def test_of_two_that_rewrite_the_last_in_the_file_wins_however_slow_the_fi
 
 
 async def test_rewriting_one_of_several_files_is_refused(bench: Bench):
-    hooks = bench.hooks(f"{bench.script('move.py', REWRITER)} b.txt")
+    hooks = bench.hooks(f"{bench.script('move.sh', REWRITER)} b.txt")
     verdict = await hooks.before_tool(patch(("a.txt", "x"), ("c.txt", "x")))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
     assert "touches several" in verdict.reason
@@ -286,8 +295,6 @@ async def test_identical_commands_run_once(bench: Bench):
         ("Bash(rm *)", command("ls x"), False),
         ("Edit(src/**)", patch(("src/a", "x")), True),
         ("Edit(src/**)", patch(("docs/a", "x")), False),
-        ("Write", write("a"), True),
-        ("Write", command("ls"), False),
     ],
 )
 async def test_a_condition_says_which_calls_a_hook_is_for(
@@ -377,15 +384,11 @@ async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
     [
         ("SessionStart", "startup", {"source": "startup"}, True),
         ("SessionStart", "resume", {"source": "startup"}, False),
-        ("PreCompact", "auto", {"trigger": "auto"}, True),
         ("PreCompact", "auto", {"trigger": "manual"}, False),
         ("Notification", "idle", {"type": "idle", "message": "x"}, True),
         ("SessionEnd", "logout", {"reason": "other"}, False),
         ("UserPromptSubmit", "anything", {"prompt": "x"}, True),
-        ("Stop", "anything", {}, True),
-        ("SubagentStop", "", {}, True),
         ("IntentSelected", "", {"intent_id": "INT-001"}, True),
-        ("IntentInvalidated", "", {"intent_id": "INT-001"}, True),
     ],
 )
 async def test_each_event_has_its_own_matchers(
@@ -447,9 +450,14 @@ async def test_without_hooks_nothing_is_worked_out(bench: Bench):
     def nobody_asks() -> Situation:
         raise AssertionError
 
-    found = find_hooks(HookPlaces(workspace=bench.root))
-    desk = HookSet(found, bench.trust, HookRunner(bench.root))
-    hooks = ExternalHooks(desk, situation=nobody_asks, notify=bench.told.append, interactive=True)
+    hooks = ExternalHooks(
+        (),
+        bench.trust,
+        HookRunner(bench.root),
+        situation=nobody_asks,
+        notify=bench.told.append,
+        interactive=True,
+    )
     assert await hooks.before_tool(write("a")) == HookVerdict()
     assert await hooks.event("Stop", {}) == HookVerdict()
     assert not hooks.has_hooks_for(*HookEvent)

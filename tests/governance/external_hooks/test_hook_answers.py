@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from rookery.governance.external_hooks.hook_answers import (
     HookAnswer,
     HookDecision,
-    HookOpinion,
-    HookOutput,
     HookRun,
     combine,
     parse_answer,
@@ -47,24 +45,24 @@ def own(event: HookEvent = PRE, **fields: Any) -> dict[str, Any]:
 
 def test_exit_status_2_blocks_with_the_text_on_standard_error():
     answer = said("", status=2, err="a key is in there\n")
-    assert (answer.opinion, answer.code) == (HookOpinion.DENY, "HOOK-001")
+    assert (answer.decision, answer.code) == (HookDecision.DENY, "HOOK-001")
     assert answer.reason == "a key is in there"
 
 
 @pytest.mark.parametrize("out", ["{not json", '{"decision": "approve"}', "text"])
 def test_exit_status_2_blocks_whatever_is_on_standard_output(out: str):
-    assert said(out, status=2, err="no").opinion is HookOpinion.DENY
+    assert said(out, status=2, err="no").decision is HookDecision.DENY
 
 
 @pytest.mark.parametrize("status", [1, 3, 125, 255])
 def test_another_exit_status_is_a_failure_and_no_opinion(status: int | None):
     run = HookRun(status=status, stderr="Traceback")
     answer = parse_answer(hook(), run)
-    assert answer.opinion is HookOpinion.NONE
+    assert answer.decision is HookDecision.NONE
     assert answer.warning.startswith("The hook guard ")
     assert answer.warning.endswith("(Traceback).")
     blocked = parse_answer(hook(block=True), run)
-    assert (blocked.opinion, blocked.code) == (HookOpinion.DENY, "HOOK-002")
+    assert (blocked.decision, blocked.code) == (HookDecision.DENY, "HOOK-002")
 
 
 NO_ANSWER = {
@@ -84,11 +82,11 @@ def test_a_guard_that_gives_no_answer_refuses(run: HookRun, code: str, why: str,
     answer = parse_answer(hook(event), run)
     assert why in answer.warning
     if event not in GUARDS:
-        assert answer.opinion is HookOpinion.NONE
+        assert answer.decision is HookDecision.NONE
         return
-    assert (answer.opinion, answer.code) == (HookOpinion.DENY, code)
+    assert (answer.decision, answer.code) == (HookDecision.DENY, code)
     assert "a failure of the hook, not a refusal" in answer.reason
-    assert parse_answer(hook(event, on_failure=OnFailure.WARN), run).opinion is HookOpinion.NONE
+    assert parse_answer(hook(event, on_failure=OnFailure.WARN), run).decision is HookDecision.NONE
 
 
 UNREADABLE = {
@@ -115,7 +113,7 @@ UNREADABLE = {
 def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFailure):
     text = out if isinstance(out, str) else json.dumps(out)
     answer = parse_answer(hook(on_failure=on_failure), HookRun(status=0, stdout=text))
-    assert (answer.opinion, answer.code) == (HookOpinion.DENY, "HOOK-002")
+    assert (answer.decision, answer.code) == (HookDecision.DENY, "HOOK-002")
     assert "gave an answer that" in answer.reason
 
 
@@ -137,73 +135,73 @@ def test_an_unreadable_answer_of_a_guard_is_a_refusal(out: Any, on_failure: OnFa
     ],
 )
 def test_every_guard_refuses_what_it_cannot_be_understood_to_say(event: HookEvent, out: Any):
-    assert said(out, event).opinion is HookOpinion.DENY
+    assert said(out, event).decision is HookDecision.DENY
 
 
 def test_an_answer_that_was_cut_before_it_began_is_a_refusal():
     run = HookRun(status=0, stdout=" " * 1000, cut=True)
-    assert parse_answer(hook(), run).opinion is HookOpinion.DENY
+    assert parse_answer(hook(), run).decision is HookDecision.DENY
 
 
 def test_an_unreadable_answer_holds_no_turn_open():
     answer = said("{not json", HookEvent.STOP)
-    assert (answer.opinion, answer.warning) == (
-        HookOpinion.NONE,
+    assert (answer.decision, answer.warning) == (
+        HookDecision.NONE,
         "The hook guard gave an answer that is not valid JSON.",
     )
 
 
 def test_an_untrusted_hook_blocks_only_if_it_is_a_guard():
-    assert untrusted_answer(hook(), "it has changed").opinion is HookOpinion.NONE
+    assert untrusted_answer(hook(), "it has changed").decision is HookDecision.NONE
     blocked = untrusted_answer(hook(block=True), "it has changed")
-    assert (blocked.opinion, blocked.code) == (HookOpinion.DENY, "HOOK-004")
+    assert (blocked.decision, blocked.code) == (HookDecision.DENY, "HOOK-004")
 
 
 @pytest.mark.parametrize(
     ("word", "opinion"),
     [
-        ("allow", HookOpinion.ALLOW),
-        ("deny", HookOpinion.DENY),
-        ("ask", HookOpinion.ASK),
-        ("defer", HookOpinion.DEFER),
-        ("maybe", HookOpinion.ASK),
-        (["deny"], HookOpinion.ASK),
+        ("allow", HookDecision.ALLOW),
+        ("deny", HookDecision.DENY),
+        ("ask", HookDecision.ASK),
+        ("defer", HookDecision.DEFER),
+        ("maybe", HookDecision.ASK),
+        (["deny"], HookDecision.ASK),
     ],
 )
-def test_permission_decisions(word: Any, opinion: HookOpinion):
+def test_permission_decisions(word: Any, opinion: HookDecision):
     answer = said(own(permissionDecision=word, permissionDecisionReason="because"))
-    assert answer.opinion is opinion
+    assert answer.decision is opinion
     assert answer.reason
 
 
 @pytest.mark.parametrize(
     ("word", "opinion"),
-    [("block", HookOpinion.DENY), ("approve", HookOpinion.ALLOW), (None, HookOpinion.NONE)],
+    [("block", HookDecision.DENY), ("approve", HookDecision.ALLOW), (None, HookDecision.NONE)],
 )
-def test_the_older_form(word: str | None, opinion: HookOpinion):
-    assert said({"decision": word, "reason": "because"}).opinion is opinion
+def test_the_older_form(word: str | None, opinion: HookDecision):
+    assert said({"decision": word, "reason": "because"}).decision is opinion
 
 
 def test_the_newer_form_counts_where_both_are_given():
     both = {"decision": "approve", **own(permissionDecision="deny")}
-    assert said(both).opinion is HookOpinion.DENY
+    assert said(both).decision is HookDecision.DENY
     both = {"decision": "approve", **own(permissionDecision="ask")}
-    assert said(both).opinion is HookOpinion.ASK
+    assert said(both).decision is HookDecision.ASK
 
 
 def test_a_refusal_counts_in_either_form():
     both = {"decision": "block", "reason": "no", **own(permissionDecision="allow")}
-    assert (said(both).opinion, said(both).reason) == (HookOpinion.DENY, "no")
+    assert (said(both).decision, said(both).reason) == (HookDecision.DENY, "no")
 
 
 @pytest.mark.parametrize("text", ["All {fine}.", 'Wrote:\n{"a": 1}', "{}", "x\n{" * 1000])
 def test_text_that_only_looks_like_an_answer_is_text(text: str):
-    assert said(text).opinion is HookOpinion.NONE
+    assert said(text).decision is HookDecision.NONE
 
 
 def test_continue_false_stops_the_task_with_the_reason():
     answer = said({"continue": False, "stopReason": "enough", "decision": "approve"})
-    assert (answer.opinion, answer.reason) == (HookOpinion.HALT, "enough")
+    assert (answer.decision, answer.reason) == (HookDecision.HALT, "enough")
 
 
 def test_messages_context_and_new_input():
@@ -216,7 +214,7 @@ def test_messages_context_and_new_input():
     )
     assert (answer.message, answer.context) == ("for you", "for the model")
     assert answer.updated_input == {"command": "ls"}
-    assert answer.opinion is HookOpinion.NONE
+    assert answer.decision is HookDecision.NONE
 
 
 def test_what_is_meant_for_another_event_counts_for_nothing():
@@ -240,7 +238,7 @@ def test_only_some_events_can_be_blocked(event: HookEvent, way: str):
         answer = said({"decision": "block", "reason": "no"}, event)
     blocks = {"UserPromptSubmit", "PreToolUse", "PermissionRequest", "Stop", "SubagentStop"}
     if event in {*blocks, "PreCompact"}:
-        assert (answer.opinion, answer.reason) == (HookOpinion.DENY, "no")
+        assert (answer.decision, answer.reason) == (HookDecision.DENY, "no")
     elif event.is_after_tool:
         assert answer == HookAnswer(context="no")
     else:
@@ -251,7 +249,7 @@ def test_permission_requests_have_their_own_form():
     asked = HookEvent.PERMISSION_REQUEST
     decision = {"behavior": "deny", "message": "no", "updatedInput": {"a": 1}}
     answer = said(own(asked, decision=decision), asked)
-    assert (answer.opinion, answer.reason) == (HookOpinion.DENY, "no")
+    assert (answer.decision, answer.reason) == (HookDecision.DENY, "no")
     assert answer.updated_input == {"a": 1}
 
 
@@ -263,10 +261,8 @@ def test_after_a_tool_its_output_can_be_replaced(key: str):
     assert said(own(**{key: "new"})).new_output is None
 
 
-def heard(opinion: HookOpinion, name: str = "guard", **fields: Any) -> HookOutput:
-    arguments = fields.pop("arguments", None)
-    answer = HookAnswer(opinion=opinion, reason=f"{name}.", **fields)
-    return HookOutput(hook=hook(name=name), answer=answer, arguments=arguments)
+def heard(decision: HookDecision, name: str = "guard", **fields: Any) -> HookAnswer:
+    return HookAnswer(name=name, decision=decision, reason=f"{name}.", **fields)
 
 
 @pytest.mark.parametrize(
@@ -281,18 +277,13 @@ def test_no_reason_is_endless(document: dict[str, Any]):
     assert 0 < len(said(document).reason) <= 4_000
 
 
-@given(st.lists(st.sampled_from(HookOpinion), max_size=6), st.booleans())
-def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookOpinion], asked: bool):
+@given(st.lists(st.sampled_from(HookDecision), max_size=6), st.booleans())
+def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookDecision], asked: bool):
     verdict = combine([heard(each) for each in opinions], interactive=asked)
-    gravest = max(opinions, default=HookOpinion.NONE)
-    expected = {
-        HookOpinion.NONE: "none",
-        HookOpinion.ALLOW: "allow",
-        HookOpinion.ASK: "ask",
-        HookOpinion.DEFER: "ask" if asked else "deny",
-        HookOpinion.DENY: "deny",
-        HookOpinion.HALT: "halt",
-    }[gravest]
+    order = ("halt", "deny", "defer", "ask", "allow")
+    expected = next((word for word in order if word in opinions), "none")
+    if expected == "defer":
+        expected = "ask" if asked else "deny"
     assert verdict.decision == expected
     assert bool(verdict.code) is (expected in ("deny", "halt"))
     reordered = combine([heard(each) for each in reversed(opinions)], interactive=asked)
@@ -302,30 +293,30 @@ def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookOpinio
 def test_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
     verdict = combine(
         [
-            heard(HookOpinion.NONE, "one", arguments={"a": 1}),
-            heard(HookOpinion.NONE, "two"),
-            heard(HookOpinion.NONE, "three", arguments={"a": 3}),
+            heard(HookDecision.NONE, "one", arguments={"a": 1}),
+            heard(HookDecision.NONE, "two"),
+            heard(HookDecision.NONE, "three", arguments={"a": 3}),
         ],
         interactive=True,
     )
     assert verdict.updated_input == {"a": 3}
     assert "one, three" in verdict.notes[0]
-    alike = [heard(HookOpinion.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
+    alike = [heard(HookDecision.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
     assert combine(alike, interactive=True).notes == ()
 
 
 def test_context_of_several_hooks_is_joined_and_says_whose_it_is():
     both = [
-        heard(HookOpinion.NONE, "one", context="a"),
-        heard(HookOpinion.NONE, "two", context="b"),
+        heard(HookDecision.NONE, "one", context="a"),
+        heard(HookDecision.NONE, "two", context="b"),
     ]
     assert combine(both, interactive=True).context == "[hook one] a\n[hook two] b"
 
 
 def test_a_refusal_has_the_code_and_the_text_of_the_hook():
     denied = [
-        heard(HookOpinion.DENY, "late", code="HOOK-003"),
-        heard(HookOpinion.DENY, "guard", code="HOOK-001"),
+        heard(HookDecision.DENY, "late", code="HOOK-003"),
+        heard(HookDecision.DENY, "guard", code="HOOK-001"),
     ]
     verdict = combine(denied, interactive=True)
     assert verdict.decision is HookDecision.DENY

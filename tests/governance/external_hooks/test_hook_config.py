@@ -95,7 +95,7 @@ FAULTY = {
     "agent": ({"type": "agent"}, "type", "type agent are not supported"),
     "mcp_tool": ({"type": "mcp_tool"}, "type", "type mcp_tool are not supported"),
     "unknown type": ({"type": ["x"]}, "type", "unknown type"),
-    "milliseconds": ({"command": "x", "timeout": 30_000}, "timeout", "write 30)"),
+    "milliseconds": ({"command": "x", "timeout": 30_000}, "timeout", "not of milliseconds"),
     "too short": ({"command": "x", "timeout": 0}, "timeout", "from 1 to 3600"),
     "not a number": ({"command": "x", "timeout": "20"}, "timeout", "from 1 to 3600"),
     "yes is no number": ({"command": "x", "timeout": True}, "timeout", "from 1 to 3600"),

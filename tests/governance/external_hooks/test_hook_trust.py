@@ -42,19 +42,19 @@ HOOK = HookCommand(event=HookEvent.PRE_TOOL_USE, name="scan", command="sh tools/
 )
 def test_any_change_of_the_definition_makes_another_hook(change: dict[str, Any]):
     before, after = covered(HOOK, {}), covered(replace(HOOK, **change), {})
-    assert before.fingerprint != after.fingerprint
+    assert before != after
     assert len(differences(before, after)) == 1
 
 
-def test_name_and_description_do_not_affect_the_fingerprint():
+def test_name_and_description_do_not_affect_trust():
     other = replace(HOOK, name="other", description="text")
-    assert covered(HOOK, {}).fingerprint == covered(other, {}).fingerprint
+    assert covered(HOOK, {}) == covered(other, {})
 
 
 def test_another_content_of_a_file_makes_another_hook():
     before = covered(HOOK, {"tools/scan.sh": "aaa", "gone": "x"})
     after = covered(HOOK, {"tools/scan.sh": "bbb", "new": "x"})
-    assert before.fingerprint != after.fingerprint
+    assert before != after
     assert differences(before, after) == (
         "file gone: gone",
         "file new: new",

@@ -18,12 +18,13 @@ from rookery.governance.intents.intent_context import (
     REMINDER_CHARS,
     ContextTooLarge,
     IntentBackground,
-    OtherWork,
-    TraceLine,
     intent_context,
     reminder,
     selectable_intents,
 )
+from rookery.governance.intents.leases import Lease
+from rookery.governance.ledger.records import TracedFile
+from rookery.governance.ledger.traced import TracedRecord
 
 INTENT = Intent(
     id="INT-001",
@@ -38,14 +39,28 @@ INTENT = Intent(
     ),
     budget=IntentBudget(expires_at=datetime(2026, 3, 31, tzinfo=UTC)),
 )
+LEASE = Lease(
+    task="t2",
+    intent_id="INT-004",
+    scope=("src/api/**",),
+    pid=1,
+    started="",
+    host="",
+    heartbeat=datetime(2026, 2, 20, tzinfo=UTC),
+)
 AROUND = IntentBackground(
     related=tuple(
-        TraceLine(
-            id=f"t{n}", at="2026-02-20T13:54:20Z", tool="apply_diff", files=("src/auth/a.py",)
+        TracedRecord(
+            id=f"t{n}",
+            time="2026-02-20T13:54:20Z",
+            kind="mutation",
+            tool_name="apply_diff",
+            files=(TracedFile(path="src/auth/a.py", op="modify"),),
+            raw={},
         )
         for n in range(9)
     ),
-    others=(OtherWork(intent_id="INT-004", scope=("src/api/**",)),),
+    others=(LEASE,),
     files_left=33,
 )
 

@@ -23,10 +23,8 @@ from rookery.governance.intents.intent_edits import (
     AddHistory,
     AddIntent,
     AddScope,
-    CannotEdit,
     Edit,
     IntentEdit,
-    IntentsNotWritten,
     IntentWriter,
     SetField,
     SetVerification,
@@ -183,9 +181,9 @@ def test_a_new_intent_is_added_at_the_end(text: str, intent: Intent):
 
 
 def test_what_has_no_place_is_refused():
-    with pytest.raises(CannotEdit, match="No INT-999"):
+    with pytest.raises(RookeryError, match="No INT-999"):
         after(COMMENTED, "INT-999", AddScope("a"))
-    with pytest.raises(CannotEdit, match="not a list"):
+    with pytest.raises(RookeryError, match="not a list"):
         after(
             COMMENTED.replace("owned_scope: [a, 'b']", "owned_scope: a"), "INT-002", AddScope("b")
         )
@@ -319,7 +317,7 @@ def test_a_save_during_the_write_wins(tmp_path: Path):
         layout.intent_file.write_text(second)
         return start(file)
 
-    with pytest.raises(IntentsNotWritten, match="another process"):
+    with pytest.raises(RookeryError, match="another process"):
         writer(layout).change(seen, (), decide)
     assert layout.intent_file.read_text() == second
     assert sorted(each.name for each in layout.folder.iterdir()) == [
@@ -332,10 +330,10 @@ def test_an_invalid_result_is_not_written(tmp_path: Path):
     layout = laid_out(tmp_path, COMMENTED)
     seen = reader(layout).read()
     for edit in (AddScope("../x"), SetField("status", "COMPLETED\n    name: other")):
-        with pytest.raises((IntentsNotWritten, ValueError)):
+        with pytest.raises((RookeryError, ValueError)):
             writer(layout).change(seen, [IntentEdit("INT-001", edit)], start)
     broken = replace(NEW, id="INT-001")
-    with pytest.raises(IntentsNotWritten, match="INT-001"):
+    with pytest.raises(RookeryError, match="INT-001"):
         writer(layout).change(seen, [IntentEdit("INT-001", AddIntent(broken))], start)
     assert layout.intent_file.read_text() == COMMENTED
 
@@ -343,7 +341,7 @@ def test_an_invalid_result_is_not_written(tmp_path: Path):
 def test_a_broken_file_is_not_written(tmp_path: Path):
     layout = laid_out(tmp_path, "active_intents: [")
     seen = reader(layout).read()
-    with pytest.raises(IntentsNotWritten, match="errors"):
+    with pytest.raises(RookeryError, match="errors"):
         writer(layout).change(seen, [IntentEdit("INT-001", AddScope("a"))], start)
 
 

@@ -317,18 +317,6 @@ def test_an_alias_bomb_is_found_before_anything_is_built():
     assert took < 5
 
 
-def test_a_tag_runs_nothing(tmp_path: Path):
-    made = tmp_path / "made"
-    file = read(f"x-a: !!python/object/apply:os.mkdir ['{made}']\nactive_intents: []\n")
-    assert [each.code for each in file.problems] == ["E105"]
-    assert not made.exists()
-
-
-def test_a_key_that_is_there_twice():
-    file = read(intent("status: PAUSED").replace("    status", "    status: PENDING\n    status"))
-    assert places(file) == [("E106", 7, 5)]
-
-
 HOSTILE = {
     "deep flow": "x-a: " + "[" * 100_000,
     "deep mapping": "x-a: " + "{a: " * 50_000,

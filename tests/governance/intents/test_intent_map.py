@@ -8,12 +8,9 @@ from msgspec.structs import replace
 from rookery.governance.intents.intent import Intent, IntentStatus
 from rookery.governance.intents.intent_map import (
     FileActivity,
-    IntentActivity,
     MapEntry,
-    MapFile,
     activity,
     intent_map,
-    map_entries,
     map_text,
     symbols,
 )
@@ -27,7 +24,7 @@ AUTH = Intent(
     id="INT-001", name="JWT", status=IntentStatus.IN_PROGRESS, revision=3, depends_on=("B-1",)
 )
 POOL = Intent(id="INT-002", name="Pooling", status=IntentStatus.COMPLETED)
-FILE = MapFile(
+FILE = FileActivity(
     path="src/auth.py",
     symbols=("check", "Token.expired"),
     last_change="2026-02-20T13:54:31.250Z",
@@ -37,7 +34,7 @@ FILE = MapFile(
 
 
 def test_the_map_shows_the_files_of_each_intent() -> None:
-    text = map_text([MapEntry(intent=POOL), MapEntry(intent=AUTH, files=(FILE,))])
+    text = map_text([MapEntry(intent=AUTH, files=(FILE,)), MapEntry(intent=POOL)])
     assert (
         text
         == """\
@@ -137,14 +134,6 @@ def test_activity_follows_renames_and_deletions_and_counts_calls() -> None:
     assert sorted(found["INT-002"].files) == ["d.py"]
 
 
-def test_entries_are_sorted_and_named_from_the_present_text() -> None:
-    file = FileActivity("a.py", 1, "2026-01-01", "h", (LineRange(5, 5, ""),))
-    found = {"INT-002": IntentActivity(files={"a.py": file})}
-    entries = map_entries([POOL, AUTH], found, {"a.py": SOURCE})
-    assert [each.intent.id for each in entries] == ["INT-001", "INT-002"]
-    assert entries[1].files[0].symbols == ("first",)
-
-
 def changed(layout: Layout, name: str) -> TracedRecord:
     path = layout.root / name
     path.write_text("def first():\n    return 1\n", encoding="utf-8")
@@ -157,6 +146,8 @@ def changed(layout: Layout, name: str) -> TracedRecord:
 def test_functions_are_named_while_the_file_is_as_it_was_left(tmp_path: Path) -> None:
     layout = laid_out(tmp_path)
     record = changed(layout, "a.py")
+    entries = intent_map(layout, [POOL, AUTH], [record])
+    assert [each.intent.id for each in entries] == ["INT-001", "INT-002"]
     assert "- `a.py`: `first` (2026-01-01" in map_text(intent_map(layout, [AUTH], [record]))
     (tmp_path / "a.py").write_text("# moved on\n", encoding="utf-8")
     assert "- `a.py` (2026-01-01" in map_text(intent_map(layout, [AUTH], [record]))

@@ -19,7 +19,7 @@ from rookery.governance.intents.intent import (
     move,
     possible_moves,
 )
-from rookery.governance.intents.selection import Selected, select, wanted_id
+from rookery.governance.intents.selection import select, wanted_id
 
 NOW = datetime(2026, 2, 20, tzinfo=UTC)
 ONE = Intent(id="INT-001", name="one", status=IntentStatus.IN_PROGRESS, owned_scope=("src/**",))
@@ -29,16 +29,16 @@ FOUR = replace(ONE, id="INT-004", depends_on=("INT-002",))
 FILE = IntentFile(intents=(ONE, TWO, THREE, FOUR))
 
 
-def code(found: Selected | Refusal) -> str:
-    return found.code if isinstance(found, Refusal) else found.intent.id
+def code(found: tuple[Intent, tuple[str, ...]] | Refusal) -> str:
+    return found.code if isinstance(found, Refusal) else found[0].id
 
 
 def test_an_intent_is_selected_in_any_spelling():
     assert code(select(FILE, "INT-001", now=NOW)) == "INT-001"
     loose = select(FILE, "int-001", now=NOW)
-    assert isinstance(loose, Selected)
-    assert loose.intent.id == "INT-001"
-    assert "INT-001" in " ".join(loose.notes)
+    assert isinstance(loose, tuple)
+    assert loose[0].id == "INT-001"
+    assert "INT-001" in " ".join(loose[1])
 
 
 def test_an_unknown_id_lists_those_there_are():
@@ -95,8 +95,8 @@ def test_what_is_missing_or_broken_cannot_be_selected_and_names_the_command_that
 
 def test_dependencies_and_overlaps_warn_or_block():
     warned = select(FILE, "INT-004", now=NOW, overlapping=["INT-001"])
-    assert isinstance(warned, Selected)
-    assert len(warned.notes) == 2
+    assert isinstance(warned, tuple)
+    assert len(warned[1]) == 2
     strict = replace(FILE, policy=Policy(dependencies="block", overlap="block"))
     assert code(select(strict, "INT-004", now=NOW)) == "REQ-017"
     assert code(select(strict, "INT-001", now=NOW, overlapping=["INT-009"])) == "REQ-018"

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.governance.intents.intent import Related
 from rookery.governance.ledger.records import (
     LONGEST_LINE,
     FileHash,
     LedgerEntry,
     LineRange,
     Link,
-    RelatedLink,
     TracedFile,
     build_record,
     content_hash,
@@ -42,7 +42,7 @@ def made(entry: LedgerEntry) -> dict[str, Any]:
 ENTRIES = {
     "mutation": change("t-1", 1),
     "sub-task": change(
-        "t-2", 1, parent_task_id="t-1", related=(RelatedLink(type="issue", url="urn:x"),)
+        "t-2", 1, parent_task_id="t-1", related=(Related(type="issue", url="urn:x"),)
     ),
     "human": change("t-1", 1, contributor="human"),
     "blocked": LedgerEntry(

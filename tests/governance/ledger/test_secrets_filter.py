@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from rookery.governance.ledger.secrets_filter import SecretsFilter
+from rookery.governance.ledger.ledger_recording import SecretsFilter
 
 LONG = 200_000 if os.environ.get("ROOKERY_TORTURE") else 20_000
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from rookery.governance.intents.intent_map import CoveredIntent, coverage
+from rookery.governance.intents.intent import Intent, IntentStatus, Policy
+from rookery.governance.intents.intent_map import Coverage, coverage
 from rookery.governance.ledger.records import FileHash, LedgerEntry, Link, TracedFile, build_record
-from rookery.governance.ledger.statistics import format_statistics, statistics
+from rookery.governance.ledger.statistics import format_statistics, is_by_product, statistics
 from rookery.governance.ledger.traced import TracedRecord, parse_record
 from support.sample_ledgers import WRITER, change
 
@@ -70,45 +71,78 @@ def rewound(files: dict[str, str], *removed: str) -> TracedRecord:
     return read(entry)
 
 
-INTENT = CoveredIntent(id="INT-1", status="IN_PROGRESS", revision=2, digest="d", verified=True)
-UNVERIFIED = CoveredIntent(id="INT-1", status="IN_PROGRESS", revision=2)
+INTENT = Intent(id="INT-1", status=IntentStatus.IN_PROGRESS, revision=2)
 A, RETURNED = changed("a", "1"), [changed("a", "1"), rewound({"a": "0"})]
 OTHERS = changed("a", "2", intent="INT-2")
 REWORDED = changed("a", "1", intent_rev=None, intent_digest="other")
 STATES = {
-    "covered": (INTENT, [A], {"a": "1"}),
-    "unverified": (UNVERIFIED, [A], {"a": "1"}),
-    "outdated": (INTENT, [changed("a", "1", intent_rev=1)], {"a": "1"}),
-    "outdated by digest": (INTENT, [REWORDED], {"a": "1"}),
-    "uncovered": (INTENT, [], {}),
-    "uncovered by a refusal": (INTENT, [changed("a", "1", outcome="denied")], {}),
-    "drifted": (INTENT, [A, changed("b", "2")], {"a": "1", "b": "9"}),
-    "drifted by deletion": (INTENT, [A], {"a": None}),
-    "drifted by return": (INTENT, [changed("a", None)], {"a": "1"}),
-    "covered, file gone as recorded": (INTENT, [changed("a", None)], {"a": None}),
-    "covered, file put back": (INTENT, RETURNED, {"a": "0"}),
-    "covered, file taken away": (INTENT, [A, rewound({}, "a")], {"a": None}),
-    "drifted since it was put back": (INTENT, RETURNED, {"a": "1"}),
-    "covered, file not looked at": (INTENT, [A], {}),
-    "covered, drift of another": (INTENT, [A, OTHERS], {"a": "3"}),
+    "covered": ([A], {"a": "1"}),
+    "unverified": ([A], {"a": "1"}),
+    "outdated": ([changed("a", "1", intent_rev=1)], {"a": "1"}),
+    "outdated by digest": ([REWORDED], {"a": "1"}),
+    "uncovered": ([], {}),
+    "uncovered by a refusal": ([changed("a", "1", outcome="denied")], {}),
+    "drifted": ([A, changed("b", "2")], {"a": "1", "b": "9"}),
+    "drifted by deletion": ([A], {}),
+    "drifted by return": ([changed("a", None)], {"a": "1"}),
+    "covered, file gone as recorded": ([changed("a", None)], {}),
+    "covered, file put back": (RETURNED, {"a": "0"}),
+    "covered, file taken away": ([A, rewound({}, "a")], {}),
+    "drifted since it was put back": (RETURNED, {"a": "1"}),
+    "covered, drift of another": ([A, OTHERS], {"a": "3"}),
 }
+
+
+def covered(
+    intents: list[Intent],
+    records: list[TracedRecord],
+    hashes: dict[str, str],
+    *,
+    verified: bool = True,
+) -> Coverage:
+    return coverage(
+        intents, Policy(), records, hash_of=hashes.get, is_verified=lambda intent: verified
+    )
 
 
 @pytest.mark.parametrize("name", STATES)
 def test_the_state_of_an_intent(name: str):
-    intent, records, hashes = STATES[name]
-    other = CoveredIntent(id="INT-2", status="PENDING")
-    found = coverage([intent, other], records, hashes)
+    records, hashes = STATES[name]
+    found = covered([INTENT, Intent(id="INT-2")], records, hashes, verified=name != "unverified")
     [mine] = [each for each in found.intents if each.intent_id == "INT-1"]
     assert mine.state == name.split()[0].rstrip(",")
 
 
 def test_files_under_no_intent_are_orphans():
     records = [changed("a", "1", intent=""), changed("b", "1", intent="INT-9"), changed("c", "1")]
-    found = coverage([INTENT], records, {"c": "2"})
+    found = covered([INTENT], records, {"a": "1", "b": "1", "c": "2"})
     assert found.orphans == ("a", "b")
     assert found.drifted == ("c",)
 
 
 def test_intents_that_were_never_begun_are_not_asked_for():
-    assert coverage([CoveredIntent(id="INT-1", status="PENDING")], [], {}).intents == ()
+    assert covered([Intent(id="INT-1")], [], {}).intents == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "__pycache__/app.cpython-311.pyc",
+        "src/app/__pycache__/x",
+        "src/old.pyc",
+        ".pytest_cache/v/cache/lastfailed",
+        ".mypy_cache",
+        "web/.ruff_cache/0.4/1",
+        ".benchmarks/a.json",
+        "node_modules/left-pad/index.js",
+    ],
+)
+def test_what_tools_leave_behind_is_a_by_product(path: str):
+    assert is_by_product(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["", ".", "src/app.py", "src/pycache.py", "docs/node_modules.md", "src/a.pyc.txt"]
+)
+def test_everything_else_is_work(path: str):
+    assert not is_by_product(path)

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from rookery.core.asks import Decision
-from rookery.governance.scope.command_policy import opinion, read_policy
+from rookery.governance.scope.project_rules import opinion, read_policy
 
 
 def rule(prefix: Any, decision: str = "allow", **more: Any) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def decision(said: Any, *commands: str, redirects: bool = False) -> Decision:
     policy, faults = read_policy(said)
     assert not faults
     words = [each.split() for each in commands]
-    return opinion(policy, words, redirects=redirects).decision
+    return opinion(policy, words, redirects=redirects)[0]
 
 
 GIT = {"rules": [rule(["git", ["fetch", "pull"]]), rule(["git", "push"], "deny")]}
@@ -65,8 +65,8 @@ def test_a_faulty_file_says_so(said: Any, says: str):
 
 def test_a_rule_whose_example_fails_still_forbids_and_never_allows():
     policy, _ = read_policy({"rules": [rule(["a"], match=["b"]), rule(["c"], "deny", match=["b"])]})
-    assert opinion(policy, [["a"]], redirects=False).decision is Decision.NONE
-    assert opinion(policy, [["c"]], redirects=False).decision is Decision.DENY
+    assert opinion(policy, [["a"]], redirects=False)[0] is Decision.NONE
+    assert opinion(policy, [["c"]], redirects=False)[0] is Decision.DENY
 
 
 def test_the_older_file_never_outweighs_a_redirection_or_a_denial():

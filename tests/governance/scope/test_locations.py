@@ -9,7 +9,7 @@ from rookery.core.asks import Decision
 from rookery.governance.intents.intent import Intent, IntentStatus, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import find_location, ignores_case
-from rookery.governance.scope.scope_rules import IntentIgnore, active_scope, parse_intent_ignore
+from rookery.governance.scope.project_rules import IntentIgnore, active_scope, parse_intent_ignore
 from rookery.governance.scope.scope_verdict import Location, Op, PathFinding, PathVerdict, judge
 from support.intent_files import NOW, laid_out
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
 from rookery.governance.scope.locations import NamedPath, judge_paths
-from rookery.governance.scope.scope_rules import IntentIgnore, active_scope
+from rookery.governance.scope.project_rules import IntentIgnore, active_scope
 from rookery.governance.scope.scope_verdict import Op, PathVerdict
 from rookery.governance.scope.touched_paths import server_paths
 from support.intent_files import NOW, laid_out
@@ -105,6 +104,5 @@ def test_wherever_a_server_is_given_a_path_it_is_judged(arguments: Any, paths: l
     async def perform(permit: Permit) -> Outcome:
         raise AssertionError
 
-    call = ToolCall(id="c1", name="use_mcp_tool", arguments={})
     action = Action(title="", perform=perform, payload={"arguments": json.dumps(arguments)})
-    assert [each.path for each in server_paths(call, action)] == paths
+    assert [each.path for each in server_paths(action)] == paths

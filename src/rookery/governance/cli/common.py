@@ -27,11 +27,10 @@ from rookery.errors import RookeryError, SettingsError, StorageError
 from rookery.governance.intents.intent import Intent, IntentFile
 from rookery.governance.intents.intent_checks import summary
 from rookery.governance.intents.intent_file import IntentReader, IntentText
-from rookery.governance.layout import Layout, find_layout, find_ledger
+from rookery.governance.layout import Layout, find_layout, find_ledger, repository_of
 from rookery.governance.ledger.ledger_file import Flush
 from rookery.governance.ledger.ledger_reader import EXAMPLES, parse_time
 from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.records import OURS
 from rookery.governance.ledger.state_files import KnownHeads, LedgerBusy, known_heads
 from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.permissions.trust import TrustStore
@@ -109,10 +108,6 @@ def write_out(target: Path | None, pieces: Iterable[bytes]) -> None:
                 file.write(piece)
     except OSError as error:
         raise StorageError(f"{target} could not be written ({error.strerror}).") from error
-
-
-class IntentsInvalid(RookeryError):
-    """The intent file has errors that prevent the command."""
 
 
 class GovernanceGroup(click.Group):
@@ -227,7 +222,7 @@ class OpenedLedger:
 
     def recording(self) -> Recording:
         """A recording that syncs every record to disk."""
-        return Recording(self.folder, writer=OURS, heads=self.heads, flush=Flush.ALWAYS)
+        return Recording(self.folder, heads=self.heads, flush=Flush.ALWAYS)
 
     def echo(self, text: str) -> None:
         """Print a remark, unless `-q` or `--json` is given."""
@@ -272,12 +267,10 @@ class GovernedFolder:
 
     @property
     def usable(self) -> IntentFile:
-        """The intents. Raises `IntentsInvalid` if the file as a whole has errors."""
+        """The intents. Raises `RookeryError` if the file as a whole has errors."""
         if not self.file.usable:
             name = self.layout.shown(self.layout.intent_file)
-            raise IntentsInvalid(
-                f"{name}: {summary(self.file)} For details: {NAME} intents validate"
-            )
+            raise RookeryError(f"{name}: {summary(self.file)} For details: {NAME} intents validate")
         return self.file
 
     def intent(self, wanted: str) -> Intent:
@@ -289,10 +282,10 @@ class GovernedFolder:
         return found
 
     def valid_intent(self, wanted: str) -> Intent:
-        """Like `intent`; raises `IntentsInvalid` if it has errors."""
+        """Like `intent`; raises `RookeryError` if it has errors."""
         found = self.intent(wanted)
         if found.id in self.file.broken:
-            raise IntentsInvalid(
+            raise RookeryError(
                 f"{found.id} has errors, so nothing was done. For details: {NAME} intents validate"
             )
         return found
@@ -307,11 +300,11 @@ class GovernedFolder:
                 f"{where} cannot be written ({error.strerror}), so nothing was changed."
             ) from error
         flush = Flush(self.settings.trace.fsync)
-        return Recording(self.layout.folder, writer=OURS, heads=heads, flush=flush)
+        return Recording(self.layout.folder, heads=heads, flush=flush)
 
 
 def open_folder(options: CommonOptions) -> GovernedFolder:
-    found = find_layout(options.folder, workspace_of(options.folder))
+    found = find_layout(options.folder, repository_of(options.folder) or options.folder)
     if found.layout is None:
         raise CommandFailed(
             found.notice or f"{options.folder} has no intents. To start: {NAME} intents init",
@@ -321,17 +314,8 @@ def open_folder(options: CommonOptions) -> GovernedFolder:
     return GovernedFolder(replace(found.layout, written=places.host_writes), places)
 
 
-def workspace_of(folder: Path) -> Path:
-    """The root of the repository that contains the folder, or the folder itself."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder)
-
-
 def now() -> datetime:
     return datetime.now(UTC)
-
-
-def timestamp(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def user_name(folder: Path) -> str:

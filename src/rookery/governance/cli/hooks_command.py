@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rookery.errors import SettingsError
 from rookery.governance.cli.common import folder_option, json_option
 from rookery.governance.external_hooks.hook_answers import HookRun, HookVerdict
 from rookery.governance.external_hooks.hook_calls import Situation, ToolResponse, sample_call
-from rookery.governance.external_hooks.hook_config import HookEvent
+from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent
 from rookery.governance.external_hooks.hook_files import (
     HOOK_FILE,
     FoundHooks,
@@ -29,12 +30,12 @@ from rookery.governance.external_hooks.hook_files import (
     find_hooks,
     hook_places,
 )
-from rookery.governance.external_hooks.hook_runner import HookRunner, HookSet
+from rookery.governance.external_hooks.hook_runner import HookRunner
 from rookery.governance.external_hooks.hook_runs import ExternalHooks
 from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.layout import find_layout, hook_trust_file
 from rookery.permissions.trust import TrustStore
-from rookery.platform.user_folders import Places, find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import GAP, confirmed
 from rookery.storage.settings_files import find_settings
 
@@ -62,6 +63,19 @@ SAMPLE_FIELDS: dict[HookEvent, dict[str, Any]] = {
 _CALL_ID = "example"
 
 
+class _RecordingRunner(HookRunner):
+    """Also records the input and the end of every run, for `rookery hooks test`."""
+
+    def __init__(self, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self.recorded: list[tuple[HookCommand, bytes, HookRun]] = []
+
+    async def run(self, hook: HookCommand, document: bytes, **ids: str) -> HookRun:
+        run = await super().run(hook, document, **ids)
+        self.recorded.append((hook, document, run))
+        return run
+
+
 class RecordedRun(Struct, frozen=True, kw_only=True):
     known: KnownHook
     document: bytes
@@ -87,50 +101,38 @@ class RecordedRun(Struct, frozen=True, kw_only=True):
         }
 
 
-class Trial(Struct, frozen=True, kw_only=True):
-    runs: Sequence[RecordedRun]
-    verdict: HookVerdict
-
-    def fields(self) -> dict[str, Any]:
-        verdict = {**to_builtins(self.verdict), "code": self.verdict.code or None}
-        return {"runs": [each.fields() for each in self.runs], "verdict": verdict}
-
-
-class _RecordingHooks(HookSet):
-    """Also records every run, for `rookery hooks test`."""
-
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.recorded: list[RecordedRun] = []
-
-    async def run(
-        self, known: KnownHook, document: bytes, *, task_id: str, intent_id: str
-    ) -> HookRun:
-        run = await super().run(known, document, task_id=task_id, intent_id=intent_id)
-        self.recorded.append(RecordedRun(known=known, document=document, run=run))
-        return run
-
-
 async def run_trial(
-    hook_set: _RecordingHooks,
+    found: FoundHooks,
+    trust: HookTrust,
     event: HookEvent,
     workspace: Path,
     *,
-    tool: str,
-    fields: Mapping[str, Any] | None,
-    mode: str,
-) -> Trial:
+    tool: str = SAMPLE_TOOL,
+    fields: Mapping[str, Any] | None = None,
+    mode: str = "off",
+    env_allow: Sequence[str] = (),
+) -> tuple[list[RecordedRun], HookVerdict]:
     """Run the hooks of an event with sample input. `fields` is the tool's input or the event's
     fields; `mode` is the governance mode."""
     folder = str(workspace)
     situation = Situation(session_id="hooks-test", cwd=folder, root=folder, mode=mode)
+    runner = _RecordingRunner(workspace, env_allow=env_allow)
     hooks = ExternalHooks(
-        hook_set, situation=lambda: situation, notify=lambda line: None, interactive=True
+        found.hooks,
+        trust,
+        runner,
+        situation=lambda: situation,
+        notify=lambda line: None,
+        interactive=True,
     )
     verdict = await _verdict(hooks, event, tool=tool, fields=fields)
-    order = list(hook_set.hooks)
-    runs = sorted(hook_set.recorded, key=lambda each: order.index(each.known))
-    return Trial(runs=runs, verdict=verdict)
+    runs = [
+        RecordedRun(known=known, document=document, run=run)
+        for known in found.hooks
+        for hook, document, run in runner.recorded
+        if hook is known.hook
+    ]
+    return runs, verdict
 
 
 async def _verdict(
@@ -183,7 +185,7 @@ def list_command(folder: Path, as_json: bool) -> int:
     for problem in (*map(str, found.problems), *filter(None, [trust.problem])):
         print(visible_line(f"Problem: {problem}"))
     if not found.hooks:
-        print(f"No hooks. Put yours into {_user_file(find_places(os.environ))}.")
+        print(f"No hooks. Put yours into {find_places(os.environ).config / HOOK_FILE}.")
         return 0
     print("\n".join(aligned([_row(*each) for each in statuses], shown=visible_line)))
     if untrusted := [known.hook.name for known, status in statuses if not status.may_run]:
@@ -241,22 +243,22 @@ def test_command(
         raise SettingsError(f"{event} is not a tool event; do not give --tool.")
     found, trust = _hooks_and_trust(folder)
     settings = _settings(folder)
-    runner = HookRunner(folder, env_allow=settings.hooks.env_allow)
-    hook_set = _RecordingHooks(found, trust, runner)
-
-    async def run() -> Trial:
-        name = tool or SAMPLE_TOOL
-        mode = _governance_mode(folder, settings)
-        return await run_trial(
-            hook_set, HookEvent(event), folder, tool=name, fields=fields, mode=mode
-        )
-
-    trial = anyio.run(run)
+    there = find_layout(folder, folder).layout is not None
+    wanted = RequestedModes(user=GovernanceMode(settings.governance.mode))
+    trial = partial(
+        run_trial,
+        tool=tool or SAMPLE_TOOL,
+        fields=fields,
+        mode=latched(wanted, there=there).mode,
+        env_allow=settings.hooks.env_allow,
+    )
+    runs, verdict = anyio.run(trial, found, trust, HookEvent(event), folder)
     if as_json:
-        print(json.dumps(trial.fields()))
+        decided = {**to_builtins(verdict), "code": verdict.code or None}
+        print(json.dumps({"runs": [each.fields() for each in runs], "verdict": decided}))
         return 0
-    for line in _trial_lines(trial):
-        print(line)
+    lines = [line for each in runs for line in _run_lines(each)] or ["No hook was run."]
+    print(*lines, *_verdict_lines(verdict), sep="\n")
     return 0
 
 
@@ -273,18 +275,8 @@ def _settings(workspace: Path) -> Settings:
     return find_settings(places.settings_file, project, os.environ, {}).settings
 
 
-def _governance_mode(workspace: Path, settings: Settings) -> str:
-    """The governance mode of a task started here."""
-    there = find_layout(workspace, workspace).layout is not None
-    return latched(RequestedModes(user=GovernanceMode(settings.governance.mode)), there=there).mode
-
-
 def _trusted(workspace: Path) -> bool:
     return TrustStore(find_places(os.environ).trust_file).trusts(workspace)
-
-
-def _user_file(places: Places) -> Path:
-    return places.config / HOOK_FILE
 
 
 def _parse_input(given: str | None) -> dict[str, Any] | None:
@@ -321,13 +313,6 @@ def _row(known: KnownHook, status: TrustStatus) -> list[str]:
     hook = known.hook
     matcher = hook.matcher.text or "*"
     return [hook.name, str(known.source), str(hook.event), matcher, str(status), hook.line]
-
-
-def _trial_lines(trial: Trial) -> list[str]:
-    lines = [line for each in trial.runs for line in _run_lines(each)]
-    if not trial.runs:
-        lines.append("No hook was run.")
-    return [*lines, *_verdict_lines(trial.verdict)]
 
 
 def _run_lines(recorded: RecordedRun) -> list[str]:

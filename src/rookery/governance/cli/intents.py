@@ -1,14 +1,12 @@
 """`rookery intents`: the command group, `init`, `map` and `coverage`."""
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
 import click
-from msgspec import Struct
-from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.limits import MIB
@@ -42,17 +40,16 @@ from rookery.governance.criteria import (
     cut_to_seconds,
     is_check,
 )
-from rookery.governance.intents.intent import digest
+from rookery.governance.intents.intent import Intent
 from rookery.governance.intents.intent_map import (
     Coverage,
-    CoveredIntent,
     IntentCoverage,
     MapEntry,
     coverage,
     intent_map,
     map_text,
 )
-from rookery.governance.layout import GIT_LINES, Layout, LedgerHome, git_lines, init, note_write
+from rookery.governance.layout import GIT_LINES, Layout, git_lines, init, note_write
 from rookery.governance.ledger.ledger_reader import oldest
 from rookery.governance.ledger.statistics import brief_lines, is_by_product
 from rookery.governance.ledger.traced import TracedRecord, records_on
@@ -77,7 +74,7 @@ def coverage_command(options: CommonOptions, allowed: Sequence[str]) -> int:
     """Compare intents with recorded changes: what is verified, what is outdated and what has no
     intent. Fails if anything is outdated, uncovered or without an intent."""
     governed = open_folder(options)
-    found = coverage_of(governed).coverage
+    found, _ = coverage_of(governed)
     states = {each.state for each in found.intents} | ({"orphan"} if found.orphans else set())
     faults = (states & FAULTS) - set(allowed)
     options.echo(*_lines(found))
@@ -117,15 +114,9 @@ def _entry_as_json(entry: MapEntry) -> dict[str, object]:
     return {"id": entry.intent.id, "name": entry.intent.name, "files": files}
 
 
-class CoverageReport(Struct, frozen=True, kw_only=True):
-    """Coverage, and the standing of the criteria by intent id."""
-
-    coverage: Coverage
-    standings: Mapping[str, tuple[CriterionStanding, ...]]
-
-
-def coverage_of(governed: GovernedFolder) -> CoverageReport:
-    """Compute coverage in one pass, because a ledger may have hundreds of thousands of records."""
+def coverage_of(governed: GovernedFolder) -> tuple[Coverage, list[TracedRecord]]:
+    """Compute coverage in one pass, because a ledger may have hundreds of thousands of records.
+    Also returns the recorded checks."""
     last_changes: dict[str, str] = {}
     checks: list[TracedRecord] = []
 
@@ -137,44 +128,19 @@ def coverage_of(governed: GovernedFolder) -> CoverageReport:
                 last_changes[record.intent_id] = record.time
             yield record
 
+    def is_verified(intent: Intent) -> bool:
+        standing = criteria_standing(intent, policy, checks)
+        return _is_verified(standing, last_changes.get(intent.id, ""))
+
     intents, policy = governed.usable.intents, governed.file.policy
-    known = [
-        CoveredIntent(
-            id=each.id,
-            status=str(each.status),
-            revision=each.revision,
-            digest=digest(each, policy),
-            verified=True,
-        )
-        for each in intents
-    ]
-    found = coverage(known, brief_records(), _Hashes(governed.layout.root))
-    standings = {each.id: criteria_standing(each, policy, checks) for each in intents}
-    verified = {id for id in standings if _is_verified(standings[id], last_changes.get(id, ""))}
-    judged = tuple(_with_criteria(each, verified) for each in found.intents)
-    return CoverageReport(coverage=replace(found, intents=judged), standings=standings)
-
-
-def _with_criteria(found: IntentCoverage, verified: Collection[str]) -> IntentCoverage:
-    """Correct the state: criteria are known only after all records were read."""
-    covered = found.state == "covered" and found.intent_id not in verified
-    return replace(found, state="unverified") if covered else found
-
-
-class _Hashes(Mapping[str, str | None]):
-    """Current hashes of files, computed on access."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-
-    def __getitem__(self, path: str) -> str | None:
-        return _current_hash(self._root / path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
+    found = coverage(
+        intents,
+        policy,
+        brief_records(),
+        hash_of=lambda path: _current_hash(governed.layout.root / path),
+        is_verified=is_verified,
+    )
+    return found, checks
 
 
 def _is_verified(criteria: Sequence[CriterionStanding], last_change: str) -> bool:
@@ -219,30 +185,22 @@ def _as_json(each: IntentCoverage) -> dict[str, object]:
     }
 
 
-class FileNotWritten(RookeryError):
-    """Raised if a file could not be written; it is unchanged."""
-
-
-def update_git_files(layout: Layout, vcs: LedgerHome) -> tuple[str, ...]:
-    """Update our own lines in git's files and return the changed names. Raises `RookeryError`."""
-    return tuple(name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours))
-
-
 def replace_file(layout: Layout, path: Path, data: bytes) -> None:
-    """Write a file in the governance folder. Raises `FileNotWritten`. Symlinks are refused, because
+    """Write a file in the governance folder. Raises `RookeryError`. Symlinks are refused, because
     a repository could use them to redirect the write."""
     name = layout.shown(path)
     if layout.folder.is_symlink() or path.is_symlink():
-        raise FileNotWritten(f"{name} is a link; nothing was written. Remove it.")
+        raise RookeryError(f"{name} is a link; nothing was written. Remove it.")
     try:
         note_write(layout.written, path, data)
         put(path, [data], like=attributes_at(path), mode=0o644)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise FileNotWritten(f"{name} cannot be written ({reason}); it was not changed.") from error
+        raise RookeryError(f"{name} cannot be written ({reason}); it was not changed.") from error
 
 
 def _update_lines(layout: Layout, name: str, ours: Sequence[str]) -> bool:
+    """Update our own lines in one of git's files. Raises `RookeryError`."""
     path = layout.folder / name
     try:
         before = small_file(path, layout.workspace, largest=MIB).decode()
@@ -287,7 +245,8 @@ def init_command(options: CommonOptions) -> int:
     settings = find_settings(find_places(os.environ).settings_file, None, os.environ, {}).settings
     vcs = settings.trace.vcs
     made = init(options.folder, vcs=vcs)
-    changed = update_git_files(Layout(options.folder, options.folder), vcs)
+    layout = Layout(options.folder, options.folder)
+    changed = [name for name, ours in git_lines(vcs).items() if _update_lines(layout, name, ours)]
     created = f"created {GOVERNANCE_FOLDER}/ ({', '.join(made)})"
     updated = [f"updated for trace.vcs = {vcs}: {', '.join(changed)}"] if changed else []
     other = "ignore" if vcs == "track" else "track"
@@ -300,7 +259,7 @@ def init_command(options: CommonOptions) -> int:
         {
             "folder": str(options.folder),
             "created": list(made),
-            "changed": list(changed),
+            "changed": changed,
             "ledger": vcs,
         }
     )

@@ -19,7 +19,6 @@ from rookery.governance.cli.common import (
     common,
     now,
     open_folder,
-    timestamp,
     user_name,
 )
 from rookery.governance.criteria import CHECK_TOOL, check_call_id
@@ -31,6 +30,7 @@ from rookery.governance.intents.intent import (
     digest,
     first_step,
     move,
+    timestamp,
 )
 from rookery.governance.intents.intent_edits import (
     AddScope,
@@ -42,16 +42,12 @@ from rookery.governance.intents.intent_edits import (
 )
 from rookery.governance.intents.leases import Leases
 from rookery.governance.ledger.ledger_recording import Recording
-from rookery.governance.ledger.records import LedgerEntry, Outcome, RelatedLink
+from rookery.governance.ledger.records import LedgerEntry, Outcome
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import scope_pattern
 
 SHORT_DIGEST = 4
 _REASON = click.option("--reason", default="", help="The reason; it is recorded.")
-
-
-class NotPossible(RookeryError):
-    """The intent's state does not allow this; nothing was changed."""
 
 
 class PlannedChange(Struct, frozen=True, kw_only=True):
@@ -158,7 +154,7 @@ class IntentChanger:
             outcome="success",
             approval={"by": self.by, "answer": command, **({"reason": reason} if reason else {})},
             contributor="human",
-            related=tuple(RelatedLink(type=each.type, url=each.url) for each in made.after.related),
+            related=made.after.related,
             more={"change": change},
         )
 
@@ -204,7 +200,8 @@ def expand_command(
     options: CommonOptions, intent_id: str, patterns: Sequence[str], reason: str
 ) -> int:
     """Add files or patterns to the scope of an intent."""
-    _require_valid_patterns(patterns)
+    if wrong := next(filter(None, map(scope_fault, patterns)), ""):
+        raise SettingsError(wrong)
     governed = open_folder(options)
     intent = governed.valid_intent(intent_id)
     new = tuple(dict.fromkeys(each for each in patterns if each not in intent.owned_scope))
@@ -240,7 +237,7 @@ def expand_command(
 
 
 def set_status(governed: GovernedFolder, command: str, intent: Intent, reason: str) -> MadeChange:
-    """Change the status of an intent. Raises `NotPossible`."""
+    """Change the status of an intent. Raises `RookeryError`."""
     changer = IntentChanger(governed)
 
     def plan(file: IntentFile) -> PlannedChange:
@@ -279,18 +276,18 @@ def print_change(options: CommonOptions, made: MadeChange, notes: Sequence[str] 
 
 
 def possible_move(command: str, intent: Intent, file: IntentFile) -> Move:
-    """The move that the command makes. Raises `NotPossible`."""
+    """The move that the command makes. Raises `RookeryError`."""
     found = move(command, intent.status)
     if found is None:
-        raise NotPossible(_hint(command, intent))
+        raise RookeryError(_hint(command, intent))
     if found.needs_scope and not any(each[:1] != "!" for each in intent.owned_scope):
-        raise NotPossible(
+        raise RookeryError(
             f"{intent.id} has no scope yet. Add files with: {NAME} intents expand "
             f"{intent.id} PATTERN"
         )
     unmet = file.unmet(intent) if found.needs_dependencies else ()
     if unmet and file.policy.dependencies == "block":
-        raise NotPossible(
+        raise RookeryError(
             f"{intent.id} has open dependencies: {', '.join(unmet)}. It stays "
             f"{intent.status}, because of the policy dependencies: block."
         )
@@ -311,19 +308,20 @@ def _hint(command: str, intent: Intent) -> str:
 
 
 def _current(file: IntentFile, intent: Intent) -> Intent:
-    """The intent in the file as it is now. Raises `NotPossible` if it was removed."""
+    """The intent in the file as it is now. Raises `RookeryError` if it was removed."""
     current = file.find(intent.id)
     if current is None:
-        raise NotPossible(f"{intent.id} was removed from the file just now; nothing was changed.")
+        raise RookeryError(f"{intent.id} was removed from the file just now; nothing was changed.")
     return current
 
 
-def _require_valid_patterns(patterns: Sequence[str]) -> None:
-    for each in patterns:
-        try:
-            scope_pattern(each)
-        except PatternError as error:
-            raise SettingsError(f"{each}: {error}.") from error
+def scope_fault(text: str) -> str:
+    """What is wrong with a pattern; empty if it is valid."""
+    try:
+        scope_pattern(text)
+    except PatternError as error:
+        return f"{harmless_line(text)}: {error}."
+    return ""
 
 
 def tasks_note(made: MadeChange) -> str:

@@ -25,18 +25,21 @@ from rookery.governance.cli.common import (
     now,
     open_folder,
 )
-from rookery.governance.intents.intent import Intent, digest, selectable
-from rookery.governance.scope.call_verdict import CallContext, judge_call
-from rookery.governance.scope.command_policy import opinion, read_command_policy
-from rookery.governance.scope.committed_changes import (
-    BranchIntent,
+from rookery.governance.git_history import (
     CommittedChange,
     CommittedChanges,
     trailer_intents,
 )
+from rookery.governance.intents.intent import Intent, digest, selectable
+from rookery.governance.scope.call_verdict import CallContext, judge_call
 from rookery.governance.scope.locations import NamedPath, ignores_case, judge_paths
 from rookery.governance.scope.permission_rules import RuleCall, decide
-from rookery.governance.scope.scope_rules import active_scope, read_intent_ignore
+from rookery.governance.scope.project_rules import (
+    active_scope,
+    opinion,
+    read_command_policy,
+    read_intent_ignore,
+)
 from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict, ScopeRules
 from rookery.governance.scope.touched_paths import Reach, ReachKind, all_commands_known
 
@@ -48,7 +51,6 @@ _VERDICT_TEXTS = {
     PathVerdict.PROTECTED: "PROTECTED",
     PathVerdict.REJECTED: "REJECTED",
 }
-_FINE = (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
 SHORT_REVISION = 12
 
 
@@ -106,11 +108,11 @@ def rules_of(governed: GovernedFolder, intent: Intent) -> ScopeRules:
 
 
 def rows(found: Sequence[PathFinding]) -> list[str]:
-    return aligned([[label(each), each.path, remark(each)] for each in found]) if found else []
-
-
-def label(finding: PathFinding) -> str:
-    return _VERDICT_TEXTS[finding.verdict]
+    return (
+        aligned([[_VERDICT_TEXTS[each.verdict], each.path, remark(each)] for each in found])
+        if found
+        else []
+    )
 
 
 def remark(finding: PathFinding) -> str:
@@ -131,7 +133,7 @@ def not_fine(found: Sequence[PathFinding]) -> list[PathFinding]:
 
 
 def is_fine(finding: PathFinding) -> bool:
-    return finding.verdict in _FINE and finding.decision is not Decision.DENY
+    return not finding.is_outside and finding.decision is not Decision.DENY
 
 
 def all_fine(found: Sequence[PathFinding]) -> bool:
@@ -156,7 +158,8 @@ def check_staged(
 ) -> int:
     git = CommittedChanges(governed.layout)
     change = git.staged()
-    named = (intent_id,) if intent_id else _message_intents(message) if message else ()
+    text = message.read_text(encoding="utf-8", errors="replace") if message else ""
+    named = (intent_id,) if intent_id else trailer_intents(text)
     if not change.files or (not named and git.is_governance_only(change)):
         what = f"nothing but {GOVERNANCE_FOLDER}/" if change.files else "nothing"
         options.echo(f"{what} is staged, which needs no intent")
@@ -171,8 +174,8 @@ def check_staged(
         return FINDINGS
     source = " (from the message)" if message and not intent_id else ""
     if not named:
-        branch = _branch_intent(git)
-        named, source = (branch.intent_id,), f" (from {branch.source})"
+        branch_intent, where = _branch_intent(git)
+        named, source = (branch_intent,), f" (from {where})"
     intents = [governed.valid_intent(each) for each in named]
     found = _best([git.judge_change(change, rules_of(governed, each)) for each in intents])
     ids = [each.id for each in intents]
@@ -256,7 +259,12 @@ def _command_rows(reach: Reach, found: Sequence[PathFinding], line: str) -> list
         return [f"{kind}  {harmless_line(line)}"]
     return aligned(
         [
-            [kind if not place else "", f"{each.path} ({each.op})", label(each), remark(each)]
+            [
+                kind if not place else "",
+                f"{each.path} ({each.op})",
+                _VERDICT_TEXTS[each.verdict],
+                remark(each),
+            ]
             for place, each in enumerate(found)
         ]
     )
@@ -303,10 +311,10 @@ def _allowing_rules(ctx: CallContext, action: Action) -> str:
     decision, rule = decide(ctx.intent.permissions, rule_call)
     if decision is Decision.ALLOW:
         return rule
-    project = opinion(ctx.commands, judged.commands, redirects=bool(judged.targets))
-    if project.decision is not Decision.ALLOW:
+    decision, reason = opinion(ctx.commands, judged.commands, redirects=bool(judged.targets))
+    if decision is not Decision.ALLOW:
         return ""
-    return f"the project's rules for commands{f': {project.reason}' if project.reason else ''}"
+    return f"the project's rules for commands{f': {reason}' if reason else ''}"
 
 
 async def _refuse_to_run(permit: Permit) -> Outcome:
@@ -320,11 +328,7 @@ def _selectable_note(intent: Intent) -> list[str]:
     return [f"note: {intent.id} is {intent.status} and could not be selected now"]
 
 
-def _message_intents(message: Path) -> tuple[str, ...]:
-    return trailer_intents(message.read_text(encoding="utf-8", errors="replace"))
-
-
-def _branch_intent(git: CommittedChanges) -> BranchIntent:
+def _branch_intent(git: CommittedChanges) -> tuple[str, str]:
     found = git.branch_intent()
     if found is None:
         raise SettingsError(

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.core.text.terminal_text import cells_of, counted, harmless_line
-from rookery.errors import SettingsError
+from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.common import (
     FINDINGS,
     CommonOptions,
@@ -18,11 +18,9 @@ from rookery.governance.cli.common import (
     is_interactive,
     now,
     open_folder,
-    timestamp,
 )
 from rookery.governance.cli.intents_changes import (
     IntentChanger,
-    NotPossible,
     PlannedChange,
     possible_move,
     print_change,
@@ -30,7 +28,13 @@ from rookery.governance.cli.intents_changes import (
     tasks_note,
 )
 from rookery.governance.criteria import CheckResult, check_criterion, criterion_id
-from rookery.governance.intents.intent import Criterion, Intent, IntentFile, LastVerification
+from rookery.governance.intents.intent import (
+    Criterion,
+    Intent,
+    IntentFile,
+    LastVerification,
+    timestamp,
+)
 from rookery.governance.intents.intent_edits import SetVerification, edits_for
 
 WIDTH = 60
@@ -149,7 +153,7 @@ class _Closing:
         left = [each.id for each in self._manual if each.id not in self._met]
         if left and not self._is_interactive:
             spelled = " ".join(f"--met {each}" for each in left)
-            raise NotPossible(
+            raise RookeryError(
                 f"{self._intent.id} stays {self._intent.status}: not interactive, and "
                 f"criterion {', '.join(left)} needs a person. Confirm it with "
                 f"{spelled}, or give --force --reason."
@@ -164,13 +168,13 @@ class _Closing:
             if each.criterion.verify
         ]
         if not self._is_interactive:
-            raise NotPossible(
+            raise RookeryError(
                 f"{self._intent.id} stays {self._intent.status}: its checks come from a folder "
                 f"that is not trusted, so none was run. Trust it with: {NAME} trust"
             )
         print("This folder is not trusted, and closing runs its checks:", *commands, sep="\n")
         if not _confirm("run it? [y/N] "):
-            raise NotPossible(f"{self._intent.id} stays {self._intent.status}: nothing was run.")
+            raise RookeryError(f"{self._intent.id} stays {self._intent.status}: nothing was run.")
 
     def _check_all(self) -> list[Checked]:
         import anyio
@@ -260,9 +264,9 @@ class _Closing:
         )
 
     def _unchanged(self, file: IntentFile) -> Intent:
-        """The intent that was checked. Raises `NotPossible` if the file was edited since."""
+        """The intent that was checked. Raises `RookeryError` if the file was edited since."""
         if file is not self._governed.file:
-            raise NotPossible(
+            raise RookeryError(
                 f"The intent file changed while {self._intent.id} was being closed, "
                 "so it was not closed. Check the file, then close it again."
             )

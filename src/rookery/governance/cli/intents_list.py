@@ -13,7 +13,7 @@ from rookery.core.refusals import Problem
 from rookery.core.text.terminal_text import Paint, aligned, cells_of, counted, harmless_line
 from rookery.governance.cli.common import CommonOptions, GovernedFolder, common, now, open_folder
 from rookery.governance.cli.intents_validate import problems_of
-from rookery.governance.criteria import CriterionStanding
+from rookery.governance.criteria import CriterionStanding, criteria_standing
 from rookery.governance.intents.intent import (
     ORDER,
     Intent,
@@ -24,6 +24,7 @@ from rookery.governance.intents.intent import (
     sort_intents,
 )
 from rookery.governance.intents.intent_checks import summary
+from rookery.governance.intents.intent_context import scope_text
 from rookery.governance.intents.intent_map import IntentActivity, activity
 from rookery.governance.intents.leases import Lease, Leases
 from rookery.governance.ledger.statistics import brief_records
@@ -181,15 +182,15 @@ def _load_details(governed: GovernedFolder, intent: Intent) -> _IntentDetails:
     done = activity(each for each in records if each.intent_id == intent.id)
     from rookery.governance.cli.intents import coverage_of  # circular import
 
-    report = coverage_of(governed)
-    states = {each.intent_id: each.state for each in report.coverage.intents}
+    found, checks = coverage_of(governed)
+    states = {each.intent_id: each.state for each in found.intents}
     active = Leases(governed.layout).active(now=now())
     return _IntentDetails(
         intent=intent,
         digest=digest(intent, governed.file.policy),
         done=done.get(intent.id, IntentActivity()),
         state=states.get(intent.id, ""),
-        criteria=report.standings[intent.id],
+        criteria=criteria_standing(intent, governed.file.policy, checks),
         leases=tuple(each for each in active if each.intent_id == intent.id),
     )
 
@@ -206,8 +207,9 @@ def _facts(details: _IntentDetails) -> Iterator[str]:
     intent = details.intent
     if intent.description:
         yield from _labelled("description", intent.description.splitlines())
-    yield from _labelled("scope", ["   ".join(map(_pattern, intent.owned_scope)) or "none"])
-    yield from _labelled("constraints", _numbered([each.text for each in intent.constraints]))
+    yield from _labelled("scope", ["   ".join(map(scope_text, intent.owned_scope)) or "none"])
+    numbered = enumerate(intent.constraints, start=1)
+    yield from _labelled("constraints", [f"{number} {each.text}" for number, each in numbered])
     yield from _labelled("criteria", [_criterion(intent, each) for each in details.criteria])
     yield from _labelled("budget", _budget(details))
     yield from _labelled("depends on", [", ".join(intent.depends_on)] if intent.depends_on else [])
@@ -221,14 +223,6 @@ def _facts(details: _IntentDetails) -> Iterator[str]:
 def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
     for place, line in enumerate(lines):
         yield f"{'' if place else label:{LABEL}}{harmless_line(line)}".rstrip()
-
-
-def _numbered(lines: Sequence[str]) -> list[str]:
-    return [f"{number} {line}" for number, line in enumerate(lines, start=1)]
-
-
-def _pattern(pattern: str) -> str:
-    return f"not {pattern[1:]}" if pattern.startswith("!") else pattern
 
 
 def _criterion(intent: Intent, its: CriterionStanding) -> str:

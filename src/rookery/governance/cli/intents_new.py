@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.text.terminal_text import aligned, counted, harmless_line
+from rookery.core.text.terminal_text import aligned, counted
 from rookery.errors import RookeryError, SettingsError
 from rookery.governance.cli.common import (
     CommonOptions,
@@ -21,9 +21,8 @@ from rookery.governance.cli.common import (
     is_interactive,
     now,
     open_folder,
-    timestamp,
 )
-from rookery.governance.cli.intents_changes import IntentChanger, PlannedChange
+from rookery.governance.cli.intents_changes import IntentChanger, PlannedChange, scope_fault
 from rookery.governance.intents.file_nodes import Fault
 from rookery.governance.intents.intent import (
     Constraint,
@@ -32,13 +31,12 @@ from rookery.governance.intents.intent import (
     IntentFile,
     IntentStatus,
     Verify,
+    timestamp,
 )
 from rookery.governance.intents.intent_edits import AddIntent
 from rookery.governance.intents.intent_file import LONGEST_NAME
 from rookery.governance.intents.intent_parts import LONGEST_CONSTRAINT
 from rookery.governance.scope.locations import FilesInScope
-from rookery.governance.scope.name_patterns import PatternError
-from rookery.governance.scope.scope_patterns import scope_pattern
 
 _CRITERION = "criterion: how to tell that it is done; commands are run"
 DEFAULT_PREFIX = "INT"
@@ -174,24 +172,18 @@ def name_fault(text: str) -> str:
     return ""
 
 
-def scope_fault(text: str) -> str:
-    try:
-        scope_pattern(text)
-    except PatternError as error:
-        return f"{harmless_line(text)}: {error}."
-    return ""
+def _at_most(longest: int, what: str) -> Fault:
+    def fault(text: str) -> str:
+        size = len(text)
+        most = f"{what} can have at most {longest} characters; this has {size}."
+        return most if size > longest else ""
+
+    return fault
 
 
-def description_fault(text: str) -> str:
-    return _too_long("A description", text, LONGEST_TEXT)
-
-
-def constraint_fault(text: str) -> str:
-    return _too_long("A constraint", text, LONGEST_CONSTRAINT)
-
-
-def criterion_fault(text: str) -> str:
-    return _too_long("A criterion", text, LONGEST_TEXT)
+description_fault = _at_most(LONGEST_TEXT, "A description")
+constraint_fault = _at_most(LONGEST_CONSTRAINT, "A constraint")
+criterion_fault = _at_most(LONGEST_TEXT, "A criterion")
 
 
 @contextmanager
@@ -324,10 +316,3 @@ def _print_created(options: CommonOptions, intent: Intent, files: FilesInScope) 
 
 def _matches(files: FilesInScope, pattern: str) -> str:
     return f"(matches {counted(files.count(pattern), 'file')})"
-
-
-def _too_long(what: str, text: str, longest: int) -> str:
-    size = len(text)
-    return (
-        f"{what} can have at most {longest} characters; this has {size}." if size > longest else ""
-    )

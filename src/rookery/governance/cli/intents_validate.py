@@ -46,10 +46,9 @@ from rookery.governance.ledger.ledger_index import LedgerIndex
 from rookery.governance.ledger.ledger_reader import Query, newest
 from rookery.governance.ledger.state_files import known_heads
 from rookery.governance.ledger.traced import TracedRecord, records_on
-from rookery.governance.scope.command_policy import read_command_policy
 from rookery.governance.scope.locations import FilesInScope
 from rookery.governance.scope.name_patterns import PatternError
-from rookery.governance.scope.scope_rules import read_intent_ignore
+from rookery.governance.scope.project_rules import read_command_policy, read_intent_ignore
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 

@@ -23,15 +23,15 @@ from rookery.governance.cli.common import (
     print_lines,
     today,
 )
-from rookery.governance.cli.trace_export import (
+from rookery.governance.cli.trace_upkeep import (
     export_command,
     finalize_command,
     install_hooks_command,
     prune_command,
     recover_command,
     seal_command,
+    verify_command,
 )
-from rookery.governance.cli.trace_verify import verify_command
 from rookery.governance.ledger.ledger_reader import (
     HOUSEKEEPING,
     MAX_SCANNED,
@@ -70,7 +70,7 @@ def blame_command(opened: OpenedLedger, where: str, span: str, why: bool, for_to
     With a LINE, also show the call that wrote it, its intent and criteria, and who approved it.
     Nothing is guessed.
     """
-    from rookery.governance.ledger.git_history import history_of
+    from rookery.governance.git_history import history_of
     from rookery.governance.ledger.line_history import change_reasons, line_history
 
     path, one = _parse_location(opened, where)
@@ -356,11 +356,7 @@ def stats_command(opened: OpenedLedger, since: str | None) -> int:
     records = brief_records(opened.folder)
     found = statistics(record for record in records if not begin or record.time >= begin)
     if opened.as_json:
-        pairs = {
-            name: dict(value) if isinstance(value, tuple) else value
-            for name, value in to_builtins(found).items()
-        }
-        print(json.dumps(pairs))
+        print(json.dumps(to_builtins(found)))
     elif not found.records:
         print_lines(["No records since then." if since else "No records yet."])
     else:

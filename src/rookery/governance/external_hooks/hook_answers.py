@@ -9,8 +9,8 @@ out, killed) refuses it unless `on_failure` is `warn`. The reason always says th
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from enum import IntEnum, StrEnum
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
@@ -51,19 +51,27 @@ _NOT_EXECUTABLE, _NOT_FOUND, _SIGNALS = 126, 127, range(129, 193)
 """Exit statuses of a shell for a program that could not be run or was killed."""
 
 
-class HookOpinion(IntEnum):
+class HookDecision(StrEnum):
     """Ordered by strictness; the strictest of several answers wins."""
 
-    NONE = 0
-    ALLOW = 1
-    ASK = 2
-    DEFER = 3
-    DENY = 4
-    HALT = 5
+    NONE = "none"
+    ALLOW = "allow"
+    ASK = "ask"
+    DEFER = "defer"
+    DENY = "deny"
+    HALT = "halt"
+
+    @property
+    def refuses(self) -> bool:
+        return self in (HookDecision.DENY, HookDecision.HALT)
 
 
-_DECISIONS = {name: HookOpinion[name.upper()] for name in ("allow", "ask", "defer", "deny")}
-_DECISIONS |= {"approve": HookOpinion.ALLOW, "block": HookOpinion.DENY}
+_STRICTNESS = {decision: number for number, decision in enumerate(HookDecision)}
+_WORDS = {
+    **{name: HookDecision(name) for name in ("allow", "ask", "defer", "deny")},
+    "approve": HookDecision.ALLOW,
+    "block": HookDecision.DENY,
+}
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
@@ -82,12 +90,15 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
     """`code` is the refusal code. `message` is for the user, `context` for the model, and
-    `warning` describes a failure of the hook."""
+    `warning` describes a failure of the hook. `arguments` is the updated input, converted to our
+    own arguments."""
 
-    opinion: HookOpinion = HookOpinion.NONE
+    name: str = ""
+    decision: HookDecision = HookDecision.NONE
     reason: str = ""
     code: str = ""
     updated_input: Mapping[str, Any] | None = None
+    arguments: Mapping[str, Any] | None = None
     context: str = ""
     message: str = ""
     warning: str = ""
@@ -140,7 +151,7 @@ def untrusted_answer(hook: HookCommand, why: str) -> HookAnswer:
 def _fail_closed(hook: HookCommand, code: str, what: str) -> HookAnswer:
     text = f"The hook {hook.name} {what}."
     reason = f"{text} This is a failure of the hook, not a refusal. The hook must succeed first."
-    return HookAnswer(opinion=HookOpinion.DENY, code=code, reason=reason, warning=text)
+    return HookAnswer(decision=HookDecision.DENY, code=code, reason=reason, warning=text)
 
 
 def _did_not_run(status: int | None) -> bool:
@@ -151,7 +162,7 @@ def _refuse(hook: HookCommand, reason: str) -> HookAnswer:
     """Refuse or, after the fact, report the reason to the model or the user."""
     reason = reason[:_LONGEST_REASON] or f"The hook {hook.name} gave no reason."
     if hook.event in _CAN_BLOCK:
-        return HookAnswer(opinion=HookOpinion.DENY, code=BLOCKED, reason=reason)
+        return HookAnswer(decision=HookDecision.DENY, code=BLOCKED, reason=reason)
     if hook.event.is_after_tool:
         return HookAnswer(context=reason)
     return HookAnswer(message=reason)
@@ -232,7 +243,7 @@ def _interpret(hook: HookCommand, document: Mapping[str, Any]) -> HookAnswer:
     if not continues:
         stop = _text(document, "stopReason") or f"The hook {hook.name} stopped the task."
         stop = stop[:_LONGEST_REASON]
-        answer = replace(answer, opinion=HookOpinion.HALT, code=BLOCKED, reason=stop)
+        answer = replace(answer, decision=HookDecision.HALT, code=BLOCKED, reason=stop)
     return answer
 
 
@@ -265,7 +276,7 @@ def _decide(hook: HookCommand, document: Mapping[str, Any], own: Mapping[str, An
         updated = asked.get("updatedInput")
     newer = _with_decision(hook, decision, reason)
     # of two contradicting decisions the refusal counts
-    answer = older if HookOpinion.DENY is older.opinion > newer.opinion else newer
+    answer = older if older.decision.refuses and not newer.decision.refuses else newer
     if updated is not None and hook.event in (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST):
         if not isinstance(updated, Mapping):
             raise _UnreadableAnswer("has an updatedInput that is not an object")
@@ -290,33 +301,21 @@ def _reject_misplaced(
 def _with_decision(hook: HookCommand, decision: object, reason: str) -> HookAnswer:
     if decision is None:
         return HookAnswer()
-    if isinstance(decision, str) and decision in _DECISIONS:
-        return _with_opinion(hook, _DECISIONS[decision], reason)
+    if isinstance(decision, str) and decision in _WORDS:
+        if _WORDS[decision] is HookDecision.DENY:
+            return _refuse(hook, reason)
+        known = _WORDS[decision] if hook.event in _CAN_BLOCK else HookDecision.NONE
+        return HookAnswer(decision=known, reason=reason[:_LONGEST_REASON])
     if hook.event in (HookEvent.USER_PROMPT_SUBMIT, HookEvent.PERMISSION_REQUEST):
         raise _UnreadableAnswer(f"has an unknown decision: {str(decision)[:100]}")
     # an unknown decision must not count as consent
     reason = f"The hook {hook.name} gave an unknown decision: {str(decision)[:100]}."
-    return HookAnswer(opinion=HookOpinion.ASK, reason=reason)
-
-
-def _with_opinion(hook: HookCommand, opinion: HookOpinion, reason: str) -> HookAnswer:
-    if opinion is HookOpinion.DENY:
-        return _refuse(hook, reason)
-    opinion = opinion if hook.event in _CAN_BLOCK else HookOpinion.NONE
-    return HookAnswer(opinion=opinion, reason=reason[:_LONGEST_REASON])
+    return HookAnswer(decision=HookDecision.ASK, reason=reason)
 
 
 def _text(fields: Mapping[str, Any], key: str) -> str:
     text = fields.get(key)
     return text if isinstance(text, str) else ""
-
-
-class HookDecision(StrEnum):
-    NONE = "none"
-    ALLOW = "allow"
-    ASK = "ask"
-    DENY = "deny"
-    HALT = "halt"
 
 
 class HookVerdict(Struct, frozen=True, kw_only=True):
@@ -335,54 +334,38 @@ class HookVerdict(Struct, frozen=True, kw_only=True):
     new_output: str | None = None
 
 
-class HookOutput(Struct, frozen=True, kw_only=True):
-    """The answer of a hook. `arguments` is its updated input, converted to our own arguments."""
-
-    hook: HookCommand
-    answer: HookAnswer
-    arguments: Mapping[str, Any] | None = None
-
-
-def combine(outputs: Sequence[HookOutput], *, interactive: bool) -> HookVerdict:
+def combine(answers: Sequence[HookAnswer], *, interactive: bool) -> HookVerdict:
     """Combine answers, given in the order of the configuration: the strictest decision wins, and
     the last updated input. A conflict between inputs is added to `notes`."""
-    opinion = max((each.answer.opinion for each in outputs), default=HookOpinion.NONE)
-    decisive = [each for each in outputs if each.answer.opinion is opinion]
-    if opinion is HookOpinion.DEFER:
-        opinion = HookOpinion.ASK if interactive else HookOpinion.DENY
-    rewriters = [each for each in outputs if each.arguments is not None]
-    replacing = [each for each in outputs if each.answer.new_output is not None]
+    decision = max(
+        (each.decision for each in answers), key=_STRICTNESS.__getitem__, default=HookDecision.NONE
+    )
+    decisive = [each for each in answers if each.decision is decision]
+    if decision is HookDecision.DEFER:
+        decision = HookDecision.ASK if interactive else HookDecision.DENY
+    rewriters = [each for each in answers if each.arguments is not None]
+    replacing = [each.new_output for each in answers if each.new_output is not None]
+    # a deliberate refusal takes precedence over failures
+    codes = sorted(each.code or BLOCKED for each in decisive) if decision.refuses else [""]
     return HookVerdict(
-        decision=HookDecision[opinion.name],
-        code=_code(opinion, decisive),
-        reason=" ".join(_distinct(each.answer.reason for each in decisive)),
+        decision=decision,
+        code=codes[0],
+        reason=" ".join(_distinct(each.reason for each in decisive)),
         updated_input=rewriters[-1].arguments if rewriters else None,
-        context="\n".join(_label(each) for each in outputs if each.answer.context),
-        system_messages=_distinct(each.answer.message for each in outputs),
-        warnings=_distinct(each.answer.warning for each in outputs),
+        context="\n".join(f"[hook {each.name}] {each.context}" for each in answers if each.context),
+        system_messages=_distinct(each.message for each in answers),
+        warnings=_distinct(each.warning for each in answers),
         notes=_conflict(rewriters),
-        new_output=replacing[-1].answer.new_output if replacing else None,
+        new_output=replacing[-1] if replacing else None,
     )
 
 
-def _code(opinion: HookOpinion, decisive: Sequence[HookOutput]) -> str:
-    """The refusal code. A deliberate refusal takes precedence over failures."""
-    if opinion not in (HookOpinion.DENY, HookOpinion.HALT):
-        return ""
-    codes = sorted(each.answer.code or BLOCKED for each in decisive)
-    return codes[0] if codes else FAILED
-
-
-def _conflict(rewriters: Sequence[HookOutput]) -> tuple[str, ...]:
+def _conflict(rewriters: Sequence[HookAnswer]) -> tuple[str, ...]:
     if len({repr(each.arguments) for each in rewriters}) < 2:
         return ()
-    names = ", ".join(each.hook.name for each in rewriters)
+    names = ", ".join(each.name for each in rewriters)
     return (f"Several hooks rewrote the input ({names}); the last one is used.",)
 
 
-def _label(output: HookOutput) -> str:
-    return f"[hook {output.hook.name}] {output.answer.context}"
-
-
-def _distinct(texts: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for text in texts if text))
+def _distinct(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, texts)))

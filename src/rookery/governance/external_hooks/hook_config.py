@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from shlex import join
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 from msgspec.structs import replace
 
 from rookery.governance.scope.permission_rules import rule_fault
@@ -117,16 +117,59 @@ class HookCommand(Struct, frozen=True, kw_only=True):
         return self.command if self.args is None else join([self.command, *self.args])
 
 
-class ConfigProblem(Struct, frozen=True):
+class HookProblem(Struct, frozen=True):
     """`where` is the element, such as `hooks.PreToolUse[0].matcher`; empty for the whole file."""
 
     where: str
     text: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.file, self.where, self.text) if part)
 
 
 class HookFile(Struct, frozen=True):
     hooks: tuple[HookCommand, ...] = ()
-    problems: tuple[ConfigProblem, ...] = ()
+    problems: tuple[HookProblem, ...] = ()
+
+
+class _HookEntry(Struct):
+    """A hook as it is written in a file. Other products spell `on_failure` in two other ways."""
+
+    command: str
+    name: Annotated[str, Meta(max_length=LONGEST_NAME)] = ""
+    args: tuple[str, ...] | None = None
+    condition: str = field(default="", name="if")
+    timeout: Annotated[float, Meta(ge=LEAST_SECONDS, le=MOST_SECONDS)] = DEFAULT_SECONDS
+    on_failure: Literal["warn", "block"] | UnsetType = UNSET
+    other_on_failure: Literal["warn", "block"] | UnsetType = field(default=UNSET, name="onFailure")
+    fail_closed: bool = field(default=False, name="failClosed")
+    dialect: Dialect = Dialect.CLAUDE
+    env: dict[str, str] | None = None
+    background: bool = field(default=False, name="async")
+    description: str = ""
+
+    @property
+    def failure_mode(self) -> OnFailure:
+        """If one of the keys says block, block applies."""
+        values = (self.on_failure, self.other_on_failure)
+        if self.fail_closed or "block" in values:
+            return OnFailure.BLOCK
+        return OnFailure.WARN if "warn" in values else OnFailure.UNSET
+
+
+_FAULTY_KEY = re.compile(r"\$\.(\w+)")
+_EXPECTED = {
+    "command": "command is missing",
+    "name": f"the name is not one line of at most {LONGEST_NAME} characters",
+    "args": "args must be a list of texts",
+    "env": "env must be an object of names and texts",
+    "timeout": f"timeout is a number of seconds from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, "
+    "not of milliseconds",
+    "dialect": "dialect must be claude or native",
+    **{key: f"{key} must be warn or block" for key in ("on_failure", "onFailure")},
+    **{key: f"{key} must be true or false" for key in ("failClosed", "async", "sequential")},
+}
 
 
 class _InvalidField(Exception):
@@ -134,7 +177,7 @@ class _InvalidField(Exception):
 
     def __init__(self, where: str, key: str, text: str) -> None:
         super().__init__(text)
-        self.problem = ConfigProblem(f"{where}.{key}", f"{text}; the hook is skipped")
+        self.problem = HookProblem(f"{where}.{key}", f"{text}; the hook is skipped")
 
 
 def matcher(text: str) -> Matcher:
@@ -154,16 +197,16 @@ def matcher(text: str) -> Matcher:
 def read_hooks(document: object, *, imported: bool = False) -> HookFile:
     """Parse a decoded hook file. An `imported` one was written for another product: it has no
     version and may have other keys."""
-    problems: list[ConfigProblem] = []
+    problems: list[HookProblem] = []
     if not isinstance(document, Mapping):
-        return HookFile(problems=(ConfigProblem("", "it must be a JSON object"),))
+        return HookFile(problems=(HookProblem("", "it must be a JSON object"),))
     version = document.get("version", VERSION)
     if not imported and (version != VERSION or isinstance(version, bool)):
         text = f"version {_short(version)} is not supported, only {VERSION}; none of its hooks runs"
-        return HookFile(problems=(ConfigProblem("version", text),))
+        return HookFile(problems=(HookProblem("version", text),))
     events = document.get("hooks", {})
     if not isinstance(events, Mapping):
-        return HookFile(problems=(ConfigProblem("hooks", "it must be a JSON object"),))
+        return HookFile(problems=(HookProblem("hooks", "it must be a JSON object"),))
     hooks = [
         hook for event, groups in events.items() for hook in _event_hooks(event, groups, problems)
     ]
@@ -202,13 +245,13 @@ def _may_backtrack_forever(text: str) -> bool:
     return False
 
 
-def _event_hooks(event: str, groups: object, problems: list[ConfigProblem]) -> list[HookCommand]:
+def _event_hooks(event: str, groups: object, problems: list[HookProblem]) -> list[HookCommand]:
     where = f"hooks.{event}"
     if event not in list(HookEvent):
-        problems.append(ConfigProblem(where, f"unknown event {_short(event)}; it is skipped"))
+        problems.append(HookProblem(where, f"unknown event {_short(event)}; it is skipped"))
         return []
     if not isinstance(groups, Sequence) or isinstance(groups, str):
-        problems.append(ConfigProblem(where, "it must be a list of groups; it is skipped"))
+        problems.append(HookProblem(where, "it must be a list of groups; it is skipped"))
         return []
     found: list[HookCommand] = []
     for at, group in enumerate(groups):
@@ -229,81 +272,60 @@ def _with_unique_name(hook: HookCommand, others: Sequence[HookCommand]) -> HookC
 
 
 def _entries(
-    group: Any, where: str, problems: list[ConfigProblem]
+    group: Any, where: str, problems: list[HookProblem]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     entries = group.get("hooks") if isinstance(group, Mapping) else None
     if not isinstance(entries, Sequence) or isinstance(entries, str):
-        problems.append(ConfigProblem(where, "it has no list named hooks; it is skipped"))
+        problems.append(HookProblem(where, "it has no list named hooks; it is skipped"))
         return
     for at, entry in enumerate(entries):
         position = f"{where}.hooks[{at}]"
         if isinstance(entry, Mapping):
             yield position, entry
         else:
-            problems.append(ConfigProblem(position, "it must be a JSON object; it is skipped"))
+            problems.append(HookProblem(position, "it must be a JSON object; it is skipped"))
 
 
 def _hook(
-    event: HookEvent, group: Mapping[str, Any], entry: Mapping[str, Any], where: str, default: str
+    event: HookEvent, group: Mapping[str, Any], given: Mapping[str, Any], where: str, default: str
 ) -> HookCommand:
-    kind = entry.get("type", "command")
+    kind = given.get("type", "command")
     if kind in UNSUPPORTED:
         raise _InvalidField(where, "type", f"hooks of type {kind} are not supported")
     if kind != "command":
         raise _InvalidField(where, "type", f"unknown type {_short(kind)}")
+    try:
+        entry = convert(given, _HookEntry)
+    except ValidationError as error:
+        found = _FAULTY_KEY.search(str(error))
+        key = found[1] if found else "command"
+        raise _InvalidField(where, key, _EXPECTED.get(key, f"{key} must be text")) from error
+    sequential = group.get("sequential", event.is_after_tool)
+    valid = {
+        "command": bool(entry.command.strip()) and "\0" not in entry.command,
+        "name": entry.name.isprintable(),
+        "env": all(map(_is_variable, (entry.env or {}).items())),
+        "sequential": isinstance(sequential, bool),
+    }
+    for key in (key for key, is_valid in valid.items() if not is_valid):
+        raise _InvalidField(where, key, _EXPECTED[key])
+    if entry.condition and (fault := rule_fault(entry.condition)):
+        raise _InvalidField(where, "if", str(fault))
     return HookCommand(
         event=event,
-        name=_name(entry, where) or default,
-        command=_command(entry, where),
-        args=_args(entry, where),
+        name=entry.name or default,
+        command=entry.command,
+        args=entry.args,
         matcher=_matcher(group, where.rpartition(".hooks[")[0]),
-        condition=_condition(entry, where),
-        timeout=_seconds(entry, where),
-        on_failure=_on_failure(entry, where),
-        dialect=_dialect(entry, where),
-        env=_env(entry, where),
-        background=_boolean(entry, "async", where, default=False),
-        sequential=_boolean(group, "sequential", where, default=event.is_after_tool),
-        description=_text(entry, "description", where),
+        condition=entry.condition,
+        timeout=entry.timeout,
+        on_failure=entry.failure_mode,
+        dialect=entry.dialect,
+        env=tuple(sorted((entry.env or {}).items())),
+        background=entry.background,
+        sequential=sequential,
+        description=entry.description,
     )
-
-
-def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
-    value = entry.get(key, "")
-    if not isinstance(value, str):
-        raise _InvalidField(where, key, f"{key} must be text")
-    return value
-
-
-def _name(entry: Mapping[str, Any], where: str) -> str:
-    value = _text(entry, "name", where)
-    if len(value) > LONGEST_NAME or not value.isprintable():
-        what = f"the name is not one line of at most {LONGEST_NAME} characters"
-        raise _InvalidField(where, "name", what)
-    return value
-
-
-def _boolean(entry: Mapping[str, Any], key: str, where: str, *, default: bool) -> bool:
-    value = entry.get(key, default)
-    if not isinstance(value, bool):
-        raise _InvalidField(where, key, f"{key} must be true or false")
-    return value
-
-
-def _command(entry: Mapping[str, Any], where: str) -> str:
-    value = _text(entry, "command", where)
-    if not value.strip() or "\0" in value:
-        raise _InvalidField(where, "command", "command is missing")
-    return value
-
-
-def _args(entry: Mapping[str, Any], where: str) -> tuple[str, ...] | None:
-    value = entry.get("args")
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise _InvalidField(where, "args", "args must be a list of texts")
-    return tuple(value)
 
 
 def _matcher(group: Mapping[str, Any], where: str) -> Matcher:
@@ -316,54 +338,9 @@ def _matcher(group: Mapping[str, Any], where: str) -> Matcher:
         raise _InvalidField(where, "matcher", str(error)) from error
 
 
-def _condition(entry: Mapping[str, Any], where: str) -> str:
-    value = _text(entry, "if", where)
-    if value and (fault := rule_fault(value)):
-        raise _InvalidField(where, "if", str(fault))
-    return value
-
-
-def _seconds(entry: Mapping[str, Any], where: str) -> float:
-    value = entry.get("timeout", DEFAULT_SECONDS)
-    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= LEAST_SECONDS:
-        what = f"timeout is a number of seconds from {LEAST_SECONDS:g} to {MOST_SECONDS:g}"
-        raise _InvalidField(where, "timeout", what)
-    if value > MOST_SECONDS:
-        hint = f"for milliseconds write {max(1.0, value / 1000):g}"
-        most = f"at most {MOST_SECONDS:g} are allowed ({hint})"
-        raise _InvalidField(where, "timeout", f"timeout is {value:g} seconds, but {most}")
-    return float(value)
-
-
-def _on_failure(entry: Mapping[str, Any], where: str) -> OnFailure:
-    """Also reads the keys of other products. If one of them says block, block applies."""
-    values = [entry[key] for key in ("on_failure", "onFailure") if key in entry]
-    for key in ("on_failure", "onFailure"):
-        if entry.get(key, OnFailure.WARN) not in (OnFailure.WARN, OnFailure.BLOCK):
-            raise _InvalidField(where, key, f"{key} must be warn or block")
-    if _boolean(entry, "failClosed", where, default=False) or OnFailure.BLOCK in values:
-        return OnFailure.BLOCK
-    return OnFailure.WARN if values else OnFailure.UNSET
-
-
-def _dialect(entry: Mapping[str, Any], where: str) -> Dialect:
-    value = entry.get("dialect", Dialect.CLAUDE)
-    if value not in list(Dialect):
-        raise _InvalidField(where, "dialect", "dialect must be claude or native")
-    return Dialect(value)
-
-
-def _env(entry: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
-    value = entry.get("env") or {}
-    if not isinstance(value, Mapping) or not all(map(_is_variable, value.items())):
-        raise _InvalidField(where, "env", "env must be an object of names and texts")
-    return tuple(sorted(value.items()))
-
-
-def _is_variable(pair: tuple[object, object]) -> bool:
+def _is_variable(pair: tuple[str, str]) -> bool:
     name, text = pair
-    texts = isinstance(name, str) and isinstance(text, str)
-    return texts and bool(name) and "=" not in str(name) and "\0" not in f"{name}{text}"
+    return bool(name) and "=" not in name and "\0" not in f"{name}{text}"
 
 
 def _short(value: object) -> str:

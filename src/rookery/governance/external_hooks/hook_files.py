@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
@@ -30,7 +31,7 @@ from rookery.core.facts import (
 from rookery.core.limits import MIB
 from rookery.core.modes import GOVERNANCE_FOLDER
 from rookery.core.settings import HookSettings
-from rookery.governance.external_hooks.hook_config import HookCommand, read_hooks
+from rookery.governance.external_hooks.hook_config import HookCommand, HookProblem, read_hooks
 from rookery.platform.disk import Unreadable, small_file
 from rookery.platform.user_folders import Places
 
@@ -146,17 +147,6 @@ class KnownHook(Struct, frozen=True):
     hook: HookCommand
 
 
-class FileProblem(Struct, frozen=True):
-    """A problem in a hook file. `where` is the element; empty for the whole file."""
-
-    file: str
-    where: str
-    text: str
-
-    def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.where, self.text) if part)
-
-
 class HookPlaces(Struct, frozen=True, kw_only=True):
     """`managed` is the administrator's file and `user` the user's own; None if there is none."""
 
@@ -171,7 +161,7 @@ class FoundHooks(Struct, frozen=True):
     """Hooks in the order they run."""
 
     hooks: tuple[KnownHook, ...] = ()
-    problems: tuple[FileProblem, ...] = ()
+    problems: tuple[HookProblem, ...] = ()
 
 
 class _Source(Struct, frozen=True):
@@ -236,7 +226,7 @@ def _read(source: _Source, workspace: Path) -> FoundHooks:
     file = read_hooks(document, imported=source.kind is HookSource.IMPORTED)
     return FoundHooks(
         tuple(KnownHook(source.kind, source.shown, hook) for hook in file.hooks),
-        tuple(FileProblem(source.shown, each.where, each.text) for each in file.problems),
+        tuple(replace(each, file=source.shown) for each in file.problems),
     )
 
 
@@ -259,4 +249,4 @@ def _read_own(path: Path) -> bytes:
 
 
 def _unusable(source: _Source, why: str) -> FoundHooks:
-    return FoundHooks(problems=(FileProblem(source.shown, "", why),))
+    return FoundHooks(problems=(HookProblem("", why, source.shown),))

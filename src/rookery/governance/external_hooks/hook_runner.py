@@ -1,8 +1,7 @@
 """Running hooks: in the workspace, without a terminal and without the user's secrets.
 
 Hooks run outside the sandbox, so PATH and module search paths exclude the workspace: files that the
-agent can write must not become programs of a hook. Hook files are read once per task, so deleting a
-hook during a task does not disable it.
+agent can write must not become programs of a hook.
 """
 
 import os
@@ -17,17 +16,14 @@ from functools import cached_property
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 
 from rookery import ENV_PREFIX
 from rookery.core.limits import KIB, MIB
 from rookery.errors import ToolError
 from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
-from rookery.governance.external_hooks.hook_files import FoundHooks, KnownHook, TrustStatus
-from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES, HookTrust
+from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES
 from rookery.platform.command_environment import command_environment
-from rookery.platform.disk import put
 from rookery.platform.guarded_process import GuardedProcess, not_started, start_guarded
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import Wardens
@@ -211,23 +207,6 @@ class HookProcess:
         shutil.rmtree(self._pipes, ignore_errors=True)
 
 
-async def run_hook(
-    wardens: Wardens,
-    argv: Sequence[str],
-    document: bytes,
-    *,
-    folder: Path,
-    environment: Mapping[str, str],
-    seconds: float,
-) -> HookRun:
-    """Run a hook. Failures are reported in the result, never raised."""
-    try:
-        process = HookProcess(wardens, argv, folder, environment)
-        return await process.run(document, seconds=seconds)
-    except (ToolError, OSError) as error:
-        return HookRun(trouble=f"could not be started ({str(error).rstrip('.')})")
-
-
 def _exit_status(status: int | None) -> int | None:
     """The exit status as a shell reports it: 128 plus the signal number if killed."""
     if status is None:
@@ -252,7 +231,6 @@ WITHHELD = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")
 """Withheld from hooks in addition to what commands never get."""
 TASK_VARIABLE, INTENT_VARIABLE = f"{ENV_PREFIX}TASK_ID", f"{ENV_PREFIX}INTENT_ID"
 _withheld = re.compile("|".join(map(translate, WITHHELD)))
-LONG_CONTEXTS = "hook_context"
 
 
 class HookRunner:
@@ -274,17 +252,17 @@ class HookRunner:
     async def run(
         self, hook: HookCommand, document: bytes, *, task_id: str = "", intent_id: str = ""
     ) -> HookRun:
-        """Run a hook to its end. Cancellation terminates it and its children."""
+        """Run a hook to its end. Failures are reported in the result, never raised. Cancellation
+        terminates the hook and its children."""
+        shell = [self._shell, "-c", hook.command]
+        words = shell if hook.args is None else [hook.command, *hook.args]
+        environment = self._environment(hook, task_id, intent_id)
         async with self._limiter:
-            words = [self._shell, "-c", hook.command]
-            return await run_hook(
-                self._wardens,
-                words if hook.args is None else [hook.command, *hook.args],
-                document,
-                folder=self._folder,
-                environment=self._environment(hook, task_id, intent_id),
-                seconds=hook.timeout,
-            )
+            try:
+                process = HookProcess(self._wardens, words, self._folder, environment)
+                return await process.run(document, seconds=hook.timeout)
+            except (ToolError, OSError) as error:
+                return HookRun(trouble=f"could not be started ({str(error).rstrip('.')})")
 
     @cached_property
     def _limiter(self) -> anyio.CapacityLimiter:
@@ -323,47 +301,3 @@ class HookRunner:
             INTENT_VARIABLE: intent_id,
             **dict(hook.env),
         }
-
-
-class HookSet:
-    """The hooks of a task. `state` is the folder for texts too long for the model, if any."""
-
-    def __init__(
-        self, found: FoundHooks, trust: HookTrust, runner: HookRunner, state: Path | None = None
-    ) -> None:
-        self.hooks = found.hooks
-        self.problems = tuple(map(str, found.problems))
-        self._trust = trust
-        self._runner = runner
-        self._state = state
-
-    async def why_not(self, known: KnownHook) -> str:
-        """Why a hook must not run; empty if it may. Its files are checked each time."""
-        return await anyio.to_thread.run_sync(self._why_not, known)
-
-    async def run(
-        self, known: KnownHook, document: bytes, *, task_id: str, intent_id: str
-    ) -> HookRun:
-        return await self._runner.run(known.hook, document, task_id=task_id, intent_id=intent_id)
-
-    def store_text(self, text: str) -> str:
-        """Store a long text. Returns its path, or an empty string if that failed."""
-        from hashlib import sha256
-
-        if self._state is None:
-            return ""
-        data = text.encode("utf-8", "replace")
-        folder = self._state / LONG_CONTEXTS
-        path = folder / f"{sha256(data).hexdigest()[:16]}.txt"
-        if os.path.realpath(folder) != str(folder):  # the agent could create a symlink there
-            return ""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            put(path, [data], durable=False)
-        except OSError:
-            return ""
-        return str(path)
-
-    def _why_not(self, known: KnownHook) -> str:
-        status: TrustStatus = self._trust.status(known)
-        return "" if status.may_run else self._trust.why_not(known, status)

@@ -1,14 +1,19 @@
 """Runs the hooks that match an event and combines their answers.
 
 Hooks can refuse, ask and rewrite. An allow never overrides a refusal. A rewritten call is judged
-again by all other rules, because hooks run before the call is prepared.
+again by all other rules, because hooks run before the call is prepared. Hook files are read once
+per task, so deleting a hook during a task does not disable it.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
+import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,8 +23,6 @@ from rookery.governance.external_hooks.hook_answers import (
     FAILED,
     HookAnswer,
     HookDecision,
-    HookOpinion,
-    HookOutput,
     HookRun,
     HookVerdict,
     combine,
@@ -45,8 +48,10 @@ from rookery.governance.external_hooks.hook_calls import (
 )
 from rookery.governance.external_hooks.hook_config import HookCommand, HookEvent, OnFailure
 from rookery.governance.external_hooks.hook_files import KnownHook
-from rookery.governance.external_hooks.hook_runner import HookSet
+from rookery.governance.external_hooks.hook_runner import HookRunner
+from rookery.governance.external_hooks.hook_trust import HookTrust
 from rookery.governance.scope.permission_rules import Form, RuleCall, permission_rule
+from rookery.platform.disk import put
 
 MOST_HOLDS = 8
 """How often in a row hooks may continue a turn that the model has ended."""
@@ -54,9 +59,8 @@ LONGEST_CONTEXT = 10_000
 """Characters of one hook's context that the model gets."""
 LONGEST_OUTPUT = 100_000
 """Characters of a result replaced by a hook."""
+LONG_CONTEXTS = "hook_context"
 Work: TypeAlias = Callable[[], Awaitable[None]]
-_Run: TypeAlias = Callable[["Invocation"], Coroutine[Any, Any, None]]
-_Runs: TypeAlias = dict[tuple[object, ...], HookRun]
 
 
 class CallSummary(Struct, frozen=True, kw_only=True):
@@ -72,18 +76,25 @@ _NOTHING_KNOWN = CallSummary()
 
 class ExternalHooks:
     """The hooks of one task. `notify` shows a line to the user; `background` starts work without
-    waiting for it (without it, background hooks are awaited)."""
+    waiting for it (without it, background hooks are awaited). `state` is the folder for texts too
+    long for the model, if any."""
 
     def __init__(
         self,
-        hook_set: HookSet,
+        hooks: Sequence[KnownHook],
+        trust: HookTrust,
+        runner: HookRunner,
         *,
         situation: Callable[[], Situation],
         notify: Callable[[str], None],
         interactive: bool,
         background: Callable[[Work], None] | None = None,
+        state: Path | None = None,
     ) -> None:
-        self._hook_set = hook_set
+        self._hooks = hooks
+        self._trust = trust
+        self._runner = runner
+        self._state = state
         self._situation = situation
         self._notify = notify
         self._interactive = interactive
@@ -93,7 +104,7 @@ class ExternalHooks:
 
     def has_hooks_for(self, *events: HookEvent) -> bool:
         """Whether any hook is for one of the events; if not, callers need not prepare input."""
-        return any(known.hook.event in events for known in self._hook_set.hooks)
+        return any(known.hook.event in events for known in self._hooks)
 
     async def before_tool(
         self, call: ToolCall, action_summary: CallSummary = _NOTHING_KNOWN
@@ -132,17 +143,12 @@ class ExternalHooks:
         names = matched_names(event, fields)
         matching = [
             known
-            for known in self._hook_set.hooks
+            for known in self._hooks
             if known.hook.event is event
             and (not uses_matcher(event) or known.hook.matcher.matches(names))
         ]
-        outputs = await collect_answers(
-            self._hook_set,
-            [Invocation(known, document) for known in matching],
-            situation,
-            self._background,
-        )
-        verdict = self._combine([each for _, each in outputs])
+        found = await self._answers([Invocation(known, document) for known in matching], situation)
+        verdict = self._combine([answer for _, answer in found])
         return self._limit_holds(verdict) if stops else verdict
 
     async def _run_for_call(
@@ -159,7 +165,7 @@ class ExternalHooks:
         situation = self._situation()
         matching = [
             known
-            for known in self._hook_set.hooks
+            for known in self._hooks
             if known.hook.event is event and _applies(known.hook, call, summary, situation.root)
         ]
         shown_to = {
@@ -178,17 +184,61 @@ class ExternalHooks:
             for known in matching
             for at, shown in enumerate(shown_to[known.hook.dialect])
         ]
-        outputs = await collect_answers(self._hook_set, invocations, situation, self._background)
-        return self._combine(
-            [
-                _translate(each, call, shown_to[each.hook.dialect], invocation.at, situation.root)
-                for invocation, each in outputs
-            ]
-        )
+        answers = [
+            _translate(answer, made, call, shown_to[made.known.hook.dialect], situation.root)
+            for made, answer in await self._answers(invocations, situation)
+        ]
+        return self._combine(answers)
 
-    def _combine(self, outputs: Sequence[HookOutput]) -> HookVerdict:
-        short = [replace(each, answer=self._shorten(each.answer)) for each in outputs]
-        verdict = combine(short, interactive=self._interactive)
+    async def _answers(
+        self, invocations: Sequence["Invocation"], situation: Situation
+    ) -> "list[tuple[Invocation, HookAnswer]]":
+        """Run hooks and return their answers in the order of the configuration. Background hooks
+        only have an answer if they must not run."""
+        refused: dict[KnownHook, str] = {}
+        for known in dict.fromkeys(each.known for each in invocations):
+            if why := await anyio.to_thread.run_sync(self._trust.why_not, known):
+                refused[known] = why
+        distinct: dict[tuple[object, ...], Invocation] = {}
+        for each in invocations:
+            if each.known not in refused:
+                distinct.setdefault(each.key, each)
+        runs = await self._run_all(list(distinct.values()), situation)
+        return [
+            (each, replace(_answer(each, runs, refused), name=each.known.hook.name))
+            for each in invocations
+            if each.known in refused or not each.known.hook.background
+        ]
+
+    async def _run_all(
+        self, invocations: Sequence["Invocation"], situation: Situation
+    ) -> dict[tuple[object, ...], HookRun]:
+        """Run hooks concurrently, except for sequential ones. Background hooks are not awaited."""
+        runs: dict[tuple[object, ...], HookRun] = {}
+
+        async def run(*some: Invocation) -> None:
+            for each in some:
+                runs[each.key] = await self._runner.run(
+                    each.known.hook,
+                    each.document,
+                    task_id=situation.session_id,
+                    intent_id=situation.intent_id,
+                )
+
+        in_turn = []
+        async with anyio.create_task_group() as group:
+            for each in invocations:
+                if each.known.hook.background and self._background:
+                    self._background(partial(run, each))
+                elif each.known.hook.sequential and not each.known.hook.background:
+                    in_turn.append(each)
+                else:
+                    group.start_soon(run, each)
+            group.start_soon(run, *in_turn)
+        return runs
+
+    def _combine(self, answers: Sequence[HookAnswer]) -> HookVerdict:
+        verdict = combine([self._shorten(each) for each in answers], interactive=self._interactive)
         for warning in verdict.warnings:
             if warning not in self._notified:
                 self._notified.add(warning)
@@ -206,9 +256,25 @@ class ExternalHooks:
     def _cut(self, text: str, most: int) -> str:
         if len(text) <= most:
             return text
-        place = self._hook_set.store_text(text)
+        place = self._store_text(text)
         rest = f"; all of it is in {place}" if place else ""
         return f"{text[:most]}\n[{len(text) - most} more characters left out{rest}]"
+
+    def _store_text(self, text: str) -> str:
+        """Store a long text. Returns its path, or an empty string if that failed."""
+        if self._state is None:
+            return ""
+        data = text.encode("utf-8", "replace")
+        folder = self._state / LONG_CONTEXTS
+        path = folder / f"{sha256(data).hexdigest()[:16]}.txt"
+        if os.path.realpath(folder) != str(folder):  # the agent could create a symlink there
+            return ""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            put(path, [data], durable=False)
+        except OSError:
+            return ""
+        return str(path)
 
     def _limit_holds(self, verdict: HookVerdict) -> HookVerdict:
         """Limit how often hooks can continue a turn."""
@@ -238,43 +304,6 @@ class Invocation(Struct, frozen=True):
         return hook.command, hook.args, hook.env, hook.background, self.document
 
 
-async def collect_answers(
-    hook_set: HookSet,
-    invocations: Sequence[Invocation],
-    situation: Situation,
-    background: Callable[[Work], None] | None,
-) -> list[tuple[Invocation, HookOutput]]:
-    """Run hooks and return their answers in the order of the configuration. Background hooks
-    only have an answer if they must not run."""
-    runs: _Runs = {}
-    refused: dict[KnownHook, str] = {}
-    for known in dict.fromkeys(invocation.known for invocation in invocations):
-        if why := await hook_set.why_not(known):
-            refused[known] = why
-
-    async def run(invocation: Invocation) -> None:
-        runs[invocation.key] = await hook_set.run(
-            invocation.known,
-            invocation.document,
-            task_id=situation.session_id,
-            intent_id=situation.intent_id,
-        )
-
-    distinct: dict[tuple[object, ...], Invocation] = {}
-    for invocation in invocations:
-        if invocation.known not in refused:
-            distinct.setdefault(invocation.key, invocation)
-    await _run_all(list(distinct.values()), run, background)
-    return [
-        (
-            invocation,
-            HookOutput(hook=invocation.known.hook, answer=_answer(invocation, runs, refused)),
-        )
-        for invocation in invocations
-        if invocation.known in refused or not invocation.known.hook.background
-    ]
-
-
 def _applies(hook: HookCommand, call: ToolCall, summary: CallSummary, root: str) -> bool:
     if not hook.matcher.matches(names_of(call)):
         return False
@@ -289,47 +318,28 @@ def _applies(hook: HookCommand, call: ToolCall, summary: CallSummary, root: str)
 
 
 def _translate(
-    output: HookOutput, call: ToolCall, shown: Sequence[ShownCall], at: int, root: str
-) -> HookOutput:
+    answer: HookAnswer, made: Invocation, call: ToolCall, shown: Sequence[ShownCall], root: str
+) -> HookAnswer:
     """Translate the updated input. If that fails, the call is refused regardless of
     `on_failure`, because the hook did not want the original call to run."""
-    updated = output.answer.updated_input
-    if updated is None or output.answer.opinion >= HookOpinion.DENY:
-        return output
+    updated = answer.updated_input
+    if updated is None or answer.decision.refuses:
+        return answer
     try:
-        return replace(output, arguments=map_back(call, shown, at, updated, root))
+        return replace(answer, arguments=map_back(call, shown, made.at, updated, root))
     except CannotMap as error:
-        blocking = replace(output.hook, on_failure=OnFailure.BLOCK)
+        blocking = replace(made.known.hook, on_failure=OnFailure.BLOCK)
         what = f"gave a new input that cannot be used: {error}"
-        return replace(output, answer=failure_answer(blocking, FAILED, what))
+        return replace(failure_answer(blocking, FAILED, what), name=answer.name)
 
 
-async def _run_all(
-    invocations: Sequence[Invocation], run: _Run, background: Callable[[Work], None] | None
-) -> None:
-    """Run hooks concurrently, except for sequential ones. Background hooks are not awaited."""
-    in_turn = [
-        each
-        for each in invocations
-        if each.known.hook.sequential and not each.known.hook.background
-    ]
-
-    async def run_in_turn() -> None:
-        for invocation in in_turn:
-            await run(invocation)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run_in_turn)
-        for invocation in invocations:
-            if invocation.known.hook.background and background:
-                background(partial(run, invocation))
-            elif invocation not in in_turn:
-                group.start_soon(run, invocation)
-
-
-def _answer(invocation: Invocation, runs: _Runs, refused: Mapping[KnownHook, str]) -> HookAnswer:
-    if invocation.known in refused:
-        answer = untrusted_answer(invocation.known.hook, refused[invocation.known])
-        background = invocation.known.hook.background
-        return HookAnswer(warning=answer.warning) if background else answer
-    return parse_answer(invocation.known.hook, runs[invocation.key])
+def _answer(
+    made: Invocation,
+    runs: Mapping[tuple[object, ...], HookRun],
+    refused: Mapping[KnownHook, str],
+) -> HookAnswer:
+    hook = made.known.hook
+    if made.known not in refused:
+        return parse_answer(hook, runs[made.key])
+    answer = untrusted_answer(hook, refused[made.known])
+    return HookAnswer(warning=answer.warning) if hook.background else answer

@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import file_digest as opened_digest
-from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from posixpath import basename, expanduser, isabs, join, normpath, relpath
@@ -63,11 +62,6 @@ class Covered(Struct, frozen=True):
     definition: dict[str, str]
     files: dict[str, str]
 
-    @property
-    def fingerprint(self) -> str:
-        whole = json.dumps([[*self.definition.items()], [*self.files.items()]])
-        return sha256(whole.encode("ascii")).hexdigest()
-
 
 class _Accepted(Struct, frozen=True):
     """A trusted hook: its identity and what was covered."""
@@ -77,7 +71,6 @@ class _Accepted(Struct, frozen=True):
     name: str
     definition: dict[str, str]
     files: dict[str, str]
-    fingerprint: str = ""
 
     @property
     def what(self) -> Covered:
@@ -128,8 +121,11 @@ class HookTrust:
         now = self.covered(known)
         return any(each.what == now for each in self._accepted_hooks())
 
-    def why_not(self, known: KnownHook, status: TrustStatus) -> str:
-        """Why it does not run, for the user."""
+    def why_not(self, known: KnownHook) -> str:
+        """Why it must not run, for the user; empty if it may. Its files are checked each time."""
+        status = self.status(known)
+        if status.may_run:
+            return ""
         if not self._workspace_trusted:
             return "the folder is not trusted"
         if status is TrustStatus.MODIFIED:
@@ -150,7 +146,7 @@ class HookTrust:
         in `among`. Raises `StorageError`."""
         present = [self.covered(each) for each in among]
         event, name = str(known.hook.event), known.hook.name
-        new = _Accepted(known.file, event, name, what.definition, what.files, what.fingerprint)
+        new = _Accepted(known.file, event, name, what.definition, what.files)
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with file_lock(self._file.with_name(f"{self._file.name}.lock")):

@@ -5,7 +5,7 @@ lists the changes of status; only the user makes them, an agent can only suggest
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
@@ -199,6 +199,11 @@ ORDER = (
     IntentStatus.COMPLETED,
     IntentStatus.ABANDONED,
 )
+
+
+def timestamp(at: datetime) -> str:
+    """A time as the intent file spells it."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def expired(intent: Intent, now: datetime) -> bool:

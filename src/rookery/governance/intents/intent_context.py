@@ -11,12 +11,15 @@ from html import escape
 
 from msgspec import Struct
 
-from rookery.governance.intents.intent import Constraint, Criterion, Intent
+from rookery.governance.intents.intent import Criterion, Intent
+from rookery.governance.intents.leases import Lease
+from rookery.governance.ledger.traced import TracedRecord
 
 DEFAULT_CHARS = 12_000
 REMINDER_CHARS = 600
 MOST_LISTED = 20
 MOST_RELATED = 5
+MOST_FILES = 5
 DIGEST_SHOWN = 12
 
 
@@ -32,27 +35,12 @@ class ContextTooLarge(ValueError):
         self.size = size
 
 
-class TraceLine(Struct, frozen=True, kw_only=True):
-    """An earlier change for the same intent."""
-
-    id: str
-    at: str
-    tool: str
-    files: tuple[str, ...] = ()
-
-
-class OtherWork(Struct, frozen=True, kw_only=True):
-    """Another task that is running."""
-
-    intent_id: str
-    scope: tuple[str, ...]
-
-
 class IntentBackground(Struct, frozen=True, kw_only=True):
-    """Optional context about an intent, newest first."""
+    """Optional context about an intent, newest first: earlier changes for it, and other running
+    tasks."""
 
-    related: tuple[TraceLine, ...] = ()
-    others: tuple[OtherWork, ...] = ()
+    related: tuple[TracedRecord, ...] = ()
+    others: tuple[Lease, ...] = ()
     files_left: int | None = None
 
 
@@ -93,7 +81,7 @@ def reminder(intent: Intent) -> str:
     start = f'Active intent {_plain(intent.id)} "{_shorten(_plain(intent.name), 120)}". Scope: '
     end = ". Anything else is refused or asked about."
     room = REMINDER_CHARS - len(start) - len(end)
-    spelled = [_scope_text(_plain(each)) for each in intent.owned_scope]
+    spelled = [scope_text(_plain(each)) for each in intent.owned_scope]
     return start + _join_within(spelled, room) + end
 
 
@@ -114,8 +102,14 @@ def _binding(intent: Intent) -> str:
     description = _element("description", intent.description) if intent.description else ""
     paths = [_element("path", each) for each in positive]
     excluded = [_element("exclude", each) for each in negative]
-    constraints = map(_constraint, intent.constraints, _ids(intent.constraints, "C"))
-    criteria = map(_criterion, intent.acceptance_criteria, _ids(intent.acceptance_criteria, "A"))
+    constraints = [
+        _element("constraint", each.text, id=each.id or f"C{number}")
+        for number, each in enumerate(intent.constraints, start=1)
+    ]
+    criteria = [
+        _criterion(each, each.id or f"A{number}")
+        for number, each in enumerate(intent.acceptance_criteria, start=1)
+    ]
     return "".join(
         (
             _section("intent_specification", [_element("name", intent.name), description]),
@@ -124,14 +118,6 @@ def _binding(intent: Intent) -> str:
             _section("acceptance_criteria", criteria),
         )
     )
-
-
-def _ids(entries: Sequence[Constraint | Criterion], prefix: str) -> list[str]:
-    return [each.id or f"{prefix}{number}" for number, each in enumerate(entries, start=1)]
-
-
-def _constraint(constraint: Constraint, its_id: str) -> str:
-    return _element("constraint", constraint.text, id=its_id)
 
 
 def _criterion(criterion: Criterion, its_id: str) -> str:
@@ -159,10 +145,14 @@ def _concurrent_work(background: IntentBackground, room: int) -> str:
 
 def _related_work(background: IntentBackground, room: int) -> str:
     traces = [
-        _empty("trace", id=each.id, at=each.at, tool=each.tool, files=", ".join(each.files))
+        _empty("trace", id=each.id, at=each.time, tool=each.tool_name, files=_files(each))
         for each in background.related[:MOST_RELATED]
     ]
     return _fit("related_work", traces, room)
+
+
+def _files(record: TracedRecord) -> str:
+    return ", ".join(each.path for each in record.files[:MOST_FILES])
 
 
 def _fit(name: str, entries: Sequence[str], room: int) -> str:
@@ -205,7 +195,7 @@ def _plain(text: str, keep: str = "") -> str:
     )
 
 
-def _scope_text(pattern: str) -> str:
+def scope_text(pattern: str) -> str:
     return f"not {pattern[1:]}" if pattern.startswith("!") else pattern
 
 

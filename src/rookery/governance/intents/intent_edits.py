@@ -33,10 +33,6 @@ from rookery.platform.locks import file_lock
 _BOM = b"\xef\xbb\xbf"
 
 
-class IntentsNotWritten(RookeryError):
-    """Raised if an edit was refused; the file is unchanged."""
-
-
 class AddHistory(Struct, frozen=True):
     change: StatusChange
 
@@ -83,7 +79,7 @@ class IntentWriter:
 
     def change(self, seen: IntentText, edits: Sequence[IntentEdit], decide: Decide) -> IntentText:
         """Write the edits made for the file as `seen`; if it has changed since, `decide` is
-        called again. Raises `IntentsNotWritten` or `LockTimeout` and changes nothing then."""
+        called again. Raises `RookeryError` or `LockTimeout` and changes nothing then."""
         with file_lock(self._layout.own_folder(self._layout.locks) / "intents"):
             current = self._read()
             if current.data != seen.data:
@@ -143,12 +139,8 @@ class IntentWriter:
             raise self._not_written(f"it cannot be written ({error.strerror})") from error
         kp("intents.renamed")
 
-    def _not_written(self, why: str) -> IntentsNotWritten:
-        return IntentsNotWritten(f"{self._name} was not changed: {why}.")
-
-
-class CannotEdit(RookeryError):
-    """Raised if the file's layout has no place for the edit."""
+    def _not_written(self, why: str) -> RookeryError:
+        return RookeryError(f"{self._name} was not changed: {why}.")
 
 
 class _TextEditor:
@@ -182,12 +174,12 @@ class _TextEditor:
         if isinstance(value, ListNode) or (isinstance(value, TextNode) and value.is_null):
             before = "" if self._text[value.start - 1 : value.start].isspace() else " "
             return self._replace(value.start, value.end, f"{before}[{spelled}]")
-        raise CannotEdit(f"{key} is not a list; nothing was changed.")
+        raise RookeryError(f"{key} is not a list; nothing was changed.")
 
     def with_intent(self, root: MapNode, intent: Intent) -> str:
         entry = root.entry("active_intents")
         if entry is None:
-            raise CannotEdit("The file has no active_intents; nothing was changed.")
+            raise RookeryError("The file has no active_intents; nothing was changed.")
         listed = entry.value
         if isinstance(listed, ListNode) and listed.items and listed.flow:
             end = listed.items[-1].end
@@ -253,7 +245,7 @@ def expected_intent(intent: Intent, edit: Edit) -> Intent:
 
 
 def apply_edit(text: str, root: MapNode, intent_id: str, edit: Edit) -> str:
-    """The text after the edit. Raises `CannotEdit`."""
+    """The text after the edit. Raises `RookeryError`."""
     editor = _TextEditor(text)
     if isinstance(edit, AddIntent):
         return editor.with_intent(root, edit.intent)
@@ -282,7 +274,7 @@ def _find_node(root: MapNode, intent_id: str) -> MapNode:
         its = node.get("id") if isinstance(node, MapNode) else None
         if isinstance(node, MapNode) and isinstance(its, TextNode) and its.text == intent_id:
             return node
-    raise CannotEdit(f"No {intent_id} in the intent file; nothing was changed.")
+    raise RookeryError(f"No {intent_id} in the intent file; nothing was changed.")
 
 
 def _quote(text: str) -> str:

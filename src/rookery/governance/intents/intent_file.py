@@ -41,7 +41,7 @@ from rookery.governance.layout import Layout
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.scope_patterns import covers_workspace, scope_pattern
 from rookery.governance.scope.scope_verdict import always_protected
-from rookery.governance.yaml_nodes import problems_of, yaml_nodes
+from rookery.governance.yaml_nodes import yaml_nodes
 from rookery.platform.disk import Unreadable, small_file
 
 MOST_INTENTS = 2000
@@ -335,9 +335,8 @@ def parse_intents(data: bytes, name: str, *, now: datetime) -> IntentText:
             fix="save it as UTF-8",
         )
         return IntentText(file=IntentFile(problems=(problem,)), data=data)
-    root, faults = yaml_nodes(text)
+    root, problems = yaml_nodes(text, name)
     if root is None:
-        problems = problems_of(name, text, faults)
         return IntentText(file=IntentFile(problems=problems), data=data)
     file = read_intents(root, NodeReader(name, text.split("\n")), now=now)
     return IntentText(file=file, data=data, root=root if isinstance(root, MapNode) else None)

@@ -4,7 +4,7 @@ All output is sorted, so that the same ledger gives the same text.
 """
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Literal
 
@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from rookery.core.limits import MIB
 from rookery.governance.criteria import CHECK_TOOL
-from rookery.governance.intents.intent import Intent
+from rookery.governance.intents.intent import Intent, Policy, digest
 from rookery.governance.layout import Layout
 from rookery.governance.ledger.records import LineRange
 from rookery.governance.ledger.statistics import CALLS, REFUSED, is_by_product
@@ -21,17 +21,6 @@ from rookery.platform.disk import Unreadable, small_file
 
 CoverageState = Literal["covered", "unverified", "outdated", "uncovered", "drifted", "orphan"]
 _COUNTED = frozenset({"IN_PROGRESS", "COMPLETED"})
-
-
-class CoveredIntent(Struct, frozen=True, kw_only=True):
-    """The current state of an intent, as far as coverage needs it."""
-
-    id: str
-    status: str
-    revision: int = 1
-    digest: str = ""
-    verified: bool = False
-    """Every criterion has a check, and all of them passed."""
 
 
 class IntentCoverage(Struct, frozen=True, kw_only=True):
@@ -51,14 +40,16 @@ class Coverage(Struct, frozen=True, kw_only=True):
 
 
 def coverage(
-    intents: Iterable[CoveredIntent],
+    intents: Iterable[Intent],
+    policy: Policy,
     records: Iterable[TracedRecord],
-    hashes: Mapping[str, str | None],
+    *,
+    hash_of: Callable[[str], str | None],
+    is_verified: Callable[[Intent], bool],
 ) -> Coverage:
-    """Compute coverage from records, oldest first, and current SHA-256 hashes (None: no such file).
-
-    Files without a current hash and by-products of tools are not judged.
-    """
+    """Compute coverage from records, oldest first. `hash_of` returns the current SHA-256 of a file
+    (None: no such file); `is_verified` is asked after all records were read. By-products of tools
+    are not judged."""
     known = {intent.id: intent for intent in intents}
     done: dict[str, IntentActivity] = {}
     changes: dict[str, list[bool]] = {}
@@ -69,7 +60,7 @@ def coverage(
             continue
         if record.tool_name not in HOST_CALLS:
             its = known.get(record.intent_id)
-            current = its is not None and _is_current(record, its)
+            current = its is not None and _is_current(record, its, policy)
             changes.setdefault(record.intent_id, []).append(current)
         for file in record.files:
             if is_by_product(file.path):
@@ -77,42 +68,32 @@ def coverage(
             last[file.path] = (record.intent_id, file.after.sha256 if file.after else None)
             if file.op == "rename" and file.origin:
                 last[file.origin] = (record.intent_id, None)
-    drifted = {path for path, (_, after) in last.items() if hashes.get(path, after) != after}
+    drifted = sorted(path for path, (_, after) in last.items() if hash_of(path) != after)
+
+    def of_intent(intent: Intent) -> IntentCoverage:
+        own = tuple(path for path in drifted if last[path][0] == intent.id)
+        made = changes.get(intent.id, [])
+        state: CoverageState = "covered"
+        if not made:
+            state = "uncovered"
+        elif not any(made):
+            state = "outdated"
+        elif own:
+            state = "drifted"
+        elif not is_verified(intent):
+            state = "unverified"
+        files = tuple(sorted(done.get(intent.id, IntentActivity()).files))
+        return IntentCoverage(
+            intent_id=intent.id, state=state, changes=len(made), files=files, drifted=own
+        )
+
     return Coverage(
         intents=tuple(
-            _intent_coverage(
-                intent,
-                changes.get(intent.id, []),
-                sorted(done.get(intent.id, IntentActivity()).files),
-                sorted(path for path in drifted if last[path][0] == intent.id),
-            )
+            of_intent(intent)
             for intent in sorted(known.values(), key=lambda intent: intent.id)
             if intent.status in _COUNTED or intent.id in changes
         ),
         orphans=tuple(sorted(path for path, (named, _) in last.items() if named not in known)),
-        drifted=tuple(sorted(drifted)),
-    )
-
-
-def _intent_coverage(
-    intent: CoveredIntent,
-    changes: Sequence[bool],
-    files: Sequence[str],
-    drifted: Sequence[str],
-) -> IntentCoverage:
-    """`changes` tells for each change whether it was made under the current revision."""
-    state: CoverageState = "covered" if intent.verified else "unverified"
-    if not changes:
-        state = "uncovered"
-    elif not any(changes):
-        state = "outdated"
-    elif drifted:
-        state = "drifted"
-    return IntentCoverage(
-        intent_id=intent.id,
-        state=state,
-        changes=len(changes),
-        files=tuple(files),
         drifted=tuple(drifted),
     )
 
@@ -122,11 +103,11 @@ def _is_change(record: TracedRecord) -> bool:
     return worked and record.outcome not in REFUSED
 
 
-def _is_current(record: TracedRecord, intent: CoveredIntent) -> bool:
+def _is_current(record: TracedRecord, intent: Intent, policy: Policy) -> bool:
     """Whether the record has the current revision or, if it has none, the current digest."""
     if record.intent_rev is not None:
         return record.intent_rev == intent.revision
-    return not intent.digest or record.intent_digest == intent.digest
+    return record.intent_digest == digest(intent, policy)
 
 
 LARGEST_SOURCE = 2 * MIB
@@ -138,27 +119,21 @@ HOST_CALLS = frozenset({CHECK_TOOL})
 """Tools that rookery runs itself to check an intent; they do not count as work on it."""
 
 
-class MapFile(Struct, frozen=True, kw_only=True):
-    path: str
-    symbols: tuple[str, ...] = ()
-    last_change: str = ""
-    after: str = ""
-    changes: int = 0
-
-
-class MapEntry(Struct, frozen=True, kw_only=True):
-    intent: Intent
-    files: tuple[MapFile, ...] = ()
-
-
 class FileActivity(Struct):
-    """The changes of one file under an intent. `ranges` belong to the last one."""
+    """The changes of one file under an intent. `ranges` belong to the last one, and `symbols` are
+    the functions and classes that contain them."""
 
     path: str
     changes: int = 0
     last_change: str = ""
     after: str = ""
     ranges: tuple[LineRange, ...] = ()
+    symbols: tuple[str, ...] = ()
+
+
+class MapEntry(Struct, frozen=True, kw_only=True):
+    intent: Intent
+    files: tuple[FileActivity, ...] = ()
 
 
 class IntentActivity(Struct):
@@ -175,31 +150,23 @@ def intent_map(
 ) -> tuple[MapEntry, ...]:
     """Build the map from all records, oldest first."""
     activities = activity(records)
-    return map_entries(intents, activities, _unchanged_texts(layout, activities))
-
-
-def map_text(entries: Sequence[MapEntry]) -> str:
-    return "\n\n".join([TITLE, *map(_section, sorted(entries, key=_by_id))]) + "\n"
-
-
-def map_entries(
-    intents: Sequence[Intent],
-    activities: Mapping[str, IntentActivity],
-    texts: Mapping[str, str],
-) -> tuple[MapEntry, ...]:
-    """`texts` are the current contents of files, used to find symbols."""
+    for each in activities.values():
+        for file in each.files.values():
+            file.symbols = symbols(file.path, _unchanged_text(layout, file), file.ranges)
+    nothing = IntentActivity()
     return tuple(
         MapEntry(
             intent=intent,
             files=tuple(
-                _file(each, texts.get(each.path, ""))
-                for _, each in sorted(activities[intent.id].files.items())
-            )
-            if intent.id in activities
-            else (),
+                file for _, file in sorted(activities.get(intent.id, nothing).files.items())
+            ),
         )
         for intent in sorted(intents, key=lambda each: each.id)
     )
+
+
+def map_text(entries: Sequence[MapEntry]) -> str:
+    return "\n\n".join([TITLE, *map(_section, entries)]) + "\n"
 
 
 def symbols(path: str, text: str, ranges: Sequence[LineRange]) -> tuple[str, ...]:
@@ -238,20 +205,13 @@ def add_record(found: dict[str, IntentActivity], record: TracedRecord) -> None:
     _add_files(own, record)
 
 
-def _unchanged_texts(layout: Layout, activities: Mapping[str, IntentActivity]) -> dict[str, str]:
-    """Contents of files that still have their recorded hash; others may have shifted lines."""
-    wanted = {
-        (file.path, file.after) for each in activities.values() for file in each.files.values()
-    }
-    found: dict[str, str] = {}
-    for path, after in wanted:
-        try:
-            data = small_file(layout.root / path, layout.workspace, largest=LARGEST_SOURCE)
-        except (FileNotFoundError, Unreadable):
-            continue
-        if sha256(data).hexdigest() == after:
-            found[path] = data.decode("utf-8", "replace")
-    return found
+def _unchanged_text(layout: Layout, file: FileActivity) -> str:
+    """The file's text if it still has its recorded hash; else empty, as lines may have shifted."""
+    try:
+        data = small_file(layout.root / file.path, layout.workspace, largest=LARGEST_SOURCE)
+    except (FileNotFoundError, Unreadable):
+        return ""
+    return data.decode("utf-8", "replace") if sha256(data).hexdigest() == file.after else ""
 
 
 def _collect(node: ast.AST, above: str, touched: set[int], names: dict[str, None]) -> None:
@@ -265,20 +225,6 @@ def _collect(node: ast.AST, above: str, touched: set[int], names: dict[str, None
         inner: dict[str, None] = {}
         _collect(child, f"{name}.", touched, inner)
         names.update(inner or {name: None})
-
-
-def _file(own: FileActivity, text: str) -> MapFile:
-    return MapFile(
-        path=own.path,
-        symbols=symbols(own.path, text, own.ranges),
-        last_change=own.last_change,
-        after=own.after,
-        changes=own.changes,
-    )
-
-
-def _by_id(entry: MapEntry) -> str:
-    return entry.intent.id
 
 
 def _section(entry: MapEntry) -> str:
@@ -295,7 +241,7 @@ def _section(entry: MapEntry) -> str:
     return "\n".join(lines)
 
 
-def _row(file: MapFile) -> str:
+def _row(file: FileActivity) -> str:
     named = ", ".join(f"`{each}`" for each in file.symbols[:MOST_SYMBOLS])
     more = len(file.symbols) - MOST_SYMBOLS
     named += f" and {more} more" if more > 0 else ""

@@ -16,7 +16,7 @@ from rookery.governance.intents.intent import (
     Verify,
 )
 from rookery.governance.scope.permission_rules import rule_fault
-from rookery.governance.scope.scope_rules import ignore_pattern_fault
+from rookery.governance.scope.project_rules import ignore_pattern_fault
 
 LONGEST_CONSTRAINT = 500
 LONGEST_CHECK_SECONDS = 3600

@@ -23,6 +23,7 @@ from rookery.governance.intents.intent import (
     first_step,
     move,
     selectable,
+    timestamp,
 )
 from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.intents.intent_context import ContextTooLarge, intent_context
@@ -41,13 +42,6 @@ class Chosen(Struct, frozen=True, kw_only=True):
     fact: IntentSelected
     definition: IntentDefinition
     context: str
-    notes: tuple[str, ...] = ()
-
-
-class Selected(Struct, frozen=True, kw_only=True):
-    """`notes` are warnings for the model and the user."""
-
-    intent: Intent
     notes: tuple[str, ...] = ()
 
 
@@ -72,13 +66,14 @@ async def choose(
     if isinstance(found, Refusal):
         return found
     assert file
-    definition = IntentDefinition(found.intent, file.policy)
+    intent, notes = found
+    definition = IntentDefinition(intent, file.policy)
     try:
         context = await context_of(project, task_id, definition)
     except ContextTooLarge as error:
-        return Refusal(code="REQ-013", message=str(error), intent_id=found.intent.id)
+        return Refusal(code="REQ-013", message=str(error), intent_id=intent.id)
     return Chosen(
-        fact=fact_of(definition, by=by), definition=definition, context=context, notes=found.notes
+        fact=fact_of(definition, by=by), definition=definition, context=context, notes=notes
     )
 
 
@@ -102,7 +97,7 @@ async def context_of(project: GovernedProject, task_id: str, definition: IntentD
     return intent_context(
         intent,
         digest=digest(intent, definition.policy),
-        generated=project.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        generated=timestamp(project.now()),
         background=await project.background_of(task_id, intent),
         budget=project.settings.governance.context_chars,
     )
@@ -140,9 +135,10 @@ def select(
     now: datetime,
     overlapping: Sequence[str] = (),
     auto_single: bool = False,
-) -> Selected | Refusal:
-    """Select an intent, or return the first objection. `file` is None if there is none;
-    `overlapping` are intents of other tasks whose scope overlaps."""
+) -> tuple[Intent, tuple[str, ...]] | Refusal:
+    """Select an intent, with warnings for the model and the user, or return the first objection.
+    `file` is None if there is none; `overlapping` are intents of other tasks whose scope
+    overlaps."""
     if file is None:
         return Refusal(code="REQ-011", message=f"There is no intent file here. {_SETUP}")
     if not file.usable:
@@ -153,17 +149,18 @@ def select(
     if not wanted:
         return Refusal(
             code="HOOK-INT-001",
-            message=f"select_active_intent needs an intent_id. {_choices(choices)}",
+            message=f"select_active_intent needs an intent_id. {choices_text(choices)}",
         )
     intent = file.find(wanted)
     if intent is None:
         return Refusal(
-            code="REQ-006", message=f"No such intent: {wanted[:64]}. {_choices(choices)}"
+            code="REQ-006", message=f"No such intent: {wanted[:64]}. {choices_text(choices)}"
         )
     if intent.id in file.broken:
         return _invalid(file, f"{intent.id} has errors in the intent file. {_DETAILS}", intent.id)
-    return _objection(file, intent, now, choices, overlapping) or Selected(
-        intent=intent, notes=_notes(file, intent, wanted, overlapping)
+    return _objection(file, intent, now, choices, overlapping) or (
+        intent,
+        _notes(file, intent, wanted, overlapping),
     )
 
 
@@ -189,7 +186,7 @@ def _objection(
         what = "has expired" if reason == "expired" else f"is {intent.status}"
         return Refusal(
             code="REQ-010",
-            message=f"{intent.id} {what}. {_choices(choices)} {_remedy(intent)}",
+            message=f"{intent.id} {what}. {choices_text(choices)} {_remedy(intent)}",
             intent_id=intent.id,
             reason=reason,
             details=(("status", str(intent.status)),),
@@ -238,7 +235,7 @@ def _notes(
     return tuple(notes)
 
 
-def _choices(choices: Sequence[Intent]) -> str:
+def choices_text(choices: Sequence[Intent]) -> str:
     if not choices:
         return "No intent can be selected."
     named = ", ".join(each.id for each in choices[:MOST_NAMED])

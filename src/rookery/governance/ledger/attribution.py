@@ -24,7 +24,6 @@ from rookery.governance.ledger.records import (
     MARK,
     LineRange,
     TracedFile,
-    content_hash,
     line_mark,
     word_mark,
 )
@@ -58,7 +57,7 @@ class FileFilter:
 
     def __init__(self, path: str, lines: Sequence[str]) -> None:
         self._lines = lines
-        self._hashes: dict[int, frozenset[bytes]] = {}
+        self._file = _FileLines(lines)
         self._names: list[bytes] = []
         self.add_name(path)
 
@@ -89,14 +88,7 @@ class FileFilter:
         return frozenset(one + other for one, other in pairwise(marks))
 
     def _holds(self, hash_: bytes, end: bytes, start: bytes) -> bool:
-        size = int(end) - int(start) + 1
-        if not 0 < size <= MAX_MOVED_LINES:
-            return False
-        if size not in self._hashes:
-            places = range(len(self._lines) - size + 1)
-            hashes = (content_hash(self._lines[at : at + size]) for at in places)
-            self._hashes[size] = frozenset(hash_.encode() for hash_ in hashes)
-        return hash_ in self._hashes[size]
+        return self._file.may_hold(LineRange(int(start), int(end), hash_.decode()))
 
 
 def decisions(folder: Path, calls: Collection[CallName]) -> dict[CallName, TracedRecord]:
@@ -292,7 +284,7 @@ class _FileLines:
 
     def may_hold(self, lines: LineRange) -> bool:
         """Whether a range of another file is in this one. Very long ranges are not searched for."""
-        return _length(lines) <= MAX_MOVED_LINES and bool(self._places(lines))
+        return 0 < _length(lines) <= MAX_MOVED_LINES and bool(self._places(lines))
 
     def _place(self, record: TracedRecord, lines: LineRange) -> bool:
         """Attribute a range at its recorded position, or wherever it moved."""
@@ -302,8 +294,10 @@ class _FileLines:
         return self.place_anywhere(record, lines)
 
     def place_anywhere(self, record: TracedRecord, lines: LineRange) -> bool:
-        free = [at for at in self._places(lines) if self._has_unknown(at, lines)]
-        if len(free) != 1 or not self._is_range_distinctive(free[0], lines):
+        # lines that are attributed already belong to newer records
+        size = _length(lines)
+        free = [at for at in self._places(lines) if UNKNOWN in self.origins[at : at + size]]
+        if len(free) != 1 or not self._is_distinctive(free[0], size):
             return False
         self._write(record, free[0], lines)
         return True
@@ -326,13 +320,6 @@ class _FileLines:
         for line in range(at, at + _length(lines)):
             if self.origins[line] is UNKNOWN:
                 self.origins[line] = LineOrigin(certainty="written", record=record)
-
-    def _has_unknown(self, at: int, lines: LineRange) -> bool:
-        """Whether any of the lines is still unattributed; newer records take precedence."""
-        return UNKNOWN in self.origins[at : at + _length(lines)]
-
-    def _is_range_distinctive(self, at: int, lines: LineRange) -> bool:
-        return self._is_distinctive(at, _length(lines))
 
     def _is_distinctive(self, at: int, size: int) -> bool:
         return self._letters(range(at, at + size)) >= MIN_LETTERS

@@ -17,13 +17,12 @@ from uuid import NAMESPACE_URL, uuid5
 from msgspec import Struct, to_builtins
 
 from rookery.errors import StorageError
+from rookery.governance.git_history import Commit, GitHistory
 from rookery.governance.ledger.attribution import LineOrigin, blame, writing_records
-from rookery.governance.ledger.git_history import Commit, CommitChange, GitHistory
 from rookery.governance.ledger.record_text import entry_of
 from rookery.governance.ledger.records import (
     VERSION,
     LineRange,
-    TracedFile,
     content_hash,
     line_change,
     plain_lines,
@@ -147,7 +146,8 @@ def recent_writers(folder: Path) -> list[TracedRecord]:
 def finalise(history: GitHistory, commit: Commit, records: Sequence[TracedRecord]) -> Finalised:
     """Write what the commit contains of the records into its note. A commit without recorded
     lines gets no note, and notes of other programs are kept."""
-    found = match_commit(_files(history, commit), records, since=commit.parent_time)
+    files = [_noted_file(*each) for each in history.changed_files(commit)]
+    found = match_commit(files, records, since=commit.parent_time)
     if found.placed:
         ours = [finalised_record(each, commit.revision) for each in found.placed]
         lines = map(json_line, [*_foreign_records(history, commit.revision), *ours])
@@ -209,7 +209,7 @@ def _file(record: TracedRecord, path: str, spans: Sequence[LineRange]) -> dict[s
 
 def _file_entry(record: TracedRecord, path: str, spans: Sequence[LineRange]) -> dict[str, Any]:
     """Our entry for a file, with the recorded ranges if they differ from those in the commit."""
-    recorded_file = _recorded_file(record, path)
+    recorded_file = next((file for file in record.files if file.path == path), None)
     if recorded_file is None:
         first = record.files[0].path if record.files else ""
         return {"path": path, **({"moved_from": first} if first else {})}
@@ -217,10 +217,6 @@ def _file_entry(record: TracedRecord, path: str, spans: Sequence[LineRange]) -> 
     if recorded_file.ranges == tuple(spans):
         return entry
     return {**entry, "original_ranges": to_builtins([*recorded_file.ranges])}
-
-
-def _recorded_file(record: TracedRecord, path: str) -> TracedFile | None:
-    return next((file for file in record.files if file.path == path), None)
 
 
 def _foreign_records(history: GitHistory, revision: str) -> list[dict[str, Any]]:
@@ -237,12 +233,7 @@ def _foreign_records(history: GitHistory, revision: str) -> list[dict[str, Any]]
     return [each for each in records if isinstance(each, dict) and not record_finalised_by(each)]
 
 
-def _files(history: GitHistory, commit: Commit) -> list[NotedFile]:
-    return [_noted_file(file) for file in history.changed_files(commit)]
-
-
-def _noted_file(file: CommitChange) -> NotedFile:
-    written = line_change(file.before, file.after).written
+def _noted_file(path: str, before: str, after: str) -> NotedFile:
+    written = line_change(before, after).written
     fresh = {at for each in written for at in range(each.start - 1, each.end)}
-    lines = tuple(plain_lines(file.after))
-    return NotedFile(path=file.path, lines=lines, fresh=frozenset(fresh))
+    return NotedFile(path=path, lines=tuple(plain_lines(after)), fresh=frozenset(fresh))

@@ -9,7 +9,7 @@ may have left, and reads what others have appended since.
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
@@ -23,6 +23,7 @@ from msgspec import Struct
 from rookery.faults import kp
 from rookery.governance.ledger.active_file import ActiveFile, LedgerTail, TailCache
 from rookery.governance.ledger.records import (
+    OURS,
     LedgerEntry,
     Link,
     Writer,
@@ -102,7 +103,7 @@ class Ledger:
         self,
         folder: Path,
         *,
-        writer: Writer,
+        writer: Writer = OURS,
         heads: KnownHeads | None = None,
         flush: Flush = Flush.ALWAYS,
         lock_wait: float = LOCK_TIMEOUT,
@@ -111,8 +112,6 @@ class Ledger:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.folder = folder
-        self.heads_problem = ""
-        """Why the known heads could not be written; empty if they were."""
         self._active = folder / ACTIVE
         self._state = folder / ".state"
         self._tail_cache = TailCache(self._state / "head.json")
@@ -334,14 +333,10 @@ class Ledger:
         self._flushed_at = time.monotonic()
 
     def _update_heads(self, tail: LedgerTail) -> None:
-        """Update the known heads. A failure only sets `heads_problem`: the record is written."""
-        if self._heads is None or not tail.records:
-            return
-        try:
-            self._heads.note(tail)
-            self.heads_problem = ""
-        except OSError as error:
-            self.heads_problem = f"{self._heads.path} cannot be written ({error.strerror})."
+        """Update the known heads. A failure is ignored: the record is written."""
+        if self._heads is not None and tail.records:
+            with suppress(OSError):
+                self._heads.note(tail)
 
 
 def _checkpoint_entry(task_id: str, tail: LedgerTail) -> LedgerEntry:

@@ -75,7 +75,9 @@ class LedgerIndex:
         with closing(database):
             counted = dict(database.execute(_WRITES).fetchall())
         packed = (path for path in sealed_files(self._folder) if path.suffix == ".gz")
-        for intent, more in count_writes(r for path in packed for r in _records_of(path)).items():
+        for intent, more in count_writes(
+            record for path in packed for record in records_in(lines(path))
+        ).items():
             counted[intent] = counted.get(intent, 0) + more
         return counted
 
@@ -139,10 +141,6 @@ def count_writes(records: Iterable[TracedRecord]) -> dict[str, int]:
     """The same as `LedgerIndex.writes`, without an index."""
     wrote = (each for each in records if each.files and each.outcome not in _REFUSED)
     return Counter(each.intent_id for each in wrote if each.intent_id)
-
-
-def _records_of(path: Path) -> Iterator[TracedRecord]:
-    return records_in(lines(path))
 
 
 def _connect(path: Path, timeout: float) -> sqlite3.Connection:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.governance.criteria import CHECK_TOOL, is_check
+from rookery.governance.git_history import CommitOfLine, GitHistory
 from rookery.governance.intents.intent import Intent, IntentFile, digest
 from rookery.governance.intents.intent_file import IntentReader
 from rookery.governance.layout import Layout
@@ -25,7 +26,6 @@ from rookery.governance.ledger.attribution import (
     writing_records,
 )
 from rookery.governance.ledger.commit_notes import NOTES, record_finalised_by
-from rookery.governance.ledger.git_history import CommitOfLine, GitHistory
 from rookery.governance.ledger.record_text import feedback
 from rookery.governance.ledger.records import plain_lines
 from rookery.governance.ledger.segments import newest_first

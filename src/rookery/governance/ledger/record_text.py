@@ -4,9 +4,7 @@ Records of other writers and of older versions are shown too, so any field can b
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
-
-from msgspec import Struct
+from typing import Any, Literal, NamedTuple
 
 from rookery.core.text.terminal_text import counted
 from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
@@ -21,7 +19,7 @@ SHOWN_ID = 8
 Chain = Literal["ok", "hash differs", "prev differs", "prev not found", "unchained"]
 
 
-class LogLine(Struct, frozen=True, kw_only=True):
+class LogLine(NamedTuple):
     """The cells of one log row. `kind` has a cell of its own because it may be coloured."""
 
     id: str
@@ -31,10 +29,6 @@ class LogLine(Struct, frozen=True, kw_only=True):
     tool: str
     subject: str
     result: str
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return (self.id, self.when, self.kind, self.intent, self.tool, self.subject)
 
 
 class Columns:
@@ -46,12 +40,10 @@ class Columns:
     def rows(self, lines: Sequence[LogLine]) -> Iterator[str]:
         for line in lines:
             self._widths = [
-                max(width, len(cell)) for cell, width in zip(line.cells, self._widths, strict=True)
+                max(width, len(cell)) for cell, width in zip(line, self._widths, strict=False)
             ]
         for line in lines:
-            padded = (
-                cell.ljust(width) for cell, width in zip(line.cells, self._widths, strict=True)
-            )
+            padded = (cell.ljust(width) for cell, width in zip(line, self._widths, strict=False))
             yield "  ".join((*padded, line.result)).rstrip()
 
 

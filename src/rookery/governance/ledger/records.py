@@ -17,6 +17,7 @@ from msgspec.structs import fields, replace
 from rookery import NAME
 from rookery import VERSION as PRODUCT_VERSION
 from rookery.core.text.text_lines import alike
+from rookery.governance.intents.intent import Related
 from rookery.governance.ledger.verify_ledger import canonical, leaf_hash, signature
 
 COMPARED_LINES = 3_000
@@ -171,11 +172,6 @@ class TracedFile(Struct, frozen=True, kw_only=True):
     attribution: str = ""
 
 
-class RelatedLink(Struct, frozen=True, kw_only=True):
-    type: str
-    url: str
-
-
 class LedgerEntry(Struct, frozen=True, kw_only=True):
     """Something to record. The ledger adds the id, the time and the chain."""
 
@@ -204,7 +200,7 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     model_id: str = ""
     log_seq: int | None = None
     """Number of the journal event that the record of a call belongs to."""
-    related: tuple[RelatedLink, ...] = ()
+    related: tuple[Related, ...] = ()
     """Links from the intent; links to the intent and the parent task are added."""
     more: Mapping[str, Any] | None = None
     """Fields that only some kinds have."""
@@ -301,12 +297,12 @@ def _standard_file(file: TracedFile, entry: LedgerEntry) -> dict[str, Any]:
     return {"path": _path(file.path), "conversations": [conversation]}
 
 
-def _related(entry: LedgerEntry) -> Iterator[RelatedLink]:
+def _related(entry: LedgerEntry) -> Iterator[Related]:
     if entry.intent_id:
-        yield RelatedLink(type="intent", url=f"urn:intent:{entry.intent_id}")
+        yield Related(type="intent", url=f"urn:intent:{entry.intent_id}")
     yield from entry.related
     if entry.parent_task_id:
-        yield RelatedLink(type="session", url=f"urn:task:{entry.parent_task_id}")
+        yield Related(type="session", url=f"urn:task:{entry.parent_task_id}")
 
 
 def _chain_entry(entry: LedgerEntry, link: Link) -> dict[str, Any]:

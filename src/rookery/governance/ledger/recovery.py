@@ -39,7 +39,7 @@ _BLOCK = 1024 * 1024
 LARGEST_ENTRY = 16 * MIB
 
 
-class RecoveredCalls(Struct, frozen=True, kw_only=True):
+class RecoveredCalls(Struct, kw_only=True):
     """Counts of interrupted calls by what they changed, of calls already recorded, and of
     entries of an old call journal that were quarantined because they were not written on this
     machine."""
@@ -60,15 +60,6 @@ class RecoveredCalls(Struct, frozen=True, kw_only=True):
             yield f"{many} added to the ledger."
         for task_id in self.damaged:
             yield f"{damaged_journal(task_id)}. The ledger says so."
-
-    def __add__(self, other: "RecoveredCalls") -> "RecoveredCalls":
-        return RecoveredCalls(
-            changed=self.changed + other.changed,
-            unchanged=self.unchanged + other.unchanged,
-            known=self.known + other.known,
-            put_away=self.put_away + other.put_away,
-            damaged=(*self.damaged, *other.damaged),
-        )
 
 
 def damaged_journal(task_id: str) -> str:
@@ -192,17 +183,17 @@ def _difference(root: Path, file: FileBefore) -> TracedFile | None:
 # ── the call journal of the first version ───────────────────────────────────────────────
 
 
-def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> RecoveredCalls:
+def record_old_journal(ledger: Ledger, folder: Path, key: bytes, found: RecoveredCalls) -> None:
     """Import the call journal of earlier versions. Signed entries are recorded as interrupted;
     others may have come with a clone and are quarantined."""
     if not os.path.lexists(folder):
-        return RecoveredCalls()
+        return
     try:
         make_state_folder(folder)
         paths = list(folder.iterdir())
         calls = {path: call for path in paths if (call := _old_call(path, key))}
         if any(map(_is_running, calls.values())):
-            return RecoveredCalls()
+            return
         for path, call in calls.items():
             ledger.append(_old_entry(call))
             path.unlink()
@@ -211,7 +202,8 @@ def record_old_journal(ledger: Ledger, folder: Path, key: bytes) -> RecoveredCal
         folder.rename(quarantine / f"journal-{new_ulid()}")
     except OSError as error:
         raise unwritable(error.strerror or str(error)) from error
-    return RecoveredCalls(changed=len(calls), put_away=len(paths) - len(calls))
+    found.changed += len(calls)
+    found.put_away += len(paths) - len(calls)
 
 
 def _old_call(path: Path, key: bytes) -> dict[str, Any] | None:

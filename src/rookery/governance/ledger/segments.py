@@ -175,11 +175,15 @@ def _too_large(path: Path, limit: int) -> LedgerUnreadable:
 
 
 class Seal(Struct, frozen=True, kw_only=True):
-    """The last record of a sealed file."""
+    """A sealed file, and its last record, which seals it."""
 
-    file: str
+    path: Path
     own: dict[str, Any]
     timestamp: str
+
+    @property
+    def file(self) -> str:
+        return self.path.name.removesuffix(".gz")
 
     @property
     def tips(self) -> tuple[Tip, ...]:
@@ -191,37 +195,26 @@ class Seal(Struct, frozen=True, kw_only=True):
     @property
     def segment(self) -> dict[str, Any]:
         """How the first stream of the next file refers to this one."""
-        total = self.own["sealed_records"] + self.own["records"] + 1
+        total = self.own["sealed_records"] + self.records
         return {"file": self.file, "root": str(self.own.get("root")), "records": total}
-
-
-class Segment(Struct, frozen=True, kw_only=True):
-    """A sealed file with its seal."""
-
-    path: Path
-    seal: Seal
-
-    @property
-    def first_time(self) -> str:
-        return str(self.seal.own.get("first_time", ""))
 
     @property
     def last_time(self) -> str:
-        return str(self.seal.own.get("last_time", ""))
+        return str(self.own.get("last_time", ""))
 
     @property
     def records(self) -> int:
-        return int(self.seal.own["records"]) + 1
+        return int(self.own["records"]) + 1
 
     @property
     def tombstone(self) -> dict[str, Any]:
         return {
-            "file": self.seal.file,
-            "root": str(self.seal.own.get("root")),
+            "file": self.file,
+            "root": str(self.own.get("root")),
             "records": self.records,
-            "first_time": self.first_time,
+            "first_time": str(self.own.get("first_time", "")),
             "last_time": self.last_time,
-            "tips": tips_json(self.seal.tips),
+            "tips": tips_json(self.tips),
         }
 
 
@@ -262,11 +255,10 @@ def newest_seal(folder: Path) -> Seal | None:
     return max(seals, key=lambda seal: seal.timestamp, default=None)
 
 
-def segments_before(folder: Path, time: str) -> list[Segment]:
+def segments_before(folder: Path, time: str) -> list[Seal]:
     """The sealed files with only records older than `time`, oldest first."""
-    seals = ((path, _seal_of(path)) for path in sealed_files(folder))
-    found = [Segment(path=path, seal=seal) for path, seal in seals if seal]
-    return [segment for segment in found if segment.last_time < time]
+    seals = filter(None, map(_seal_of, sealed_files(folder)))
+    return [seal for seal in seals if seal.last_time < time]
 
 
 def _seal_of(path: Path) -> Seal | None:
@@ -278,5 +270,4 @@ def _seal_of(path: Path) -> Seal | None:
     own = chain_entry(record)
     if own is None or own.get("kind") != "seal" or type(own.get("records")) is not int:
         return None
-    name = path.name.removesuffix(".gz")
-    return Seal(file=name, own=own, timestamp=str(record.get("timestamp")))
+    return Seal(path=path, own=own, timestamp=str(record.get("timestamp")))

@@ -223,26 +223,14 @@ class KnownHeads:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def index(self) -> Path:
+        self.index = path.with_name("index.sqlite3")
         """The ledger's index. Budgets are counted with it, so agents must not reach it."""
-        return self.path.with_name("index.sqlite3")
-
-    @property
-    def journal_key(self) -> Path:
+        self.journal_key = path.with_name("journal.key")
         """The key that signed entries in the call journal of earlier versions."""
-        return self.path.with_name("journal.key")
-
-    @property
-    def open_tasks(self) -> Path:
+        self.open_tasks = path.with_name("open_tasks")
         """Folder with a file for each task that may have unrecorded calls."""
-        return self.path.with_name("open_tasks")
-
-    @property
-    def trace_key(self) -> Path:
+        self.trace_key = path.with_name("trace.key")
         """The key that signs records."""
-        return self.path.with_name("trace.key")
 
     @property
     def trace_keys(self) -> list[bytes]:

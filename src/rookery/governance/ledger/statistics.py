@@ -12,6 +12,7 @@ from posixpath import splitext
 import msgspec
 from msgspec import Struct
 
+from rookery.core.text.terminal_text import counted
 from rookery.governance.ledger.records import TracedFile
 from rookery.governance.ledger.segments import oldest_first
 from rookery.governance.ledger.traced import TracedRecord, records_on
@@ -142,13 +143,13 @@ class LedgerStatistics(Struct, frozen=True, kw_only=True):
     commands: int
     refused: int
     approvals: int
-    by_intent: tuple[tuple[str, int], ...]
+    by_intent: dict[str, int]
     """Number of calls that changed files."""
-    refusals: tuple[tuple[str, int], ...]
+    refusals: dict[str, int]
     lines_added: int
     lines_deleted: int
-    lines_by_model: tuple[tuple[str, int], ...]
-    hot_files: tuple[tuple[str, int], ...]
+    lines_by_model: dict[str, int]
+    hot_files: dict[str, int]
 
 
 @lru_cache(maxsize=10_000)
@@ -189,7 +190,7 @@ def statistics(records: Iterable[TracedRecord]) -> LedgerStatistics:
         lines_added=added,
         lines_deleted=deleted,
         lines_by_model=_ranked(models),
-        hot_files=_ranked(files)[:10],
+        hot_files=_ranked(files, most=10),
     )
 
 
@@ -199,10 +200,11 @@ def format_statistics(found: LedgerStatistics) -> str:
     lines = f"+{found.lines_added:,} -{found.lines_deleted:,}"
     if found.lines_by_model:
         lines += f"   by model: {_shares(found.lines_by_model)}"
+    calls = (f"{name} {counted(n, 'changing call')}" for name, n in found.by_intent.items())
     rows = [
         f"calls       {found.calls:<5} mutations {found.mutations}   commands {found.commands}   "
         f"refused {found.refused}{share}   approvals {found.approvals}",
-        f"by intent   {_call_counts(found.by_intent)}",
+        f"by intent   {'   '.join(calls)}",
         f"refusals    {_counts(found.refusals)}",
         f"lines       {lines}",
         f"hot files   {_counts(found.hot_files)}",
@@ -215,23 +217,16 @@ def _is_human_approval(record: TracedRecord) -> bool:
     return yes and record.approved_by == "human" and record.kind in CALLS | {"decision"}
 
 
-def _ranked(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
+def _ranked(counts: Counter[str], most: int | None = None) -> dict[str, int]:
     """Most frequent first, then by name; zero counts are left out."""
     found = [(name, count) for name, count in counts.items() if count]
-    return tuple(sorted(found, key=lambda pair: (-pair[1], pair[0])))
+    return dict(sorted(found, key=lambda pair: (-pair[1], pair[0]))[:most])
 
 
-def _counts(ranked: Iterable[tuple[str, int]]) -> str:
-    return "   ".join(f"{name} {count}" for name, count in ranked)
+def _counts(ranked: dict[str, int]) -> str:
+    return "   ".join(f"{name} {count}" for name, count in ranked.items())
 
 
-def _call_counts(ranked: Iterable[tuple[str, int]]) -> str:
-    """Counts with their unit, because an intent's number alone could mean anything."""
-    return "   ".join(
-        f"{name} {count} changing call{'' if count == 1 else 's'}" for name, count in ranked
-    )
-
-
-def _shares(ranked: tuple[tuple[str, int], ...]) -> str:
-    total = sum(count for _, count in ranked)
-    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in ranked)
+def _shares(ranked: dict[str, int]) -> str:
+    total = sum(ranked.values())
+    return ", ".join(f"{name} {100 * count / total:.0f} %" for name, count in ranked.items())

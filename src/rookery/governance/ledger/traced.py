@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from rookery.governance.ledger.records import FileHash, LineRange, RelatedLink, TracedFile
+from rookery.governance.intents.intent import Related
+from rookery.governance.ledger.records import FileHash, LineRange, TracedFile
 from rookery.governance.ledger.verify_ledger import decode_objects
 
 PSEUDO_FILES = frozenset({".sessions", ".shell-history"})
@@ -41,7 +42,7 @@ class TracedRecord(Struct, frozen=True, kw_only=True):
     """What was done to each file. Files that a rewind removed count as deleted."""
     targets: tuple[str, ...] = ()
     """The paths that a call without changes was about."""
-    related: tuple[RelatedLink, ...] = ()
+    related: tuple[Related, ...] = ()
     command: str = ""
     exit_code: int | None = None
     approved_by: str = ""
@@ -88,7 +89,7 @@ def parse_record(record: dict[str, Any]) -> TracedRecord:
     return TracedRecord(
         id=_text(record.get("id")),
         time=_text(record.get("timestamp")),
-        kind=_text(own.get("kind")) or _foreign_kind(record, files),
+        kind=_text(own.get("kind")) or ("mutation" if files else "event"),
         writer=_text(_object(record.get("tool")).get("name")),
         task_id=_text(own.get("task_id")) or _text(first.get("url")).removeprefix("urn:task:"),
         parent_task_id=_text(own.get("parent_task_id")),
@@ -172,11 +173,11 @@ def _ranges(found: list[Any]) -> tuple[LineRange, ...]:
     return tuple(ranges)
 
 
-def _related(conversation: dict[str, Any]) -> Iterator[RelatedLink]:
+def _related(conversation: dict[str, Any]) -> Iterator[Related]:
     for each in map(_object, _list(conversation.get("related"))):
         url = _text(each.get("url")) or _text(each.get("value"))
         if url:
-            yield RelatedLink(type=_text(each.get("type")), url=url)
+            yield Related(type=_text(each.get("type")), url=url)
 
 
 def _first_conversation(record: dict[str, Any]) -> dict[str, Any]:
@@ -191,10 +192,6 @@ def _foreign_intent(record: dict[str, Any], conversation: dict[str, Any]) -> str
         return named
     urls = [each.url for each in _related(conversation) if each.type in {"intent", "specification"}]
     return urls[0].removeprefix("urn:intent:") if urls else ""
-
-
-def _foreign_kind(record: dict[str, Any], files: tuple[TracedFile, ...]) -> str:
-    return "mutation" if files else "event"
 
 
 def _hash(value: object) -> FileHash | None:

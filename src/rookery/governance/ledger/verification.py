@@ -33,7 +33,7 @@ from rookery.governance.ledger.verify_ledger import (
 )
 
 if TYPE_CHECKING:
-    from rookery.governance.ledger.git_history import GitHistory
+    from rookery.governance.git_history import GitHistory
 
 _ACCEPT = f"{NAME} trace verify --accept"
 _DAMAGED = (
@@ -89,7 +89,7 @@ def audit(
     def run(head: KnownHead | None) -> Report:
         verifier = Verifier(known=head, expected=expected, require_chain=require_chain, keys=keys)
         for segment in old:
-            verifier.skip(segment.seal.tips)
+            verifier.skip(segment.tips)
         _read_into(verifier, folder, files)
         verifier.warn_unrecorded(unrecorded, remarks)
         return verifier.report()
@@ -125,7 +125,7 @@ def _verify_with_branches(
 
 def _on_other_branches(folder: Path, tips: Sequence[Tip]) -> set[Tip]:
     """The tips that are on some branch, tag or stash, and not in HEAD."""
-    from rookery.governance.ledger.git_history import HistoryUnreadable, history_of
+    from rookery.governance.git_history import HistoryUnreadable, history_of
 
     git = history_of(folder.parent)
     if git is None:

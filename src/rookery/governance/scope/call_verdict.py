@@ -4,6 +4,7 @@ All objections are collected, so that the model sees them together and the user 
 """
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,10 +17,10 @@ from rookery.engine.ports.actions import Action
 from rookery.governance.criteria import CHECK_TOOL
 from rookery.governance.intents.intent import Intent, Policy
 from rookery.governance.layout import Layout
-from rookery.governance.scope.command_policy import CommandPolicy, opinion
 from rookery.governance.scope.locations import NamedPath, judge_paths
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import RuleCall, decide
+from rookery.governance.scope.project_rules import CommandPolicy, opinion
 from rookery.governance.scope.read_rules import reading_verdict
 from rookery.governance.scope.scope_patterns import scope
 from rookery.governance.scope.scope_verdict import (
@@ -147,7 +148,7 @@ def _allow_scope_parents(finding: PathFinding, ctx: CallContext, layout: Layout)
 def _paths(call: ToolCall, action: Action, layout: Layout) -> list[NamedPath]:
     if action.changes:
         return changed_paths(call, action, layout)
-    return server_paths(call, action) if action.external else []
+    return server_paths(action) if action.external else []
 
 
 def _path_objections(findings: Sequence[PathFinding], ctx: CallContext) -> Iterator[Objection]:
@@ -217,11 +218,11 @@ def _rule_objections(
     judged = action.judgement
     words = judged.commands if judged else ()
     redirects = bool(judged and judged.targets)
-    verdict = opinion(ctx.commands, words, redirects=redirects)
-    if verdict.decision >= Decision.ASK:
-        why = f": {verdict.reason}" if verdict.reason else ""
+    decision, reason = opinion(ctx.commands, words, redirects=redirects)
+    if decision >= Decision.ASK:
+        why = f": {reason}" if reason else ""
         message = f"A command rule of the project applies{why}."
-        yield Objection(decision=verdict.decision, refusal=_not_authorized(ctx, message))
+        yield Objection(decision=decision, refusal=_not_authorized(ctx, message))
     if ctx.commands_error:
         why = f"The project's command rules cannot be read: {ctx.commands_error}."
         yield Objection(decision=Decision.ASK, refusal=_not_authorized(ctx, why))
@@ -250,11 +251,7 @@ def _permission_decision(
         decided, *others = [decide(ctx.intent.permissions, each) for each in calls]
     except PatternError as error:  # unexpected: an intent with an invalid rule cannot be selected
         return Decision.DENY, str(error)
-    return max([decided, *(each for each in others if each[0] >= Decision.ASK)], key=_strictness)
-
-
-def _strictness(decided: tuple[Decision, str]) -> Decision:
-    return decided[0]
+    return max([decided, *(each for each in others if each[0] >= Decision.ASK)], key=itemgetter(0))
 
 
 def _unknown_objections(
@@ -286,7 +283,7 @@ def _allowed_command(action: Action, ctx: CallContext) -> bool:
     judged = action.judgement
     if judged is None or not all_commands_known(judged):
         return False
-    return opinion(ctx.commands, judged.commands, redirects=True).decision is Decision.ALLOW
+    return opinion(ctx.commands, judged.commands, redirects=True)[0] is Decision.ALLOW
 
 
 def _is_granted(objection: Objection, action: Action, ctx: CallContext) -> bool:

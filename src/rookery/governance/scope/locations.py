@@ -25,7 +25,6 @@ from rookery.governance.scope.scope_verdict import (
     Op,
     Outside,
     PathFinding,
-    PathVerdict,
     ScopeRules,
     judge,
     path_fault,
@@ -207,7 +206,8 @@ def _findings(
     if isinstance(location, PathFinding):
         return [location]
     folder = os.path.join(cwd or str(layout.workspace), named.path)
-    own = judge(location, _effective_op(named.op, folder), rules)
+    creates = named.op is Op.MODIFY and not os.path.lexists(folder)
+    own = judge(location, Op.CREATE if creates else named.op, rules)
     if location.outside or not os.path.isdir(folder) or os.path.islink(folder):
         return [own]
     below = list(islice(_files_below(folder), MOST_BELOW + 1))
@@ -219,7 +219,7 @@ def _findings(
         else _judge_file(location, folder, path, named.op, rules)
         for path in below
     ]
-    objections = [each for each in found if _is_refusable(each)]
+    objections = [each for each in found if each.is_outside]
     return objections or [replace(found[0], path=own.path) if found else own]
 
 
@@ -236,15 +236,6 @@ def _judge_file(above: Location, folder: str, path: str, op: Op, rules: ScopeRul
         return reject_path(relative, op, fault)
     links = os.lstat(os.path.join(folder, path)).st_nlink
     return judge(replace(above, named=relative, real=relative, links=links), op, rules)
-
-
-def _is_refusable(finding: PathFinding) -> bool:
-    return finding.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
-
-
-def _effective_op(op: Op, path: str) -> Op:
-    """CREATE instead of MODIFY if nothing exists at the path."""
-    return Op.CREATE if op is Op.MODIFY and not os.path.lexists(path) else op
 
 
 def _files_below(folder: str) -> Iterator[str]:

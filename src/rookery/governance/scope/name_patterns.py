@@ -5,7 +5,7 @@ Wildcards also match leading dots.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -154,32 +154,45 @@ def alternatives(text: str) -> list[str]:
     return done[::-1]
 
 
+Position: TypeAlias = tuple[int, int]
+
+
+def can_reach(end: Position, next_positions: Callable[[int, int], Iterable[Position]]) -> bool:
+    """Whether steps from (0, 0) lead to `end`. Each pair of positions is visited once."""
+    reached = {(0, 0)}
+    pending = [(0, 0)]
+    while pending:
+        at = pending.pop()
+        if at == end:
+            return True
+        new = {each for each in next_positions(*at) if each not in reached}
+        reached |= new
+        pending += new
+    return False
+
+
 def _match_tokens(one: Sequence[Token], other: Sequence[Token], *, both: bool) -> bool:
-    """Match two token lists against each other, visiting each pair of positions once.
+    """Match two token lists against each other.
 
     With `both`, a star of either list may match anything (do they intersect?); without it only
     stars of the first may (does the first contain the second?).
     """
-    reached = {(0, 0)}
-    pending = [(0, 0)]
-    while pending:
-        i, j = pending.pop()
-        if i == len(one) and j == len(other):
-            return True
+
+    def next_positions(i: int, j: int) -> Iterator[Position]:
         left = one[i] if i < len(one) else None
         right = other[j] if j < len(other) else None
-        found: list[tuple[int, int]] = []
         if isinstance(left, Star):
-            found += [(i + 1, j), *([(i, j + 1)] if right is not None else [])]
+            yield i + 1, j
+            if right is not None:
+                yield i, j + 1
         if isinstance(right, Star) and both:
-            found += [(i, j + 1), *([(i + 1, j)] if left is not None else [])]
+            yield i, j + 1
+            if left is not None:
+                yield i + 1, j
         if _match_pair(left, right, both=both):
-            found.append((i + 1, j + 1))
-        for pair in found:
-            if pair not in reached:
-                reached.add(pair)
-                pending.append(pair)
-    return False
+            yield i + 1, j + 1
+
+    return can_reach((len(one), len(other)), next_positions)
 
 
 def _match_pair(left: Token | None, right: Token | None, *, both: bool) -> bool:

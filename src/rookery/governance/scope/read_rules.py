@@ -13,7 +13,7 @@ from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Deed, GitShown, Judgement, Target, program_name
 from rookery.governance.intents.intent import IntentPermissions
-from rookery.governance.layout import Layout
+from rookery.governance.layout import Layout, repository_of
 from rookery.governance.scope.name_patterns import PatternError
 from rookery.governance.scope.permission_rules import READ, permission_rule, reading_rule, withheld
 from rookery.governance.scope.touched_paths import server_paths
@@ -101,7 +101,7 @@ def _read_paths(call: ToolCall, action: Action) -> Iterator[str]:
     if action.judgement:
         yield from (each.path for each in _read_targets(action.judgement))
     if action.external:
-        yield from (each.path for each in server_paths(call, action))
+        yield from (each.path for each in server_paths(action))
 
 
 def _read_targets(judged: Judgement) -> Iterator[Target]:
@@ -220,12 +220,8 @@ def names_repository(command: Sequence[str]) -> bool:
 
 def _repositories(places: set[str]) -> list[Path]:
     """The roots of the repositories that contain the paths."""
-    found = (_repository(Path(place)) for place in sorted(places))
+    found = (repository_of(Path(place)) for place in sorted(places))
     return list(dict.fromkeys(top for top in found if top))
-
-
-def _repository(place: Path) -> Path | None:
-    return next((each for each in (place, *place.parents) if (each / ".git").exists()), None)
 
 
 def _tracked_files(top: Path) -> Iterator[str]:
@@ -234,7 +230,7 @@ def _tracked_files(top: Path) -> Iterator[str]:
 
 
 def _committed_files(top: Path) -> Iterator[str]:
-    from rookery.governance.ledger.git_history import HistoryUnreadable, history_of
+    from rookery.governance.git_history import HistoryUnreadable, history_of
 
     history = history_of(top)
     if history is None:

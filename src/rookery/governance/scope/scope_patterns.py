@@ -8,7 +8,7 @@ compare patterns, not files, so they hold for files that do not exist yet.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
@@ -21,7 +21,9 @@ from rookery.governance.scope.name_patterns import (
     STAR,
     Name,
     PatternError,
+    Position,
     alternatives,
+    can_reach,
     contains,
     intersects,
     matches,
@@ -250,32 +252,22 @@ def _is_within(child: Sequence[str], parent: Sequence[str], *, either_reading: b
 
 def _intersects(one: Steps, other: Steps) -> bool:
     """Whether a path may match both."""
-    reached = {(0, 0)}
-    pending = [(0, 0)]
-    while pending:
-        i, j = pending.pop()
-        if i == len(one) and j == len(other):
-            return True
-        for pair in _next_pairs(one, other, i, j):
-            if pair not in reached:
-                reached.add(pair)
-                pending.append(pair)
-    return False
 
-
-def _next_pairs(one: Steps, other: Steps, i: int, j: int) -> Iterable[tuple[int, int]]:
-    mine = one[i] if i < len(one) else ()
-    its = other[j] if j < len(other) else ()
-    if mine is DEEP:
-        yield i + 1, j
-        if its != () and its is not DEEP:
-            yield i, j + 1
-    if its is DEEP:
-        yield i, j + 1
-        if mine != () and mine is not DEEP:
+    def next_positions(i: int, j: int) -> Iterator[Position]:
+        mine = one[i] if i < len(one) else ()
+        its = other[j] if j < len(other) else ()
+        if mine is DEEP:
             yield i + 1, j
-    if isinstance(mine, Name) and isinstance(its, Name) and intersects(mine, its):
-        yield i + 1, j + 1
+            if its != () and its is not DEEP:
+                yield i, j + 1
+        if its is DEEP:
+            yield i, j + 1
+            if mine != () and mine is not DEEP:
+                yield i + 1, j
+        if isinstance(mine, Name) and isinstance(its, Name) and intersects(mine, its):
+            yield i + 1, j + 1
+
+    return can_reach((len(one), len(other)), next_positions)
 
 
 def _contains(wide: Steps, narrow: Steps) -> bool:
@@ -288,23 +280,16 @@ def _contains(wide: Steps, narrow: Steps) -> bool:
 
 def _covers_steps(wide: Steps, narrow: Steps) -> bool:
     """Whether `wide` can match each step of `narrow`."""
-    reached = {(0, 0)}
-    pending = [(0, 0)]
-    while pending:
-        i, j = pending.pop()
-        if i == len(wide) and j == len(narrow):
-            return True
-        found: list[tuple[int, int]] = []
-        if i < len(wide) and wide[i] is DEEP:
-            found.append((i + 1, j))
+
+    def next_positions(i: int, j: int) -> Iterator[Position]:
+        if i == len(wide):
+            return
+        mine = wide[i]
+        if mine is DEEP:
+            yield i + 1, j
             if j < len(narrow):
-                found.append((i, j + 1))
-        elif i < len(wide) and j < len(narrow):
-            mine, its = wide[i], narrow[j]
-            if mine is not DEEP and its is not DEEP and contains(mine, its):
-                found.append((i + 1, j + 1))
-        for pair in found:
-            if pair not in reached:
-                reached.add(pair)
-                pending.append(pair)
-    return False
+                yield i, j + 1
+        elif j < len(narrow) and (its := narrow[j]) is not DEEP and contains(mine, its):
+            yield i + 1, j + 1
+
+    return can_reach((len(wide), len(narrow)), next_positions)

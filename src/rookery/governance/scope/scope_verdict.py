@@ -104,6 +104,10 @@ class PathFinding(Struct, frozen=True, kw_only=True):
     matched: str = ""
     once_only: bool = False
 
+    @property
+    def is_outside(self) -> bool:
+        return self.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
+
 
 def path_fault(text: str) -> str:
     """Why a path is rejected before it is looked up; empty if it is not."""

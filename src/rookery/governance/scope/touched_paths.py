@@ -112,7 +112,7 @@ def argument_paths(call: ToolCall) -> Iterator[str]:
         yield from _PATCH_PATHS.findall(patch)
 
 
-def server_paths(call: ToolCall, action: Action) -> list[NamedPath]:
+def server_paths(action: Action) -> list[NamedPath]:
     """Arguments of an MCP tool that look like paths. They only add refusals: it can write
     anywhere."""
     try:
@@ -203,11 +203,8 @@ def _entries(value: Mapping[Any, Any], name: str) -> list[tuple[str, Any]]:
     own = [(_normalize_key(str(key)), each) for key, each in value.items()]
     if name not in _PATH_KEYS or any(key in _PATH_KEYS for key, _ in own):
         return own
-    return [(name, str(key) if _looks_like_path(str(key)) else each) for key, each in value.items()]
-
-
-def _looks_like_path(key: str) -> bool:
-    return "/" in key or "." in key
+    paths = {key for key in map(str, value) if "/" in key or "." in key}
+    return [(name, str(key) if str(key) in paths else each) for key, each in value.items()]
 
 
 def _normalize_key(name: str) -> str:

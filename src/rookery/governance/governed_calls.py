@@ -1,4 +1,4 @@
-"""Effects of a task's calls: recorded, and checked for changes outside the scope.
+"""What the active intent says to one call, and what the call did.
 
 A command can write anywhere. So the governance files and the ledger are compared before and after
 it, and changes outside the scope are reported to the model and to the user.
@@ -7,12 +7,14 @@ it, and changes outside the scope are reported to the model and to the user.
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import (
     Effect,
@@ -34,9 +36,117 @@ from rookery.governance.intents.intent_changes import IntentDefinition
 from rookery.governance.ledger.state_files import LedgerBusy, LedgerUnwritable
 from rookery.governance.record_fields import content, traced_files
 from rookery.governance.recorder import Recorder
+from rookery.governance.scope.call_verdict import CallContext, CallVerdict, Objection, judge_call
 from rookery.governance.scope.locations import NamedPath, judge_paths
-from rookery.governance.scope.scope_verdict import Op, PathFinding, PathVerdict
+from rookery.governance.scope.permission_rules import READ
+from rookery.governance.scope.read_rules import strictest_reading, withheld_files
+from rookery.governance.scope.scope_verdict import Op
 from rookery.governance.scope.touched_paths import needs_intent
+
+FEW_FILES = 10
+Withheld: TypeAlias = Callable[[str], bool] | None
+"""Returns whether a call must leave a file out of its output; None if it may show all files."""
+
+
+class JudgedCall(Struct, frozen=True, kw_only=True):
+    verdict: CallVerdict = CallVerdict(label="none")
+    at: CallContext | None = None
+    withheld: Withheld = None
+
+
+class CallJudge:
+    def __init__(
+        self, active: ActiveIntent, records: Recorder, confines: Callable[[], bool]
+    ) -> None:
+        """`confines` returns whether commands can be confined to some folders."""
+        self._project = active.project
+        self._active = active
+        self._records = records
+        self._confines = confines
+        self.broken = ""
+        """Why the ledger cannot be trusted, if that must stop the task; else empty."""
+
+    async def judge(self, call: ToolCall, action: Action) -> JudgedCall:
+        if not needs_intent(call, action):
+            return await self._judge_reading(call, action)
+        verdict, at = await self._judge_change(call, action)
+        if at is None or self._records.observes:
+            return JudgedCall(verdict=verdict, at=at)
+        withheld = await self._withheld_files(call, action, at)
+        return JudgedCall(verdict=verdict, at=at, withheld=withheld)
+
+    async def _judge_reading(self, call: ToolCall, action: Action) -> JudgedCall:
+        """Judge a call that changes nothing: no intent is needed, but an active one applies."""
+        rules = await self._active.reading_permissions() if action.reads else ()
+        if isinstance(rules, Refusal):
+            return JudgedCall(verdict=_refuse(rules))
+        withheld = withheld_files(rules, call.name, self._project.layout)
+        look = partial(strictest_reading, rules, call, action, self._project.layout)
+        decision, rule = look() if rules else (Decision.NONE, "")
+        if decision < Decision.ASK:
+            return JudgedCall(withheld=withheld)
+        intent_id = self._active.intent_id
+        message = f"A rule of {intent_id} about reading applies: {rule}."
+        refusal = Refusal(code="CMD-001", message=message, intent_id=intent_id)
+        return JudgedCall(verdict=_refuse(refusal, decision), withheld=withheld)
+
+    async def _withheld_files(self, call: ToolCall, action: Action, at: CallContext) -> Withheld:
+        """The files that a changing call must not show. The new content of an edited file counts
+        as read; the files a command names are judged before it runs."""
+        if action.command:
+            return withheld_files((at.intent.permissions,), READ, self._project.layout)
+        rules = await self._active.reading_permissions()
+        if isinstance(rules, Refusal) or not rules:
+            return lambda path: True
+        as_read = replace(call, name=READ)
+
+        def is_withheld(path: str) -> bool:
+            reading = replace(action, reads=[path])
+            found = strictest_reading(rules, as_read, reading, self._project.layout)
+            return found[0] >= Decision.ASK
+
+        return is_withheld
+
+    async def _judge_change(
+        self, call: ToolCall, action: Action
+    ) -> tuple[CallVerdict, CallContext | None]:
+        if self.broken:
+            return _refuse(Refusal(code="TRC-002", message=self.broken)), None
+        why = await self._records.retry_unwritten()
+        if why and self._project.blocks_unrecorded:
+            return _refuse(Refusal(code="TRC-001", message=why)), None
+        found = await self._active.standing(action)
+        if isinstance(found, Refusal):
+            return _refuse(found), None
+        if found is None:
+            return CallVerdict(label="none"), None
+        at = replace(found, **self._confinement(action, found))
+        judged = partial(judge_call, call, action, at, self._project.layout)
+        # for a few files a thread costs more than the disk access
+        few = bool(action.changes) and len(action.changes) <= FEW_FILES
+        verdict = judged() if few else await anyio.to_thread.run_sync(judged)
+        if over := await self._project.over_budget(at.intent, [f.path for f in verdict.findings]):
+            more = _refuse(over)
+            verdict = replace(verdict, objections=(*verdict.objections, *more.objections))
+        return verdict, at
+
+    def _confinement(self, action: Action, at: CallContext) -> dict[str, Any]:
+        """Apply the policy's sandbox setting to this command."""
+        if not action.command or at.policy.sandbox == "off":
+            return {}
+        if self._confines():
+            leaves = action.judgement is not None and action.judgement.needs_keys
+            return {"sandboxed": not leaves}
+        if at.policy.sandbox == "required":
+            return {
+                "sandbox_error": "The policy requires a sandbox for commands; none is available."
+            }
+        return {}
+
+
+def _refuse(refusal: Refusal, decision: Decision = Decision.DENY) -> CallVerdict:
+    return CallVerdict(objections=(Objection(decision=decision, refusal=refusal),), label="none")
+
 
 Contents: TypeAlias = Callable[
     [str, str], Awaitable[Sequence[tuple[str, bytes | None, bytes | None]]]
@@ -208,7 +318,7 @@ class CallEffects(ChangeRecorder):
             partial(judge_paths, self._project.layout, rules, named)
         )
         granted = self._active.is_granted
-        return tuple(each.path for each in findings if is_outside(each) and not granted(each.path))
+        return tuple(each.path for each in findings if each.is_outside and not granted(each.path))
 
     def _report_outside(self, call_id: str, paths: tuple[str, ...]) -> Sequence[str]:
         """Report the files, and return those that the user should be asked to revert."""
@@ -249,7 +359,3 @@ class CallEffects(ChangeRecorder):
                 more={"removed": [path for path in paths if now[path] is None]},
             )
         )
-
-
-def is_outside(finding: PathFinding) -> bool:
-    return finding.verdict not in (PathVerdict.IN_SCOPE, PathVerdict.IGNORED)
