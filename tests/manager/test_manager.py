@@ -14,7 +14,7 @@ import pytest
 
 from rookery.core.facts import TaskClosed
 from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import READ_ONLY, Handlers
 from rookery.manager.manager import Manager, open_manager
 from rookery.manager.manager_socket import (
@@ -294,7 +294,7 @@ async def test_a_started_session_continues_after_the_command_ends(project: Proje
         async with opened(project) as manager:
             async for _ in manager.supervisor.changes():
                 shown = manager.supervisor.session(session_id)
-                if shown and shown.session.state == "completed":
+                if shown and shown.record.state == "completed":
                     break
             await manager.supervisor.stop_all()
     assert (project.path / "made.txt").read_text() == "one\n"

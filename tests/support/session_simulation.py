@@ -32,7 +32,6 @@ from rookery.manager.sessions.session_events import (
     SayCheckpointSaved,
     SayCompletionResult,
     SendEvent,
-    Session,
     SessionCreated,
     StartEvent,
 )
@@ -47,8 +46,7 @@ TEXTS = ["", "why?", '401 {"message": "no key"}', "402: pay", "model x not found
 
 class World:
     def __init__(self) -> None:
-        self.session = Session(session_id="s")
-        self.record: SessionRecord | None = None
+        self.record = SessionRecord(session_id="s", state=SessionState.IDLE)
         self.messages: list[Message] = []
         self.last_ts = 0
         self.now = 1000
@@ -57,18 +55,16 @@ class World:
         """Turn the move into an event, feed it to the machine, and return it."""
         name, number = move
         event = EVENT_OF[name](self, number)
-        if isinstance(event, AgentMessage) and not is_dead(self.session, event):
+        if isinstance(event, AgentMessage) and not is_dead(self.record, event):
             self._keep(event, partial=name == "partial")
         self.take(event)
         return event
 
     def take(self, event: Event) -> None:
         self.now += 1
-        self.session = advance(self.session, event)
-        if self.session.state is SessionState.IDLE:
-            return
-        record = self.record or SessionRecord(session_id="s", start_time=self.now)
-        self.record = updated_record(record, self.session, now=self.now, selected=False)
+        before, self.record = self.record, advance(self.record, event)
+        if self.record.state is not SessionState.IDLE:
+            self.record = updated_record(self.record, before.state, now=self.now)
 
     def _keep(self, event: AgentMessage, *, partial: bool) -> None:
         if isinstance(event, AskAnswered):
@@ -83,11 +79,11 @@ class World:
 
     @property
     def asked(self) -> int:
-        return self.session.pending_ask.ts if self.session.pending_ask else -1
+        return self.record.pending_ask.ts if self.record.pending_ask else -1
 
     @property
     def here(self) -> int:
-        return self.session.generation
+        return self.record.generation
 
     @property
     def next_ts(self) -> int:

@@ -7,7 +7,7 @@ changes.
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
@@ -32,6 +32,9 @@ from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from rookery.protocol.relay import Outlet
 from rookery.protocol.server import Follows, Method, ServedMethods, everybody, serve_client
 
+if TYPE_CHECKING:
+    from rookery.manager.manager import Manager
+
 TOKEN_SECONDS = 5.0
 SECONDS_BETWEEN = 0.1
 """Changes within this time are sent together."""
@@ -43,18 +46,8 @@ DEFAULT_TAIL, MAX_TAIL = 200, 10_000
 """Default and maximum number of rows that a client can request at once."""
 
 
-class ServedManager(Protocol):
-    @property
-    def router(self) -> Router: ...
-
-    @property
-    def supervisor(self) -> Supervisor: ...
-
-    def overview(self) -> Overview: ...
-
-
 async def serve_manager(
-    manager: ServedManager,
+    manager: "Manager",
     channel: Channel,
     *,
     token: str | None = None,
@@ -65,7 +58,7 @@ async def serve_manager(
     await serve_client(offer, channel, token=token, admit=admit, within=TOKEN_SECONDS)
 
 
-def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
+def _offer(manager: "Manager", follows: Follows) -> ServedMethods:
     async def do(fields: dict[str, Any]) -> object:
         return msgspec.Raw(reply_to_json(await _do(manager, request_from_json(fields))))
 
@@ -101,7 +94,7 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
     )
 
 
-async def _do(manager: ServedManager, request: Asking[Any]) -> object:
+async def _do(manager: "Manager", request: Asking[Any]) -> object:
     """Run a request in the supervisor's task group, where it outlives its client."""
     running = _RunningRequest(manager.router, request)
     manager.supervisor.group.start_soon(running.run)
@@ -165,7 +158,7 @@ def _rows(value: object, name: str) -> int:
     return value
 
 
-async def relay_list(outlet: Outlet, manager: ServedManager) -> None:
+async def relay_list(outlet: Outlet, manager: "Manager") -> None:
     state = _ListChanges(manager)
     changes = cast(AsyncGenerator[frozenset[str], None], manager.supervisor.changes())
     async with aclosing(changes), anyio.create_task_group() as group:
@@ -191,7 +184,7 @@ def _pieces(news: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class _ListChanges:
     """What a client has received, so that only changes are sent."""
 
-    def __init__(self, manager: ServedManager) -> None:
+    def __init__(self, manager: "Manager") -> None:
         self._manager = manager
         self._rows: dict[str, SessionRow] = {}
         self._order: tuple[str, ...] | None = None

@@ -19,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.view import View, see
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Router

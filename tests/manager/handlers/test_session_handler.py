@@ -207,16 +207,16 @@ async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Projec
             await watched.until(
                 session_id,
                 lambda shown: (
-                    shown.session.state == "stopped" and shown.session.pending_ask is not None
+                    shown.record.state == "stopped" and shown.record.pending_ask is not None
                 ),
             )
         await desk.do(ResumeSession(session_id=speaks, text="go on"))
         await watched.at(speaks, "streaming")
         await desk.do(ResumeSession(session_id=asks))
         shown = await watched.at(asks, "waiting_approval")
-        assert shown.session.pending_ask
+        assert shown.record.pending_ask
         assert shown.record.pid == pid
-        await watched.supervisor.approve(asks, shown.session.pending_ask.ts)
+        await watched.supervisor.approve(asks, shown.record.pending_ask.ts)
         await watched.at(asks, "completed")
         await desk.do(StopAll())
         assert project.processes() == {}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.core.settings_reference import all_settings
 from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import OFFERED, LookupHandler, SettingsHandler
 from rookery.manager.requests import ChangeSetting, FindPaths, ListModels, ListModes, ReadSettings

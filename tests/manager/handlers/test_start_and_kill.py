@@ -32,14 +32,14 @@ async def test_a_kill_during_preparation_loses_and_misplaces_nothing(project: Pr
     async with at_desk(project) as at:
         for shown in at.supervisor.all():
             rests = await at.watched.until(
-                shown.record.session_id, lambda now: now.session.state in ("completed", "error")
+                shown.record.session_id, lambda now: now.record.state in ("completed", "error")
             )
-            if rests.session.state == "error":
+            if rests.record.state == "error":
                 await at.supervisor.retry(shown.record.session_id)
                 rests = await at.watched.until(
-                    shown.record.session_id, lambda now: now.session.state in ("completed", "error")
+                    shown.record.session_id, lambda now: now.record.state in ("completed", "error")
                 )
-            if rests.session.state == "completed":
+            if rests.record.state == "completed":
                 assert at.place(rests).parent == project.path / ".roo/worktrees"
                 assert (at.place(rests) / "set-up.txt").exists()
         assert not (project.path / "set-up.txt").exists()

@@ -217,7 +217,7 @@ async def test_a_failed_version_does_not_stop_the_others(project: Project):
         assert "agent/write-it-now_v2 could not be created" in why
         assert full_disk == "The disk is full."
         shown = {each.record.label: each for each in at.supervisor.all()}
-        failure = shown["Write it now v2"].session.failure
+        failure = shown["Write it now v2"].record.failure
         assert failure
         assert failure.text == why
         assert [row.branch for row in await at.worktrees()] == ["agent/write-it-now"]
@@ -264,7 +264,7 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
         async with anyio.create_task_group() as group:
             group.start_soon(start_in_vain, at)
             shown = await waits(at)
-            assert (shown.session.state, shown.step) == ("creating", "setup")
+            assert (shown.record.state, shown.step) == ("creating", "setup")
             await at.supervisor.cancel(shown.record.session_id)
         assert steps == ["syncing", "verifying", "fetching", "creating", "setup"]
         async with anyio.create_task_group() as group:
@@ -280,7 +280,7 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
             await at.supervisor.send(session_id, "Mind the tabs.")
             await at.supervisor.cancel(session_id)
         (left,) = at.supervisor.all()
-        assert left.session.state == "stopped"
+        assert left.record.state == "stopped"
         assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."], "they are kept"
         assert await at.worktrees() == ()
     await until(lambda: project.processes() == {})
@@ -326,8 +326,8 @@ async def test_a_session_whose_worktree_was_never_created_does_not_run(project: 
         apart = project.wish(DONE, parallel_mode=ParallelMode())
         session_id = await at.supervisor.start(apart)
         shown = await at.watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "never created" in shown.session.failure.text
+        assert shown.record.failure
+        assert "never created" in shown.record.failure.text
         folder = SessionFolders(project.places).of(session_id)
         assert folder.mark() is None
 

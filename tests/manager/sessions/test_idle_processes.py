@@ -3,6 +3,7 @@
 import anyio
 import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
 from rookery.core.commands import SwitchMode
 from rookery.core.facts import Answered, TaskReopened
@@ -10,6 +11,7 @@ from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected
 from rookery.manager.sessions.session_failures import failure_of_exit
 from rookery.manager.sessions.session_record import ParallelMode
+from rookery.manager.sessions.session_states import SessionState
 from support.manager_project import WRITES, Project
 from support.text_process import PLAINLY
 
@@ -42,12 +44,8 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
             )
         await supervisor.stop_all()
         kept = supervisor.find(ids["error"])
-        kept.session = type(kept.session)(
-            session_id=ids["error"],
-            state="error",
-            generation=1,
-            failure=failure_of_exit(None, None),
-        )
+        failure = failure_of_exit(None, None)
+        kept.record = replace(kept.record, state=SessionState.ERROR, failure=failure)
         kept.save(now=True)
     async with project.supervised() as watched:
         supervisor = watched.supervisor
@@ -61,7 +59,7 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
             rests = "paused" if state == "error" else state
             shown = supervisor.session(session_id)
             assert shown
-            assert (shown.session.state, bool(shown.session.pending_ask)) == (rests, True)
+            assert (shown.record.state, bool(shown.record.pending_ask)) == (rests, True)
             assert await supervisor.host_of(session_id) is host
             facts = [event.fact for event in project.log(session_id)]
             assert [fact for fact in facts if isinstance(fact, TaskReopened)]
@@ -69,7 +67,7 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
             assert resumed == []
             await supervisor.resume(session_id, "go on")
             await watched.until(
-                session_id, lambda shown: shown.session.state in ("completed", "waiting_approval")
+                session_id, lambda shown: shown.record.state in ("completed", "waiting_approval")
             )
 
 
@@ -112,7 +110,7 @@ async def test_a_reserved_session_is_listed_and_starts_once_prepared(project: Pr
         session_id = await preparations.reserve(wish, "syncing")
         shown = supervisor.session(session_id)
         assert shown
-        assert (shown.session.state, shown.step) == ("creating", "syncing")
+        assert (shown.record.state, shown.step) == ("creating", "syncing")
         preparations.set_step(session_id, "setup")
         preparations.note(session_id, ["it rains"])
         shown = supervisor.session(session_id)
@@ -153,7 +151,7 @@ async def test_cancelling_or_removing_a_session_ends_its_preparation(project: Pr
             with pytest.raises(CommandRejected):
                 preparations.launch(session_id, workspace=project.path)
         assert project.processes() == {}
-        assert [each.session.state for each in supervisor.all()] == ["stopped"]
+        assert [each.record.state for each in supervisor.all()] == ["stopped"]
 
 
 async def test_a_failed_preparation_gives_the_reason_and_starts_nothing(project: Project):
@@ -162,8 +160,8 @@ async def test_a_failed_preparation_gives_the_reason_and_starts_nothing(project:
         session_id = await preparations.reserve(project.wish(WRITES))
         preparations.fail(session_id, "No such branch: moonrise.")
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.text == "No such branch: moonrise."
+        assert shown.record.failure
+        assert shown.record.failure.text == "No such branch: moonrise."
         await supervisor.retry(session_id)
         await watched.at(session_id, "error")
         assert project.log(session_id) == []
@@ -179,8 +177,8 @@ async def test_a_preparation_interrupted_by_a_manager_crash_is_an_error(project:
     async with project.supervised() as watched:
         shown = watched.supervisor.session(session_id)
         assert shown
-        assert shown.session.failure
-        assert shown.session.failure.kind == "creation_interrupted"
+        assert shown.record.failure
+        assert shown.record.failure.kind == "creation_interrupted"
         assert project.processes() == {}
 
 
@@ -189,8 +187,8 @@ async def test_a_start_obstacle_fails_the_session_with_its_reason(project: Proje
         watched.supervisor.start_obstacle = lambda record: f"{record.label} has no worktree."
         session_id = await watched.supervisor.start(project.wish(WRITES))
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.text == "Do it has no worktree."
+        assert shown.record.failure
+        assert shown.record.failure.text == "Do it has no worktree."
         watched.supervisor.start_obstacle = lambda record: None
         await watched.supervisor.retry(session_id)
         await watched.at(session_id, "waiting_approval")

@@ -64,8 +64,8 @@ async def test_a_manager_killed_while_starting_a_session_leaves_no_orphan(
         for each in shown:
             session_id = each.record.session_id
             if expected == "error":
-                assert each.session.failure
-                assert each.session.failure.kind == "creation_interrupted"
+                assert each.record.failure
+                assert each.record.failure.kind == "creation_interrupted"
                 await watched.supervisor.retry(session_id)
             await watched.at(session_id, "waiting_approval")
             opened = [e for e in project.log(session_id) if isinstance(e.fact, TaskOpened)]
@@ -87,8 +87,8 @@ async def test_a_user_action_just_before_a_kill_is_applied_once(
         session_id = shown.record.session_id
         if act[0] == "send":
             asked = await watched.at(session_id, "waiting_approval")
-            assert asked.session.pending_ask
-            await watched.supervisor.approve(session_id, asked.session.pending_ask.ts)
+            assert asked.record.pending_ask
+            await watched.supervisor.approve(session_id, asked.record.pending_ask.ts)
         shown = await watched.at(session_id, "completed")
         log = [event.fact for event in project.log(session_id)]
         heard = [fact.text for fact in log if isinstance(fact, UserSpoke)]
@@ -145,8 +145,8 @@ async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Pr
         assert shown.record.pid in before
         kill(shown.record.pid)
         shown = await watched.at(works, "error")
-        assert shown.session.failure
-        assert shown.session.failure.kind == "crash", "it is watched like one of its own"
+        assert shown.record.failure
+        assert shown.record.failure.kind == "crash", "it is watched like one of its own"
 
 
 async def killed_with_its_manager(project: Project, *left: tuple[str, SessionOptions]) -> list[str]:
@@ -184,7 +184,7 @@ async def test_questions_survive_a_reboot_and_an_answer_starts_the_process(proje
         supervisor = watched.supervisor
         shown = supervisor.session(works)
         assert shown
-        assert (shown.session.state, shown.record.pid) == ("paused", None)
+        assert (shown.record.state, shown.record.pid) == ("paused", None)
         questions = {each.session_id: each.row for each in supervisor.inbox()}
         assert {each: questions[each].ask for each in (asks, refuses, changed, words)} == {
             **dict.fromkeys((asks, refuses, changed), "tool"),
@@ -254,7 +254,7 @@ async def test_a_question_survives_sigterm_of_its_process(project: Project, scri
         assert shown
         assert shown.record.pid
         os.kill(shown.record.pid, signal.SIGTERM)
-        await watched.until(session_id, lambda shown: not shown.session.process_open)
+        await watched.until(session_id, lambda shown: not shown.record.process_open)
         assert watched.state(session_id) == "waiting_approval"
         (question,) = supervisor.inbox()
         terms = Terms(digest=question.row.digest)
@@ -292,9 +292,9 @@ async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(proje
         .replace('"state": "waiting_approval"', '"state": "stopped"')
     )
     async with project.supervised() as watched:
-        shown = await watched.until(session_id, lambda shown: shown.session.pending_ask is not None)
-        assert shown.session.pending_ask
-        assert (shown.session.state, shown.session.pending_ask.ask) == ("stopped", "resume_task")
+        shown = await watched.until(session_id, lambda shown: shown.record.pending_ask is not None)
+        assert shown.record.pending_ask
+        assert (shown.record.state, shown.record.pending_ask.ask) == ("stopped", "resume_task")
 
 
 async def test_a_second_manager_is_read_only_and_a_damaged_list_is_rebuilt(project: Project):
@@ -333,7 +333,7 @@ async def test_the_process_of_a_failed_session_is_ended_at_the_next_start(projec
     )
     async with project.supervised() as watched:
         (shown,) = watched.supervisor.all()
-        assert shown.session.state == "error"
+        assert shown.record.state == "error"
         await watched.until(shown.record.session_id, lambda _: not project.processes())
 
 
@@ -346,6 +346,6 @@ async def test_a_session_list_without_start_options_starts_nothing(project: Proj
     async with project.supervised() as watched:
         await watched.supervisor.send(session_id, "go on")
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "This session has no start options" in shown.session.failure.text
+        assert shown.record.failure
+        assert "This session has no start options" in shown.record.failure.text
         assert project.processes() == {}

@@ -58,16 +58,12 @@ def answer(reply: str, text: str = "") -> AnswerOrder:
     return AnswerOrder(ask_ts=ASK_TS, reply=reply, message=UserMessage(text=text))
 
 
-def respawn(*messages: UserMessage) -> Respawn:
-    return Respawn(generation=NEXT, messages=messages)
-
-
 STOPPING = replace(
     standing(S.STOPPED), pending_ask=PendingAsk(ask="resume_task", ts=ASK_TS, text="")
 )
 
 ORDERS: list[tuple[str, Session, Event, Order | None]] = [
-    ("start", Session(), StartEvent(text="hi"), StartTask(generation=1, messages=HI)),
+    ("start", Session(), StartEvent(text="hi"), StartTask()),
     ("approve", standing(S.WAITING_APPROVAL), ApproveEvent(ask_ts=ASK_TS), answer("yes")),
     (
         "approve with a note",
@@ -84,8 +80,8 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
     ("words to an approval", standing(S.WAITING_APPROVAL), SEND, answer("message", "hi")),
     ("words to a question", standing(S.WAITING_INPUT), SEND, answer("message", "hi")),
     ("words to a result", standing(S.COMPLETED), SEND, answer("message", "hi")),
-    ("words after the end", gone(standing(S.COMPLETED)), SEND, respawn(*HI)),
-    ("resume a result", standing(S.COMPLETED), ResumeEvent(), respawn()),
+    ("words after the end", gone(standing(S.COMPLETED)), SEND, Respawn()),
+    ("resume a result", standing(S.COMPLETED), ResumeEvent(), Respawn()),
     (
         "resume a result in words",
         standing(S.COMPLETED),
@@ -94,16 +90,16 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
     ),
     ("resume", standing(S.PAUSED), ResumeEvent(), answer("yes")),
     ("resume in words", standing(S.PAUSED), ResumeEvent(text="on"), answer("message", "on")),
-    ("resume without a process", gone(standing(S.PAUSED)), ResumeEvent(), respawn()),
-    ("resume what is stopping", standing(S.STOPPED), ResumeEvent(), respawn()),
+    ("resume without a process", gone(standing(S.PAUSED)), ResumeEvent(), Respawn()),
+    ("resume what is stopping", standing(S.STOPPED), ResumeEvent(), Respawn()),
     ("resume what has stopped", STOPPING, ResumeEvent(), answer("yes")),
     ("words to what has stopped", STOPPING, SEND, answer("message", "hi")),
     ("words to the paused", standing(S.PAUSED), SEND, answer("message", "hi")),
     ("words to the failed", standing(S.ERROR), SEND, answer("message", "hi")),
-    ("words to the dead", gone(standing(S.ERROR)), SEND, respawn(*HI)),
+    ("words to the dead", gone(standing(S.ERROR)), SEND, Respawn()),
     ("retry", standing(S.ERROR), RetryEvent(), answer("yes")),
     ("resume the failed", standing(S.ERROR), ResumeEvent(), answer("yes")),
-    ("retry without a process", gone(standing(S.ERROR)), RetryEvent(), respawn()),
+    ("retry without a process", gone(standing(S.ERROR)), RetryEvent(), Respawn()),
     ("words while it works", standing(S.STREAMING), SEND, Deliver(messages=HI)),
     ("cancel", standing(S.STREAMING), CancelEvent(), CancelOrder()),
     ("cancel a creation", standing(S.CREATING, created=False), CancelEvent(), Terminate()),
@@ -240,7 +236,8 @@ def test_a_failed_start_keeps_the_prompt_and_later_messages():
     session = advance(session, ProcessError(generation=1, text="no such file"))
     done = step(session, RetryEvent())
     messages = (UserMessage(text="task"), UserMessage(text="more"))
-    assert done.orders == (Respawn(generation=2, messages=messages),)
+    assert done.orders == (Respawn(),)
+    assert (done.session.generation, done.session.outbox, done.session.handed) == (2, messages, 2)
     announced = step(done.session, SessionCreated(generation=2, session_id="s"))
     assert (announced.session.outbox, announced.orders) == ((), ())
 
@@ -252,7 +249,8 @@ def test_a_stopping_session_gets_no_messages_and_none_arrives_twice():
     done = step(session, SessionCreated(generation=1, session_id="s"))
     assert done.orders == ()
     resumed = step(done.session, ResumeEvent())
-    assert resumed.orders == (Respawn(generation=2, messages=(UserMessage(text="more"),)),)
+    assert resumed.orders == (Respawn(),)
+    assert (resumed.session.outbox, resumed.session.handed) == ((UserMessage(text="more"),), 1)
 
 
 def test_a_respawned_process_takes_input_only_after_it_announced_itself():

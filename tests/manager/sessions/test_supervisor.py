@@ -78,7 +78,7 @@ async def test_sessions_beyond_the_running_limit_start_in_order(project: Project
         await watched.at(ids[0], "streaming")
         queued = [shown for each in ids if (shown := supervisor.session(each))]
         assert [shown.queued for shown in queued] == [False, True, True]
-        assert [shown.session.state for shown in queued[1:]] == ["creating", "creating"]
+        assert [shown.record.state for shown in queued[1:]] == ["creating", "creating"]
         assert len(project.processes()) == 1
         await supervisor.cancel(ids[1])
         assert watched.state(ids[1]) == "stopped"
@@ -107,7 +107,7 @@ async def test_idle_processes_make_room_and_restart_on_a_message(project: Projec
         ids = [await supervisor.start(wish) for wish in wishes]
         for session_id in ids:
             await watched.at(session_id, "completed")
-        await watched.until(ids[0], lambda shown: not shown.session.process_open)
+        await watched.until(ids[0], lambda shown: not shown.record.process_open)
         assert watched.state(ids[0]) == "completed"
         await supervisor.send(ids[0], "go on")
         await watched.result(ids[0], "Done again.")
@@ -140,11 +140,11 @@ async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(
         await watched.until(session_id, lambda shown: shown.unresponsive)
         kill(pid, signal.SIGCONT)
         shown = await watched.until(session_id, lambda shown: not shown.unresponsive)
-        assert (shown.session.state, shown.record.pid) == ("waiting_approval", pid)
+        assert (shown.record.state, shown.record.pid) == ("waiting_approval", pid)
         kill(pid, signal.SIGSTOP)
         await supervisor.cancel(session_id)
-        shown = await watched.until(session_id, lambda shown: not shown.session.process_open)
-        assert shown.session.state == "stopped"
+        shown = await watched.until(session_id, lambda shown: not shown.record.process_open)
+        assert shown.record.state == "stopped"
         assert project.processes() == {}
         await supervisor.resume(session_id, "do not write")
         await watched.at(session_id, "completed")
@@ -159,8 +159,8 @@ async def test_a_killed_process_is_an_error_and_can_be_resumed(project: Project)
             session_id = await supervisor.start(wish)
             kill((await watched.at(session_id, state)).record.pid)
             shown = await watched.at(session_id, "error")
-            assert shown.session.failure
-            assert shown.session.failure.text.startswith("The agent was ended by signal 9.")
+            assert shown.record.failure
+            assert shown.record.failure.text.startswith("The agent was ended by signal 9.")
             assert shown.flags.show_retry_button
             await supervisor.resume(session_id, "go on")
             await watched.at(session_id, "completed")
@@ -188,8 +188,8 @@ async def test_a_process_that_does_not_announce_itself_in_time_is_ended(project:
         shown = await watched.until(session_id, lambda shown: shown.record.pid is not None)
         kill(shown.record.pid, signal.SIGSTOP)
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.kind == "creation_timeout"
+        assert shown.record.failure
+        assert shown.record.failure.kind == "creation_timeout"
         await watched.until(session_id, lambda _: not project.processes())
 
 
@@ -210,8 +210,8 @@ async def test_a_session_with_a_missing_folder_does_not_run(project: Project, tm
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, workspace=gone))
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "is missing" in shown.session.failure.text
+        assert shown.record.failure
+        assert "is missing" in shown.record.failure.text
         assert project.processes() == {}
 
 
@@ -223,11 +223,11 @@ async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Proj
             shown = await watched.until(
                 session_id,
                 lambda shown, ends=ends: (
-                    shown.session.state == "error" and shown.session.process_open is not ends
+                    shown.record.state == "error" and shown.record.process_open is not ends
                 ),
             )
-            assert shown.session.failure
-            assert shown.session.failure.text == "It does not want to.", kind
+            assert shown.record.failure
+            assert shown.record.failure.text == "It does not want to.", kind
             if ends:
                 await watched.supervisor.retry(session_id)  # while its process may still be ending
                 assert watched.state(session_id) == "streaming"

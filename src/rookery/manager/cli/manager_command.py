@@ -166,7 +166,7 @@ async def _open_when_free(
     project: Path, places: Places, handlers: "Iterable[Handler]"
 ) -> "AsyncIterator[Manager]":
     """Open the manager, waiting for another process that holds the session list."""
-    from rookery.manager.cli.host_dependencies import ProjectDependencies
+    from rookery.manager.cli.sessions_common import ProjectDependencies
     from rookery.manager.manager import open_manager
     from rookery.manager.sessions.session_store import holder_of, wait_for_lock
 

@@ -223,12 +223,12 @@ class ReviewHandler:
             worktree_id=record.worktree_id or "",
             name=record.name,
             model="/".join(filter(None, (record.provider, record.model))),
-            state=summary.session.state,
+            state=record.state,
             stats=WorktreeStats() if removed else await self._stats(record.session_id),
             cost=record.cost,
             tokens=record.tokens,
             seconds=max(0, end - record.start_time) / 1000,
-            result=summary.session.completion_text or record.completion_text,
+            result=record.completion_text,
             note=removed,
         )
 

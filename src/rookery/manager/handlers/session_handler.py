@@ -8,7 +8,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -21,7 +21,7 @@ from rookery.core.folds.transcript import Transcript
 from rookery.core.limits import MIB
 from rookery.core.text.characters import whole
 from rookery.errors import CommandRejected
-from rookery.manager.dependencies import Dependencies, Form, StoredTasks
+from rookery.manager.dependencies import Dependencies, Form
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.rendering.session_rows import inbox_row, session_row
 from rookery.manager.requests import (
@@ -55,7 +55,7 @@ from rookery.manager.sessions.session_record import (
     matching,
     same_fields,
 )
-from rookery.manager.sessions.session_summary import SessionSummary, Switches
+from rookery.manager.sessions.session_summary import Switches
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
@@ -69,21 +69,6 @@ ANSWER_HELD = (
 EXTENSIONS: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
 MAX_DOCUMENT = LONGEST_MESSAGE - MIB
 FORKED = " (fork)"
-
-
-class Sessions(Protocol):
-    """The part of the supervisor that forks and exports use."""
-
-    tasks: StoredTasks
-
-    @property
-    def read_only(self) -> str: ...
-
-    def session(self, session_id: str) -> SessionSummary | None: ...
-
-    async def adopt_task(self, session_id: str, options: SessionOptions) -> None:
-        """Adopt a stored task as an idle session."""
-        ...
 
 
 def overview_of(
@@ -207,7 +192,7 @@ def _check_choice(choice: Choice | None, reply: str) -> None:
 
 class ForkHandler:
     def __init__(
-        self, sessions: Sessions, workspaces: Workspaces, dependencies: Dependencies
+        self, sessions: Supervisor, workspaces: Workspaces, dependencies: Dependencies
     ) -> None:
         self._sessions = sessions
         self._workspaces = workspaces

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, cast
+from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -23,7 +23,7 @@ from rookery.core.limits import Limits
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.dependencies import Snapshots, StoredTasks
+from rookery.manager.dependencies import Snapshots
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.requests import (
     ListCheckpoints,
@@ -32,6 +32,7 @@ from rookery.manager.requests import (
 )
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import SessionSummary
+from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import CheckpointRow, Done
 from rookery.protocol.codec import Host
 
@@ -46,24 +47,6 @@ AT_WORK = "The session is working. Cancel it or wait, then rewind."
 STILL_RESTORING = "The files are still being restored; the session reports when it is done."
 CONVERSATION_KEPT = "The conversation was not changed."
 MAX_TITLE = 300
-
-
-class Hosts(Protocol):
-    """The part of the supervisor that restores use."""
-
-    tasks: StoredTasks
-
-    def session(self, session_id: str) -> SessionSummary | None: ...
-
-    async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
-        """The session's process; `reopen` starts one for an idle session."""
-        ...
-
-    def changes(self) -> AsyncIterator[frozenset[str]]:
-        """Yields whenever sessions change, and once at the start."""
-        ...
-
-    def mark_read(self, session_id: str) -> None: ...
 
 
 class _RestoreOutcome(Struct, frozen=True, kw_only=True):
@@ -86,11 +69,11 @@ class Moment(Struct, frozen=True, kw_only=True):
 class UndoHandler:
     def __init__(
         self,
-        hosts: Hosts,
+        supervisor: Supervisor,
         workspaces: Workspaces,
         snapshots: Callable[[Path, Limits], Snapshots],
     ) -> None:
-        self._hosts = hosts
+        self._supervisor = supervisor
         self._workspaces = workspaces
         self._snapshots = snapshots
 
@@ -105,7 +88,7 @@ class UndoHandler:
     async def _list(self, request: ListCheckpoints) -> tuple[CheckpointRow, ...]:
         session_id = request.session_id
         self._find(session_id)
-        if not self._hosts.tasks.exists(session_id):
+        if not self._supervisor.tasks.exists(session_id):
             return ()
         events = await anyio.to_thread.run_sync(self._events, session_id)
         found = await anyio.to_thread.run_sync(moments, events)
@@ -152,14 +135,14 @@ class UndoHandler:
     async def _mark_seen(self, session_id: str) -> None:
         """Wait until the session is idle and mark it read: the user is looking at it."""
         last = await self._last_event(session_id)
-        changes = cast(AsyncGenerator[frozenset[str], None], self._hosts.changes())
+        changes = cast(AsyncGenerator[frozenset[str], None], self._supervisor.changes())
         with anyio.move_on_after(SECONDS_TO_SETTLE):
             async with aclosing(changes):
                 async for _ in changes:
                     summary = self._find(session_id)
                     if summary.view.seq >= last and not summary.flags.show_spinner:
                         break
-        self._hosts.mark_read(session_id)
+        self._supervisor.mark_read(session_id)
 
     async def _restore_files(self, host: Host, request: RestoreSession) -> "_RestoreOutcome":
         task_id, to, overwrite = request.session_id, request.to, request.overwrite
@@ -186,10 +169,10 @@ class UndoHandler:
         summary = self._find(session_id)
         if summary.flags.show_spinner or summary.queued:
             raise CommandRejected(AT_WORK)
-        return await self._hosts.host_of(session_id, reopen=True)
+        return await self._supervisor.host_of(session_id, reopen=True)
 
     def _find(self, session_id: str) -> SessionSummary:
-        if summary := self._hosts.session(session_id):
+        if summary := self._supervisor.session(session_id):
             return summary
         raise CommandRejected(f"No such session: {session_id}.")
 
@@ -197,7 +180,7 @@ class UndoHandler:
         return len(await anyio.to_thread.run_sync(self._events, session_id))
 
     def _events(self, session_id: str) -> list[Event]:
-        return list(self._hosts.tasks.read(session_id))
+        return list(self._supervisor.tasks.read(session_id))
 
 
 async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> RestoreRehearsal:

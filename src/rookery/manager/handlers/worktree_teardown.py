@@ -94,7 +94,7 @@ class WorktreeFinisher:
         supervisor = self._access.supervisor
         for session_id in self._access.sessions_in(worktree):
             shown = supervisor.session(session_id)
-            if shown and shown.session.state in TRUE_IN["can_finish_to_branch"]:
+            if shown and shown.record.state in TRUE_IN["can_finish_to_branch"]:
                 with suppress(CommandRejected):  # its state changed; try the next one
                     await supervisor.send(session_id, COMMIT_REQUEST)
                     return session_id
@@ -149,7 +149,7 @@ class WorktreeRemover:
 
     def _running(self, worktree: Worktree) -> list[str]:
         shown = map(self._supervisor.session, self._access.sessions_in(worktree))
-        names = [each.record.name for each in shown if each and each.session.process_open]
+        names = [each.record.name for each in shown if each and each.record.process_open]
         return [*names, *(["its run script"] if self._scripts.runs(worktree) else [])]
 
     async def _stop_all(self, worktree: Worktree) -> None:

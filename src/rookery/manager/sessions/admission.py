@@ -74,19 +74,19 @@ async def load(session: SupervisedSession) -> None:
     alive = current is not None and is_alive(current)
     has_launch = session.folder.launch() is not None
     was_queued = session.record.process_open and not current and has_launch
-    opens_task = current is not None and current.new_task and not session.announced
+    opens_task = current is not None and current.new_task and not session.record.announced
     if (alive and not opens_task) or session.record.status is SessionStatus.RUNNING:
         await session.load_history()
     _update_from_journal(session)
     is_at_rest = current is not None and current.at_rest and not session.record.saw_session_created
     continues = (alive or was_queued) and not is_at_rest
     ask = session.root.ask if continues else session.stored_ask
-    session.session = rebuild_session(session.record, ask, alive=continues)
+    session.record = rebuild_session(session.record, ask, alive=continues)
     if is_at_rest and alive:
-        session.session = replace(session.session, process_open=True)
+        session.record = replace(session.record, process_open=True)
     if mark and is_alive(mark):
-        session.keeper.adopt(mark, follow=alive and session.session.process_open)
-    if was_queued and session.session.process_open:
+        session.keeper.adopt(mark, follow=alive and session.record.process_open)
+    if was_queued and session.record.process_open:
         session.enqueue()
 
 
@@ -180,7 +180,7 @@ class Preparations:
         self._options.pop(session_id, None)
         if session.is_preparing:
             session.is_preparing, session.step = False, ""
-            session.apply(ProcessError(generation=session.session.generation, text=text))
+            session.apply(ProcessError(generation=session.record.generation, text=text))
 
     def _find_preparing(self, session_id: str) -> SupervisedSession:
         session = self._supervisor.find(session_id)

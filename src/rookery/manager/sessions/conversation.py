@@ -8,25 +8,26 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
-from rookery.core.facts import ChildBegan, Event
+from rookery.core.facts import ChildBegan
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
 from rookery.manager.sessions.message_queue import NOT_AS_SHOWN, Terms, images_of, message_id_of
-from rookery.manager.sessions.session_events import AnswerOrder as AnswerOrder
-from rookery.manager.sessions.session_events import UserMessage
-from rookery.manager.sessions.session_record import QueuedMessage
+from rookery.manager.sessions.session_events import AnswerOrder, UserMessage
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask, events_of, host_at
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected, RpcError
+
+if TYPE_CHECKING:
+    from rookery.manager.sessions.supervised_session import SupervisedSession
 
 SECONDS_TO_CONNECT = 5.0
 """Seconds an answer waits for a connection that was lost or is not there yet."""
@@ -75,30 +76,12 @@ class HandOver(Struct, frozen=True, kw_only=True):
     """Sequence number of the task's last event before it is reopened."""
 
 
-class ConversationListener(Protocol):
-    def on_event(self, task: FollowedTask, event: Event) -> None: ...
-
-    def on_handed_over(self) -> None:
-        """Called once the process has received what it was started with."""
-
-    def next_message(self) -> QueuedMessage | None: ...
-
-    def on_message_sent(self, queued: QueuedMessage) -> None: ...
-
-    def on_message_refused(self, queued: QueuedMessage, problem: str) -> None: ...
-
-    def on_silence(self, seconds: float) -> None:
-        """Called with the seconds without any event or response; 0 once there is one."""
-
-    def is_working(self) -> bool: ...
-
-
 class SessionConversation:
     def __init__(
         self,
         socket: Path,
         root: FollowedTask,
-        listener: ConversationListener,
+        listener: "SupervisedSession",
         timings: Timings,
         hand_over: HandOver | None,
     ) -> None:

@@ -4,6 +4,8 @@ Events of a dead process and repeated history are dropped first. The transition 
 `session_states` gives the next state; one function per kind of event makes the other changes.
 """
 
+from typing import Generic, TypeVar
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -65,9 +67,11 @@ from rookery.manager.sessions.session_states import (
     cell,
 )
 
+S = TypeVar("S", bound=Session)
 
-class MachineStep(Struct, frozen=True):
-    session: Session
+
+class MachineStep(Struct, Generic[S], frozen=True):
+    session: S
     orders: tuple[Order, ...] = ()
 
     @property
@@ -80,11 +84,11 @@ class MachineStep(Struct, frozen=True):
         return any(isinstance(order, Respawn) for order in self.orders)
 
 
-def advance(session: Session, event: Event) -> Session:
+def advance(session: S, event: Event) -> S:
     return step(session, event).session
 
 
-def step(session: Session, event: Event) -> MachineStep:
+def step(session: S, event: Event) -> MachineStep[S]:
     """Return the session after an event, and the orders for its supervisor."""
     if isinstance(event, ProcessEvent) and is_dead(session, event):
         return MachineStep(session)
@@ -101,7 +105,7 @@ def step(session: Session, event: Event) -> MachineStep:
     return _deliver_outbox(_apply(session, event, signal))
 
 
-def reopened(session: Session) -> Session:
+def reopened(session: S) -> S:
     """An idle session that gets a process without resuming work, for example to answer queries."""
     return replace(
         settled(session),
@@ -114,20 +118,20 @@ def reopened(session: Session) -> Session:
     )
 
 
-def lost_process(session: Session) -> Session:
+def lost_process(session: S) -> S:
     """A session that waits for the user and whose process was ended by a system shutdown. It
     keeps its question: the exit is not recorded."""
     return replace(session, process_open=False, last_exit=None)
 
 
-def _handle_late(session: Session, event: Event) -> MachineStep:
+def _handle_late(session: S, event: Event) -> MachineStep[S]:
     """Queue a late text, even if it was meant as an answer; ignore anything else."""
     if isinstance(event, SendEvent):
         return _deliver_outbox(_queue(session, event))
     return MachineStep(session)
 
 
-def _apply(session: Session, event: Event, signal: Signal) -> MachineStep:
+def _apply(session: S, event: Event, signal: Signal) -> MachineStep[S]:
     """Apply an event that the state does not ignore."""
     match event:
         case StartEvent():
@@ -189,7 +193,7 @@ def _target(session: Session, signal: Signal) -> SessionState:
     return found.to if found.to and holds else session.state
 
 
-def _enter(state: SessionState, session: Session, failure: Failure | None = None) -> Session:
+def _enter(state: SessionState, session: S, failure: Failure | None = None) -> S:
     """Move the session to a state and drop what that state does not keep."""
     if state is not SessionState.CREATING and session.deferred_ask:
         session = settled(session)
@@ -198,28 +202,31 @@ def _enter(state: SessionState, session: Session, failure: Failure | None = None
     return replace(session, state=state, failure=failure)
 
 
-def _start(session: Session, message: UserMessage) -> MachineStep:
-    generation = session.generation + 1
-    messages = (message,)
-    fresh = Session(
-        session_id=session.session_id,
+def _start(session: S, message: UserMessage) -> MachineStep[S]:
+    fresh = replace(
+        settled(session),
         state=SessionState.CREATING,
-        generation=generation,
+        generation=session.generation + 1,
         process_open=True,
-        answered_ask_ts=settled(session).answered_ask_ts,
-        outbox=messages,
-        handed=len(messages),
+        saw_session_created=False,
+        saw_api_req_started=False,
+        failure=None,
+        completion_text="",
+        stop_requested=False,
+        outbox=(message,),
+        handed=1,
+        last_exit=None,
     )
-    return MachineStep(fresh, (StartTask(generation=generation, messages=messages),))
+    return MachineStep(fresh, (StartTask(),))
 
 
-def _send(session: Session, event: SendEvent, signal: Signal) -> MachineStep:
+def _send(session: S, event: SendEvent, signal: Signal) -> MachineStep[S]:
     if cell(signal, session.state).rule is TransitionRule.STAY:
         return _queue(session, event)
     return _continue(session, "message", _message_of(event))
 
 
-def _queue(session: Session, event: SendEvent) -> MachineStep:
+def _queue(session: S, event: SendEvent) -> MachineStep[S]:
     return MachineStep(replace(session, outbox=(*session.outbox, _message_of(event))))
 
 
@@ -227,7 +234,7 @@ def _message_of(event: StartEvent | SendEvent) -> UserMessage:
     return UserMessage(text=event.text, images=event.images)
 
 
-def _deliver_outbox(done: MachineStep) -> MachineStep:
+def _deliver_outbox(done: MachineStep[S]) -> MachineStep[S]:
     """Send the outbox to the engine if the process accepts input."""
     after = done.session
     takes_input = after.process_open and after.saw_session_created and not after.stop_requested
@@ -237,7 +244,7 @@ def _deliver_outbox(done: MachineStep) -> MachineStep:
     return MachineStep(replace(after, outbox=()), orders)
 
 
-def _continue(session: Session, reply: Reply, message: UserMessage) -> MachineStep:
+def _continue(session: S, reply: Reply, message: UserMessage) -> MachineStep[S]:
     """Answer the running process if it waits for such an answer, otherwise start a new one.
     "yes" to a result would end the task, so a completed session continues only with a message."""
     pending = session.pending_ask
@@ -251,24 +258,22 @@ def _takes_yes(ask: PendingAsk) -> bool:
     return ask.resumes or ask.signal is Signal.ASK_FAILURE
 
 
-def _answer(session: Session, reply: Reply, message: UserMessage) -> MachineStep:
+def _answer(session: S, reply: Reply, message: UserMessage) -> MachineStep[S]:
     if not (pending := session.pending_ask):
         return MachineStep(session)
     if not session.process_open:
-        again = AnswerAgain(ask_ts=pending.ts, reply=reply, message=message)
         done = _respawn(session, UserMessage())
-        return MachineStep(done.session, (*done.orders, again))
+        return MachineStep(done.session, (*done.orders, AnswerAgain()))
     running = replace(settled(session), stop_requested=False)
     answer = AnswerOrder(ask_ts=pending.ts, reply=reply, message=message)
     return MachineStep(_enter(SessionState.STREAMING, running), (answer,))
 
 
-def _respawn(session: Session, message: UserMessage) -> MachineStep:
-    generation = session.generation + 1
+def _respawn(session: S, message: UserMessage) -> MachineStep[S]:
     messages = (*session.outbox, message) if message else session.outbox
     running = replace(
         settled(session),
-        generation=generation,
+        generation=session.generation + 1,
         process_open=True,
         saw_session_created=False,
         saw_api_req_started=False,
@@ -277,11 +282,10 @@ def _respawn(session: Session, message: UserMessage) -> MachineStep:
         outbox=messages,
         handed=len(messages),
     )
-    order = Respawn(generation=generation, messages=messages)
-    return MachineStep(_enter(SessionState.STREAMING, running), (order,))
+    return MachineStep(_enter(SessionState.STREAMING, running), (Respawn(),))
 
 
-def _cancel(session: Session) -> MachineStep:
+def _cancel(session: S) -> MachineStep[S]:
     stopped = _enter(SessionState.STOPPED, session)
     if not session.process_open:
         return MachineStep(stopped)
@@ -289,7 +293,7 @@ def _cancel(session: Session) -> MachineStep:
     return MachineStep(stopped, (Terminate() if is_creating else CancelOrder(),))
 
 
-def _announce(session: Session, session_id: str, signal: Signal) -> MachineStep:
+def _announce(session: S, session_id: str, signal: Signal) -> MachineStep[S]:
     """Accept the id and apply a deferred ask. The process has the messages it was started with."""
     session = replace(
         session,
@@ -303,7 +307,7 @@ def _announce(session: Session, session_id: str, signal: Signal) -> MachineStep:
     return MachineStep(replace(session, state=_target(session, signal)))
 
 
-def _ask(session: Session, ask: PendingAsk, signal: Signal) -> MachineStep:
+def _ask(session: S, ask: PendingAsk, signal: Signal) -> MachineStep[S]:
     found = cell(signal, session.state)
     if found.rule is TransitionRule.IF_C_ELSE_DEFER and not session.saw_session_created:
         return MachineStep(replace(session, deferred_ask=ask))
@@ -318,7 +322,7 @@ def _ask(session: Session, ask: PendingAsk, signal: Signal) -> MachineStep:
     return MachineStep(_enter(_target(session, signal), asking, failure))
 
 
-def _on_message(session: Session, event: AgentMessage, signal: Signal) -> Session:
+def _on_message(session: S, event: AgentMessage, signal: Signal) -> S:
     if isinstance(event, SayCheckpointSaved):
         return session
     session = settled(session)
@@ -329,13 +333,13 @@ def _on_message(session: Session, event: AgentMessage, signal: Signal) -> Sessio
     return _enter(_target(session, signal), session)
 
 
-def _end_failed(session: Session, failure: Failure) -> MachineStep:
+def _end_failed(session: S, failure: Failure) -> MachineStep[S]:
     """Fail the session and end its process."""
     failed = replace(_enter(SessionState.ERROR, session, failure), process_open=False)
     return MachineStep(failed, (Terminate(),))
 
 
-def _close(session: Session, signal: Signal, failure: Failure) -> Session:
+def _close(session: S, signal: Signal, failure: Failure) -> S:
     """Record that the process is gone. The first failure is the one that is shown."""
     target = _target(session, signal)
     closed = replace(session, process_open=False)
@@ -367,7 +371,7 @@ def resumes(event: AgentMessage) -> bool:
     return isinstance(event, AgentAsked) and ask_of(event).resumes
 
 
-def ignore_after_stop(session: Session, event: AgentMessage) -> Session:
+def ignore_after_stop(session: S, event: AgentMessage) -> S:
     """Ignore a message that comes after a stop, but settle any ask that it makes or supersedes."""
     if isinstance(event, SayCheckpointSaved):
         return session

@@ -120,8 +120,10 @@ class OutsideSessions:
         self._sizes[session.id] = size
         if stored and stored.view.seq > known and not _has_process(session):
             session.root.replace_with(stored)
+            status = session.record.status
             record = replace(session.record, status=SessionStatus.RUNNING)  # its journal decides
-            session.session = rebuild_session(record, session.stored_ask, alive=False)
+            rebuilt = rebuild_session(record, session.stored_ask, alive=False)
+            session.record = replace(rebuilt, status=status)
             session.save()
 
     def _is_elsewhere(self, session: SupervisedSession) -> bool:
@@ -161,7 +163,7 @@ class OutsideSessions:
 
 
 def _has_process(session: SupervisedSession) -> bool:
-    return session.keeper.has_process or session.session.process_open
+    return session.keeper.has_process or session.record.process_open
 
 
 def busy(session_id: str) -> CommandRejected:

@@ -5,7 +5,7 @@ recognised. An answer names its ask, so that a late click cannot answer another 
 the supervisor what to do with the process.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -159,20 +159,14 @@ class UserMessage(Struct, frozen=True, kw_only=True):
         return bool(self.text or self.images)
 
 
-class StartTask(Struct, frozen=True, kw_only=True):
-    """Start a process of this generation and give it the messages as a new task."""
-
-    generation: int
-    messages: tuple[UserMessage, ...]
+class StartTask(Struct, frozen=True):
+    """Start a process and give it the handed messages as a new task."""
 
 
-class Respawn(Struct, frozen=True, kw_only=True):
-    """Start a process of this generation that resumes the session with these messages. It opens
-    a new task if none is stored yet. A running process of an earlier generation is ended first:
-    two must never write to one task."""
-
-    generation: int
-    messages: tuple[UserMessage, ...]
+class Respawn(Struct, frozen=True):
+    """Start a process that resumes the session with the handed messages. It opens a new task if
+    none is stored yet. A running process of an earlier generation is ended first: two must never
+    write to one task."""
 
 
 class AnswerOrder(Struct, frozen=True, kw_only=True):
@@ -181,13 +175,9 @@ class AnswerOrder(Struct, frozen=True, kw_only=True):
     message: UserMessage
 
 
-class AnswerAgain(Struct, frozen=True, kw_only=True):
-    """Give this answer to the next process, if it asks the identical question. The process that
+class AnswerAgain(Struct, frozen=True):
+    """Give the answer to the next process, if it asks the identical question. The process that
     asked is gone, and an approval is only valid in the process that asked."""
-
-    ask_ts: int
-    reply: Reply
-    message: UserMessage
 
 
 class Deliver(Struct, frozen=True, kw_only=True):
@@ -260,6 +250,8 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.pending_ask or self.deferred_ask
 
 
+S = TypeVar("S", bound=Session)
+
 _SIGNALS: dict[type[object], Signal] = {
     StartEvent: Signal.START_SESSION,
     SendEvent: Signal.SEND_MESSAGE,
@@ -280,7 +272,7 @@ _SIGNALS: dict[type[object], Signal] = {
 }
 
 
-def settled(session: Session) -> Session:
+def settled(session: S) -> S:
     """The session without an open ask: it was answered, or can no longer be answered."""
     if not (ask := session.open_ask):
         return session

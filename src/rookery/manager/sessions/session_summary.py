@@ -14,10 +14,10 @@ from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchM
 from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.manager.sessions.message_queue import number_of
-from rookery.manager.sessions.session_events import Session, UserMessage
+from rookery.manager.sessions.session_events import UserMessage
 from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
-from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags, same_fields
-from rookery.manager.sessions.session_states import Flags, SessionState
+from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags
+from rookery.manager.sessions.session_states import WAITING, Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
@@ -36,7 +36,7 @@ async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Swit
     first, because it can reject them. If none runs, one is started, unless flags for the next
     process are enough."""
     commands = tuple(_commands(session.id, wanted))
-    is_alive = session.session.process_open
+    is_alive = session.record.process_open
     if session.is_stored() and (is_alive or any(not _is_flag(each) for each in commands)):
         host = await session.host(reopen=True)
         for command in commands:
@@ -88,9 +88,9 @@ def queued_messages(session: SupervisedSession) -> tuple[QueuedMessage, ...]:
     first = session.message_queue.next_number
     messages = tuple(
         QueuedMessage(number=first + place, letter=message)
-        for place, message in enumerate(session.session.outbox)
+        for place, message in enumerate(session.record.outbox)
     )
-    return messages if session.announced else messages[1:]
+    return messages if session.record.announced else messages[1:]
 
 
 def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -> bool:
@@ -107,23 +107,21 @@ def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -
 
 def _edit_queued(session: SupervisedSession, number: int, message: UserMessage | None) -> bool:
     """Messages that a process is being started with cannot be changed."""
-    outbox, place = session.session.outbox, number - session.message_queue.next_number
-    if not session.session.handed <= place < len(outbox):
+    outbox, place = session.record.outbox, number - session.message_queue.next_number
+    if not session.record.handed <= place < len(outbox):
         return False
     changed = (*outbox[:place], *([message] if message else []), *outbox[place + 1 :])
-    session.session = replace(session.session, outbox=changed)
+    session.record = replace(session.record, outbox=changed)
     return True
 
 
-_WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
-_URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
+_URGENCY = {**dict.fromkeys(WAITING, 0), SessionState.ERROR: 1}
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
     """The current state of a session, for display."""
 
     record: SessionRecord
-    session: Session
     flags: Flags
     view: View
     queued: bool = False
@@ -164,32 +162,31 @@ def question_in(
     """Like `question_of`; `asked` is the task and row that ask."""
     if not summary.flags.needs_attention:
         return None
-    record, state = summary.record, summary.session.state
-    task_id, row = asked or (record.session_id, _status_row(summary))
+    record, state = summary.record, summary.record.state
+    task_id, row = asked or (record.session_id, _status_row(record))
     if state is SessionState.COMPLETED and not row.text:
-        row = replace(row, content=summary.session.completion_text or record.completion_text)
+        row = replace(row, content=record.completion_text)
     return SessionQuestion(
         session_id=record.session_id, task_id=task_id, row=row, name=record.name, state=state
     )
 
 
-def _status_row(summary: SessionSummary) -> Message:
+def _status_row(record: SessionRecord) -> Message:
     """A row for a session for which no asking row is known."""
-    record, session = summary.record, summary.session
-    if (pending := session.pending_ask) and session.state in _WAITING:
+    if (pending := record.pending_ask) and record.state in WAITING:
         return Message(ts=pending.ts, type="ask", ask=pending.ask, content=pending.text)
-    why = session.failure.text if session.failure else ""
+    why = record.failure.text if record.failure else ""
     return Message(ts=record.end_time or record.start_time, type="ask", content=why)
 
 
 def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> SessionSummary:
     """Summarise a session; one that another process works on (`elsewhere`) is shown as working."""
-    state = SessionState.STREAMING if elsewhere else session.session.state
-    current = replace(session.session, state=state)
+    record = session.record
+    if elsewhere:
+        record = replace(record, state=SessionState.STREAMING)
     return SessionSummary(
-        record=replace(session.record, state=state),
-        session=current,
-        flags=flags(current, session.record),
+        record=record,
+        flags=flags(record),
         view=session.root.view,
         queued=session.is_queued,
         unresponsive=session.unresponsive,
@@ -200,8 +197,8 @@ def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> Sessio
 
 def summary_of_record(record: SessionRecord) -> SessionSummary:
     """Summarise a session from the record that another manager saved."""
-    session = replace(Session(**same_fields(record, Session)), process_open=False)
-    return SessionSummary(record=record, session=session, flags=flags(session, record), view=View())
+    record = replace(record, process_open=False)
+    return SessionSummary(record=record, flags=flags(record), view=View())
 
 
 class ChangeFeed:

@@ -32,7 +32,6 @@ from rookery.manager.sessions.session_events import (
     Order,
     PendingAsk,
     Respawn,
-    Session,
     SessionCreated,
     StartTask,
     Terminate,
@@ -65,7 +64,6 @@ class SupervisedSession:
     ) -> None:
         self.id = record.session_id
         self.record = record
-        self.session = Session(session_id=self.id)
         self.root = FollowedTask(self.id)
         self.message_queue = MessageQueue(record.taken, record.mail)
         self.is_queued = False
@@ -76,8 +74,6 @@ class SupervisedSession:
         self.unresponsive = False
         self.is_forgotten = False
         """It was removed and must not be saved again."""
-        self.announced = record.announced
-        """The engine has received the prompt."""
         self.folder = folder
         self._supervisor = supervisor
         self.keeper = ProcessKeeper(
@@ -93,28 +89,29 @@ class SupervisedSession:
         """Sub-tasks that were running when the process ended, the innermost last."""
         self._held: HeldAnswer | None = None
         self._keep_until = 0.0
+        self._saved_state = record.state
         self._moved = anyio.Event()
 
     @property
     def is_active(self) -> bool:
-        return self.session.state in TRUE_IN["is_active"]
+        return self.record.state in TRUE_IN["is_active"]
 
     @property
     def is_running(self) -> bool:
         """Whether it works in its own process. Waiting for the user does not count."""
-        return self.session.state in WORKING and not (self.is_queued or self.is_preparing)
+        return self.record.state in WORKING and not (self.is_queued or self.is_preparing)
 
     @property
     def is_idle(self) -> bool:
         """Whether its process has nothing to do until the user sends something."""
-        resting = not self.is_active and self.session.pending_ask is not None
+        resting = not self.is_active and self.record.pending_ask is not None
         wanted = time.monotonic() < self._keep_until
         return resting and self.keeper.can_retire and not wanted
 
     @property
     def question(self) -> tuple[str, Message] | None:
         """The open question: the id of the task that asks it, and its row."""
-        if not (pending := self.session.pending_ask):
+        if not (pending := self.record.pending_ask):
             return None
         stored = () if self.keeper.is_listening else self._subtasks
         tasks = (*self.keeper.tasks, *stored)
@@ -137,11 +134,11 @@ class SupervisedSession:
         `StorageError` if it cannot be saved; then nothing has changed."""
         async with self._one_act:
             await self.load_history()
-            trial = step(self.session, event)
+            trial = step(self.record, event)
             if trial.answer and self.keeper.is_ending:  # another process continues
-                await self.until(lambda: not self.session.process_open)
-                trial = step(self.session, event)
-            if trial.session is self.session and not trial.orders:
+                await self.until(lambda: not self.record.process_open)
+                trial = step(self.record, event)
+            if trial.session is self.record and not trial.orders:
                 raise CommandRejected(TOO_LATE)
             if trial.starts_again and (obstacle := self.obstacle()):
                 raise CommandRejected(obstacle)
@@ -156,23 +153,23 @@ class SupervisedSession:
     async def _answer(self, event: UserEvent, answer: AnswerOrder, terms: Terms) -> None:
         await self.keeper.answer(answer, terms)
         kp("manager.answered")
-        pending = self.session.pending_ask
+        pending = self.record.pending_ask
         if pending and pending.ts == answer.ask_ts:  # or the event was first
             self.apply(event, now=True)
 
     def apply(self, event: Event, *, now: bool = False) -> None:
         """Apply an event, save the result and carry out its orders. With `now`, nothing changes
         if the result cannot be saved at once."""
-        before, message_queue = self.session, self.message_queue.copy()
+        before, state, queue = self.record, self._saved_state, self.message_queue.copy()
         done = step(before, event)
         if done.session == before and not done.orders:  # the usual case: it still works
             return
-        self.session = done.session
+        self.record = done.session
         self._count_messages(before, event, done)
         try:
             self.save(now=now)
         except StorageError:
-            self.session, self.message_queue = before, message_queue
+            self.record, self._saved_state, self.message_queue = before, state, queue
             raise
         if STATUS_OF.get(before.state) is not STATUS_OF[done.session.state]:
             self._supervisor.store.save_if_possible()
@@ -181,16 +178,18 @@ class SupervisedSession:
         self.wake()
         self._supervisor.admit_sessions()
 
-    def _count_messages(self, before: Session, event: Event, done: MachineStep) -> None:
+    def _count_messages(
+        self, before: SessionRecord, event: Event, done: MachineStep[SessionRecord]
+    ) -> None:
         if isinstance(event, SessionCreated):
-            self.announced = True
+            self.record = replace(self.record, announced=True)
             self.message_queue.next_number += before.handed
         for order in done.orders:
             if isinstance(order, Deliver):
                 self.message_queue.add(order.messages)
 
     def _carry_out(self, order: Order) -> None:
-        generation = self.session.generation
+        generation = self.record.generation
         match order:
             case StartTask() if self.is_preparing:
                 pass  # it is still being prepared
@@ -216,10 +215,10 @@ class SupervisedSession:
         if self.is_forgotten:
             return
         at = time.time_ns() // 1_000_000
-        record = updated_record(self.record, self.session, now=at, selected=False)
+        record = updated_record(self.record, self._saved_state, now=at)
+        self._saved_state = record.state
         self.record = replace(
             with_usage(record, self.root.view),
-            announced=self.announced,
             taken=self.message_queue.next_number,
             mail=self.message_queue.unsent,
         )
@@ -239,8 +238,8 @@ class SupervisedSession:
             return
         self.root.replace_with(stored)
         self._subtasks = await self.history.subtasks(stored)
-        if not self.session.process_open:
-            self.session = rebuild_session(self.record, self.stored_ask, alive=False)
+        if not self.record.process_open:
+            self.record = rebuild_session(self.record, self.stored_ask, alive=False)
 
     async def host(self, *, reopen: bool) -> Host:
         """The host of its process; `reopen` starts one, without resuming work, if none runs.
@@ -251,17 +250,17 @@ class SupervisedSession:
                 raise CommandRejected("The session has not started yet. Wait until it has.")
             if self.keeper.is_ending:
                 await self.until(lambda: not self.keeper.has_process)
-            if not self.session.process_open:
+            if not self.record.process_open:
                 self._reopen(wanted=reopen)
                 await self.until(self._is_reopened)
         self._keep_until = time.monotonic() + SECONDS_KEPT
         if host := await self.keeper.host():
             return host
-        problem = self.session.failure.text if self.session.failure else NO_PROCESS
+        problem = self.record.failure.text if self.record.failure else NO_PROCESS
         raise CommandRejected(problem)
 
     def _is_reopened(self) -> bool:
-        return self.session.saw_session_created or not self.session.process_open
+        return self.record.saw_session_created or not self.record.process_open
 
     def _reopen(self, *, wanted: bool) -> None:
         if not (wanted and self.is_stored()):
@@ -269,8 +268,8 @@ class SupervisedSession:
         if obstacle := self.obstacle():
             raise CommandRejected(obstacle)
         # saved once the process exists: before, a later manager would take it for a resumed one
-        self.session = reopened(self.session)
-        self.keeper.launch(self.session.generation, at_rest=True)
+        self.record = reopened(self.record)
+        self.keeper.launch(self.record.generation, at_rest=True)
 
     async def check_responsive(self) -> None:
         self.on_silence(float(not await self.keeper.has_answered()))
@@ -278,7 +277,7 @@ class SupervisedSession:
     def launch(self) -> None:
         """Start the process of a queued session."""
         self.is_queued = False
-        self.keeper.launch(self.session.generation)
+        self.keeper.launch(self.record.generation)
         self._supervisor.changed(self.id)
 
     async def end(self) -> None:
@@ -286,7 +285,7 @@ class SupervisedSession:
         if self.is_active:
             self.apply(CancelEvent(), now=True)
         self.keeper.retire()
-        await self.until(lambda: not (self.keeper.has_process or self.session.process_open))
+        await self.until(lambda: not (self.keeper.has_process or self.record.process_open))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
@@ -306,8 +305,8 @@ class SupervisedSession:
 
     def hand_over(self, mark: ProcessMark) -> HandOver:
         """What to give a new process; without the prompt if the task was opened with it."""
-        messages = self.session.outbox[: self.session.handed]
-        known = int(not mark.new_task and not self.announced)
+        messages = self.record.outbox[: self.record.handed]
+        known = int(not mark.new_task and not self.record.announced)
         launch = self.folder.launch()
         return HandOver(
             new_task=mark.new_task,
@@ -328,10 +327,12 @@ class SupervisedSession:
             self.record = with_log_line(self.record, line)
 
     def keeps_question(self, tasks: Sequence[FollowedTask]) -> bool:
-        if self.session.state not in WAITING:
+        """Whether the session still waits for the user after a system shutdown ended its
+        process, which had these tasks."""
+        if self.record.state not in WAITING:
             return False
         self._subtasks = tuple(task for task in tasks if task is not self.root)
-        self.session = lost_process(self.session)
+        self.record = lost_process(self.record)
         self.save()
         return True
 
@@ -346,7 +347,7 @@ class SupervisedSession:
             asked = task.row(reported.ts) if isinstance(reported, AgentAsked) else None
             if self._held and self._held.answers(asked):
                 continue  # repeated history
-            if self.session.saw_session_created or self._applies_at_once(reported):
+            if self.record.saw_session_created or self._applies_at_once(reported):
                 self.apply(reported)
             if self._held and self._held.is_settled_by(reported):
                 self._give_held_answer(asked)
@@ -372,8 +373,9 @@ class SupervisedSession:
         return not resumes and not self.keeper.is_at_rest
 
     def on_handed_over(self) -> None:
+        """The process has received what it was started with."""
         kp("manager.opened")
-        generation = self.session.generation
+        generation = self.record.generation
         self.apply(SessionCreated(generation=generation, session_id=self.id))
         if (ask := self.root.ask) and ask.resumes:  # its process is at rest
             self.apply(AgentAsked(generation=generation, ts=ask.ts, ask=ask.ask, text=ask.text))
@@ -392,6 +394,7 @@ class SupervisedSession:
         self.save()
 
     def on_silence(self, seconds: float) -> None:
+        """There was no event or response for `seconds`; 0 once there is one."""
         if self.unresponsive != bool(seconds):
             self.unresponsive = bool(seconds)
             self._supervisor.changed(self.id)
