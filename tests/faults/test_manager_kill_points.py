@@ -63,9 +63,9 @@ INSTANTS = {
     "worktree.branch": (1,),
 }
 """Where the work below comes by; a run that nobody kills keeps the table honest."""
-SOME = (*("manager.let_go:2", "manager.delivered:1", "worktree.pruned:1"),)
-"""When a session begins, words arrive and a worktree goes.
-While one is made a manager is killed in `manager/test_starting_kill.py`."""
+SOME = ("manager.delivered:1", "worktree.pruned:1")
+"""When a message arrives and when a worktree is removed. Sessions that start are in
+`manager/handlers/test_start_and_kill.py` and `manager/sessions/test_restart.py`."""
 ALL = [f"{point}:{nth}" for point, times in INSTANTS.items() for nth in times]
 
 

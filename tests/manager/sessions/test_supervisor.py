@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -11,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.facts import Answered, TaskOpened
-from rookery.manager.sessions.session_record import active_first
 from support.manager_project import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from support.text_process import PLAINLY
 
@@ -50,24 +48,6 @@ async def test_the_session_list_is_not_taken_for_a_change_by_a_command(project: 
     assert list(project.path.iterdir()) == []
     assert not any("put back" in str(each.fact) for each in project.log(session_id))
     assert "Another name" in project.file.read_text()
-
-
-async def test_three_concurrent_sessions_do_not_affect_each_other(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        ids = [await supervisor.start(project.wish(WRITES, f"number {n}")) for n in range(3)]
-        for session_id in ids:
-            await watched.at(session_id, "waiting_approval")
-        inbox = supervisor.inbox()
-        assert {question.session_id for question in inbox} == set(ids)
-        assert [question.row.ts for question in inbox] == sorted(q.row.ts for q in inbox)
-        assert supervisor.counts().attention == 3
-        await supervisor.cancel(ids[0])
-        await supervisor.approve(ids[1], next(q.row.ts for q in inbox if q.session_id == ids[1]))
-        await watched.at(ids[1], "completed")
-        assert [watched.state(each) for each in ids] == ["stopped", "completed", "waiting_approval"]
-        listed = [each.session_id for each in active_first(supervisor.records())]
-        assert listed == [ids[2], ids[1], ids[0]]
 
 
 async def test_sessions_beyond_the_running_limit_start_in_order(project: Project):
@@ -203,16 +183,6 @@ async def test_a_session_can_be_removed_while_it_starts(project: Project):
         await watched.supervisor.remove(other)
         assert (watched.supervisor.all(), project.processes()) == ([], {})
     assert json.loads(project.file.read_text())["sessions"] == {}
-
-
-async def test_a_session_with_a_missing_folder_does_not_run(project: Project, tmp_path: Path):
-    gone = tmp_path / "gone"
-    async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, workspace=gone))
-        shown = await watched.at(session_id, "error")
-        assert shown.record.failure
-        assert "is missing" in shown.record.failure.text
-        assert project.processes() == {}
 
 
 async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Project):
