@@ -6,10 +6,10 @@ Closing it ends no session. A read-only manager answers only requests that chang
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -86,7 +86,7 @@ class Manager:
             await self._wait_until_none(_needs_manager)
 
     async def _wait_until_none(self, condition: Callable[[SessionSummary], bool]) -> None:
-        async with aclosing(cast(AsyncGenerator[object, None], self.supervisor.changes())) as news:
+        async with aclosing(self.supervisor.changes()) as news:
             async for _ in news:
                 if not any(map(condition, self.supervisor.all())):
                     return
@@ -139,10 +139,9 @@ def _handlers(
 async def _start_queue_processes(supervisor: Supervisor, environ: Mapping[str, str]) -> None:
     """Start a process whenever the queue becomes non-empty; it exits if another one runs."""
     had_queue = False
-    changes = cast(AsyncGenerator[object, None], supervisor.changes())
-    async with aclosing(changes):
+    async with aclosing(supervisor.changes()) as changes:
         async for _ in changes:
-            has_queue = supervisor.has_queue
+            has_queue = supervisor.admission.has_queue
             if has_queue and not had_queue:
                 with anyio.CancelScope(shield=True):
                     await anyio.to_thread.run_sync(

@@ -4,10 +4,10 @@ A request is completed even if its client disconnects. The list is sent complete
 changes.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -160,8 +160,10 @@ def _rows(value: object, name: str) -> int:
 
 async def relay_list(outlet: Outlet, manager: "Manager") -> None:
     state = _ListChanges(manager)
-    changes = cast(AsyncGenerator[frozenset[str], None], manager.supervisor.changes())
-    async with aclosing(changes), anyio.create_task_group() as group:
+    async with (
+        aclosing(manager.supervisor.changes()) as changes,
+        anyio.create_task_group() as group,
+    ):
         # a client that opens the list opens a session next
         group.start_soon(partial(anyio.to_thread.run_sync, make_ready, abandon_on_cancel=True))
         group.start_soon(manager.supervisor.refresh)

@@ -107,8 +107,8 @@ async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(
         told = {fact.message_id for fact in facts if isinstance(fact, UserSpoke)}
         assert len(told) == 2
         fork = watched.supervisor.find(fork_id)
-        assert message_id_of(fork.message_queue.next_number) not in told
-        assert fork.message_queue.next_number > max(int(each.rpartition("-")[2]) for each in told)
+        assert message_id_of(fork.record.taken) not in told
+        assert fork.record.taken > max(int(each.rpartition("-")[2]) for each in told)
         assert len(fork.record.name) <= LABEL_LENGTH
         assert fork.record.name.endswith(" (fork)")
 

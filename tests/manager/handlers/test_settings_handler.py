@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.core.settings_reference import all_settings
-from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
+from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import OFFERED, LookupHandler, SettingsHandler
-from rookery.manager.requests import ChangeSetting, FindPaths, ListModels, ListModes, ReadSettings
+from rookery.manager.requests import ChangeSetting, FindPaths, ReadSettings
 from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore

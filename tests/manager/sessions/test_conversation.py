@@ -40,6 +40,8 @@ TALKS = f"""\
 class Ear:
     """Hears everything, and breaks the connection again and again."""
 
+    is_active = True
+
     def __init__(self) -> None:
         self.told: list[object] = []
         self.mail: QueuedMessage | None = QueuedMessage(
@@ -70,9 +72,6 @@ class Ear:
 
     def on_silence(self, seconds: float) -> None:
         pass
-
-    def is_working(self) -> bool:
-        return True
 
 
 @asynccontextmanager

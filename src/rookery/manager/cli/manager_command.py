@@ -74,6 +74,7 @@ def _run(
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
         raise SettingsError(f"The page needs more packages. In your clone of {NAME}, run: make web")
+    from rookery.manager.sessions.session_task import first_error
     from rookery.manager.web.listeners import ListenOptions
 
     options = ManagerOptions(
@@ -89,10 +90,7 @@ def _run(
     try:
         return anyio.run(_manage, options, find_places(os.environ))
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from group
+        raise first_error(group) from group
 
 
 async def _manage(options: ManagerOptions, places: Places) -> int:

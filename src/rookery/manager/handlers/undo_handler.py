@@ -4,11 +4,10 @@ An idle session is reopened in its own process, because only that process may wr
 """
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -32,6 +31,7 @@ from rookery.manager.requests import (
 )
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import SessionSummary
+from rookery.manager.sessions.session_task import closable
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import CheckpointRow, Done
 from rookery.protocol.codec import Host
@@ -135,9 +135,8 @@ class UndoHandler:
     async def _mark_seen(self, session_id: str) -> None:
         """Wait until the session is idle and mark it read: the user is looking at it."""
         last = await self._last_event(session_id)
-        changes = cast(AsyncGenerator[frozenset[str], None], self._supervisor.changes())
         with anyio.move_on_after(SECONDS_TO_SETTLE):
-            async with aclosing(changes):
+            async with aclosing(self._supervisor.changes()) as changes:
                 async for _ in changes:
                     summary = self._find(session_id)
                     if summary.view.seq >= last and not summary.flags.show_spinner:
@@ -201,13 +200,9 @@ async def _wait_for_restore(host: Host, task_id: str, after: int) -> _RestoreOut
 
 
 async def _facts(host: Host, task_id: str, after: int) -> AsyncGenerator[Fact, None]:
-    async with aclosing(_closable(host.follow(task_id, after))) as events:
+    async with aclosing(closable(host.follow(task_id, after))) as events:
         async for event in events:
             yield event.fact
-
-
-def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
-    return cast(AsyncGenerator[Event, None], events)
 
 
 async def _paths(snapshots: Snapshots, moment: Moment) -> tuple[str, ...]:

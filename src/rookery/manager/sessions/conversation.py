@@ -261,7 +261,7 @@ class SessionConversation:
         while True:
             await anyio.sleep(self._timings.silence)
             quiet = time.monotonic() - self._last_event_at
-            if quiet < self._timings.silence or not self._listener.is_working():
+            if quiet < self._timings.silence or not self._listener.is_active:
                 continue
             with anyio.move_on_after(self._timings.unresponsive - self._timings.silence) as late:
                 await host.query(AskAbout())

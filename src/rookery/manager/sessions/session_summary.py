@@ -4,18 +4,17 @@ A switch is sent to the process first, because only the process can reject it; t
 feed coalesces changes for slow followers.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchMode, SwitchModel
 from rookery.core.folds.view import View
 from rookery.core.message import Message
-from rookery.manager.sessions.message_queue import number_of
-from rookery.manager.sessions.session_events import UserMessage
-from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
+from rookery.manager.sessions.message_queue import all_messages
+from rookery.manager.sessions.session_folders import SessionFolder
 from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags
 from rookery.manager.sessions.session_states import WAITING, Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
@@ -42,7 +41,8 @@ async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Swit
         for command in commands:
             await host.send(command)
     if launch := folder.launch():
-        folder.keep_launch(_apply_switches(launch, wanted))
+        changed = {name: value for name, value in asdict(wanted).items() if value is not None}
+        folder.keep_launch(replace(launch, **changed))
     if wanted.auto_approve is not None:
         session.record = replace(session.record, auto_approve=wanted.auto_approve)
     if not session.root.view.seq:
@@ -68,51 +68,6 @@ def _commands(task_id: str, wanted: Switches) -> Iterator[Command]:
 def _is_flag(command: Command) -> bool:
     """Whether a later process gets this from its flags alone."""
     return isinstance(command, SwitchApproval)
-
-
-def _apply_switches(launch: SessionLaunch, wanted: Switches) -> SessionLaunch:
-    if wanted.model is not None:
-        provider = wanted.provider or launch.provider
-        launch = replace(launch, model=wanted.model, provider=provider)
-    if wanted.mode is not None:
-        launch = replace(launch, mode=wanted.mode)
-    if wanted.intent is not None:
-        launch = replace(launch, intent=wanted.intent)
-    if wanted.auto_approve is not None:
-        launch = replace(launch, auto_approve=wanted.auto_approve)
-    return launch
-
-
-def queued_messages(session: SupervisedSession) -> tuple[QueuedMessage, ...]:
-    """Messages that wait for a process, without the prompt."""
-    first = session.message_queue.next_number
-    messages = tuple(
-        QueuedMessage(number=first + place, letter=message)
-        for place, message in enumerate(session.record.outbox)
-    )
-    return messages if session.record.announced else messages[1:]
-
-
-def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -> bool:
-    """Replace or delete a message that no process has yet; return whether it was in time."""
-    number = number_of(message_id)
-    message = UserMessage(text=text) if text else None
-    if number is None or not (
-        session.message_queue.edit(number, message) or _edit_queued(session, number, message)
-    ):
-        return False
-    session.save(now=True)
-    return True
-
-
-def _edit_queued(session: SupervisedSession, number: int, message: UserMessage | None) -> bool:
-    """Messages that a process is being started with cannot be changed."""
-    outbox, place = session.record.outbox, number - session.message_queue.next_number
-    if not session.record.handed <= place < len(outbox):
-        return False
-    changed = (*outbox[:place], *([message] if message else []), *outbox[place + 1 :])
-    session.record = replace(session.record, outbox=changed)
-    return True
 
 
 _URGENCY = {**dict.fromkeys(WAITING, 0), SessionState.ERROR: 1}
@@ -191,7 +146,7 @@ def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> Sessio
         queued=session.is_queued,
         unresponsive=session.unresponsive,
         step=session.step,
-        mail=(*session.message_queue.messages, *queued_messages(session)),
+        mail=all_messages(record),
     )
 
 
@@ -209,7 +164,7 @@ class ChangeFeed:
         for follower in self._followers:
             follower.note(session_id)
 
-    async def follow(self, ids: Iterable[str]) -> AsyncIterator[frozenset[str]]:
+    async def follow(self, ids: Iterable[str]) -> AsyncGenerator[frozenset[str], None]:
         """Yield all ids first, then sets of ids that changed since the last one."""
         follower = _Follower()
         self._followers.append(follower)

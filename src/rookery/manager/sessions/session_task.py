@@ -238,22 +238,22 @@ async def host_at(socket: Path) -> AsyncIterator[Host]:
         async with remote_host(await unix_channel(socket)) as host:
             yield host
     except BaseExceptionGroup as group:
-        raise _first_error(group) from group
+        raise first_error(group) from group
 
 
 async def events_of(host: Host, task: FollowedTask) -> AsyncGenerator[Event, None]:
     """Follow a task's events; none if the host refuses, which means that the task is over."""
     with suppress(CommandRejected):
-        async with aclosing(_closable(host.follow(task.task_id, task.after))) as events:
+        async with aclosing(closable(host.follow(task.task_id, task.after))) as events:
             async for event in events:
                 yield event
 
 
-def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
+def closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
     return cast(AsyncGenerator[Event, None], events)
 
 
-def _first_error(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
