@@ -19,18 +19,16 @@ from rookery.manager.requests import (
     CancelSession,
     ListQuestions,
     ListSessions,
-    RemoveSession,
-    ResumeSession,
-    SendWords,
-)
-from rookery.manager.shown_rows import SessionRow
-from rookery.manager.worktree_requests import (
     ListWorktrees,
     PlanRemoval,
+    RemoveSession,
     RemoveWorktree,
+    ResumeSession,
     RunScript,
+    SendWords,
     StopScript,
 )
+from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.jsonrpc import Disconnected
 from support.kill_actions import User
 from support.kill_invariants import check_all

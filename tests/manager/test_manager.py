@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from rookery.core.facts import TaskClosed
@@ -121,7 +122,7 @@ async def test_a_second_manager_is_read_only_and_says_so(project: Project):
         assert told == other.overview()
         assert other.router.requests == set(REQUESTS)
         for kind in set(REQUESTS) - READ_ONLY:
-            fields = {name: _ANY.get(said, ()) for name, said in kind.__annotations__.items()}
+            fields = {each.name: _ANY.get(each.type, ()) for each in msgspec.structs.fields(kind)}
             with pytest.raises(CommandRejected, match="Another manager"):
                 await other.router.do(kind(**fields))
 

@@ -29,7 +29,6 @@ from rookery.core.queries import (
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked
 from rookery.manager import shown_rows as rows
-from rookery.manager import worktree_requests as trees
 from rookery.manager.cli.sessions_command import command
 from rookery.manager.cli.sessions_list import label_of
 from rookery.manager.handlers.router import request_from_json
@@ -87,28 +86,28 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ListModes: (KnownMode(slug="code", name="Code"),),
     asked.ListBranches: ("main",),
     asked.FindPaths: (FoundPath(path="src", folder=True),),
-    trees.ListWorktrees: (WORKTREE,),
-    trees.ReadStats: STATS,
-    trees.PlanApply: rows.Plan(text="1 file would change.", paths=("a.py",), token="t1"),
-    trees.PlanRemoval: rows.Plan(text="2 files are not committed.", token="t2"),
-    trees.ListImportable: rows.Importables(branches=("other",), worktrees=()),
-    trees.ImportWork: WORKTREE,
-    trees.ListKept: (rows.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
-    trees.BringBack: WORKTREE,
-    trees.ListScripts: (
+    asked.ListWorktrees: (WORKTREE,),
+    asked.ReadStats: STATS,
+    asked.PlanApply: rows.Plan(text="1 file would change.", paths=("a.py",), token="t1"),
+    asked.PlanRemoval: rows.Plan(text="2 files are not committed.", token="t2"),
+    asked.ListImportable: rows.Importables(branches=("other",), worktrees=()),
+    asked.ImportWork: WORKTREE,
+    asked.ListKept: (rows.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    asked.BringBack: WORKTREE,
+    asked.ListScripts: (
         rows.ScriptRow(
             name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32
         ),
     ),
-    trees.ReviewChanges: rows.Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
-    trees.ReadDiff: rows.FileDiff(
+    asked.ReviewChanges: rows.Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
+    asked.ReadDiff: rows.FileDiff(
         file=FILE,
         lines=(
             rows.DiffLine(kind="removed", old=1, html="<span class=k>x</span> &lt; 1"),
             rows.DiffLine(kind="added", new=1, html="y"),
         ),
     ),
-    trees.CompareVersions: (
+    asked.CompareVersions: (
         rows.Version(
             session_id=ONE,
             worktree_id="w-12345",
@@ -219,8 +218,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["worktrees", "agree"], "See rookery sessions worktrees agree --help."),
 ]
 LOOKS = (
-    *(asked.ListSessions, asked.ListQuestions, trees.ListWorktrees, trees.ReviewChanges),
-    *(trees.PlanRemoval, asked.ReadSettings, trees.ListScripts),
+    *(asked.ListSessions, asked.ListQuestions, asked.ListWorktrees, asked.ReviewChanges),
+    *(asked.PlanRemoval, asked.ReadSettings, asked.ListScripts),
 )
 
 
@@ -243,13 +242,13 @@ def test_a_refusal_by_the_manager_is_printed_unchanged(said: Said, desk: PlayedF
 
 
 def test_conflicts_are_reported_and_nothing_is_applied(said: Said, desk: PlayedFamily):
-    desk.answers[trees.PlanApply] = rows.Plan(
+    desk.answers[asked.PlanApply] = rows.Plan(
         text="It does not fit.", conflicts=("a.py: both changed it",)
     )
     code, printed, _ = said("apply", "38e51")
     assert code == 1
     assert "conflict: a.py: both changed it" in printed
-    assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(
@@ -337,15 +336,15 @@ def test_governance_choices_are_printed_as_they_are_typed(said: Said, desk: Play
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
-    desk.answers[trees.PlanApply] = rows.Plan(text="agent/fix has no changes to apply.")
+    desk.answers[asked.PlanApply] = rows.Plan(text="agent/fix has no changes to apply.")
     assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
-    assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
 
 
 def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFamily):
-    (version,) = ANSWERS[trees.CompareVersions]
+    (version,) = ANSWERS[asked.CompareVersions]
     gone = replace(version, stats=rows.WorktreeStats(), note="The worktree w was removed.")
-    desk.answers[trees.CompareVersions] = (gone,)
+    desk.answers[asked.CompareVersions] = (gone,)
     _, printed, _ = said("compare", "38e51")
     assert "Done   m      removed  " in printed
     assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
@@ -412,14 +411,14 @@ def test_control_characters_from_models_and_files_are_not_printed(said: Said, de
             question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
         ),
         asked.StartSessions: rows.Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
-        trees.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
-        trees.PlanApply: rows.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
-        trees.ListScripts: (rows.ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
-        trees.ListKept: (rows.KeptWork(ref=EVIL, commit="", about=EVIL),),
-        trees.ReviewChanges: rows.Review(
+        asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
+        asked.PlanApply: rows.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        asked.ListScripts: (rows.ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
+        asked.ListKept: (rows.KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ReviewChanges: rows.Review(
             scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
         ),
-        trees.ReadDiff: rows.FileDiff(
+        asked.ReadDiff: rows.FileDiff(
             file=FILE, note=EVIL, lines=(rows.DiffLine(kind="same", html=EVIL),)
         ),
         asked.ListCheckpoints: (rows.CheckpointRow(seq=1, ts=0, title=EVIL, paths=(EVIL,)),),

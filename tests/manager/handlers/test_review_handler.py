@@ -10,8 +10,13 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import reply_from_json, reply_to_json
+from rookery.manager.requests import (
+    ReadDiff,
+    RevertFile,
+    ReviewChanges,
+    SendComments,
+)
 from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
-from rookery.manager.worktree_requests import ReadDiff, RevertFile, ReviewChanges, SendComments
 from support.manager_project import Project
 from support.worktree_folders import git, put
 from support.worktree_requests import at_desk, with_repository

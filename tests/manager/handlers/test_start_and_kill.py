@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.requests import StartSessions
-from rookery.manager.worktree_requests import PlanRemoval, RemoveWorktree
+from rookery.manager.requests import (
+    PlanRemoval,
+    RemoveWorktree,
+    StartSessions,
+)
 from support.manager_project import Project
 from support.worktree_requests import DONE, at_desk, killed, with_repository, write
 

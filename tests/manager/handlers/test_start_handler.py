@@ -8,20 +8,21 @@ import anyio
 import pytest
 
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.requests import ListBranches, TrustProject
-from rookery.manager.sessions.session_folders import SessionFolders
-from rookery.manager.sessions.session_record import ParallelMode
-from rookery.manager.sessions.session_summary import SessionSummary
-from rookery.manager.worktree_requests import (
+from rookery.manager.requests import (
     AgreeScript,
     ImportWork,
+    ListBranches,
     ListImportable,
     ListKept,
     ListScripts,
     ReadDiff,
     RevertFile,
     ReviewChanges,
+    TrustProject,
 )
+from rookery.manager.sessions.session_folders import SessionFolders
+from rookery.manager.sessions.session_record import ParallelMode
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.permissions.trust import TrustStore
 from support.manager_project import SPEAKS_LONG, WRITES, Project
 from support.text_process import PLAINLY

@@ -9,10 +9,9 @@ import anyio
 import pytest
 
 from rookery.errors import CommandRejected
-from rookery.manager import worktree_requests as asked
+from rookery.manager import requests as asked
 from rookery.manager.handlers import worktree_handler as finishing
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
-from rookery.manager.requests import ListBranches
 from rookery.manager.shown_rows import WorktreeRow, WorktreeStats
 from rookery.manager.worktrees.worktree_values import WorktreeState
 from rookery.platform.git_folders import NOTE_OF_WORKTREE
@@ -265,7 +264,7 @@ async def test_branches_and_worktrees_can_be_imported(project: Project, tmp_path
     git(project.path, "branch", "other")
     git(project.path, "worktree", "add", "-q", str(tmp_path / "mine"), "other")
     async with at_desk(project) as at:
-        assert await at.do(ListBranches()) == ("main", "other", "topic")
+        assert await at.do(asked.ListBranches()) == ("main", "other", "topic")
         found = await at.do(asked.ListImportable())
         assert (found.branches, found.worktrees) == (("topic",), (str(tmp_path / "mine"),))
         topic = await at.do(asked.ImportWork(branch="topic"))

@@ -26,11 +26,9 @@ from rookery.manager.handlers.router import reply_to_json
 from rookery.manager.manager_socket import NoManager, RemoteManager, connect_manager
 from rookery.manager.requests import (
     ListSessions,
-)
-from rookery.manager.shown_rows import Done, SessionRow, WorktreeRow
-from rookery.manager.worktree_requests import (
     ListWorktrees,
 )
+from rookery.manager.shown_rows import Done, SessionRow, WorktreeRow
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.storage.cli.session_listing import SHORTEST, paint_for_output, short_ids

@@ -20,8 +20,20 @@ from rookery.manager.cli.sessions_common import (
 )
 from rookery.manager.cli.sessions_list import label_of
 from rookery.manager.requests import (
+    AgreeScript,
+    ApplyWorktree,
+    CompareVersions,
+    ListScripts,
+    PlanApply,
+    PlanRemoval,
+    ReadDiff,
     RehearseRestore,
+    RemoveWorktree,
     RestoreSession,
+    RevertFile,
+    ReviewChanges,
+    Scope,
+    SendComments,
 )
 from rookery.manager.shown_rows import (
     ChangedFile,
@@ -32,20 +44,6 @@ from rookery.manager.shown_rows import (
     Review,
     Version,
     WorktreeStats,
-)
-from rookery.manager.worktree_requests import (
-    AgreeScript,
-    ApplyWorktree,
-    CompareVersions,
-    ListScripts,
-    PlanApply,
-    PlanRemoval,
-    ReadDiff,
-    RemoveWorktree,
-    RevertFile,
-    ReviewChanges,
-    Scope,
-    SendComments,
 )
 from rookery.storage.cli.session_listing import confirmed, cut, money, one_line
 

@@ -15,9 +15,6 @@ from rookery import NAME
 from rookery.core.queries import (
     BlamedLine,
     FoundPath,
-    IntentRow,
-    KnownMode,
-    KnownModel,
     TraceQuery,
     TraceRow,
 )
@@ -139,19 +136,13 @@ class LookupHandler:
     @property
     def handlers(self) -> Handlers:
         return {
-            requests.ListModels: self._list_models,
-            requests.ListModes: self._list_modes,
+            requests.ListModels: lambda _: self._dependencies.models(),
+            requests.ListModes: lambda _: self._dependencies.modes(),
             requests.FindPaths: self._find_paths,
-            requests.ListIntents: self._list_intents,
+            requests.ListIntents: lambda _: self._governance.intents(self._workspaces.of()),
             requests.ReadTrace: self._read_trace,
             requests.BlameFile: self._blame,
         }
-
-    async def _list_models(self, request: requests.ListModels) -> tuple[KnownModel, ...]:
-        return await self._dependencies.models()
-
-    async def _list_modes(self, request: requests.ListModes) -> tuple[KnownMode, ...]:
-        return await self._dependencies.modes()
 
     async def _find_paths(self, request: requests.FindPaths) -> tuple[FoundPath, ...]:
         workspace = self._workspaces.of(request.session_id)
@@ -159,9 +150,6 @@ class LookupHandler:
         most = min(max(1, request.most), MAX_PATHS)
         look = partial(self._dependencies.find_paths, workspace, letters, most)
         return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
-
-    async def _list_intents(self, request: requests.ListIntents) -> tuple[IntentRow, ...]:
-        return await self._governance.intents(self._workspaces.of())
 
     async def _read_trace(self, request: requests.ReadTrace) -> tuple[TraceRow, ...]:
         query = TraceQuery(

@@ -15,13 +15,10 @@ import anyio.to_thread
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.errors import CommandRejected
-from rookery.manager import worktree_requests as asked
+from rookery.manager import requests as asked
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts
-from rookery.manager.requests import (
-    ListBranches,
-)
 from rookery.manager.sessions.session_states import TRUE_IN
 from rookery.manager.shown_rows import (
     Done,
@@ -98,7 +95,7 @@ class WorktreeHandler:
             asked.StopScript: self._in_worktree(self._stop_script),
             asked.ListScripts: self._list_scripts,
             asked.AgreeScript: self._agree,
-            ListBranches: self._list_branches,
+            asked.ListBranches: self._list_branches,
         }
 
     async def recover(self) -> None:
@@ -240,7 +237,7 @@ class WorktreeHandler:
         self._agreed.agree_to(request.digest)
         return Done(notes=("If it changes, you must agree to it again.",))
 
-    async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
+    async def _list_branches(self, request: asked.ListBranches) -> tuple[str, ...]:
         return tuple(await self._access.run(self._operations.branches))
 
     def _in_worktree(

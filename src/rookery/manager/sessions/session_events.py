@@ -5,7 +5,7 @@ recognised. An answer names its ask, so that a late click cannot answer another 
 the supervisor what to do with the process.
 """
 
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,14 +19,22 @@ from rookery.manager.sessions.session_states import (
 )
 
 
-class StartEvent(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True):
+    pass
+
+
+class UserEvent(Event, frozen=True):
+    """Something the user wants."""
+
+
+class StartEvent(UserEvent, frozen=True, kw_only=True):
     """Send the prompt to a new process as a new task."""
 
     text: str = ""
     images: tuple[str, ...] = ()
 
 
-class SendEvent(Struct, frozen=True, kw_only=True):
+class SendEvent(UserEvent, frozen=True, kw_only=True):
     """Text of the user. It answers an open question only if `ask_ts` names that question."""
 
     text: str
@@ -34,29 +42,29 @@ class SendEvent(Struct, frozen=True, kw_only=True):
     ask_ts: int | None = None
 
 
-class ApproveEvent(Struct, frozen=True, kw_only=True):
+class ApproveEvent(UserEvent, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-class RejectEvent(Struct, frozen=True, kw_only=True):
+class RejectEvent(UserEvent, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-class CancelEvent(Struct, frozen=True, kw_only=True):
+class CancelEvent(UserEvent, frozen=True):
     pass
 
 
-class ResumeEvent(Struct, frozen=True, kw_only=True):
+class ResumeEvent(UserEvent, frozen=True, kw_only=True):
     text: str = ""
 
 
-class RetryEvent(Struct, frozen=True, kw_only=True):
+class RetryEvent(UserEvent, frozen=True):
     pass
 
 
-class ProcessEvent(Struct, frozen=True, kw_only=True):
+class ProcessEvent(Event, frozen=True, kw_only=True):
     """An event of one process of the session."""
 
     generation: int
@@ -128,27 +136,6 @@ class ProcessExit(ProcessEvent, frozen=True, kw_only=True):
         return self.code == 0 and self.signal is None
 
 
-UserEvent: TypeAlias = (
-    StartEvent | SendEvent | ApproveEvent | RejectEvent | CancelEvent | ResumeEvent | RetryEvent
-)
-
-
-Event: TypeAlias = (
-    UserEvent
-    | SessionCreated
-    | ApiReqStarted
-    | ActivityEvent
-    | SayCompletionResult
-    | SayCheckpointSaved
-    | AgentAsked
-    | AskAnswered
-    | AutoApproved
-    | CreationTimeout
-    | ProcessError
-    | ProcessExit
-)
-
-
 class UserMessage(Struct, frozen=True, kw_only=True):
     """Text of the user, with images as data URIs or paths."""
 
@@ -159,44 +146,43 @@ class UserMessage(Struct, frozen=True, kw_only=True):
         return bool(self.text or self.images)
 
 
-class StartTask(Struct, frozen=True):
+class Order(Struct, frozen=True):
+    """What the supervisor does with the process."""
+
+
+class StartTask(Order, frozen=True):
     """Start a process and give it the handed messages as a new task."""
 
 
-class Respawn(Struct, frozen=True):
+class Respawn(Order, frozen=True):
     """Start a process that resumes the session with the handed messages. It opens a new task if
     none is stored yet. A running process of an earlier generation is ended first: two must never
     write to one task."""
 
 
-class AnswerOrder(Struct, frozen=True, kw_only=True):
+class AnswerOrder(Order, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
     message: UserMessage
 
 
-class AnswerAgain(Struct, frozen=True):
+class AnswerAgain(Order, frozen=True):
     """Give the answer to the next process, if it asks the identical question. The process that
     asked is gone, and an approval is only valid in the process that asked."""
 
 
-class Deliver(Struct, frozen=True, kw_only=True):
+class Deliver(Order, frozen=True, kw_only=True):
     """Queue these messages on the engine, in this order."""
 
     messages: tuple[UserMessage, ...]
 
 
-class CancelOrder(Struct, frozen=True, kw_only=True):
+class CancelOrder(Order, frozen=True):
     """Ask the process to cancel its task; end the process if it does not."""
 
 
-class Terminate(Struct, frozen=True, kw_only=True):
+class Terminate(Order, frozen=True):
     """End the process and ignore anything it still sends."""
-
-
-Order: TypeAlias = (
-    StartTask | Respawn | AnswerOrder | AnswerAgain | Deliver | CancelOrder | Terminate
-)
 
 
 class PendingAsk(Struct, frozen=True, kw_only=True):

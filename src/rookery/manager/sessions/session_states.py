@@ -130,16 +130,17 @@ class Signal(StrEnum):
 
 
 class TransitionRule(StrEnum):
-    """How a cell decides. C: the session was announced. A: a request was seen."""
+    """How a cell decides, as the documentation shows it. C: the session was announced. A: a
+    request was seen. D: the ask is deferred."""
 
-    IGNORE = "ignored"
-    STAY = "stays"
-    NEVER = "cannot occur"
-    GO = "goes"
-    IF_C_ELSE_STAY = "if C, else stays"
-    IF_A_ELSE_STAY = "if A, else stays"
-    IF_C_ELSE_DEFER = "if C, else the ask is deferred"
-    IF_C_ELSE_ERROR = "if C, else error"
+    IGNORE = "·"
+    STAY = "="
+    NEVER = "n/a"
+    GO = "{}"
+    IF_C_ELSE_STAY = "{} if C, else ="
+    IF_A_ELSE_STAY = "{} if A, else ="
+    IF_C_ELSE_DEFER = "{} if C, else D"
+    IF_C_ELSE_ERROR = "{} if C, else error"
 
 
 class Cell(Struct, frozen=True):
@@ -147,20 +148,8 @@ class Cell(Struct, frozen=True):
     to: SessionState | None = None
 
     def __str__(self) -> str:
-        """The cell as the documentation shows it."""
-        return _SHOWN[self.rule].format(self.to)
+        return self.rule.format(self.to)
 
-
-_SHOWN = {
-    TransitionRule.IGNORE: "·",
-    TransitionRule.STAY: "=",
-    TransitionRule.NEVER: "n/a",
-    TransitionRule.GO: "{}",
-    TransitionRule.IF_C_ELSE_STAY: "{} if C, else =",
-    TransitionRule.IF_A_ELSE_STAY: "{} if A, else =",
-    TransitionRule.IF_C_ELSE_DEFER: "{} if C, else D",
-    TransitionRule.IF_C_ELSE_ERROR: "{} if C, else error",
-}
 
 IGNORED = Cell(TransitionRule.IGNORE)
 Row = dict[SessionState, Cell]
