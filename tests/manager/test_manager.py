@@ -159,9 +159,7 @@ def test_an_invalid_holder_note_names_no_process(project: Project, note: bytes):
         assert holder_of(project.places, project.path) == "Another process"
 
 
-async def test_a_command_uses_the_running_managers_private_socket(
-    project: Project,
-):
+async def test_a_command_uses_the_running_managers_private_socket(project: Project):
     async with running(project, Answers()), connected(project) as remote:
         path = socket_of(project.places, project.path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -24,10 +24,7 @@ from rookery.manager.handlers.undo_handler import UndoHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import WorktreeHandler
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, WorktreeSetup
-from rookery.manager.requests import (
-    ListDevices,
-    RevokeDevice,
-)
+from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import holder_note, manager_folder

@@ -19,10 +19,7 @@ from rookery.manager.handlers.router import Router, reply_to_json, request_from_
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
 from rookery.manager.session_feed import Window, relay_session
-from rookery.manager.sessions.session_record import (
-    active_first,
-    archived_records,
-)
+from rookery.manager.sessions.session_record import active_first, archived_records
 from rookery.manager.sessions.session_summary import SessionQuestion, sort_questions
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow

@@ -17,9 +17,7 @@ def test_concurrent_commands_all_succeed(shell: Shell):
     assert set(shell.states()) == started
 
 
-def test_several_followers_and_commands_do_not_disturb_each_other(
-    shell: Shell,
-):
+def test_several_followers_and_commands_do_not_disturb_each_other(shell: Shell):
     shell.plays(SPEAKS_LONG)
     session_id = shell.start()
     with (

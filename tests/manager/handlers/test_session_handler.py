@@ -129,9 +129,7 @@ async def _all_agree(watched: Watched, waiting: list[str]) -> None:
     assert needs == set(waiting)
 
 
-async def test_an_approval_needs_the_digest_that_was_shown(
-    project: Project,
-):
+async def test_an_approval_needs_the_digest_that_was_shown(project: Project):
     async with project.supervised() as watched:
         desk = desk_of(watched)
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -161,9 +159,7 @@ async def test_an_approval_needs_the_digest_that_was_shown(
             await desk.do(yes)
 
 
-async def test_questions_take_a_text_answer_and_rejections_a_reason(
-    project: Project,
-):
+async def test_questions_take_a_text_answer_and_rejections_a_reason(project: Project):
     async with project.supervised() as watched:
         desk = desk_of(watched)
         asks = await watched.supervisor.start(project.wish(ASKS))

@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.requests import (
-    PlanRemoval,
-    RemoveWorktree,
-    StartSessions,
-)
+from rookery.manager.requests import PlanRemoval, RemoveWorktree, StartSessions
 from support.manager_project import Project
 from support.worktree_requests import DONE, at_desk, killed, with_repository, write
 

@@ -78,9 +78,7 @@ async def test_a_session_process_gets_its_worktree_and_trust(project: Project):
         assert not TrustStore(project.places.trust_file).trusts(Path(row.path))
 
 
-async def test_git_and_sessions_do_not_run_in_an_untrusted_project(
-    project: Project,
-):
+async def test_git_and_sessions_do_not_run_in_an_untrusted_project(project: Project):
     store = TrustStore(project.places.trust_file)
     store.forget(project.path)
     git_requests = (ListBranches(), ListImportable(), ListKept(), ImportWork(branch="main"))
@@ -134,9 +132,7 @@ async def test_joining_an_existing_branch_names_the_sessions_that_use_it(project
             await at.start(branch="topic", versions=2)
 
 
-async def test_only_an_approved_set_up_script_runs_and_its_processes_end(
-    project: Project,
-):
+async def test_only_an_approved_set_up_script_runs_and_its_processes_end(project: Project):
     put(project.path, {".env": b"KEY=1\n"})
     write(project, "setup-script", "touch ran\n")
     write(project, "setup-script", "touch ran; touch other\n", agreed=False)
@@ -249,9 +245,7 @@ async def waits(at: AtDesk) -> SessionSummary:
     return next(each for each in shown if "waits" in each.record.logs)
 
 
-async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
-    project: Project,
-):
+async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(project: Project):
     write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
     async with at_desk(project) as at:
         steps: list[str] = []

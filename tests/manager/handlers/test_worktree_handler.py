@@ -216,9 +216,7 @@ async def test_removal_stops_running_work_and_keeps_uncommitted_changes(project:
         await until(lambda: [each.name for each in place.iterdir()] == ["again"])
 
 
-async def test_comparing_versions_shows_where_removed_work_is_kept(
-    project: Project,
-):
+async def test_comparing_versions_shows_where_removed_work_is_kept(project: Project):
     async with at_desk(project) as at:
         model = f"scripted/{project.wish(DONE).model}"
         (session_id, other) = (await at.start(versions=2, models=("", model))).session_ids
@@ -284,9 +282,7 @@ async def test_branches_and_worktrees_can_be_imported(project: Project, tmp_path
         assert (tmp_path / "mine" / "a.txt").exists()
 
 
-async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(
-    project: Project,
-):
+async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(project: Project):
     async with at_desk(project) as at:
         row = await made(at)
         run, stop = asked.RunScript(worktree_id=row.id), asked.StopScript(worktree_id=row.id)
@@ -351,9 +347,7 @@ async def test_a_script_does_not_run_if_the_manager_dies_before_its_release(proj
             assert [each.running for each in await at.worktrees()] == [False], point
 
 
-async def test_without_a_repository_only_local_sessions_run_and_are_reviewed(
-    tmp_path: Path,
-):
+async def test_without_a_repository_only_local_sessions_run_and_are_reviewed(tmp_path: Path):
     bare = Project(tmp_path)
     async with at_desk(bare) as at:
         for act in (at.worktrees, at.start):

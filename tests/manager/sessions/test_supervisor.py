@@ -16,9 +16,7 @@ from support.text_process import PLAINLY
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_prompt_is_not_on_the_command_line_of_the_session(
-    project: Project,
-):
+async def test_the_prompt_is_not_on_the_command_line_of_the_session(project: Project):
     project.environ |= PLAINLY
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, "a secret wish"))
@@ -109,9 +107,7 @@ async def test_a_message_sent_while_the_process_is_ending_is_delivered(project: 
         assert [text for text in said if text] == ["go on"]
 
 
-async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(
-    project: Project,
-):
+async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(project: Project):
     async with project.supervised(timings=IMPATIENT) as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))

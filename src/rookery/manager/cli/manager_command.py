@@ -9,8 +9,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -198,28 +198,18 @@ async def _run_server(
         (device,) = (each for each in access.keys.devices.all() if each.id == device_id)
         report(f"{harmless_line(device.name)} is paired. Another one: {options.command} --pair")
 
+    if reason := manager.supervisor.read_only:
+        report(reason)
     async with (
         web_server(
             setup.plan, access, manager.router, talk, page=setup.page, on_paired=paired
         ) as server,
         serve_links(setup.folder, partial(_links, server)),
-        _unless_read_only(manager, partial(listening, manager, setup.places)),
+        nullcontext() if reason else listening(manager, setup.places),
     ):
         with record_port(setup.folder, server.port):
             await _print_welcome(options, setup.plan, server)
             await anyio.sleep_forever()
-
-
-@asynccontextmanager
-async def _unless_read_only(
-    manager: "Manager", listening: Callable[[], Any]
-) -> AsyncIterator[None]:
-    if manager.supervisor.read_only:
-        report(manager.supervisor.read_only)
-        yield
-        return
-    async with listening():
-        yield
 
 
 def _links(server: "WebServer", pair: bool) -> "Links":

@@ -24,10 +24,7 @@ from rookery.errors import SettingsError
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers.router import reply_to_json
 from rookery.manager.manager_socket import NoManager, RemoteManager, connect_manager
-from rookery.manager.requests import (
-    ListSessions,
-    ListWorktrees,
-)
+from rookery.manager.requests import ListSessions, ListWorktrees
 from rookery.manager.shown_rows import Done, SessionRow, WorktreeRow
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.jsonrpc import Disconnected

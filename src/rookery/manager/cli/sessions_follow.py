@@ -27,9 +27,7 @@ from rookery.manager.cli.sessions_common import (
     with_manager,
 )
 from rookery.manager.cli.sessions_list import label_of, row_lines, state_of
-from rookery.manager.requests import (
-    ListQuestions,
-)
+from rookery.manager.requests import ListQuestions
 from rookery.manager.sessions.session_failures import ErrorKind
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.shown_rows import SessionRow

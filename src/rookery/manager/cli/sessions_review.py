@@ -12,12 +12,7 @@ from rookery.cli.reports import Exit
 from rookery.core.queries import RestoreRehearsal
 from rookery.core.text.terminal_text import Paint, aligned, counted, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
-from rookery.manager.cli.sessions_common import (
-    ManagerClient,
-    one_session,
-    short,
-    with_manager,
-)
+from rookery.manager.cli.sessions_common import ManagerClient, one_session, short, with_manager
 from rookery.manager.cli.sessions_list import label_of
 from rookery.manager.requests import (
     AgreeScript,

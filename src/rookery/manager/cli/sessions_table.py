@@ -257,9 +257,7 @@ def _check_import(request: requests.ImportWork) -> str:
 
 SPECS = (
     CommandSpec(
-        "inbox",
-        requests.ListQuestions,
-        lines=lambda rows, client: inbox_lines(rows, client.paint),
+        "inbox", requests.ListQuestions, lines=lambda rows, client: inbox_lines(rows, client.paint)
     ),
     CommandSpec("send", requests.SendWords, done="Sent to {id}."),
     CommandSpec("cancel", requests.CancelSession, done="Stopped {id}."),
@@ -310,12 +308,7 @@ SPECS = (
         arguments=("text",),
         done=lambda request: "Changed." if request.text else "Discarded.",
     ),
-    CommandSpec(
-        "export",
-        requests.ExportSession,
-        options={"format": ""},
-        lines=_exported,
-    ),
+    CommandSpec("export", requests.ExportSession, options={"format": ""}, lines=_exported),
     CommandSpec("checkpoints", requests.ListCheckpoints, lines=_checkpoints),
     CommandSpec(
         "models",
@@ -323,9 +316,7 @@ SPECS = (
         lines=table(lambda each: [each.provider, each.model], "None."),
     ),
     CommandSpec(
-        "modes",
-        requests.ListModes,
-        lines=table(lambda each: [each.slug, each.name], "None."),
+        "modes", requests.ListModes, lines=table(lambda each: [each.slug, each.name], "None.")
     ),
     CommandSpec("branches", requests.ListBranches, lines=table(lambda each: [each], "None.")),
     CommandSpec(

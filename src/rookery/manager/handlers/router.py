@@ -12,9 +12,7 @@ import msgspec
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
 from rookery.manager import requests
-from rookery.manager.requests import (
-    REQUESTS,
-)
+from rookery.manager.requests import REQUESTS
 from rookery.protocol.codec import answer_to_json, given_fields, kind_of, read_request
 
 T = TypeVar("T")

@@ -12,12 +12,7 @@ import anyio.to_thread
 import msgspec
 
 from rookery import NAME
-from rookery.core.queries import (
-    BlamedLine,
-    FoundPath,
-    TraceQuery,
-    TraceRow,
-)
+from rookery.core.queries import BlamedLine, FoundPath, TraceQuery, TraceRow
 from rookery.core.settings_reference import Key, all_settings, shown
 from rookery.errors import SettingsError
 from rookery.manager import requests
@@ -39,7 +34,7 @@ _OFFERED = (
 OFFERED: tuple[Key, ...] = tuple(tuple(key.split(".")) for row in _OFFERED for key in row.split())
 """Keys of these settings, in display order."""
 NEEDS_RESTART: dict[Key, str] = {
-    ("manager", "running_limit"): "It takes effect when the manager is restarted.",
+    ("manager", "running_limit"): "It takes effect when the manager is restarted."
 }
 _TYPES: dict[Any, Type] = {
     bool: "bool",

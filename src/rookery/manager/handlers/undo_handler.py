@@ -24,11 +24,7 @@ from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.dependencies import Snapshots
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import (
-    ListCheckpoints,
-    RehearseRestore,
-    RestoreSession,
-)
+from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.session_task import closable
@@ -47,13 +43,6 @@ AT_WORK = "The session is working. Cancel it or wait, then rewind."
 STILL_RESTORING = "The files are still being restored; the session reports when it is done."
 CONVERSATION_KEPT = "The conversation was not changed."
 MAX_TITLE = 300
-
-
-class _RestoreOutcome(Struct, frozen=True, kw_only=True):
-    """Whether the files were restored, with notes for the user."""
-
-    restored: bool
-    notes: tuple[str, ...]
 
 
 class Moment(Struct, frozen=True, kw_only=True):
@@ -124,10 +113,9 @@ class UndoHandler:
     async def _restore_parts(self, host: Host, request: RestoreSession) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
         if request.files:
-            files = await self._restore_files(host, request)
-            if request.conversation and not files.restored:
-                return (*files.notes, CONVERSATION_KEPT)
-            notes = files.notes
+            restored, notes = await self._restore_files(host, request)
+            if request.conversation and not restored:
+                return (*notes, CONVERSATION_KEPT)
         if request.conversation:
             notes = (*notes, await self._rewind(host, request))
         return notes
@@ -143,13 +131,16 @@ class UndoHandler:
                         break
         self._supervisor.mark_read(session_id)
 
-    async def _restore_files(self, host: Host, request: RestoreSession) -> "_RestoreOutcome":
+    async def _restore_files(
+        self, host: Host, request: RestoreSession
+    ) -> tuple[bool, tuple[str, ...]]:
+        """Whether the files were restored, with notes for the user."""
         task_id, to, overwrite = request.session_id, request.to, request.overwrite
         plan = await _rehearsal(host, task_id, to, overwrite=overwrite)
         if plan.problem:
             raise CommandRejected(f"Nothing was changed. {plan.problem}")
         if not (plan.written or plan.removed or plan.kept):
-            return _RestoreOutcome(restored=True, notes=(NO_FILE_PUT_BACK,))
+            return True, (NO_FILE_PUT_BACK,)
         after = await self._last_event(task_id)
         await host.send(RestoreFiles(task_id=task_id, to=to, overwrite=overwrite))
         return await _wait_for_restore(host, task_id, after)
@@ -186,17 +177,17 @@ async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> R
     return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
 
 
-async def _wait_for_restore(host: Host, task_id: str, after: int) -> _RestoreOutcome:
+async def _wait_for_restore(host: Host, task_id: str, after: int) -> tuple[bool, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     with anyio.move_on_after(SECONDS_TO_RESTORE) as patience:
         async with aclosing(_facts(host, task_id, after)) as facts:
             async for fact in facts:
                 if isinstance(fact, FilesRestored):
-                    return _RestoreOutcome(restored=True, notes=(*notes, restored_files(fact)))
+                    return True, (*notes, restored_files(fact))
                 if isinstance(fact, Noted):
                     notes = (*notes, fact.text)
                     patience.deadline = anyio.current_time() + SECONDS_AFTER_A_NOTE
-    return _RestoreOutcome(restored=False, notes=notes or (STILL_RESTORING,))
+    return False, notes or (STILL_RESTORING,)
 
 
 async def _facts(host: Host, task_id: str, after: int) -> AsyncGenerator[Fact, None]:

@@ -103,6 +103,7 @@ def session_row(shown: SessionSummary) -> SessionRow:
         **same_fields(record, SessionRow),
         **same_fields(shown, SessionRow),
         "name": record.name,
+        "flags": shown.flags,
         "prompt": _shorten(record.prompt, PROMPT_SHOWN),
         "auto_approve": record.auto_approve if view.automatic is None else view.automatic,
         "mail": tuple(_mail_row(mail) for mail in shown.mail if mail.state != "sent"),

@@ -12,11 +12,7 @@ from msgspec.structs import replace
 
 from rookery.core.asks import Reply
 from rookery.manager.sessions.session_failures import Failure
-from rookery.manager.sessions.session_states import (
-    SessionState,
-    Signal,
-    ask_signal,
-)
+from rookery.manager.sessions.session_states import SessionState, Signal, ask_signal
 
 
 class Event(Struct, frozen=True):

@@ -64,12 +64,8 @@ TRUE_IN: dict[str, frozenset[SessionState]] = {
     "show_retry_button": frozenset((_S.ERROR,)),
     "can_queue_text": frozenset((_S.CREATING, _S.STREAMING, _S.WAITING_APPROVAL)),
     "can_guide_text": frozenset((_S.ERROR,)),
-    "needs_attention": frozenset(
-        (_S.WAITING_APPROVAL, _S.WAITING_INPUT, _S.ERROR, _S.COMPLETED),
-    ),
-    "can_finish_to_branch": frozenset(
-        (_S.STREAMING, _S.WAITING_INPUT, _S.COMPLETED, _S.PAUSED),
-    ),
+    "needs_attention": frozenset((_S.WAITING_APPROVAL, _S.WAITING_INPUT, _S.ERROR, _S.COMPLETED)),
+    "can_finish_to_branch": frozenset((_S.STREAMING, _S.WAITING_INPUT, _S.COMPLETED, _S.PAUSED)),
     "can_create_pull_request": frozenset(_S) - {_S.CREATING},
 }
 """The states in which a flag can be true; `flags` adds further conditions for some."""

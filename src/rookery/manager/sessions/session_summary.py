@@ -77,14 +77,20 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     """The current state of a session, for display."""
 
     record: SessionRecord
-    flags: Flags
     view: View
     queued: bool = False
     """It waits for room to start its process."""
     unresponsive: bool = False
     step: str = ""
     """The current step of its preparation, if any."""
-    mail: tuple[QueuedMessage, ...] = ()
+
+    @property
+    def flags(self) -> Flags:
+        return flags(self.record)
+
+    @property
+    def mail(self) -> tuple[QueuedMessage, ...]:
+        return all_messages(self.record)
 
 
 class SessionQuestion(Struct, frozen=True, kw_only=True):
@@ -141,19 +147,16 @@ def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> Sessio
         record = replace(record, state=SessionState.STREAMING)
     return SessionSummary(
         record=record,
-        flags=flags(record),
         view=session.root.view,
         queued=session.is_queued,
         unresponsive=session.unresponsive,
         step=session.step,
-        mail=all_messages(record),
     )
 
 
 def summary_of_record(record: SessionRecord) -> SessionSummary:
     """Summarise a session from the record that another manager saved."""
-    record = replace(record, process_open=False)
-    return SessionSummary(record=record, flags=flags(record), view=View())
+    return SessionSummary(record=replace(record, process_open=False), view=View())
 
 
 class ChangeFeed:

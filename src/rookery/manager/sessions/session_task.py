@@ -14,14 +14,7 @@ from typing import cast
 from msgspec import Struct
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import (
-    Answered,
-    ChildBegan,
-    Event,
-    TaskFailed,
-    TaskReopened,
-    ToolFinished,
-)
+from rookery.core.facts import Answered, ChildBegan, Event, TaskFailed, TaskReopened, ToolFinished
 from rookery.core.folds.agent_state import newest_first
 from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message
