@@ -22,7 +22,6 @@ from rookery.manager.sessions.session_events import (
     AutoApproved,
     CancelEvent,
     CreationTimeout,
-    Event,
     ProcessError,
     ProcessEvent,
     ProcessExit,
@@ -33,6 +32,7 @@ from rookery.manager.sessions.session_events import (
     SayCompletionResult,
     SendEvent,
     SessionCreated,
+    SessionEvent,
     StartEvent,
 )
 from rookery.manager.sessions.session_record import SessionRecord, updated_record
@@ -51,7 +51,7 @@ class World:
         self.last_ts = 0
         self.now = 1000
 
-    def play(self, move: Move) -> Event:
+    def play(self, move: Move) -> SessionEvent:
         """Turn the move into an event, feed it to the machine, and return it."""
         name, number = move
         event = EVENT_OF[name](self, number)
@@ -60,7 +60,7 @@ class World:
         self.take(event)
         return event
 
-    def take(self, event: Event) -> None:
+    def take(self, event: SessionEvent) -> None:
         self.now += 1
         before, self.record = self.record, advance(self.record, event)
         if self.record.state is not SessionState.IDLE:
@@ -110,14 +110,14 @@ def _row(event: AgentMessage, *, partial: bool) -> Message:
             return Message(ts=event.ts, type=kind, partial=partial, **said)
 
 
-def _ask(world: World, number: int) -> Event:
+def _ask(world: World, number: int) -> SessionEvent:
     kind, text = KINDS[number % len(KINDS)], TEXTS[number % len(TEXTS)]
     last = world.messages[-1] if world.messages else None
     ts = last.ts if last and last.partial else world.next_ts
     return AgentAsked(generation=world.here, ts=ts, ask=kind, text=text)
 
 
-def _again(world: World, number: int) -> Event:
+def _again(world: World, number: int) -> SessionEvent:
     """A message that was already sent, once more."""
     if not world.messages:
         return ActivityEvent(generation=world.here, ts=world.next_ts)
@@ -129,7 +129,7 @@ def _again(world: World, number: int) -> Event:
     return ActivityEvent(generation=world.here, ts=old.ts)
 
 
-def _of_the_dead(world: World, number: int) -> Event:
+def _of_the_dead(world: World, number: int) -> SessionEvent:
     """A message from a process of an earlier generation."""
     name = PROCESS_MOVES[number % len(PROCESS_MOVES)]
     event = EVENT_OF[name](world, number)
@@ -137,7 +137,7 @@ def _of_the_dead(world: World, number: int) -> Event:
     return replace(event, generation=world.here - 1 - number % 3)
 
 
-EVENT_OF: dict[str, Callable[[World, int], Event]] = {
+EVENT_OF: dict[str, Callable[[World, int], SessionEvent]] = {
     "start": lambda world, n: StartEvent(text=f"task {n}"),
     "send": lambda world, n: SendEvent(text=f"said {n}", ask_ts=world.asked),
     "send unasked": lambda world, n: SendEvent(text=f"said {n}"),

@@ -13,10 +13,7 @@ from rookery.core.queries import Asking
 from rookery.manager.handlers.router import Router, request_to_json
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.manager import worktree_handlers
-from rookery.manager.requests import (
-    ListWorktrees,
-    StartSessions,
-)
+from rookery.manager.requests import ListWorktrees, StartSessions
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import Started, WorktreeRow
 from rookery.manager.worktrees.create import Fetching

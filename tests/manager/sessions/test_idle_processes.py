@@ -6,8 +6,7 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered, TaskReopened
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected
-from rookery.manager.sessions.session_failures import failure_of_exit
-from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.sessions.session_states import SessionState, failure_of_exit
 from support.manager_project import WRITES, Project
 
 pytestmark = pytest.mark.anyio

@@ -16,12 +16,11 @@ from rookery.manager.sessions.session_events import (
     CancelOrder,
     CreationTimeout,
     Deliver,
-    Event,
     LastExit,
-    Order,
     PendingAsk,
     ProcessError,
     ProcessExit,
+    ProcessOrder,
     RejectEvent,
     Respawn,
     ResumeEvent,
@@ -30,12 +29,13 @@ from rookery.manager.sessions.session_events import (
     SendEvent,
     Session,
     SessionCreated,
+    SessionEvent,
     StartEvent,
     StartTask,
     Terminate,
     UserMessage,
 )
-from rookery.manager.sessions.session_failures import ErrorKind, failure_of_ask
+from rookery.manager.sessions.session_states import ErrorKind, failure_of_ask
 from rookery.manager.sessions.session_states import SessionState as S
 from support.session_samples import ASK_TS, GENERATION, NEWER, standing
 
@@ -62,7 +62,7 @@ STOPPING = replace(
     standing(S.STOPPED), pending_ask=PendingAsk(ask="resume_task", ts=ASK_TS, text="")
 )
 
-ORDERS: list[tuple[str, Session, Event, Order | None]] = [
+ORDERS: list[tuple[str, Session, SessionEvent, ProcessOrder | None]] = [
     ("start", Session(), StartEvent(text="hi"), StartTask()),
     ("approve", standing(S.WAITING_APPROVAL), ApproveEvent(ask_ts=ASK_TS), answer("yes")),
     (
@@ -122,7 +122,9 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
 @pytest.mark.parametrize(
     ("before", "event", "order"), [row[1:] for row in ORDERS], ids=[r[0] for r in ORDERS]
 )
-def test_each_transition_has_its_action(before: Session, event: Event, order: Order | None):
+def test_each_transition_has_its_action(
+    before: Session, event: SessionEvent, order: ProcessOrder | None
+):
     assert step(before, event).orders == ((order,) if order else ())
 
 
@@ -164,7 +166,7 @@ def test_events_of_other_generations_change_nothing(state: S, generation: int):
         asked("payment_required_prompt"),
     ],
 )
-def test_events_of_a_closed_process_are_ignored(closing: Event):
+def test_events_of_a_closed_process_are_ignored(closing: SessionEvent):
     before = advance(standing(S.STREAMING), closing)
     for event in [
         asked("tool", ts=NEWER + 1),
@@ -317,7 +319,7 @@ def test_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
         ApiReqStarted(generation=GENERATION, ts=NEWER + 1),
     ],
 )
-def test_the_next_agent_event_drops_a_deferred_ask(event: Event):
+def test_the_next_agent_event_drops_a_deferred_ask(event: SessionEvent):
     deferred = advance(standing(S.CREATING, created=False), asked("tool"))
     dropped = advance(deferred, event)
     assert (dropped.deferred_ask, dropped.answered_ask_ts) == (None, NEWER)
@@ -336,7 +338,7 @@ def test_the_next_agent_event_drops_a_deferred_ask(event: Event):
         AskAnswered(generation=GENERATION, ts=ASK_TS),
     ],
 )
-def test_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: Event):
+def test_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: SessionEvent):
     after = advance(standing(S.WAITING_APPROVAL), event)
     assert (after.pending_ask, after.answered_ask_ts) == (None, ASK_TS)
 

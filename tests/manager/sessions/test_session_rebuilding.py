@@ -17,13 +17,12 @@ from msgspec.structs import replace
 
 from rookery.core.message import Message
 from rookery.manager.sessions.session_events import LastExit, PendingAsk, ProcessEvent
-from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_record import (
     SessionRecord,
     session_from_json,
     session_to_json,
 )
-from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_states import Failure, SessionState, SessionStatus
 from rookery.manager.sessions.session_task import last_ask
 from rookery.manager.sessions.stored_session import rebuild_session
 from support.session_simulation import EVENT_OF, LIVELY, Move, World

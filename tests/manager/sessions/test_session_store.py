@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rookery.manager.sessions.session_events import LastExit, UserMessage
-from rookery.manager.sessions.session_failures import ErrorKind, Failure
 from rookery.manager.sessions.session_record import (
     ParallelMode,
     QueuedMessage,
@@ -21,7 +20,7 @@ from rookery.manager.sessions.session_record import (
     session_from_json,
     session_to_json,
 )
-from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_states import ErrorKind, Failure, SessionState, SessionStatus
 from rookery.manager.sessions.session_store import SessionStore
 
 ID = "0b5b42ff-6f8e-4b5a-8a3c-0c8f2b7a9d10"

@@ -11,23 +11,21 @@ from msgspec.structs import replace
 
 from rookery.core.asks import Reply
 from rookery.manager.sessions import session_events as events
-from rookery.manager.sessions.session_failures import (
+from rookery.manager.sessions.session_states import (
     EARLY_EXIT,
     ENDS_PROCESS,
-    Failure,
-    failure_of_ask,
-    failure_of_exit,
-    failure_of_process,
-    failure_of_start,
-    failure_of_timeout,
-)
-from rookery.manager.sessions.session_states import (
     WAITING,
+    Failure,
     SessionState,
     Signal,
     TransitionRule,
     ask_signal,
     cell,
+    failure_of_ask,
+    failure_of_exit,
+    failure_of_process,
+    failure_of_start,
+    failure_of_timeout,
 )
 
 S = TypeVar("S", bound=events.Session)
@@ -35,7 +33,7 @@ S = TypeVar("S", bound=events.Session)
 
 class MachineStep(Struct, Generic[S], frozen=True):
     session: S
-    orders: tuple[events.Order, ...] = ()
+    orders: tuple[events.ProcessOrder, ...] = ()
 
     @property
     def answer(self) -> events.AnswerOrder | None:
@@ -47,11 +45,11 @@ class MachineStep(Struct, Generic[S], frozen=True):
         return any(isinstance(order, events.Respawn) for order in self.orders)
 
 
-def advance(session: S, event: events.Event) -> S:
+def advance(session: S, event: events.SessionEvent) -> S:
     return step(session, event).session
 
 
-def step(session: S, event: events.Event) -> MachineStep[S]:
+def step(session: S, event: events.SessionEvent) -> MachineStep[S]:
     """Return the session after an event, and the orders for its supervisor."""
     if isinstance(event, events.ProcessEvent) and is_dead(session, event):
         return MachineStep(session)
@@ -87,14 +85,14 @@ def lost_process(session: S) -> S:
     return replace(session, process_open=False, last_exit=None)
 
 
-def _handle_late(session: S, event: events.Event) -> MachineStep[S]:
+def _handle_late(session: S, event: events.SessionEvent) -> MachineStep[S]:
     """Queue a late text, even if it was meant as an answer; ignore anything else."""
     if isinstance(event, events.SendEvent):
         return _deliver_outbox(_queue(session, event))
     return MachineStep(session)
 
 
-def _apply(session: S, event: events.Event, signal: Signal) -> MachineStep[S]:
+def _apply(session: S, event: events.SessionEvent, signal: Signal) -> MachineStep[S]:
     """Apply an event that the state does not ignore."""
     match event:
         case events.StartEvent():
@@ -342,7 +340,7 @@ def ignore_after_stop(session: S, event: events.AgentMessage) -> S:
     return replace(session, answered_ask_ts=event.ts) if _blocks(event) else session
 
 
-def is_late(session: events.Session, event: events.Event) -> bool:
+def is_late(session: events.Session, event: events.SessionEvent) -> bool:
     """Whether this is an answer to another question than the open one, or an expired timer. Text
     without an `ask_ts` does not answer a question."""
     pending = session.pending_ask.ts if session.pending_ask else None

@@ -23,9 +23,9 @@ from rookery.manager.sessions.session_events import (
     AgentAsked,
     ApiReqStarted,
     ApproveEvent,
-    Event,
     RejectEvent,
     SendEvent,
+    SessionEvent,
     UserMessage,
 )
 from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord
@@ -65,7 +65,7 @@ class HeldAnswer(Struct, frozen=True):
         repeated, because a streamed row exists before its question."""
         return row is not None and row.ask_id == self.question.ask_id
 
-    def is_settled_by(self, event: Event) -> TypeGuard[AgentAsked | ApiReqStarted]:
+    def is_settled_by(self, event: SessionEvent) -> TypeGuard[AgentAsked | ApiReqStarted]:
         """Whether to give or drop the answer now. Repeated history does not count."""
         if not isinstance(event, AgentAsked | ApiReqStarted) or event.ts <= self.question.ts:
             return False
@@ -176,7 +176,7 @@ def _requeue(message: QueuedMessage) -> QueuedMessage:
     return replace(message, state="queued") if message.state == "sending" else message
 
 
-def held_answer(event: Event, terms: Terms, question: Message | None) -> HeldAnswer:
+def held_answer(event: SessionEvent, terms: Terms, question: Message | None) -> HeldAnswer:
     """Raises `CommandRejected` if the question changed since it was shown."""
     if question is None or terms.digest not in (None, question.digest):
         raise CommandRejected(NOT_AS_SHOWN)

@@ -11,15 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import Reply
-from rookery.manager.sessions.session_failures import Failure
-from rookery.manager.sessions.session_states import SessionState, Signal, ask_signal
+from rookery.manager.sessions.session_states import Failure, SessionState, Signal, ask_signal
 
 
-class Event(Struct, frozen=True):
+class SessionEvent(Struct, frozen=True):
     pass
 
 
-class UserEvent(Event, frozen=True):
+class UserEvent(SessionEvent, frozen=True):
     """Something the user wants."""
 
 
@@ -60,7 +59,7 @@ class RetryEvent(UserEvent, frozen=True):
     pass
 
 
-class ProcessEvent(Event, frozen=True, kw_only=True):
+class ProcessEvent(SessionEvent, frozen=True, kw_only=True):
     """An event of one process of the session."""
 
     generation: int
@@ -142,42 +141,42 @@ class UserMessage(Struct, frozen=True, kw_only=True):
         return bool(self.text or self.images)
 
 
-class Order(Struct, frozen=True):
+class ProcessOrder(Struct, frozen=True):
     """What the supervisor does with the process."""
 
 
-class StartTask(Order, frozen=True):
+class StartTask(ProcessOrder, frozen=True):
     """Start a process and give it the handed messages as a new task."""
 
 
-class Respawn(Order, frozen=True):
+class Respawn(ProcessOrder, frozen=True):
     """Start a process that resumes the session with the handed messages. It opens a new task if
     none is stored yet. A running process of an earlier generation is ended first: two must never
     write to one task."""
 
 
-class AnswerOrder(Order, frozen=True, kw_only=True):
+class AnswerOrder(ProcessOrder, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
     message: UserMessage
 
 
-class AnswerAgain(Order, frozen=True):
+class AnswerAgain(ProcessOrder, frozen=True):
     """Give the answer to the next process, if it asks the identical question. The process that
     asked is gone, and an approval is only valid in the process that asked."""
 
 
-class Deliver(Order, frozen=True, kw_only=True):
+class Deliver(ProcessOrder, frozen=True, kw_only=True):
     """Queue these messages on the engine, in this order."""
 
     messages: tuple[UserMessage, ...]
 
 
-class CancelOrder(Order, frozen=True):
+class CancelOrder(ProcessOrder, frozen=True):
     """Ask the process to cancel its task; end the process if it does not."""
 
 
-class Terminate(Order, frozen=True):
+class Terminate(ProcessOrder, frozen=True):
     """End the process and ignore anything it still sends."""
 
 
@@ -266,7 +265,7 @@ def is_answered(ask_ts: int, answered_ask_ts: int | None) -> bool:
     return answered_ask_ts is not None and ask_ts <= answered_ask_ts
 
 
-def signal_of(session: Session, event: Event) -> Signal:
+def signal_of(session: Session, event: SessionEvent) -> Signal:
     """The row of the transition table for this event."""
     match event:
         case AgentAsked(ask=ask):

@@ -28,8 +28,8 @@ from rookery.manager.sessions.session_events import (
     PendingAsk,
     SayCheckpointSaved,
     SayCompletionResult,
+    SessionEvent,
 )
-from rookery.manager.sessions.session_events import Event as SessionEvent
 from rookery.manager.sessions.session_states import Signal, ask_signal
 from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host

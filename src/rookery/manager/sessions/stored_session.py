@@ -23,15 +23,17 @@ from rookery.errors import StorageError
 from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.message_queue import number_of
 from rookery.manager.sessions.session_events import PendingAsk, is_answered
-from rookery.manager.sessions.session_failures import (
+from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
+from rookery.manager.sessions.session_record import SessionRecord, TodoStats, label_of
+from rookery.manager.sessions.session_states import (
     CREATION_INTERRUPTED,
     ENDS_PROCESS,
     Failure,
+    SessionState,
+    SessionStatus,
+    Signal,
     failure_of_ask,
 )
-from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
-from rookery.manager.sessions.session_record import SessionRecord, TodoStats, label_of
-from rookery.manager.sessions.session_states import SessionState, SessionStatus, Signal
 from rookery.manager.sessions.session_task import FollowedTask
 
 _STATES = {

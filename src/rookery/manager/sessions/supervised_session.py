@@ -144,7 +144,7 @@ class SupervisedSession:
         if pending and pending.ts == answer.ask_ts:  # or the event was first
             self.apply(event, now=True)
 
-    def apply(self, event: events.Event, *, now: bool = False) -> None:
+    def apply(self, event: events.SessionEvent, *, now: bool = False) -> None:
         """Apply an event, save the result and carry out its orders. With `now`, nothing changes
         if the result cannot be saved at once."""
         before, state = self.record, self._saved_state
@@ -170,7 +170,7 @@ class SupervisedSession:
         self.wake()
         self._supervisor.admission.admit()
 
-    def _carry_out(self, order: events.Order) -> None:
+    def _carry_out(self, order: events.ProcessOrder) -> None:
         generation = self.record.generation
         match order:
             case events.StartTask() if self.is_preparing:
@@ -344,7 +344,7 @@ class SupervisedSession:
         with suppress(CommandRejected, StorageError):  # then the question stays in the inbox
             await self.act(event, terms)
 
-    def _applies_at_once(self, reported: events.Event) -> bool:
+    def _applies_at_once(self, reported: events.SessionEvent) -> bool:
         """Whether to apply an event that comes before the process has what it was started with:
         not an offer to resume, which we answer ourselves, and nothing from a process at rest."""
         resumes = isinstance(reported, events.AgentAsked) and reported.ask in RESUMING
