@@ -145,7 +145,10 @@ async def test_a_missing_worktree_is_reported_and_can_be_recreated(project: Proj
             await at.do(asked.RecreateWorktree(worktree_id=row.id))
 
 
-async def test_the_agent_writes_the_commit_message(project: Project):
+async def test_the_agent_writes_the_commit_message(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(finishing, "CHECK_SECONDS", 0.2)
     for key in ("user.name", "user.email"):
         git(project.path, "config", key, "somebody")
     async with at_desk(project) as at:
