@@ -113,6 +113,12 @@ def _update_from_journal(session: SupervisedSession) -> None:
     )
 
 
+def check_prompt(options: SessionOptions) -> None:
+    if not (options.prompt.strip() or options.images):
+        raise CommandRejected("Give a task.")
+    check(UserMessage(text=options.prompt, images=options.images))
+
+
 class Preparations:
     def __init__(self, supervisor: "Supervisor") -> None:
         self._supervisor = supervisor
@@ -122,9 +128,7 @@ class Preparations:
         """Add a session that will be started later and return its id. Its workspace is not used
         before `launch`. Raises `CommandRejected` or `StorageError` if the session cannot be
         added."""
-        if not (options.prompt.strip() or options.images):
-            raise CommandRejected("Give a task.")
-        check(UserMessage(text=options.prompt, images=options.images))
+        check_prompt(options)
         session_id = str(uuid.uuid4())
         session = self._supervisor.add(record_of(options, session_id))
         session.is_preparing, session.step = True, step

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
 from rookery.core.facts import ChildBegan
@@ -179,11 +180,8 @@ class SessionConversation:
             await host.send(ReopenTask(task_id=task_id))
             return
         prompt = given.messages[0] if given.messages else UserMessage()
-        images = images_of(prompt)
-        opening = OpenTask(task_id=task_id, text=prompt.text, images=images)
-        if given.mode:
-            opening = OpenTask(task_id=task_id, text=prompt.text, images=images, mode=given.mode)
-        await host.send(opening)
+        opening = OpenTask(task_id=task_id, text=prompt.text, images=images_of(prompt))
+        await host.send(replace(opening, mode=given.mode) if given.mode else opening)
         if given.intent:
             await host.send(SelectIntent(task_id=task_id, intent_id=given.intent))
 

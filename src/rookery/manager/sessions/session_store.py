@@ -185,9 +185,7 @@ class SessionStore:
     def _read(self) -> dict[str, Any] | None:
         """The file's content; None if there is no file or it is not a session list."""
         try:
-            fd = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(fd, "rb") as file:
-                data = file.read(LARGEST_FILE)
+            data = _read_file(self.file)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -222,12 +220,16 @@ def records_in(folder: Path) -> Iterator[SessionRecord]:
     """Read the records in a folder's list without taking its lock."""
     content: object = None
     with suppress(OSError, ValueError, RecursionError):
-        fd = os.open(folder / STATE_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(fd, "rb") as file:
-            content = json.loads(file.read(LARGEST_FILE))
+        content = json.loads(_read_file(folder / STATE_FILE))
     match content:
         case {"sessions": dict(stored)}:
             yield from filter(None, map(session_from_json, stored.values()))
+
+
+def _read_file(path: Path) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        return file.read(LARGEST_FILE)
 
 
 def _encode(content: object) -> bytes:

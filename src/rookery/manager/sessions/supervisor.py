@@ -24,6 +24,7 @@ from rookery.manager.sessions.admission import (
     Preparations,
     adopted_record,
     busy,
+    check_prompt,
     complete_list,
     load,
 )
@@ -162,9 +163,7 @@ class Supervisor:
     async def start(self, options: SessionOptions) -> str:
         """Start a session and return its id. Raises `CommandRejected` or `StorageError`."""
         self._check_writable()
-        if not (options.prompt.strip() or options.images):
-            raise CommandRejected("Give a task.")
-        message_queue.check(events.UserMessage(text=options.prompt, images=options.images))
+        check_prompt(options)
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
         folder.keep_launch(launch_of(options, self.project))
@@ -315,9 +314,7 @@ class Supervisor:
 
     def counts(self) -> Counts:
         """The counts; `attention` is the number of sessions in the inbox."""
-        everyone = self.all()
-        counted = count_records(each.record for each in everyone)
-        return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
+        return count_records(each.record for each in self.all())
 
     def question(self, session_id: str) -> SessionQuestion | None:
         if session := self._sessions.get(session_id):
