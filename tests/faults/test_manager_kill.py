@@ -32,7 +32,7 @@ TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 SECONDS = float(os.environ.get("ROOKERY_KILL_SECONDS", "600")) if TORTURE else 0.0
 KINDS = ("streams", "asks", "apart", "commands", "asks", "apart", "streams", "apart")
 """Eight, of which five may run at once."""
-LIVES = 4 if TORTURE else 3
+LIVES = 4 if TORTURE else 2
 """Of managers, before the last one."""
 
 

@@ -42,9 +42,9 @@ async def test_a_session_shown_as_stopped_is_not_working(ground: Ground):
             await supervisor.cancel(session_id)
             await watched.at(session_id, "stopped")
             await _rests(project, session_id)
-            rests = await watched.until(session_id, lambda shown: bool(shown.session.pending_ask))
+            rests = await watched.until(session_id, lambda shown: bool(shown.record.pending_ask))
             kill(rests.record.pid)
-            await watched.until(session_id, lambda shown: not shown.session.process_open)
+            await watched.until(session_id, lambda shown: not shown.record.process_open)
             resume = supervisor.retry if watched.state(session_id) == "error" else supervisor.resume
 
 

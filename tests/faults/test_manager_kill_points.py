@@ -19,18 +19,16 @@ from rookery.manager.requests import (
     CancelSession,
     ListQuestions,
     ListSessions,
-    RemoveSession,
-    ResumeSession,
-    SendWords,
-)
-from rookery.manager.shown_rows import SessionRow
-from rookery.manager.worktree_requests import (
     ListWorktrees,
     PlanRemoval,
+    RemoveSession,
     RemoveWorktree,
+    ResumeSession,
     RunScript,
+    SendWords,
     StopScript,
 )
+from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.jsonrpc import Disconnected
 from support.kill_actions import User
 from support.kill_invariants import check_all
@@ -63,9 +61,9 @@ INSTANTS = {
     "worktree.branch": (1,),
 }
 """Where the work below comes by; a run that nobody kills keeps the table honest."""
-SOME = (*("manager.let_go:2", "manager.delivered:1", "worktree.pruned:1"),)
-"""When a session begins, words arrive and a worktree goes.
-While one is made a manager is killed in `manager/test_starting_kill.py`."""
+SOME = ("manager.delivered:1", "worktree.pruned:1")
+"""When a message arrives and when a worktree is removed. Sessions that start are in
+`manager/handlers/test_start_and_kill.py` and `manager/sessions/test_restart.py`."""
 ALL = [f"{point}:{nth}" for point, times in INSTANTS.items() for nth in times]
 
 

@@ -11,7 +11,7 @@ from rookery.core.queries import BlamedLine, IntentRow
 from rookery.errors import CommandRejected, RookeryError
 from rookery.governance.ledger.ledger_reader import recent_records
 from rookery.governance.ledger.segments import sealed_files
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import LookupHandler
 from rookery.manager.requests import (

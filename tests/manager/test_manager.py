@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from rookery.core.facts import TaskClosed
 from rookery.errors import CommandRejected, SettingsError, StorageError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import READ_ONLY, Handlers
 from rookery.manager.manager import Manager, open_manager
 from rookery.manager.manager_socket import (
@@ -121,7 +122,7 @@ async def test_a_second_manager_is_read_only_and_says_so(project: Project):
         assert told == other.overview()
         assert other.router.requests == set(REQUESTS)
         for kind in set(REQUESTS) - READ_ONLY:
-            fields = {name: _ANY.get(said, ()) for name, said in kind.__annotations__.items()}
+            fields = {each.name: _ANY.get(each.type, ()) for each in msgspec.structs.fields(kind)}
             with pytest.raises(CommandRejected, match="Another manager"):
                 await other.router.do(kind(**fields))
 
@@ -158,9 +159,7 @@ def test_an_invalid_holder_note_names_no_process(project: Project, note: bytes):
         assert holder_of(project.places, project.path) == "Another process"
 
 
-async def test_a_command_uses_the_running_managers_private_socket(
-    project: Project,
-):
+async def test_a_command_uses_the_running_managers_private_socket(project: Project):
     async with running(project, Answers()), connected(project) as remote:
         path = socket_of(project.places, project.path)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -294,7 +293,7 @@ async def test_a_started_session_continues_after_the_command_ends(project: Proje
         async with opened(project) as manager:
             async for _ in manager.supervisor.changes():
                 shown = manager.supervisor.session(session_id)
-                if shown and shown.session.state == "completed":
+                if shown and shown.record.state == "completed":
                     break
             await manager.supervisor.stop_all()
     assert (project.path / "made.txt").read_text() == "one\n"

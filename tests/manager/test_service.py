@@ -25,9 +25,7 @@ SPEAKS = f"""\
 """A word at a time."""
 
 
-async def test_a_client_follows_and_approves_a_session_started_elsewhere(
-    project: Project,
-):
+async def test_a_client_follows_and_approves_a_session_started_elsewhere(project: Project):
     async with (
         project.supervised() as watched,
         serving(project, watched) as connect,
@@ -165,9 +163,7 @@ async def test_a_stored_session_can_be_followed_and_removing_it_ends_that(projec
             await client.follow(session_id)
 
 
-async def test_a_terminal_session_is_found_on_connect_list_or_follow(
-    project: Project,
-):
+async def test_a_terminal_session_is_found_on_connect_list_or_follow(project: Project):
     def in_a_terminal(number: int) -> str:
         session_id = f"{number:08}-0000-4000-8000-000000000000"
         opened = TaskOpened(text="Say hello", mode="code", workspace=str(project.path))
@@ -191,9 +187,7 @@ async def test_a_terminal_session_is_found_on_connect_list_or_follow(
         await page.until(lambda rows: [row for row in rows if row.get("text") == "Say hello"])
 
 
-async def test_a_subtask_can_be_followed_and_its_questions_are_in_the_inbox(
-    project: Project,
-):
+async def test_a_subtask_can_be_followed_and_its_questions_are_in_the_inbox(project: Project):
     async with (
         project.supervised() as watched,
         serving(project, watched) as connect,
@@ -268,9 +262,7 @@ async def test_the_number_of_follows_per_client_is_limited(project: Project):
                 await client.list()
 
 
-async def test_initialize_needs_the_token_and_lists_the_requests(
-    project: Project,
-):
+async def test_initialize_needs_the_token_and_lists_the_requests(project: Project):
     async with project.supervised() as watched:
         for first in ({"protocol": 1}, {"protocol": 1, "token": "wrong"}):
             with memory_channels() as (near, far):

@@ -23,7 +23,7 @@ async def test_a_warm_session_behaves_like_a_normally_started_one(project: Proje
             looks = _looks(pid, session_id)
             kill(pid, signal.SIGKILL)
             shown = await watched.at(session_id, "error")
-            seen.append((looks, shown.session.last_exit))
+            seen.append((looks, shown.record.last_exit))
     assert seen[0] == seen[1]
     assert seen[0][1].signal == signal.SIGKILL
 

@@ -20,6 +20,9 @@ from rookery.core.facts import (
 from rookery.manager.manager_socket import RemoteManager
 from rookery.manager.requests import (
     ListSessions,
+    ListWorktrees,
+    PlanRemoval,
+    RemoveWorktree,
     StopAll,
 )
 from rookery.manager.sessions.session_events import PendingAsk
@@ -28,11 +31,6 @@ from rookery.manager.sessions.session_record import SessionRecord, session_from_
 from rookery.manager.sessions.session_task import FollowedTask
 from rookery.manager.sessions.stored_session import rebuild_session
 from rookery.manager.shown_rows import SessionRow, WorktreeRow
-from rookery.manager.worktree_requests import (
-    ListWorktrees,
-    PlanRemoval,
-    RemoveWorktree,
-)
 from rookery.storage.verify import verify
 from support.kill_actions import User, Words
 from support.killed_manager import Ground

@@ -29,13 +29,13 @@ async def host(project: Path, wishes: list[dict[str, Any]], acts: dict[str, list
         async for changed in supervisor.changes():
             for session_id in changed:
                 shown = supervisor.session(session_id)
-                if shown and last.get(session_id) != shown.session.state:
-                    last[session_id] = shown.session.state
-                    print(shown.session.state, session_id, flush=True)
-                    if act := acts.pop(shown.session.state, None):
+                if shown and last.get(session_id) != shown.record.state:
+                    last[session_id] = shown.record.state
+                    print(shown.record.state, session_id, flush=True)
+                    if act := acts.pop(shown.record.state, None):
                         name, *arguments = act
-                        if name == "approve" and shown.session.pending_ask:
-                            arguments = [shown.session.pending_ask.ts]
+                        if name == "approve" and shown.record.pending_ask:
+                            arguments = [shown.record.pending_ask.ts]
                         if name == "reopen":
                             await supervisor.host_of(session_id, reopen=True)
                             continue

@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from rookery.core.facts import Event
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.sessions.conversation import Timings
 from rookery.manager.sessions.session_folders import SessionFolders, SessionOptions
 from rookery.manager.sessions.session_process import is_alive
@@ -206,27 +206,25 @@ class Watched:
         raise AssertionError("changes never end")
 
     async def at(self, session_id: str, state: str) -> SessionSummary:
-        return await self.until(session_id, lambda shown: shown.session.state == state)
+        return await self.until(session_id, lambda shown: shown.record.state == state)
 
     async def asked(self, session_id: str) -> int:
         """Wait for a question to the user, and return its time."""
-        shown = await self.until(session_id, lambda shown: shown.session.pending_ask is not None)
-        assert shown.session.pending_ask
-        return shown.session.pending_ask.ts
+        shown = await self.until(session_id, lambda shown: shown.record.pending_ask is not None)
+        assert shown.record.pending_ask
+        return shown.record.pending_ask.ts
 
     async def result(self, session_id: str, text: str) -> SessionSummary:
         """Wait until the session is completed with that text."""
         return await self.until(
             session_id,
-            lambda shown: (
-                (shown.session.state, shown.session.completion_text) == ("completed", text)
-            ),
+            lambda shown: (shown.record.state, shown.record.completion_text) == ("completed", text),
         )
 
     def state(self, session_id: str) -> str:
         shown = self.supervisor.session(session_id)
         assert shown
-        return shown.session.state
+        return shown.record.state
 
 
 class Hosted:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.manager import open_manager
 from rookery.manager.manager_socket import listening
 from rookery.platform.user_folders import find_places

@@ -7,13 +7,11 @@ from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.manager import open_manager
 from rookery.manager.manager_socket import listening
-from rookery.manager.requests import (
-    REQUESTS,
-)
+from rookery.manager.requests import REQUESTS
 from rookery.manager.shown_rows import Done
 from rookery.platform.user_folders import Places
 

@@ -22,7 +22,6 @@ from rookery.manager.sessions.session_events import (
     AutoApproved,
     CancelEvent,
     CreationTimeout,
-    Event,
     ProcessError,
     ProcessEvent,
     ProcessExit,
@@ -32,8 +31,8 @@ from rookery.manager.sessions.session_events import (
     SayCheckpointSaved,
     SayCompletionResult,
     SendEvent,
-    Session,
     SessionCreated,
+    SessionEvent,
     StartEvent,
 )
 from rookery.manager.sessions.session_record import SessionRecord, updated_record
@@ -47,28 +46,25 @@ TEXTS = ["", "why?", '401 {"message": "no key"}', "402: pay", "model x not found
 
 class World:
     def __init__(self) -> None:
-        self.session = Session(session_id="s")
-        self.record: SessionRecord | None = None
+        self.record = SessionRecord(session_id="s", state=SessionState.IDLE)
         self.messages: list[Message] = []
         self.last_ts = 0
         self.now = 1000
 
-    def play(self, move: Move) -> Event:
+    def play(self, move: Move) -> SessionEvent:
         """Turn the move into an event, feed it to the machine, and return it."""
         name, number = move
         event = EVENT_OF[name](self, number)
-        if isinstance(event, AgentMessage) and not is_dead(self.session, event):
+        if isinstance(event, AgentMessage) and not is_dead(self.record, event):
             self._keep(event, partial=name == "partial")
         self.take(event)
         return event
 
-    def take(self, event: Event) -> None:
+    def take(self, event: SessionEvent) -> None:
         self.now += 1
-        self.session = advance(self.session, event)
-        if self.session.state is SessionState.IDLE:
-            return
-        record = self.record or SessionRecord(session_id="s", start_time=self.now)
-        self.record = updated_record(record, self.session, now=self.now, selected=False)
+        before, self.record = self.record, advance(self.record, event)
+        if self.record.state is not SessionState.IDLE:
+            self.record = updated_record(self.record, before.state, now=self.now)
 
     def _keep(self, event: AgentMessage, *, partial: bool) -> None:
         if isinstance(event, AskAnswered):
@@ -83,11 +79,11 @@ class World:
 
     @property
     def asked(self) -> int:
-        return self.session.pending_ask.ts if self.session.pending_ask else -1
+        return self.record.pending_ask.ts if self.record.pending_ask else -1
 
     @property
     def here(self) -> int:
-        return self.session.generation
+        return self.record.generation
 
     @property
     def next_ts(self) -> int:
@@ -114,14 +110,14 @@ def _row(event: AgentMessage, *, partial: bool) -> Message:
             return Message(ts=event.ts, type=kind, partial=partial, **said)
 
 
-def _ask(world: World, number: int) -> Event:
+def _ask(world: World, number: int) -> SessionEvent:
     kind, text = KINDS[number % len(KINDS)], TEXTS[number % len(TEXTS)]
     last = world.messages[-1] if world.messages else None
     ts = last.ts if last and last.partial else world.next_ts
     return AgentAsked(generation=world.here, ts=ts, ask=kind, text=text)
 
 
-def _again(world: World, number: int) -> Event:
+def _again(world: World, number: int) -> SessionEvent:
     """A message that was already sent, once more."""
     if not world.messages:
         return ActivityEvent(generation=world.here, ts=world.next_ts)
@@ -133,7 +129,7 @@ def _again(world: World, number: int) -> Event:
     return ActivityEvent(generation=world.here, ts=old.ts)
 
 
-def _of_the_dead(world: World, number: int) -> Event:
+def _of_the_dead(world: World, number: int) -> SessionEvent:
     """A message from a process of an earlier generation."""
     name = PROCESS_MOVES[number % len(PROCESS_MOVES)]
     event = EVENT_OF[name](world, number)
@@ -141,7 +137,7 @@ def _of_the_dead(world: World, number: int) -> Event:
     return replace(event, generation=world.here - 1 - number % 3)
 
 
-EVENT_OF: dict[str, Callable[[World, int], Event]] = {
+EVENT_OF: dict[str, Callable[[World, int], SessionEvent]] = {
     "start": lambda world, n: StartEvent(text=f"task {n}"),
     "send": lambda world, n: SendEvent(text=f"said {n}", ask_ts=world.asked),
     "send unasked": lambda world, n: SendEvent(text=f"said {n}"),

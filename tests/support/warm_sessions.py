@@ -48,9 +48,9 @@ def spawn_from(starter: socket.socket) -> Spawn:
 
     def spawn_warm(command: list[str], log: Path, gate: int, environ: Mapping[str, str]) -> int:
         folder, *program = command
-        if needs_plain_start(environ):
+        ours = program[:4] == [sys.executable, "-P", "-m", "rookery"]
+        if not ours or needs_plain_start(environ):
             return spawn(command, log, gate, environ)
-        assert program[:4] == [sys.executable, "-P", "-m", "rookery"]
         with open(log, "wb", opener=_private) as output, _adopting_orphans():
             link = ask_for(
                 starter,

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import Router, request_from_json
 from rookery.manager.manager import worktree_handlers
 from rookery.manager.sessions.supervisor import open_supervisor

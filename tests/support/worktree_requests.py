@@ -13,14 +13,9 @@ from rookery.core.queries import Asking
 from rookery.manager.handlers.router import Router, request_to_json
 from rookery.manager.handlers.worktree_scripts import AgreedScripts
 from rookery.manager.manager import worktree_handlers
-from rookery.manager.requests import (
-    StartSessions,
-)
+from rookery.manager.requests import ListWorktrees, StartSessions
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.shown_rows import Started, WorktreeRow
-from rookery.manager.worktree_requests import (
-    ListWorktrees,
-)
 from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.project_scripts import project_script
 from support.manager_project import PATIENCE, WRITES, Project, Watched

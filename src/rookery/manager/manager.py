@@ -3,12 +3,16 @@
 Closing it ends no session. A read-only manager answers only requests that change nothing.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from rookery.manager.dependencies import Dependencies, TrustedFolders
 from rookery.manager.handlers.review_handler import ReviewHandler
@@ -20,11 +24,7 @@ from rookery.manager.handlers.undo_handler import UndoHandler
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_handler import WorktreeHandler
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts, WorktreeSetup
-from rookery.manager.queue_keeper import HOLDER_NAME, start_keepers
-from rookery.manager.requests import (
-    ListDevices,
-    RevokeDevice,
-)
+from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_store import holder_note, manager_folder
@@ -36,6 +36,17 @@ from rookery.platform.user_folders import Places
 
 SECONDS_TO_SETTLE = 40.0
 """More than the time a process has to announce its session."""
+
+
+QUEUE_PROCESS = "queue"
+"""What the process calls itself that starts queued sessions while no manager is open."""
+_DETACH = """\
+import os, sys
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 class Manager:
@@ -72,7 +83,7 @@ class Manager:
             await self._wait_until_none(_needs_manager)
 
     async def _wait_until_none(self, condition: Callable[[SessionSummary], bool]) -> None:
-        async with aclosing(cast(AsyncGenerator[object, None], self.supervisor.changes())) as news:
+        async with aclosing(self.supervisor.changes()) as news:
             async for _ in news:
                 if not any(map(condition, self.supervisor.all())):
                     return
@@ -100,8 +111,8 @@ async def open_manager(
             yield manager
             return
         manager.router = Router(all_handlers, supervisor.ensure_supervised)
-        if called != HOLDER_NAME:
-            supervisor.group.start_soon(start_keepers, supervisor, environ)
+        if called != QUEUE_PROCESS:
+            supervisor.group.start_soon(_start_queue_processes, supervisor, environ)
         with holder_note(places, supervisor.project, called):
             yield manager
 
@@ -122,21 +133,50 @@ def _handlers(
     )
 
 
+async def _start_queue_processes(supervisor: Supervisor, environ: Mapping[str, str]) -> None:
+    """Start a process whenever the queue becomes non-empty; it exits if another one runs."""
+    had_queue = False
+    async with aclosing(supervisor.changes()) as changes:
+        async for _ in changes:
+            has_queue = supervisor.admission.has_queue
+            if has_queue and not had_queue:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(
+                        _start_queue_process, supervisor.project, environ
+                    )
+            had_queue = has_queue
+
+
+def _start_queue_process(project: Path, environ: Mapping[str, str]) -> None:
+    """Start a detached process. If that fails, the queue is left to the next manager."""
+    program = [sys.executable, "-P", "-m", "rookery.manager.cli.queue_process"]
+    with suppress(OSError):
+        subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _DETACH, *program],
+            env=dict(environ),
+            input=os.fsencode(project),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            check=False,
+        )
+
+
 def _is_preparing(summary: SessionSummary) -> bool:
     return bool(summary.step)
 
 
 def _needs_manager(summary: SessionSummary) -> bool:
-    session = summary.session
-    if summary.queued or not session.process_open:
+    record = summary.record
+    if summary.queued or not record.process_open:
         return False
     arriving = any(mail.state in ("queued", "sending") for mail in summary.mail)
-    return not session.saw_session_created or arriving or _is_stopping(summary)
+    return not record.saw_session_created or arriving or _is_stopping(summary)
 
 
 def _is_stopping(summary: SessionSummary) -> bool:
     is_idle = summary.view.closed or summary.view.open_ask is not None
-    return summary.session.state is SessionState.STOPPED and not is_idle
+    return summary.record.state is SessionState.STOPPED and not is_idle
 
 
 class UnservedDevices:

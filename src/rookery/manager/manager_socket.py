@@ -31,6 +31,7 @@ from msgspec import Struct
 from rookery.core.queries import Asking
 from rookery.errors import RookeryError
 from rookery.manager.handlers.router import READ_ONLY, reply_from_json, request_to_json
+from rookery.manager.sessions.session_task import first_error
 from rookery.manager.shown_rows import SessionRow
 from rookery.protocol.jsonrpc import Disconnected, RpcError, client_error
 from rookery.protocol.remote import SECONDS_TO_ANSWER, RemoteServer
@@ -162,7 +163,7 @@ async def connect_manager(
         ) as remote:
             yield remote
     except BaseExceptionGroup as group:  # from one of its task groups
-        raise _first_error(group) from group
+        raise first_error(group) from group
 
 
 @asynccontextmanager
@@ -279,9 +280,3 @@ class _ClientChannel:
     def stop_receiving(self) -> None:
         self._is_closed = True
         self._receiving.cancel()
-
-
-def _first_error(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

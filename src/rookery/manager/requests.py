@@ -4,7 +4,7 @@ is the parameter of `Asking`. Docstrings are the help texts and the descriptions
 A request that cannot be carried out is refused with one sentence and has changed nothing.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from rookery.core.asks import Choice
 from rookery.core.queries import (
@@ -17,19 +17,38 @@ from rookery.core.queries import (
     RestoreRehearsal,
     TraceRow,
 )
-from rookery.manager import worktree_requests
 from rookery.manager.shown_rows import (
     CheckpointRow,
+    Comment,
     Device,
     Done,
     Exported,
+    FileDiff,
+    Importables,
     InboxRow,
+    KeptWork,
     Listing,
+    Plan,
+    Review,
+    ScriptRow,
     SettingRow,
     Started,
+    Version,
+    WorktreeRow,
+    WorktreeStats,
 )
 
+T = TypeVar("T")
 Where: TypeAlias = Literal["local", "worktree"]
+Scope: TypeAlias = Literal["branch", "staged", "unstaged", "session"]
+
+
+class SessionRequest(Asking[T], frozen=True, kw_only=True):
+    session_id: str
+
+
+class WorktreeRequest(Asking[T], frozen=True, kw_only=True):
+    worktree_id: str
 
 
 class ListSessions(Asking[Listing], frozen=True, kw_only=True):
@@ -72,19 +91,17 @@ class TrustProject(Asking[Done], frozen=True, kw_only=True):
     path: str
 
 
-class SendWords(Asking[Done], frozen=True, kw_only=True):
+class SendWords(SessionRequest[Done], frozen=True, kw_only=True):
     """Send a message to a session. - reads standard input."""
 
-    session_id: str
     text: str
     images: tuple[str, ...] = ()
     ask_ts: int | None = None
 
 
-class ApproveAction(Asking[Done], frozen=True, kw_only=True):
+class ApproveAction(SessionRequest[Done], frozen=True, kw_only=True):
     """Approve the question of `ask_ts`, as `digest` names it; `always` keeps its rule."""
 
-    session_id: str
     ask_ts: int
     digest: str = ""
     text: str = ""
@@ -92,124 +109,102 @@ class ApproveAction(Asking[Done], frozen=True, kw_only=True):
     choice: Choice | None = None
 
 
-class RejectAction(Asking[Done], frozen=True, kw_only=True):
-    session_id: str
+class RejectAction(SessionRequest[Done], frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
     choice: Choice | None = None
 
 
-class CancelSession(Asking[Done], frozen=True, kw_only=True):
+class CancelSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Stop a session. It can be resumed."""
 
-    session_id: str
 
-
-class ResumeSession(Asking[Done], frozen=True, kw_only=True):
+class ResumeSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Resume a session, optionally with a message."""
 
-    session_id: str
     text: str = ""
 
 
-class RetrySession(Asking[Done], frozen=True, kw_only=True):
+class RetrySession(SessionRequest[Done], frozen=True, kw_only=True):
     """Retry a session that failed."""
 
-    session_id: str
 
-
-class RemoveSession(Asking[Done], frozen=True, kw_only=True):
+class RemoveSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Stop a session and hide it from all lists. Nothing is deleted."""
-
-    session_id: str
 
 
 class StopAll(Asking[Done], frozen=True, kw_only=True):
     """Stop all sessions. They can be resumed."""
 
 
-class RenameSession(Asking[Done], frozen=True, kw_only=True):
+class RenameSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Rename a session. Without a LABEL, name it after its prompt."""
 
-    session_id: str
     label: str = ""
 
 
-class ArchiveSession(Asking[Done], frozen=True, kw_only=True):
+class ArchiveSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Archive a session, so that it is not listed."""
 
-    session_id: str
     archived: bool = True
 
 
-class MarkRead(Asking[Done], frozen=True, kw_only=True):
+class MarkRead(SessionRequest[Done], frozen=True, kw_only=True):
     """Mark a session as read."""
 
-    session_id: str
 
-
-class RetryMail(Asking[Done], frozen=True, kw_only=True):
+class RetryMail(SessionRequest[Done], frozen=True, kw_only=True):
     """Resend a message that was not delivered."""
 
-    session_id: str
     number: int
 
 
-class DiscardMail(Asking[Done], frozen=True, kw_only=True):
+class DiscardMail(SessionRequest[Done], frozen=True, kw_only=True):
     """Discard a message that was not delivered."""
 
-    session_id: str
     number: int
 
 
-class EditQueued(Asking[Done], frozen=True, kw_only=True):
+class EditQueued(SessionRequest[Done], frozen=True, kw_only=True):
     """Edit a queued message. Without TEXT, discard it."""
 
-    session_id: str
     message_id: str
     text: str | None = None
 
 
-class SwitchSession(Asking[Done], frozen=True, kw_only=True):
+class SwitchSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Change the mode, model, intent or auto-approve of a session."""
 
-    session_id: str
     mode: str | None = None
     model: str | None = None
     intent: str | None = None
     auto_approve: bool | None = None
 
 
-class ForkSession(Asking[Started], frozen=True, kw_only=True):
+class ForkSession(SessionRequest[Started], frozen=True, kw_only=True):
     """Copy a session, with the conversation up to the row of `ts`, or all of it."""
 
-    session_id: str
     ts: int | None = None
 
 
-class ExportSession(Asking[Exported], frozen=True, kw_only=True):
+class ExportSession(SessionRequest[Exported], frozen=True, kw_only=True):
     """Export a session as a document. Check it before you share it."""
 
-    session_id: str
     format: Literal["markdown", "json", "html"] = "markdown"
 
 
-class ListCheckpoints(Asking[tuple[CheckpointRow, ...]], frozen=True, kw_only=True):
+class ListCheckpoints(SessionRequest[tuple[CheckpointRow, ...]], frozen=True, kw_only=True):
     """List the checkpoints, newest last."""
 
-    session_id: str
 
-
-class RehearseRestore(Asking[RestoreRehearsal], frozen=True, kw_only=True):
-    session_id: str
+class RehearseRestore(SessionRequest[RestoreRehearsal], frozen=True, kw_only=True):
     to: int
     overwrite: bool = False
 
 
-class RestoreSession(Asking[Done], frozen=True, kw_only=True):
+class RestoreSession(SessionRequest[Done], frozen=True, kw_only=True):
     """Restore `files`, the `conversation`, or both, as they were at `to`."""
 
-    session_id: str
     to: int
     files: bool = True
     conversation: bool = False
@@ -277,8 +272,125 @@ class RevokeDevice(Asking[Done], frozen=True, kw_only=True):
     id: str
 
 
+class ListWorktrees(Asking[tuple[WorktreeRow, ...]], frozen=True, kw_only=True):
+    """List the worktrees."""
+
+
+class ReadStats(WorktreeRequest[WorktreeStats], frozen=True, kw_only=True):
+    """Show how a worktree differs from its base branch."""
+
+
+class RecreateWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
+    """Recreate the missing folder of a worktree from its branch."""
+
+
+class FinishWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
+    """Commit all changes in a worktree to its branch."""
+
+    message: str = ""
+
+
+class PlanApply(WorktreeRequest[Plan], frozen=True, kw_only=True):
+    """Show what applying a worktree's changes would do; `paths` limits it to some files."""
+
+    paths: tuple[str, ...] = ()
+
+
+class ApplyWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
+    paths: tuple[str, ...] = ()
+    token: str = ""
+
+
+class MergeWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
+    """Merge a worktree's branch into its base branch."""
+
+
+class PlanRemoval(WorktreeRequest[Plan], frozen=True, kw_only=True):
+    pass
+
+
+class RemoveWorktree(WorktreeRequest[Done], frozen=True, kw_only=True):
+    """Stop its sessions, save uncommitted work under a git ref, and remove the folder."""
+
+    token: str = ""
+    delete_branch: bool = False
+
+
+class ListImportable(Asking[Importables], frozen=True, kw_only=True):
+    """List branches and worktrees that can be imported."""
+
+
+class ImportWork(Asking[WorktreeRow], frozen=True, kw_only=True):
+    """Import a branch or an existing worktree."""
+
+    branch: str = ""
+    folder: str = ""
+
+
+class ListKept(Asking[tuple[KeptWork, ...]], frozen=True, kw_only=True):
+    """List work saved when a worktree was removed or a file reverted."""
+
+
+class BringBack(Asking[WorktreeRow], frozen=True, kw_only=True):
+    """Restore saved work into a new worktree on a new BRANCH."""
+
+    ref: str
+    branch: str
+
+
+class RunScript(WorktreeRequest[Done], frozen=True, kw_only=True):
+    """Start the project's run script in a worktree."""
+
+
+class StopScript(WorktreeRequest[Done], frozen=True, kw_only=True):
+    """Stop the run script of a worktree."""
+
+
+class ListScripts(Asking[tuple[ScriptRow, ...]], frozen=True, kw_only=True):
+    """Print the project's scripts for worktrees."""
+
+
+class AgreeScript(Asking[Done], frozen=True, kw_only=True):
+    """Agree to the script with this digest, until it changes."""
+
+    digest: str
+
+
+class ReviewChanges(SessionRequest[Review], frozen=True, kw_only=True):
+    """List the changes in a worktree, or those of a session without one."""
+
+    scope: Scope = "branch"
+
+
+class ReadDiff(SessionRequest[FileDiff], frozen=True, kw_only=True):
+    """Show the diff of one file, with `context` lines around each change."""
+
+    path: str
+    scope: Scope = "branch"
+    context: int = 3
+
+
+class RevertFile(SessionRequest[Done], frozen=True, kw_only=True):
+    """Restore one file as it was at the base. Its content is saved under a git ref."""
+
+    path: str
+    digest: str
+
+
+class SendComments(SessionRequest[Done], frozen=True, kw_only=True):
+    """Send comments on a diff, as one message to the session."""
+
+    comments: tuple[Comment, ...]
+    text: str = ""
+
+
+class CompareVersions(Asking[tuple[Version, ...]], frozen=True, kw_only=True):
+    group_id: str
+
+
+_BASES = (Asking, SessionRequest, WorktreeRequest)
 REQUESTS: tuple[type[Any], ...] = tuple(
     each
-    for each in (*globals().values(), *vars(worktree_requests).values())
-    if isinstance(each, type) and Asking in each.__bases__
+    for each in globals().values()
+    if isinstance(each, type) and issubclass(each, Asking) and each not in _BASES
 )

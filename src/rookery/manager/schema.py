@@ -7,9 +7,7 @@ generated from this schema.
 from typing import Any
 
 from rookery.manager.handlers.router import KINDS
-from rookery.manager.requests import (
-    REQUESTS,
-)
+from rookery.manager.requests import REQUESTS
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
 from rookery.protocol.codec import PROTOCOL
 from rookery.protocol.schema import (

@@ -4,10 +4,10 @@ A request is completed even if its client disconnects. The list is sent complete
 changes.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import aclosing
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -19,10 +19,7 @@ from rookery.manager.handlers.router import Router, reply_to_json, request_from_
 from rookery.manager.rendering.markdown_html import make_ready
 from rookery.manager.rendering.session_rows import inbox_row, session_row
 from rookery.manager.session_feed import Window, relay_session
-from rookery.manager.sessions.session_record import (
-    active_first,
-    archived_records,
-)
+from rookery.manager.sessions.session_record import active_first, archived_records
 from rookery.manager.sessions.session_summary import SessionQuestion, sort_questions
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import InboxRow, Overview, SessionRow
@@ -31,6 +28,9 @@ from rookery.protocol.codec import answer_to_json, kind_of
 from rookery.protocol.jsonrpc import INVALID_PARAMS, RpcError
 from rookery.protocol.relay import Outlet
 from rookery.protocol.server import Follows, Method, ServedMethods, everybody, serve_client
+
+if TYPE_CHECKING:
+    from rookery.manager.manager import Manager
 
 TOKEN_SECONDS = 5.0
 SECONDS_BETWEEN = 0.1
@@ -43,18 +43,8 @@ DEFAULT_TAIL, MAX_TAIL = 200, 10_000
 """Default and maximum number of rows that a client can request at once."""
 
 
-class ServedManager(Protocol):
-    @property
-    def router(self) -> Router: ...
-
-    @property
-    def supervisor(self) -> Supervisor: ...
-
-    def overview(self) -> Overview: ...
-
-
 async def serve_manager(
-    manager: ServedManager,
+    manager: "Manager",
     channel: Channel,
     *,
     token: str | None = None,
@@ -65,7 +55,7 @@ async def serve_manager(
     await serve_client(offer, channel, token=token, admit=admit, within=TOKEN_SECONDS)
 
 
-def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
+def _offer(manager: "Manager", follows: Follows) -> ServedMethods:
     async def do(fields: dict[str, Any]) -> object:
         return msgspec.Raw(reply_to_json(await _do(manager, request_from_json(fields))))
 
@@ -101,7 +91,7 @@ def _offer(manager: ServedManager, follows: Follows) -> ServedMethods:
     )
 
 
-async def _do(manager: ServedManager, request: Asking[Any]) -> object:
+async def _do(manager: "Manager", request: Asking[Any]) -> object:
     """Run a request in the supervisor's task group, where it outlives its client."""
     running = _RunningRequest(manager.router, request)
     manager.supervisor.group.start_soon(running.run)
@@ -165,10 +155,12 @@ def _rows(value: object, name: str) -> int:
     return value
 
 
-async def relay_list(outlet: Outlet, manager: ServedManager) -> None:
+async def relay_list(outlet: Outlet, manager: "Manager") -> None:
     state = _ListChanges(manager)
-    changes = cast(AsyncGenerator[frozenset[str], None], manager.supervisor.changes())
-    async with aclosing(changes), anyio.create_task_group() as group:
+    async with (
+        aclosing(manager.supervisor.changes()) as changes,
+        anyio.create_task_group() as group,
+    ):
         # a client that opens the list opens a session next
         group.start_soon(partial(anyio.to_thread.run_sync, make_ready, abandon_on_cancel=True))
         group.start_soon(manager.supervisor.refresh)
@@ -191,7 +183,7 @@ def _pieces(news: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class _ListChanges:
     """What a client has received, so that only changes are sent."""
 
-    def __init__(self, manager: ServedManager) -> None:
+    def __init__(self, manager: "Manager") -> None:
         self._manager = manager
         self._rows: dict[str, SessionRow] = {}
         self._order: tuple[str, ...] | None = None

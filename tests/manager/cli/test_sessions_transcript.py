@@ -26,9 +26,7 @@ def told(transcript: FollowedTranscript, **how: bool) -> str:
 
 
 @given(st.lists(st.tuples(KINDS, TEXTS), min_size=1, max_size=4))
-def test_streamed_text_prints_the_same_as_complete_text(
-    rows: list[tuple[str, list[str]]],
-):
+def test_streamed_text_prints_the_same_as_complete_text(rows: list[tuple[str, list[str]]]):
     growing, whole = FollowedTranscript(), FollowedTranscript()
     heard = ""
     for ts, (say, pieces) in enumerate(rows, 1):

@@ -19,7 +19,7 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.view import View, see
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.dependencies import Form
 from rookery.manager.handlers import session_handler as forking_family
 from rookery.manager.handlers.router import Router
@@ -58,9 +58,7 @@ def said(events: list[Event]) -> list[str]:
     ]
 
 
-async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(
-    project: Project,
-):
+async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(project: Project):
     async with project.supervised() as watched:
         supervisor, desk = watched.supervisor, desk_of(project, watched)
         source = await done(project, watched)
@@ -91,9 +89,7 @@ async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(
             assert shown.record.name == "Write it, please (fork)"
 
 
-async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(
-    project: Project,
-):
+async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(project: Project):
     async with project.supervised() as watched:
         source = await watched.supervisor.start(project.wish(SPEAKS_LONG, "x" * 60))
         await watched.until(source, lambda shown: shown.view.seq > 1)
@@ -107,15 +103,13 @@ async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(
         told = {fact.message_id for fact in facts if isinstance(fact, UserSpoke)}
         assert len(told) == 2
         fork = watched.supervisor.find(fork_id)
-        assert message_id_of(fork.message_queue.next_number) not in told
-        assert fork.message_queue.next_number > max(int(each.rpartition("-")[2]) for each in told)
+        assert message_id_of(fork.record.taken) not in told
+        assert fork.record.taken > max(int(each.rpartition("-")[2]) for each in told)
         assert len(fork.record.name) <= LABEL_LENGTH
         assert fork.record.name.endswith(" (fork)")
 
 
-async def test_a_fork_shares_the_worktree_and_start_options_of_its_source(
-    project: Project,
-):
+async def test_a_fork_shares_the_worktree_and_start_options_of_its_source(project: Project):
     worktree = project.folder / "worktree"
     worktree.mkdir()
     parallel = ParallelMode(branch="agent/x", worktree_path=str(worktree))

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rookery.core.facts import Answered
 from rookery.errors import CommandRejected
 from rookery.manager.handlers.router import reply_from_json, reply_to_json
+from rookery.manager.requests import ReadDiff, RevertFile, ReviewChanges, SendComments
 from rookery.manager.shown_rows import Comment, DiffLine, WorktreeStats
-from rookery.manager.worktree_requests import ReadDiff, RevertFile, ReviewChanges, SendComments
 from support.manager_project import Project
 from support.worktree_folders import git, put
 from support.worktree_requests import at_desk, with_repository
@@ -124,9 +124,7 @@ async def test_worktree_changes_can_be_shown_commented_and_reverted(project: Pro
         assert git(project.path, "show", f"{ref}:made.txt") == b"one\ntwo\n"
 
 
-async def test_local_changes_can_be_reverted_unless_edited_since(
-    project: Project,
-):
+async def test_local_changes_can_be_reverted_unless_edited_since(project: Project):
     folder = project.path
     put(folder, {"run.sh": b"#!/bin/sh\n", "spelled\tout": b"old\n"})
     (folder / "run.sh").chmod(0o755)

@@ -129,9 +129,7 @@ async def _all_agree(watched: Watched, waiting: list[str]) -> None:
     assert needs == set(waiting)
 
 
-async def test_an_approval_needs_the_digest_that_was_shown(
-    project: Project,
-):
+async def test_an_approval_needs_the_digest_that_was_shown(project: Project):
     async with project.supervised() as watched:
         desk = desk_of(watched)
         session_id = await watched.supervisor.start(project.wish(WRITES))
@@ -161,9 +159,7 @@ async def test_an_approval_needs_the_digest_that_was_shown(
             await desk.do(yes)
 
 
-async def test_questions_take_a_text_answer_and_rejections_a_reason(
-    project: Project,
-):
+async def test_questions_take_a_text_answer_and_rejections_a_reason(project: Project):
     async with project.supervised() as watched:
         desk = desk_of(watched)
         asks = await watched.supervisor.start(project.wish(ASKS))
@@ -207,16 +203,16 @@ async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Projec
             await watched.until(
                 session_id,
                 lambda shown: (
-                    shown.session.state == "stopped" and shown.session.pending_ask is not None
+                    shown.record.state == "stopped" and shown.record.pending_ask is not None
                 ),
             )
         await desk.do(ResumeSession(session_id=speaks, text="go on"))
         await watched.at(speaks, "streaming")
         await desk.do(ResumeSession(session_id=asks))
         shown = await watched.at(asks, "waiting_approval")
-        assert shown.session.pending_ask
+        assert shown.record.pending_ask
         assert shown.record.pid == pid
-        await watched.supervisor.approve(asks, shown.session.pending_ask.ts)
+        await watched.supervisor.approve(asks, shown.record.pending_ask.ts)
         await watched.at(asks, "completed")
         await desk.do(StopAll())
         assert project.processes() == {}

@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rookery.core.queries import FoundPath, KnownMode, KnownModel
 from rookery.core.settings_reference import all_settings
-from rookery.errors import CommandRejected, RookeryError, SettingsError, StorageError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.errors import CommandRejected, SettingsError, StorageError
+from rookery.manager.cli.sessions_common import ProjectDependencies
 from rookery.manager.handlers.router import Router
 from rookery.manager.handlers.settings_handler import OFFERED, LookupHandler, SettingsHandler
-from rookery.manager.requests import ChangeSetting, FindPaths, ListModels, ListModes, ReadSettings
+from rookery.manager.requests import ChangeSetting, FindPaths, ReadSettings
 from rookery.manager.sessions.session_folders import SessionFolders, SessionLaunch, Workspaces
 from rookery.manager.shown_rows import SettingRow
 from rookery.permissions.trust import TrustStore
@@ -186,18 +184,6 @@ async def test_a_faulty_settings_file_is_reported_and_can_be_fixed(house: House)
     assert (await house.row("approval")).value == '"ask"'
 
 
-@given(key=st.text(), value=st.none() | st.text())
-def test_unknown_settings_are_refused(
-    tmp_path_factory: pytest.TempPathFactory, key: str, value: str | None
-):
-    import anyio
-
-    house = House(tmp_path_factory.mktemp("house"))
-    with pytest.raises(RookeryError):
-        anyio.run(house.desk.do, ChangeSetting(key=f"_{key}", value=value))
-    assert not house.file.exists()
-
-
 def test_a_settings_file_over_the_size_limit_can_still_be_changed(house: House):
     house.file.parent.mkdir(parents=True)
     house.file.write_text(f"# {'x' * 1200}\nmode = 'ask'\n")
@@ -213,11 +199,6 @@ def filled(folder: Path, *names: str) -> None:
         (folder / name).write_text("")
 
 
-async def test_models_and_modes_come_from_the_environment(house: House):
-    assert [model.model for model in await house.desk.do(ListModels())] == ["a"]
-    assert [mode.slug for mode in await house.desk.do(ListModes())] == ["code", "ask"]
-
-
 async def test_matching_paths_are_listed_best_first(house: House):
     filled(house.project, "src/app.py", "src/maple/pine.txt", "docs/a.md")
     assert (await house.paths("app"))[0] == "src/app.py"
@@ -230,14 +211,6 @@ async def test_the_number_of_listed_paths_is_limited(house: House):
     filled(house.project, *(f"file{number}" for number in range(250)))
     for most, told in ((2, 2), (0, 1), (-5, 1), (10_000, 200)):
         assert len(await house.paths("file", most=most)) == told, most
-
-
-async def test_ignored_files_and_git_files_are_not_listed(house: House):
-    filled(house.project, ".git/config", "kept/a.txt", "secrets/a.txt", "a.log")
-    (house.project / ".rookeryignore").write_text("secrets/\n*.log\n")
-    assert await house.paths("a.txt") == ["kept/a.txt"]
-    assert await house.paths("a.log") == []
-    assert await house.paths("config") == []
 
 
 async def test_paths_are_listed_from_the_folder_of_the_session_only(house: House):

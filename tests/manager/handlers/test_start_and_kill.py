@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.manager.requests import StartSessions
-from rookery.manager.worktree_requests import PlanRemoval, RemoveWorktree
+from rookery.manager.requests import PlanRemoval, RemoveWorktree, StartSessions
 from support.manager_project import Project
 from support.worktree_requests import DONE, at_desk, killed, with_repository, write
 
@@ -32,14 +31,14 @@ async def test_a_kill_during_preparation_loses_and_misplaces_nothing(project: Pr
     async with at_desk(project) as at:
         for shown in at.supervisor.all():
             rests = await at.watched.until(
-                shown.record.session_id, lambda now: now.session.state in ("completed", "error")
+                shown.record.session_id, lambda now: now.record.state in ("completed", "error")
             )
-            if rests.session.state == "error":
+            if rests.record.state == "error":
                 await at.supervisor.retry(shown.record.session_id)
                 rests = await at.watched.until(
-                    shown.record.session_id, lambda now: now.session.state in ("completed", "error")
+                    shown.record.session_id, lambda now: now.record.state in ("completed", "error")
                 )
-            if rests.session.state == "completed":
+            if rests.record.state == "completed":
                 assert at.place(rests).parent == project.path / ".roo/worktrees"
                 assert (at.place(rests) / "set-up.txt").exists()
         assert not (project.path / "set-up.txt").exists()

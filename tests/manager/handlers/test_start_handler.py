@@ -8,20 +8,21 @@ import anyio
 import pytest
 
 from rookery.errors import CommandRejected, StorageError
-from rookery.manager.requests import ListBranches, TrustProject
-from rookery.manager.sessions.session_folders import SessionFolders
-from rookery.manager.sessions.session_record import ParallelMode
-from rookery.manager.sessions.session_summary import SessionSummary
-from rookery.manager.worktree_requests import (
+from rookery.manager.requests import (
     AgreeScript,
     ImportWork,
+    ListBranches,
     ListImportable,
     ListKept,
     ListScripts,
     ReadDiff,
     RevertFile,
     ReviewChanges,
+    TrustProject,
 )
+from rookery.manager.sessions.session_folders import SessionFolders
+from rookery.manager.sessions.session_record import ParallelMode
+from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.permissions.trust import TrustStore
 from support.manager_project import SPEAKS_LONG, WRITES, Project
 from support.text_process import PLAINLY
@@ -77,9 +78,7 @@ async def test_a_session_process_gets_its_worktree_and_trust(project: Project):
         assert not TrustStore(project.places.trust_file).trusts(Path(row.path))
 
 
-async def test_git_and_sessions_do_not_run_in_an_untrusted_project(
-    project: Project,
-):
+async def test_git_and_sessions_do_not_run_in_an_untrusted_project(project: Project):
     store = TrustStore(project.places.trust_file)
     store.forget(project.path)
     git_requests = (ListBranches(), ListImportable(), ListKept(), ImportWork(branch="main"))
@@ -133,9 +132,7 @@ async def test_joining_an_existing_branch_names_the_sessions_that_use_it(project
             await at.start(branch="topic", versions=2)
 
 
-async def test_only_an_approved_set_up_script_runs_and_its_processes_end(
-    project: Project,
-):
+async def test_only_an_approved_set_up_script_runs_and_its_processes_end(project: Project):
     put(project.path, {".env": b"KEY=1\n"})
     write(project, "setup-script", "touch ran\n")
     write(project, "setup-script", "touch ran; touch other\n", agreed=False)
@@ -217,7 +214,7 @@ async def test_a_failed_version_does_not_stop_the_others(project: Project):
         assert "agent/write-it-now_v2 could not be created" in why
         assert full_disk == "The disk is full."
         shown = {each.record.label: each for each in at.supervisor.all()}
-        failure = shown["Write it now v2"].session.failure
+        failure = shown["Write it now v2"].record.failure
         assert failure
         assert failure.text == why
         assert [row.branch for row in await at.worktrees()] == ["agent/write-it-now"]
@@ -248,9 +245,7 @@ async def waits(at: AtDesk) -> SessionSummary:
     return next(each for each in shown if "waits" in each.record.logs)
 
 
-async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
-    project: Project,
-):
+async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(project: Project):
     write(project, "setup-script", "while true; do echo waits; sleep 0.01; done\n")
     async with at_desk(project) as at:
         steps: list[str] = []
@@ -264,7 +259,7 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
         async with anyio.create_task_group() as group:
             group.start_soon(start_in_vain, at)
             shown = await waits(at)
-            assert (shown.session.state, shown.step) == ("creating", "setup")
+            assert (shown.record.state, shown.step) == ("creating", "setup")
             await at.supervisor.cancel(shown.record.session_id)
         assert steps == ["syncing", "verifying", "fetching", "creating", "setup"]
         async with anyio.create_task_group() as group:
@@ -280,7 +275,7 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(
             await at.supervisor.send(session_id, "Mind the tabs.")
             await at.supervisor.cancel(session_id)
         (left,) = at.supervisor.all()
-        assert left.session.state == "stopped"
+        assert left.record.state == "stopped"
         assert [mail.letter.text for mail in left.mail] == ["Mind the tabs."], "they are kept"
         assert await at.worktrees() == ()
     await until(lambda: project.processes() == {})
@@ -326,8 +321,8 @@ async def test_a_session_whose_worktree_was_never_created_does_not_run(project: 
         apart = project.wish(DONE, parallel_mode=ParallelMode())
         session_id = await at.supervisor.start(apart)
         shown = await at.watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "never created" in shown.session.failure.text
+        assert shown.record.failure
+        assert "never created" in shown.record.failure.text
         folder = SessionFolders(project.places).of(session_id)
         assert folder.mark() is None
 

@@ -124,9 +124,7 @@ def assert_seen(watched: Watched, session_id: str, state: str) -> None:
     assert (watched.supervisor.counts().attention, watched.supervisor.inbox()) == (0, ())
 
 
-async def test_the_conversation_can_be_rewound_with_or_without_the_files(
-    project: Project,
-):
+async def test_the_conversation_can_be_rewound_with_or_without_the_files(project: Project):
     async with project.supervised() as watched:
         session_id = await written(project, watched)
         watched.supervisor.mark_read(session_id)

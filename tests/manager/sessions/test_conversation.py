@@ -40,6 +40,8 @@ TALKS = f"""\
 class Ear:
     """Hears everything, and breaks the connection again and again."""
 
+    is_active = True
+
     def __init__(self) -> None:
         self.told: list[object] = []
         self.mail: QueuedMessage | None = QueuedMessage(
@@ -70,9 +72,6 @@ class Ear:
 
     def on_silence(self, seconds: float) -> None:
         pass
-
-    def is_working(self) -> bool:
-        return True
 
 
 @asynccontextmanager
@@ -135,10 +134,10 @@ async def test_a_refused_api_key_is_an_error_and_retry_reads_the_key_again(proje
             supervisor = watched.supervisor
             session_id = await supervisor.start(wish)
             shown = await watched.at(session_id, "error")
-            assert shown.session.failure
-            assert shown.session.failure.kind == "auth"
-            assert "rookery auth anthropic" in shown.session.failure.text
-            await watched.until(session_id, lambda shown: not shown.session.process_open)
+            assert shown.record.failure
+            assert shown.record.failure.kind == "auth"
+            assert "rookery auth anthropic" in shown.record.failure.text
+            await watched.until(session_id, lambda shown: not shown.record.process_open)
             await supervisor.retry(session_id)  # with a process that reads the key again
             await watched.until(session_id, lambda shown: "At last." in _said(shown.view))
             assert watched.state(session_id) == "streaming"

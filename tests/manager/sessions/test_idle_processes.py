@@ -1,32 +1,15 @@
 """Processes that are only to be at hand, and sessions that are still being prepared."""
 
-import anyio
-import anyio.lowlevel
 import pytest
+from msgspec.structs import replace
 
-from rookery.core.commands import SwitchMode
 from rookery.core.facts import Answered, TaskReopened
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected
-from rookery.manager.sessions.session_failures import failure_of_exit
-from rookery.manager.sessions.session_record import ParallelMode
+from rookery.manager.sessions.session_states import SessionState, failure_of_exit
 from support.manager_project import WRITES, Project
-from support.text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio
-
-
-async def test_a_session_process_answers_queries_and_accepts_commands(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(WRITES))
-        await watched.at(session_id, "waiting_approval")
-        host = await supervisor.host_of(session_id)
-        assert (await host.query(AskAbout())).workspace == str(project.path)
-        await host.send(SwitchMode(task_id=session_id, mode="ask"))
-        await watched.until(session_id, lambda shown: shown.view.mode == "ask")
-        with pytest.raises(CommandRejected, match="No such session"):
-            await supervisor.host_of("00000000-0000-0000-0000-000000000000")
 
 
 async def test_reopening_an_idle_session_keeps_its_state(project: Project):
@@ -42,12 +25,8 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
             )
         await supervisor.stop_all()
         kept = supervisor.find(ids["error"])
-        kept.session = type(kept.session)(
-            session_id=ids["error"],
-            state="error",
-            generation=1,
-            failure=failure_of_exit(None, None),
-        )
+        failure = failure_of_exit(None, None)
+        kept.record = replace(kept.record, state=SessionState.ERROR, failure=failure)
         kept.save(now=True)
     async with project.supervised() as watched:
         supervisor = watched.supervisor
@@ -61,7 +40,7 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
             rests = "paused" if state == "error" else state
             shown = supervisor.session(session_id)
             assert shown
-            assert (shown.session.state, bool(shown.session.pending_ask)) == (rests, True)
+            assert (shown.record.state, bool(shown.record.pending_ask)) == (rests, True)
             assert await supervisor.host_of(session_id) is host
             facts = [event.fact for event in project.log(session_id)]
             assert [fact for fact in facts if isinstance(fact, TaskReopened)]
@@ -69,7 +48,7 @@ async def test_reopening_an_idle_session_keeps_its_state(project: Project):
             assert resumed == []
             await supervisor.resume(session_id, "go on")
             await watched.until(
-                session_id, lambda shown: shown.session.state in ("completed", "waiting_approval")
+                session_id, lambda shown: shown.record.state in ("completed", "waiting_approval")
             )
 
 
@@ -102,98 +81,6 @@ async def test_each_resume_delivers_its_own_message(project: Project):
             await watched.result(session_id, result)
         said = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, Answered)]
         assert [text for text in said if text] == ["more", "still"]
-
-
-async def test_a_reserved_session_is_listed_and_starts_once_prepared(project: Project):
-    project.environ |= PLAINLY
-    async with project.supervised() as watched:
-        supervisor, preparations = watched.supervisor, watched.supervisor.preparations
-        wish = project.wish(WRITES, auto_approve=True, env={"MOON": "full"}, group_id="g")
-        session_id = await preparations.reserve(wish, "syncing")
-        shown = supervisor.session(session_id)
-        assert shown
-        assert (shown.session.state, shown.step) == ("creating", "syncing")
-        preparations.set_step(session_id, "setup")
-        preparations.note(session_id, ["it rains"])
-        shown = supervisor.session(session_id)
-        assert shown
-        assert (shown.step, shown.record.logs, shown.record.group_id) == (
-            "setup",
-            ("it rains",),
-            "g",
-        )
-        assert project.processes() == {}
-        with pytest.raises(CommandRejected, match="not started"):
-            await supervisor.host_of(session_id, reopen=True)
-        place = project.path / "apart"
-        place.mkdir()
-        parallel = ParallelMode(branch="b", worktree_path=str(place))
-        preparations.launch(
-            session_id, workspace=place, parallel_mode=parallel, worktree_id="w", env={"SUN": "1"}
-        )
-        shown = await watched.until(session_id, lambda shown: shown.record.pid is not None)
-        assert "SUN=1" in project.environ_of(shown.record.pid or 0)
-        shown = await watched.at(session_id, "completed")
-        assert (place / "made.txt").exists()
-        assert (shown.step, shown.record.worktree_id) == ("", "w")
-        assert shown.record.workspace == str(place)
-
-
-async def test_cancelling_or_removing_a_session_ends_its_preparation(project: Project):
-    async with project.supervised() as watched:
-        supervisor, preparations = watched.supervisor, watched.supervisor.preparations
-        for act in (supervisor.cancel, supervisor.remove):
-            session_id = await preparations.reserve(project.wish(WRITES))
-            async with anyio.create_task_group() as group:
-                group.start_soon(preparations.until_not_preparing, session_id)
-                await anyio.lowlevel.checkpoint()
-                await act(session_id)
-            with pytest.raises(CommandRejected):
-                preparations.set_step(session_id, "setup")
-            with pytest.raises(CommandRejected):
-                preparations.launch(session_id, workspace=project.path)
-        assert project.processes() == {}
-        assert [each.session.state for each in supervisor.all()] == ["stopped"]
-
-
-async def test_a_failed_preparation_gives_the_reason_and_starts_nothing(project: Project):
-    async with project.supervised() as watched:
-        supervisor, preparations = watched.supervisor, watched.supervisor.preparations
-        session_id = await preparations.reserve(project.wish(WRITES))
-        preparations.fail(session_id, "No such branch: moonrise.")
-        shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.text == "No such branch: moonrise."
-        await supervisor.retry(session_id)
-        await watched.at(session_id, "error")
-        assert project.log(session_id) == []
-        assert not (project.path / "made.txt").exists()
-
-
-async def test_a_preparation_interrupted_by_a_manager_crash_is_an_error(project: Project):
-    async with project.supervised() as watched:
-        session_id = await watched.supervisor.preparations.reserve(project.wish(WRITES))
-        watched.supervisor.store.save()
-        saved = project.file.read_text()
-    project.file.write_text(saved)
-    async with project.supervised() as watched:
-        shown = watched.supervisor.session(session_id)
-        assert shown
-        assert shown.session.failure
-        assert shown.session.failure.kind == "creation_interrupted"
-        assert project.processes() == {}
-
-
-async def test_a_start_obstacle_fails_the_session_with_its_reason(project: Project):
-    async with project.supervised() as watched:
-        watched.supervisor.start_obstacle = lambda record: f"{record.label} has no worktree."
-        session_id = await watched.supervisor.start(project.wish(WRITES))
-        shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.text == "Do it has no worktree."
-        watched.supervisor.start_obstacle = lambda record: None
-        await watched.supervisor.retry(session_id)
-        await watched.at(session_id, "waiting_approval")
 
 
 async def test_a_stored_task_becomes_an_idle_session(project: Project):

@@ -8,12 +8,18 @@ from rookery.errors import CommandRejected
 from rookery.manager.sessions.message_queue import (
     MAX_IMAGES,
     MAX_RETRIES,
-    SENT_KEPT,
-    MessageQueue,
     Terms,
+    all_messages,
     check,
+    discarded,
     held_answer,
     images_of,
+    next_message,
+    queued,
+    requeued,
+    retried,
+    with_message,
+    without_message,
 )
 from rookery.manager.sessions.session_events import (
     ActivityEvent,
@@ -22,70 +28,59 @@ from rookery.manager.sessions.session_events import (
     ApproveEvent,
     UserMessage,
 )
+from rookery.manager.sessions.session_record import SessionRecord
 
 
-def posted(*texts: str) -> MessageQueue:
-    box = MessageQueue(3, ())
-    box.add([UserMessage(text=text) for text in texts])
-    return box
+def posted(*texts: str) -> SessionRecord:
+    record = SessionRecord(session_id="s", taken=3, announced=True)
+    return queued(record, [UserMessage(text=text) for text in texts])
+
+
+def refused(record: SessionRecord, problem: str) -> SessionRecord:
+    message = next_message(record)
+    assert message
+    return with_message(record, replace(message, state="failed", problem=problem))
 
 
 def test_messages_keep_their_order_and_numbers():
-    box = posted("a", "b")
-    box.add([UserMessage(text="c")])
-    assert [(mail.number, mail.letter.text) for mail in box.messages] == [
+    record = queued(posted("a", "b"), [UserMessage(text="c")])
+    assert [(each.number, each.letter.text) for each in record.mail] == [
         (3, "a"),
         (4, "b"),
         (5, "c"),
     ]
-    first = box.next()
-    assert first
-    assert (first.number, first.state) == (3, "sending")
-    box.sent(3)
-    assert [mail.state for mail in box.messages] == ["sent", "queued", "queued"]
-    assert [mail.number for mail in box.unsent] == [4, 5]
+    assert next_message(record) == record.mail[0]
+    assert [each.number for each in without_message(record, 3).mail] == [4, 5]
+    waiting = replace(record, outbox=(UserMessage(text="d"),))
+    assert [each.number for each in all_messages(waiting)] == [3, 4, 5, 6]
+    assert len(all_messages(replace(waiting, announced=False))) == 3, "without the prompt"
 
 
 def test_a_message_being_sent_when_the_manager_died_is_sent_again():
-    box = posted("a")
-    box.next()
-    again = MessageQueue(box.next_number, box.unsent).next()
-    assert again
-    assert again.number == 3
+    (message,) = posted("a").mail
+    died = with_message(posted("a"), replace(message, state="sending"))
+    assert requeued(died) == posted("a")
 
 
 def test_a_refused_message_is_not_resent_until_the_user_retries():
-    box = posted("a", "b")
-    box.next()
-    box.refused(3, "no")
-    assert (following := box.next())
+    record = refused(posted("a", "b"), "no")
+    assert (following := next_message(record))
     assert following.number == 4
-    box.sent(4)
-    assert box.next() is None
+    record = without_message(record, 4)
+    assert next_message(record) is None
     for _ in range(MAX_RETRIES):
-        box.retry(3)
-        assert box.next()
-        box.refused(3, "still no")
+        record = refused(retried(record, 3), "still no")
     with pytest.raises(CommandRejected):
-        box.retry(3)
-    assert box.unsent[0].problem == "still no"
-    box.discard(3)
-    assert box.unsent == ()
+        retried(record, 3)
+    assert record.mail[0].problem == "still no"
+    assert discarded(record, 3).mail == ()
 
 
-@pytest.mark.parametrize("act", [MessageQueue.retry, MessageQueue.discard])
+@pytest.mark.parametrize("act", [retried, discarded])
 @pytest.mark.parametrize("number", [3, 99])
 def test_only_failed_messages_can_be_retried_or_discarded(act, number: int):
     with pytest.raises(CommandRejected):
         act(posted("a"), number)
-
-
-def test_only_the_latest_sent_messages_are_kept():
-    box = posted(*"abc" * SENT_KEPT)
-    while mail := box.next():
-        box.sent(mail.number)
-    box.add([UserMessage(text="z")])
-    assert len(box.messages) == SENT_KEPT + 1
 
 
 def test_images_must_be_data_uris_and_are_limited_in_number():

@@ -64,8 +64,8 @@ async def test_a_manager_killed_while_starting_a_session_leaves_no_orphan(
         for each in shown:
             session_id = each.record.session_id
             if expected == "error":
-                assert each.session.failure
-                assert each.session.failure.kind == "creation_interrupted"
+                assert each.record.failure
+                assert each.record.failure.kind == "creation_interrupted"
                 await watched.supervisor.retry(session_id)
             await watched.at(session_id, "waiting_approval")
             opened = [e for e in project.log(session_id) if isinstance(e.fact, TaskOpened)]
@@ -87,8 +87,8 @@ async def test_a_user_action_just_before_a_kill_is_applied_once(
         session_id = shown.record.session_id
         if act[0] == "send":
             asked = await watched.at(session_id, "waiting_approval")
-            assert asked.session.pending_ask
-            await watched.supervisor.approve(session_id, asked.session.pending_ask.ts)
+            assert asked.record.pending_ask
+            await watched.supervisor.approve(session_id, asked.record.pending_ask.ts)
         shown = await watched.at(session_id, "completed")
         log = [event.fact for event in project.log(session_id)]
         heard = [fact.text for fact in log if isinstance(fact, UserSpoke)]
@@ -134,8 +134,7 @@ async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Pr
         await watched.result(done, "Done.")
         assert len(supervisor.inbox()) == 3
         await supervisor.send(works, "are you there?")
-        shown = await watched.until(works, lambda shown: bool(shown.mail))
-        await watched.until(works, lambda shown: shown.mail[0].state == "sent")
+        shown = await watched.until(works, lambda shown: not shown.mail)
         assert [e.fact.text for e in project.log(works) if isinstance(e.fact, UserSpoke)] == [
             "are you there?"
         ]
@@ -145,8 +144,8 @@ async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Pr
         assert shown.record.pid in before
         kill(shown.record.pid)
         shown = await watched.at(works, "error")
-        assert shown.session.failure
-        assert shown.session.failure.kind == "crash", "it is watched like one of its own"
+        assert shown.record.failure
+        assert shown.record.failure.kind == "crash", "it is watched like one of its own"
 
 
 async def killed_with_its_manager(project: Project, *left: tuple[str, SessionOptions]) -> list[str]:
@@ -184,7 +183,7 @@ async def test_questions_survive_a_reboot_and_an_answer_starts_the_process(proje
         supervisor = watched.supervisor
         shown = supervisor.session(works)
         assert shown
-        assert (shown.session.state, shown.record.pid) == ("paused", None)
+        assert (shown.record.state, shown.record.pid) == ("paused", None)
         questions = {each.session_id: each.row for each in supervisor.inbox()}
         assert {each: questions[each].ask for each in (asks, refuses, changed, words)} == {
             **dict.fromkeys((asks, refuses, changed), "tool"),
@@ -239,22 +238,19 @@ async def test_a_question_of_a_subtask_survives_a_reboot(project: Project):
         assert (project.path / "made.txt").read_text() == "one\n"
 
 
-@pytest.mark.parametrize("script", [WRITES, HANDS_ON], ids=["its own", "of a sub-task"])
-async def test_a_question_survives_sigterm_of_its_process(project: Project, script: str):
+async def test_a_question_of_a_subtask_survives_sigterm_of_its_process(project: Project):
     async with project.supervised() as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(script))
-        asked = await watched.asked(session_id)
-        if script == HANDS_ON:
-            await supervisor.approve(session_id, asked)
-            await watched.until(
-                session_id, lambda _: any(q.task_id != session_id for q in supervisor.inbox())
-            )
+        session_id = await supervisor.start(project.wish(HANDS_ON))
+        await supervisor.approve(session_id, await watched.asked(session_id))
+        await watched.until(
+            session_id, lambda _: any(q.task_id != session_id for q in supervisor.inbox())
+        )
         shown = supervisor.session(session_id)
         assert shown
         assert shown.record.pid
         os.kill(shown.record.pid, signal.SIGTERM)
-        await watched.until(session_id, lambda shown: not shown.session.process_open)
+        await watched.until(session_id, lambda shown: not shown.record.process_open)
         assert watched.state(session_id) == "waiting_approval"
         (question,) = supervisor.inbox()
         terms = Terms(digest=question.row.digest)
@@ -292,26 +288,15 @@ async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(proje
         .replace('"state": "waiting_approval"', '"state": "stopped"')
     )
     async with project.supervised() as watched:
-        shown = await watched.until(session_id, lambda shown: shown.session.pending_ask is not None)
-        assert shown.session.pending_ask
-        assert (shown.session.state, shown.session.pending_ask.ask) == ("stopped", "resume_task")
+        shown = await watched.until(session_id, lambda shown: shown.record.pending_ask is not None)
+        assert shown.record.pending_ask
+        assert (shown.record.state, shown.record.pending_ask.ask) == ("stopped", "resume_task")
 
 
-async def test_a_second_manager_is_read_only_and_a_damaged_list_is_rebuilt(project: Project):
+async def test_a_damaged_list_is_rebuilt_from_the_sessions(project: Project):
     content = '{"version": 1, "sessions": ['
     with project.hosted(project.wish(WRITES)) as hosted:
         session_id = hosted.hear("waiting_approval")
-        saved = project.file.read_text()
-        async with project.supervised() as watched:
-            supervisor = watched.supervisor
-            assert supervisor.read_only
-            assert supervisor.notices == (supervisor.read_only,)
-            assert [each.record.session_id for each in supervisor.all()] == [session_id]
-            for act in (supervisor.start(project.wish(WRITES)), supervisor.cancel(session_id)):
-                with pytest.raises(CommandRejected, match="Another manager"):
-                    await act
-        assert len(project.processes()) == 1
-        assert len(project.file.read_text()) >= len(saved) - 100
         hosted.kill()
     project.file.write_text(content)
     async with project.supervised() as watched:
@@ -333,7 +318,7 @@ async def test_the_process_of_a_failed_session_is_ended_at_the_next_start(projec
     )
     async with project.supervised() as watched:
         (shown,) = watched.supervisor.all()
-        assert shown.session.state == "error"
+        assert shown.record.state == "error"
         await watched.until(shown.record.session_id, lambda _: not project.processes())
 
 
@@ -346,6 +331,6 @@ async def test_a_session_list_without_start_options_starts_nothing(project: Proj
     async with project.supervised() as watched:
         await watched.supervisor.send(session_id, "go on")
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "This session has no start options" in shown.session.failure.text
+        assert shown.record.failure
+        assert "This session has no start options" in shown.record.failure.text
         assert project.processes() == {}

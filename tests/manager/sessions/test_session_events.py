@@ -20,8 +20,11 @@ from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_task import ProcessReport, read_row
 from support.session_samples import ASK_TS, GENERATION, standing
 
-HEARD = ProcessReport(generation=1)
 AT: dict[str, Any] = {"generation": 1, "ts": 5}
+
+
+def new_report(**more: Any) -> ProcessReport:
+    return ProcessReport(generation=1, **more)
 
 
 def says(kind: str, text: str | None = None, **more: Any) -> Message:
@@ -60,44 +63,43 @@ def asks(kind: str | None, text: str | None = None, **more: Any) -> Message:
     ],
 )
 def test_each_row_gives_its_event(message: Message, event: AgentMessage | None):
-    assert read_row(HEARD, message).event == event
+    assert read_row(new_report(), message) == event
 
 
 @pytest.mark.parametrize(
     "message", [says("api_req_started"), asks("tool", "{}"), says("completion_result", "done")]
 )
 def test_a_repeated_row_gives_no_second_event(message: Message):
-    first = read_row(HEARD, message)
-    assert first.event is not None
-    assert read_row(first.report, message).event is None
+    report = new_report()
+    assert read_row(report, message) is not None
+    assert read_row(report, message) is None
 
 
 def test_an_ask_gives_one_event_when_it_is_complete():
-    growing = read_row(HEARD, asks("tool", "{", partial=True))
-    complete = read_row(growing.report, asks("tool", "{}"))
-    assert complete.event == AgentAsked(**AT, ask="tool", text="{}")
-    assert read_row(complete.report, asks("tool", "{", partial=True)).event is None
+    report = new_report()
+    read_row(report, asks("tool", "{", partial=True))
+    assert read_row(report, asks("tool", "{}")) == AgentAsked(**AT, ask="tool", text="{}")
+    assert read_row(report, asks("tool", "{", partial=True)) is None
 
 
 def test_the_prompt_of_a_new_task_gives_no_event():
-    report = replace(HEARD, new_task=True)
-    assert read_row(report, says("text", "do it")).event is None
-    begun = read_row(report, says("api_req_started")).report
-    assert read_row(begun, replace(says("text", "hello"), ts=6)).event == ActivityEvent(
-        generation=1, ts=6
-    )
+    report = new_report(new_task=True)
+    assert read_row(report, says("text", "do it")) is None
+    read_row(report, says("api_req_started"))
+    later = replace(says("text", "hello"), ts=6)
+    assert read_row(report, later) == ActivityEvent(generation=1, ts=6)
 
 
 @pytest.mark.parametrize(
     "message", [asks("tool", "{}"), says("text", "x"), says("api_req_started")]
 )
 def test_rows_repeated_by_a_resumed_process_give_no_event(message: Message):
-    assert read_row(replace(HEARD, stored_ts=5), message).event is None
-    assert read_row(replace(HEARD, stored_ts=4), message).event is not None
+    assert read_row(new_report(stored_ts=5), message) is None
+    assert read_row(new_report(stored_ts=4), message) is not None
 
 
 def test_an_ask_answered_elsewhere_continues_the_session():
     row = Message(ts=ASK_TS, type="ask", ask="tool", content="{}", answered=True)
-    event = read_row(ProcessReport(generation=GENERATION), row).event
+    event = read_row(ProcessReport(generation=GENERATION), row)
     assert isinstance(event, AskAnswered)
     assert advance(standing(SessionState.WAITING_APPROVAL), event).state is SessionState.STREAMING

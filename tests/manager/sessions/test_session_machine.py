@@ -16,12 +16,11 @@ from rookery.manager.sessions.session_events import (
     CancelOrder,
     CreationTimeout,
     Deliver,
-    Event,
     LastExit,
-    Order,
     PendingAsk,
     ProcessError,
     ProcessExit,
+    ProcessOrder,
     RejectEvent,
     Respawn,
     ResumeEvent,
@@ -30,12 +29,13 @@ from rookery.manager.sessions.session_events import (
     SendEvent,
     Session,
     SessionCreated,
+    SessionEvent,
     StartEvent,
     StartTask,
     Terminate,
     UserMessage,
 )
-from rookery.manager.sessions.session_failures import ErrorKind, failure_of_ask
+from rookery.manager.sessions.session_states import ErrorKind, failure_of_ask
 from rookery.manager.sessions.session_states import SessionState as S
 from support.session_samples import ASK_TS, GENERATION, NEWER, standing
 
@@ -58,16 +58,12 @@ def answer(reply: str, text: str = "") -> AnswerOrder:
     return AnswerOrder(ask_ts=ASK_TS, reply=reply, message=UserMessage(text=text))
 
 
-def respawn(*messages: UserMessage) -> Respawn:
-    return Respawn(generation=NEXT, messages=messages)
-
-
 STOPPING = replace(
     standing(S.STOPPED), pending_ask=PendingAsk(ask="resume_task", ts=ASK_TS, text="")
 )
 
-ORDERS: list[tuple[str, Session, Event, Order | None]] = [
-    ("start", Session(), StartEvent(text="hi"), StartTask(generation=1, messages=HI)),
+ORDERS: list[tuple[str, Session, SessionEvent, ProcessOrder | None]] = [
+    ("start", Session(), StartEvent(text="hi"), StartTask()),
     ("approve", standing(S.WAITING_APPROVAL), ApproveEvent(ask_ts=ASK_TS), answer("yes")),
     (
         "approve with a note",
@@ -84,8 +80,8 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
     ("words to an approval", standing(S.WAITING_APPROVAL), SEND, answer("message", "hi")),
     ("words to a question", standing(S.WAITING_INPUT), SEND, answer("message", "hi")),
     ("words to a result", standing(S.COMPLETED), SEND, answer("message", "hi")),
-    ("words after the end", gone(standing(S.COMPLETED)), SEND, respawn(*HI)),
-    ("resume a result", standing(S.COMPLETED), ResumeEvent(), respawn()),
+    ("words after the end", gone(standing(S.COMPLETED)), SEND, Respawn()),
+    ("resume a result", standing(S.COMPLETED), ResumeEvent(), Respawn()),
     (
         "resume a result in words",
         standing(S.COMPLETED),
@@ -94,16 +90,16 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
     ),
     ("resume", standing(S.PAUSED), ResumeEvent(), answer("yes")),
     ("resume in words", standing(S.PAUSED), ResumeEvent(text="on"), answer("message", "on")),
-    ("resume without a process", gone(standing(S.PAUSED)), ResumeEvent(), respawn()),
-    ("resume what is stopping", standing(S.STOPPED), ResumeEvent(), respawn()),
+    ("resume without a process", gone(standing(S.PAUSED)), ResumeEvent(), Respawn()),
+    ("resume what is stopping", standing(S.STOPPED), ResumeEvent(), Respawn()),
     ("resume what has stopped", STOPPING, ResumeEvent(), answer("yes")),
     ("words to what has stopped", STOPPING, SEND, answer("message", "hi")),
     ("words to the paused", standing(S.PAUSED), SEND, answer("message", "hi")),
     ("words to the failed", standing(S.ERROR), SEND, answer("message", "hi")),
-    ("words to the dead", gone(standing(S.ERROR)), SEND, respawn(*HI)),
+    ("words to the dead", gone(standing(S.ERROR)), SEND, Respawn()),
     ("retry", standing(S.ERROR), RetryEvent(), answer("yes")),
     ("resume the failed", standing(S.ERROR), ResumeEvent(), answer("yes")),
-    ("retry without a process", gone(standing(S.ERROR)), RetryEvent(), respawn()),
+    ("retry without a process", gone(standing(S.ERROR)), RetryEvent(), Respawn()),
     ("words while it works", standing(S.STREAMING), SEND, Deliver(messages=HI)),
     ("cancel", standing(S.STREAMING), CancelEvent(), CancelOrder()),
     ("cancel a creation", standing(S.CREATING, created=False), CancelEvent(), Terminate()),
@@ -126,7 +122,9 @@ ORDERS: list[tuple[str, Session, Event, Order | None]] = [
 @pytest.mark.parametrize(
     ("before", "event", "order"), [row[1:] for row in ORDERS], ids=[r[0] for r in ORDERS]
 )
-def test_each_transition_has_its_action(before: Session, event: Event, order: Order | None):
+def test_each_transition_has_its_action(
+    before: Session, event: SessionEvent, order: ProcessOrder | None
+):
     assert step(before, event).orders == ((order,) if order else ())
 
 
@@ -168,7 +166,7 @@ def test_events_of_other_generations_change_nothing(state: S, generation: int):
         asked("payment_required_prompt"),
     ],
 )
-def test_events_of_a_closed_process_are_ignored(closing: Event):
+def test_events_of_a_closed_process_are_ignored(closing: SessionEvent):
     before = advance(standing(S.STREAMING), closing)
     for event in [
         asked("tool", ts=NEWER + 1),
@@ -240,7 +238,8 @@ def test_a_failed_start_keeps_the_prompt_and_later_messages():
     session = advance(session, ProcessError(generation=1, text="no such file"))
     done = step(session, RetryEvent())
     messages = (UserMessage(text="task"), UserMessage(text="more"))
-    assert done.orders == (Respawn(generation=2, messages=messages),)
+    assert done.orders == (Respawn(),)
+    assert (done.session.generation, done.session.outbox, done.session.handed) == (2, messages, 2)
     announced = step(done.session, SessionCreated(generation=2, session_id="s"))
     assert (announced.session.outbox, announced.orders) == ((), ())
 
@@ -252,7 +251,8 @@ def test_a_stopping_session_gets_no_messages_and_none_arrives_twice():
     done = step(session, SessionCreated(generation=1, session_id="s"))
     assert done.orders == ()
     resumed = step(done.session, ResumeEvent())
-    assert resumed.orders == (Respawn(generation=2, messages=(UserMessage(text="more"),)),)
+    assert resumed.orders == (Respawn(),)
+    assert (resumed.session.outbox, resumed.session.handed) == ((UserMessage(text="more"),), 1)
 
 
 def test_a_respawned_process_takes_input_only_after_it_announced_itself():
@@ -319,7 +319,7 @@ def test_an_ask_before_the_announcement_is_applied_with_it(kind: str, state: S):
         ApiReqStarted(generation=GENERATION, ts=NEWER + 1),
     ],
 )
-def test_the_next_agent_event_drops_a_deferred_ask(event: Event):
+def test_the_next_agent_event_drops_a_deferred_ask(event: SessionEvent):
     deferred = advance(standing(S.CREATING, created=False), asked("tool"))
     dropped = advance(deferred, event)
     assert (dropped.deferred_ask, dropped.answered_ask_ts) == (None, NEWER)
@@ -338,7 +338,7 @@ def test_the_next_agent_event_drops_a_deferred_ask(event: Event):
         AskAnswered(generation=GENERATION, ts=ASK_TS),
     ],
 )
-def test_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: Event):
+def test_an_answered_ask_is_not_pending_and_its_ts_is_kept(event: SessionEvent):
     after = advance(standing(S.WAITING_APPROVAL), event)
     assert (after.pending_ask, after.answered_ask_ts) == (None, ASK_TS)
 

@@ -14,7 +14,6 @@ from rookery.manager.sessions.session_record import (
     with_log_line,
 )
 from rookery.manager.sessions.session_states import SessionState
-from support.session_samples import standing
 
 TRUE_IN = """
 show_spinner            creating streaming
@@ -33,21 +32,23 @@ can_create_pull_request
 """
 """For a local session that has nothing unread."""
 
-LOCAL = SessionRecord(session_id="s")
+LOCAL = SessionRecord(session_id="s", process_open=True)
 WORKTREE = replace(LOCAL, parallel_mode=ParallelMode(branch="agent/x"), unread=True)
+
+
+def moved(record: SessionRecord, state: str, now: int = 1) -> SessionRecord:
+    return updated_record(replace(record, state=SessionState(state)), record.state, now=now)
 
 
 @pytest.mark.parametrize("row", TRUE_IN.strip().splitlines(), ids=lambda row: f"5 {row.split()[0]}")
 def test_each_flag_is_true_in_its_states(row: str):
     name, *states = row.split()
     for state in SessionState:
-        assert getattr(flags(standing(state), LOCAL), name) is (state in states), state
+        assert getattr(flags(replace(LOCAL, state=state)), name) is (state in states), state
 
 
 def test_every_flag_has_a_row():
-    assert {row.split()[0] for row in TRUE_IN.strip().splitlines()} == set(
-        asdict(flags(standing(SessionState.IDLE), None))
-    )
+    assert {row.split()[0] for row in TRUE_IN.strip().splitlines()} == set(asdict(flags(LOCAL)))
 
 
 @pytest.mark.parametrize(
@@ -63,24 +64,24 @@ def test_every_flag_has_a_row():
 )
 def test_flags_of_an_unread_session_in_a_worktree(name: str, states: str):
     for state in SessionState:
-        assert getattr(flags(standing(state), WORKTREE), name) is (state in states.split()), state
+        assert getattr(flags(replace(WORKTREE, state=state)), name) is (state in states.split()), (
+            state
+        )
 
 
 def test_a_session_without_a_branch_cannot_create_a_pull_request():
-    record = replace(LOCAL, parallel_mode=ParallelMode())
-    assert not flags(standing(SessionState.COMPLETED), record).can_create_pull_request
+    record = replace(LOCAL, state=SessionState.COMPLETED, parallel_mode=ParallelMode())
+    assert not flags(record).can_create_pull_request
 
 
 def test_the_auto_mode_warning_is_only_for_auto_approving_sessions():
-    record = replace(LOCAL, auto_approve=False)
-    assert not flags(standing(SessionState.STREAMING), record).show_auto_mode_warning
+    record = replace(LOCAL, state=SessionState.STREAMING, auto_approve=False)
+    assert not flags(record).show_auto_mode_warning
 
 
 def test_guidance_is_offered_after_the_mistake_limit():
-    session = replace(
-        standing(SessionState.ERROR), pending_ask=PendingAsk(ask="mistake_limit_reached", ts=1)
-    )
-    assert flags(session, LOCAL).can_guide_text
+    asked = PendingAsk(ask="mistake_limit_reached", ts=1)
+    assert flags(replace(LOCAL, state=SessionState.ERROR, pending_ask=asked)).can_guide_text
 
 
 @pytest.mark.parametrize(
@@ -97,17 +98,15 @@ def test_guidance_is_offered_after_the_mistake_limit():
     ],
 )
 def test_each_state_sets_its_status_and_end_time(state: str, status: str):
-    record = updated_record(LOCAL, standing(SessionState(state)), now=7, selected=True)
+    record = moved(LOCAL, state, now=7)
     ended = status in ("done", "error", "stopped")
     assert (record.state, record.status, record.end_time) == (state, status, 7 if ended else None)
 
 
 def test_the_end_time_stays_until_the_session_runs_again():
-    done = standing(SessionState.COMPLETED)
-    record = updated_record(LOCAL, done, now=7, selected=True)
-    assert updated_record(record, done, now=9, selected=True).end_time == 7
-    again = updated_record(record, standing(SessionState.STREAMING), now=9, selected=True)
-    assert again.end_time is None
+    record = moved(LOCAL, "completed", now=7)
+    assert moved(record, "completed", now=9).end_time == 7
+    assert moved(record, "streaming", now=9).end_time is None
 
 
 @pytest.mark.parametrize(
@@ -122,22 +121,17 @@ def test_the_end_time_stays_until_the_session_runs_again():
         ("stopped", False),
     ],
 )
-def test_a_session_that_ends_or_asks_while_unselected_is_unread(state: str, unread: bool):
-    session = standing(SessionState(state))
-    record = updated_record(LOCAL, session, now=1, selected=False)
+def test_a_session_that_ends_or_asks_is_unread_until_it_is_read(state: str, unread: bool):
+    record = moved(LOCAL, state)
     assert record.unread is unread
-    assert not updated_record(LOCAL, session, now=1, selected=True).unread
-    seen = updated_record(record, session, now=2, selected=True)
-    assert not updated_record(seen, session, now=3, selected=False).unread
-    assert updated_record(record, session, now=2, selected=False).unread is unread
+    assert moved(record, state).unread is unread
+    assert not moved(replace(record, unread=False), state).unread
 
 
 def test_a_closed_process_has_no_pid():
     record = replace(LOCAL, pid=42)
-    session = standing(SessionState.STREAMING)
-    assert updated_record(record, session, now=1, selected=True).pid == 42
-    gone = replace(session, process_open=False)
-    assert updated_record(record, gone, now=1, selected=True).pid is None
+    assert moved(record, "streaming").pid == 42
+    assert moved(replace(record, process_open=False), "streaming").pid is None
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from rookery.manager.sessions.session_events import LastExit, UserMessage
-from rookery.manager.sessions.session_failures import ErrorKind, Failure
 from rookery.manager.sessions.session_record import (
     ParallelMode,
     QueuedMessage,
@@ -21,52 +17,38 @@ from rookery.manager.sessions.session_record import (
     session_from_json,
     session_to_json,
 )
-from rookery.manager.sessions.session_states import SessionState, SessionStatus
+from rookery.manager.sessions.session_states import ErrorKind, Failure, SessionState, SessionStatus
 from rookery.manager.sessions.session_store import SessionStore
 
 ID = "0b5b42ff-6f8e-4b5a-8a3c-0c8f2b7a9d10"
 
-letters = st.builds(
-    lambda text, images: UserMessage(text=text, images=tuple(images)),
-    st.text(),
-    st.lists(st.text()),
+WHOLE = SessionRecord(
+    session_id=ID,
+    label="ä 🙂 \u202e",
+    prompt="one\ntwo",
+    end_time=2**53,
+    parallel_mode=ParallelMode(branch="agent/x"),
+    todo_stats=TodoStats(done=1, total=2),
+    cost=0.1,
+    logs=("a", ""),
+    status=SessionStatus.ERROR,
+    state=SessionState.ERROR,
+    failure=Failure(kind=ErrorKind.AUTH, text="no key"),
+    outbox=(UserMessage(text="more", images=("data:image/png;base64,aGk=",)),),
+    last_exit=LastExit(signal=9),
+    announced=True,
+    taken=8,
+    mail=(QueuedMessage(number=7, letter=UserMessage(text="hi"), state="failed", problem="no"),),
 )
-records = st.fixed_dictionaries(
-    {"session_id": st.just(ID)},
-    optional={
-        "label": st.text(),
-        "prompt": st.text(),
-        "end_time": st.none() | st.integers(0, 2**53),
-        "parallel_mode": st.none()
-        | st.builds(lambda branch: ParallelMode(branch=branch), st.text()),
-        "todo_stats": st.none()
-        | st.builds(lambda n: TodoStats(done=n, total=n + 1), st.integers(0)),
-        "cost": st.floats(0, 1e6),
-        "logs": st.lists(st.text()).map(tuple),
-        "status": st.sampled_from(SessionStatus),
-        "state": st.sampled_from(SessionState),
-        "failure": st.none()
-        | st.builds(
-            lambda kind, text: Failure(kind=kind, text=text), st.sampled_from(ErrorKind), st.text()
-        ),
-        "outbox": st.lists(letters).map(tuple),
-        "last_exit": st.none() | st.integers(0, 255).map(lambda code: LastExit(code=code)),
-    },
-).map(lambda said: SessionRecord(**said))
 
 
 def kept(**more: Any) -> SessionRecord:
     return SessionRecord(session_id=ID, prompt="Do it", **more)
 
 
-@given(records, st.booleans(), st.lists(letters))
-def test_a_session_round_trips_through_json(
-    record: SessionRecord, announced: bool, said: list[UserMessage]
-):
-    mail = tuple(QueuedMessage(number=n, letter=letter) for n, letter in enumerate(said))
-    whole = replace(record, announced=announced, taken=len(said), mail=mail)
-    spelled = json.loads(json.dumps(session_to_json(whole)))
-    assert session_from_json({**spelled, "ofALaterVersion": 1}) == whole
+def test_a_session_round_trips_through_json():
+    spelled = json.loads(json.dumps(session_to_json(WHOLE)))
+    assert session_from_json({**spelled, "ofALaterVersion": 1}) == WHOLE
     assert all("_" not in key for key in spelled)
 
 

@@ -16,7 +16,6 @@ from rookery.manager.sessions.session_events import (
     AutoApproved,
     CancelEvent,
     CreationTimeout,
-    Event,
     PendingAsk,
     ProcessError,
     ProcessExit,
@@ -28,6 +27,7 @@ from rookery.manager.sessions.session_events import (
     SendEvent,
     Session,
     SessionCreated,
+    SessionEvent,
     StartEvent,
 )
 from rookery.manager.sessions.session_states import (
@@ -103,7 +103,7 @@ def test_the_table_matches_the_specification():
     assert [(a, b, str(cell(a, b))) for a, b, _ in CELLS] == CELLS
 
 
-def asks_of(signal: Signal) -> list[Event]:
+def asks_of(signal: Signal) -> list[SessionEvent]:
     return [
         AgentAsked(generation=GENERATION, ts=NEWER, ask=kind, text="t")
         for kind, row in ASK_SIGNALS.items()
@@ -111,7 +111,7 @@ def asks_of(signal: Signal) -> list[Event]:
     ]
 
 
-EVENTS: dict[Signal, list[Event]] = {
+EVENTS: dict[Signal, list[SessionEvent]] = {
     Signal.START_SESSION: [StartEvent(text="go")],
     Signal.SEND_MESSAGE: [SendEvent(text="hi", ask_ts=ASK_TS)],
     Signal.APPROVE_ACTION: [ApproveEvent(ask_ts=ASK_TS)],

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -11,16 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from rookery.core.facts import Answered, TaskOpened
-from rookery.manager.sessions.session_record import active_first
 from support.manager_project import IMPATIENT, SPEAKS_LONG, WRITES, Project, kill
 from support.text_process import PLAINLY
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_prompt_is_not_on_the_command_line_of_the_session(
-    project: Project,
-):
+async def test_the_prompt_is_not_on_the_command_line_of_the_session(project: Project):
     project.environ |= PLAINLY
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(WRITES, "a secret wish"))
@@ -52,24 +48,6 @@ async def test_the_session_list_is_not_taken_for_a_change_by_a_command(project: 
     assert "Another name" in project.file.read_text()
 
 
-async def test_three_concurrent_sessions_do_not_affect_each_other(project: Project):
-    async with project.supervised() as watched:
-        supervisor = watched.supervisor
-        ids = [await supervisor.start(project.wish(WRITES, f"number {n}")) for n in range(3)]
-        for session_id in ids:
-            await watched.at(session_id, "waiting_approval")
-        inbox = supervisor.inbox()
-        assert {question.session_id for question in inbox} == set(ids)
-        assert [question.row.ts for question in inbox] == sorted(q.row.ts for q in inbox)
-        assert supervisor.counts().attention == 3
-        await supervisor.cancel(ids[0])
-        await supervisor.approve(ids[1], next(q.row.ts for q in inbox if q.session_id == ids[1]))
-        await watched.at(ids[1], "completed")
-        assert [watched.state(each) for each in ids] == ["stopped", "completed", "waiting_approval"]
-        listed = [each.session_id for each in active_first(supervisor.records())]
-        assert listed == [ids[2], ids[1], ids[0]]
-
-
 async def test_sessions_beyond_the_running_limit_start_in_order(project: Project):
     async with project.supervised(limit=1) as watched:
         supervisor = watched.supervisor
@@ -78,7 +56,7 @@ async def test_sessions_beyond_the_running_limit_start_in_order(project: Project
         await watched.at(ids[0], "streaming")
         queued = [shown for each in ids if (shown := supervisor.session(each))]
         assert [shown.queued for shown in queued] == [False, True, True]
-        assert [shown.session.state for shown in queued[1:]] == ["creating", "creating"]
+        assert [shown.record.state for shown in queued[1:]] == ["creating", "creating"]
         assert len(project.processes()) == 1
         await supervisor.cancel(ids[1])
         assert watched.state(ids[1]) == "stopped"
@@ -107,7 +85,7 @@ async def test_idle_processes_make_room_and_restart_on_a_message(project: Projec
         ids = [await supervisor.start(wish) for wish in wishes]
         for session_id in ids:
             await watched.at(session_id, "completed")
-        await watched.until(ids[0], lambda shown: not shown.session.process_open)
+        await watched.until(ids[0], lambda shown: not shown.record.process_open)
         assert watched.state(ids[0]) == "completed"
         await supervisor.send(ids[0], "go on")
         await watched.result(ids[0], "Done again.")
@@ -129,9 +107,7 @@ async def test_a_message_sent_while_the_process_is_ending_is_delivered(project: 
         assert [text for text in said if text] == ["go on"]
 
 
-async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(
-    project: Project,
-):
+async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(project: Project):
     async with project.supervised(timings=IMPATIENT) as watched:
         supervisor = watched.supervisor
         session_id = await supervisor.start(project.wish(WRITES))
@@ -140,11 +116,11 @@ async def test_an_unresponsive_session_is_marked_and_ended_only_by_a_cancel(
         await watched.until(session_id, lambda shown: shown.unresponsive)
         kill(pid, signal.SIGCONT)
         shown = await watched.until(session_id, lambda shown: not shown.unresponsive)
-        assert (shown.session.state, shown.record.pid) == ("waiting_approval", pid)
+        assert (shown.record.state, shown.record.pid) == ("waiting_approval", pid)
         kill(pid, signal.SIGSTOP)
         await supervisor.cancel(session_id)
-        shown = await watched.until(session_id, lambda shown: not shown.session.process_open)
-        assert shown.session.state == "stopped"
+        shown = await watched.until(session_id, lambda shown: not shown.record.process_open)
+        assert shown.record.state == "stopped"
         assert project.processes() == {}
         await supervisor.resume(session_id, "do not write")
         await watched.at(session_id, "completed")
@@ -159,8 +135,8 @@ async def test_a_killed_process_is_an_error_and_can_be_resumed(project: Project)
             session_id = await supervisor.start(wish)
             kill((await watched.at(session_id, state)).record.pid)
             shown = await watched.at(session_id, "error")
-            assert shown.session.failure
-            assert shown.session.failure.text.startswith("The agent was ended by signal 9.")
+            assert shown.record.failure
+            assert shown.record.failure.text.startswith("The agent was ended by signal 9.")
             assert shown.flags.show_retry_button
             await supervisor.resume(session_id, "go on")
             await watched.at(session_id, "completed")
@@ -188,8 +164,8 @@ async def test_a_process_that_does_not_announce_itself_in_time_is_ended(project:
         shown = await watched.until(session_id, lambda shown: shown.record.pid is not None)
         kill(shown.record.pid, signal.SIGSTOP)
         shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert shown.session.failure.kind == "creation_timeout"
+        assert shown.record.failure
+        assert shown.record.failure.kind == "creation_timeout"
         await watched.until(session_id, lambda _: not project.processes())
 
 
@@ -205,16 +181,6 @@ async def test_a_session_can_be_removed_while_it_starts(project: Project):
     assert json.loads(project.file.read_text())["sessions"] == {}
 
 
-async def test_a_session_with_a_missing_folder_does_not_run(project: Project, tmp_path: Path):
-    gone = tmp_path / "gone"
-    async with project.supervised() as watched:
-        session_id = await watched.supervisor.start(project.wish(WRITES, workspace=gone))
-        shown = await watched.at(session_id, "error")
-        assert shown.session.failure
-        assert "is missing" in shown.session.failure.text
-        assert project.processes() == {}
-
-
 async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Project):
     async with project.supervised() as watched:
         for kind, ends in (("bad_key", False), ("no_model", True), ("no_credit", True)):
@@ -223,11 +189,11 @@ async def test_a_model_failure_is_shown_and_can_be_retried_at_once(project: Proj
             shown = await watched.until(
                 session_id,
                 lambda shown, ends=ends: (
-                    shown.session.state == "error" and shown.session.process_open is not ends
+                    shown.record.state == "error" and shown.record.process_open is not ends
                 ),
             )
-            assert shown.session.failure
-            assert shown.session.failure.text == "It does not want to.", kind
+            assert shown.record.failure
+            assert shown.record.failure.text == "It does not want to.", kind
             if ends:
                 await watched.supervisor.retry(session_id)  # while its process may still be ending
                 assert watched.state(session_id) == "streaming"

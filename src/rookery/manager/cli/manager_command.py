@@ -9,8 +9,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,6 +74,7 @@ def _run(
 ) -> int:
     if any(find_spec(package) is None for package in NEEDED):
         raise SettingsError(f"The page needs more packages. In your clone of {NAME}, run: make web")
+    from rookery.manager.sessions.session_task import first_error
     from rookery.manager.web.listeners import ListenOptions
 
     options = ManagerOptions(
@@ -89,10 +90,7 @@ def _run(
     try:
         return anyio.run(_manage, options, find_places(os.environ))
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from group
+        raise first_error(group) from group
 
 
 async def _manage(options: ManagerOptions, places: Places) -> int:
@@ -166,7 +164,7 @@ async def _open_when_free(
     project: Path, places: Places, handlers: "Iterable[Handler]"
 ) -> "AsyncIterator[Manager]":
     """Open the manager, waiting for another process that holds the session list."""
-    from rookery.manager.cli.host_dependencies import ProjectDependencies
+    from rookery.manager.cli.sessions_common import ProjectDependencies
     from rookery.manager.manager import open_manager
     from rookery.manager.sessions.session_store import holder_of, wait_for_lock
 
@@ -200,28 +198,18 @@ async def _run_server(
         (device,) = (each for each in access.keys.devices.all() if each.id == device_id)
         report(f"{harmless_line(device.name)} is paired. Another one: {options.command} --pair")
 
+    if reason := manager.supervisor.read_only:
+        report(reason)
     async with (
         web_server(
             setup.plan, access, manager.router, talk, page=setup.page, on_paired=paired
         ) as server,
         serve_links(setup.folder, partial(_links, server)),
-        _unless_read_only(manager, partial(listening, manager, setup.places)),
+        nullcontext() if reason else listening(manager, setup.places),
     ):
         with record_port(setup.folder, server.port):
             await _print_welcome(options, setup.plan, server)
             await anyio.sleep_forever()
-
-
-@asynccontextmanager
-async def _unless_read_only(
-    manager: "Manager", listening: Callable[[], Any]
-) -> AsyncIterator[None]:
-    if manager.supervisor.read_only:
-        report(manager.supervisor.read_only)
-        yield
-        return
-    async with listening():
-        yield
 
 
 def _links(server: "WebServer", pair: bool) -> "Links":

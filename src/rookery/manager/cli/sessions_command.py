@@ -1,56 +1,51 @@
-"""`rookery sessions`: every request to the Agent Manager, for people and scripts."""
+"""`rookery sessions`: every request to the Agent Manager, for people and scripts.
+
+Here are the group itself, `start`, `fork`, `trust`, `mail list`, `settings` and `do`.
+"""
 
 import json
-from typing import Any
+import sys
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, cast
 
+import anyio.to_thread
 import click
 
+from rookery import NAME
 from rookery.cli.reports import Exit
 from rookery.core.commands import repeated_field
-from rookery.errors import SettingsError
+from rookery.core.text.terminal_text import aligned, harmless, harmless_line
+from rookery.errors import CommandRejected, SettingsError
 from rookery.governance.cli.common import GIVEN
-from rookery.manager import requests
-from rookery.manager import worktree_requests as worktrees
 from rookery.manager.cli import sessions_follow as follow
 from rookery.manager.cli import sessions_list as listing
 from rookery.manager.cli import sessions_review as review
-from rookery.manager.cli import sessions_start as start
 from rookery.manager.cli.sessions_common import (
     ManagerClient,
     as_json,
     json_option,
+    one_session,
+    short,
     text_of,
     with_manager,
     workspace_option,
 )
 from rookery.manager.cli.sessions_table import SPECS, request_command
 from rookery.manager.handlers.router import request_from_json
-
-_HAND_WRITTEN: dict[type[Any], str] = {
-    requests.ListSessions: "list",
-    requests.StartSessions: "start",
-    requests.TrustProject: "trust",
-    requests.ApproveAction: "approve",
-    requests.RejectAction: "reject",
-    requests.ForkSession: "fork",
-    requests.RehearseRestore: "restore",
-    requests.RestoreSession: "restore",
-    worktrees.PlanApply: "apply",
-    worktrees.ApplyWorktree: "apply",
-    worktrees.PlanRemoval: "worktrees remove",
-    worktrees.RemoveWorktree: "worktrees remove",
-    worktrees.AgreeScript: "worktrees agree",
-    worktrees.ReviewChanges: "diff",
-    worktrees.ReadDiff: "diff",
-    worktrees.RevertFile: "revert",
-    worktrees.SendComments: "comment",
-    worktrees.CompareVersions: "compare",
-    requests.ReadSettings: "settings",
-    requests.ChangeSetting: "settings",
-}
-SUBCOMMANDS: dict[type[Any], str] = {**{each.request: each.name for each in SPECS}, **_HAND_WRITTEN}
-"""The command that sends each request."""
-
+from rookery.manager.requests import (
+    ChangeSetting,
+    ForkSession,
+    ListSessions,
+    ReadSettings,
+    StartSessions,
+    TrustProject,
+)
+from rookery.manager.shown_rows import MailRow, Started
+from rookery.manager.worktrees.branch_names import MOST_VERSIONS
+from rookery.permissions.cli import ask_trust
+from rookery.permissions.trust import TrustStore
+from rookery.protocol.picture_files import load_pictures
 
 LONGEST = 68
 """Characters of a command's help in the list of commands."""
@@ -128,6 +123,186 @@ def devices_group() -> None:
     """Manage phones and other machines that are paired with the manager."""
 
 
+@click.command("start")
+@click.argument("prompt")
+@click.option("--worktree", is_flag=True, help="Work in a new worktree with its own branch.")
+@click.option(
+    "--versions",
+    type=click.IntRange(1, MOST_VERSIONS),
+    help="Run the prompt this many times, each in a worktree.",
+)
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    help="The model, as provider/model or plain. Repeat it for each version.",
+)
+@click.option("-M", "--mode", default="", help="The mode to start in.")
+@click.option("--base", default="", help="The base of the new branch.")
+@click.option("--branch", default="", help="The branch to work on, existing or new.")
+@click.option("--in", "worktree_id", help="Work in this worktree: a branch, an id or a session.")
+@click.option("--label", default="", help="The name of the session.")
+@click.option("--image", "images", multiple=True, metavar="FILE", help="An image for the model.")
+@click.option("--ask", is_flag=True, help="Ask before every change.")
+@click.option("--intent", default="", help="The intent, such as INT-001.")
+@with_manager
+async def start_command(
+    client: ManagerClient,
+    prompt: str,
+    worktree: bool,
+    versions: int | None,
+    models: Sequence[str],
+    worktree_id: str | None,
+    images: Sequence[str],
+    ask: bool,
+    **named: str,
+) -> int:
+    """Start a session in the background. The prompt - is read from standard input."""
+    wanted = versions or max(1, len(models))
+    if len(models) > 1 and len(models) != wanted:
+        raise SettingsError(
+            f"There are {len(models)} models for {wanted} versions. Give one, or one per version."
+        )
+    apart = worktree or wanted > 1 or named["branch"] or named["base"] or worktree_id
+    request = StartSessions(
+        prompt=text_of(prompt),
+        images=await _pictures(client, images),
+        where="worktree" if apart else "local",
+        versions=wanted,
+        model=models[0] if len(models) == 1 else "",
+        models=tuple(models) if len(models) > 1 else (),
+        worktree_id=(await client.worktree(worktree_id)).id if worktree_id else "",
+        auto_approve=client.settings.manager.auto_approve and not ask,
+        **named,
+    )
+    await _ask_for_trust(client)
+    started = await client.do(request)
+    client.print(started, started.session_ids)
+    if not client.as_json:
+        waiting = [each for each in await client.sessions() if each.queued]
+        for line in _start_notes(started, {each.session_id for each in waiting}):
+            print(line, file=sys.stderr, flush=True)
+    return Exit.DONE if started.session_ids else Exit.FAILED
+
+
+async def _ask_for_trust(client: ManagerClient) -> None:
+    """Ask at a terminal whether to trust the project; elsewhere the manager returns an error."""
+    overview = (await client.do(ListSessions())).overview
+    if overview.trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    store = TrustStore(client.places.trust_file)
+    if await anyio.to_thread.run_sync(ask_trust, store, client.folder, sys.stderr):
+        await client.do(TrustProject(path=overview.project))  # notifies open pages
+
+
+async def _pictures(client: ManagerClient, files: Sequence[str]) -> tuple[str, ...]:
+    images, problems = await load_pictures(files, str(client.folder))
+    for each in problems:
+        raise SettingsError(f"{each['path']} cannot be sent: {each['error']}")
+    return tuple(f"data:{each.media_type};base64,{each.data}" for each in images)
+
+
+def _start_notes(started: Started, waiting: Collection[str]) -> Iterator[str]:
+    """Messages for standard error; the ids go to standard output for scripts."""
+    for session_id in started.session_ids:
+        if session_id in waiting:
+            yield f"{short(session_id)} is queued: manager.running_limit is reached."
+    yield from map(harmless, (*started.notes, *started.failed))
+    if started.session_ids:
+        yield f"To watch it: {NAME} sessions follow {short(started.session_ids[0])}"
+
+
+@click.command("fork")
+@one_session
+@click.option("--ts", type=int, help="Copy only up to this message.")
+@with_manager
+async def fork_command(client: ManagerClient, session: str, ts: int | None) -> int:
+    """Copy a session into a new one."""
+    row = await client.session(session)
+    started = await client.do(ForkSession(session_id=row.session_id, ts=ts))
+    client.print(started, started.session_ids)
+    if not client.as_json:
+        for note in started.notes:
+            print(harmless(note), file=sys.stderr, flush=True)
+    return Exit.DONE
+
+
+@click.command("trust")
+@with_manager
+async def trust_command(client: ManagerClient) -> int:
+    """Trust the project, so that sessions can be started in it."""
+    project = (await client.do(ListSessions())).overview.project
+    return await client.carry_out(
+        TrustProject(path=project), f"{harmless_line(project)} is trusted."
+    )
+
+
+@click.command("list")
+@one_session
+@with_manager
+async def mail_list_command(client: ManagerClient, session: str) -> int:
+    """List the messages that a session has not read yet."""
+    row = await client.session(session)
+    unread = await _unread_messages(client, row.session_id)
+    lines = [*map(_mail, row.mail), *map(_queued, unread)]
+    messages = {"mail": row.mail, "queue": unread}
+    client.print(messages, lines or ["No queued messages."])
+    return Exit.DONE
+
+
+async def _unread_messages(client: ManagerClient, session_id: str) -> Sequence[Mapping[str, Any]]:
+    """Messages that arrived but that the model has not read yet."""
+    news = cast(AsyncGenerator[Any, None], client.manager.follow_session(session_id, tail=1))
+    with suppress(CommandRejected):  # not started yet, so no messages
+        async with aclosing(news):
+            async for each in news:
+                if (queue := each["change"].get("parts", {}).get("queue")) is not None:
+                    return tuple(queue)
+    return ()
+
+
+def _queued(message: Mapping[str, Any]) -> str:
+    return f"{harmless_line(message['message_id'])}  queued  {harmless_line(message['text'])}"
+
+
+def _mail(row: MailRow) -> str:
+    problem = f"  ({harmless_line(row.problem)})" if row.problem else ""
+    return f"{row.number}  {row.state}  {harmless_line(row.text)}{problem}"
+
+
+@click.command("settings")
+@click.argument("key", required=False)
+@click.argument("value", required=False)
+@click.option("--reset", is_flag=True, help="Reset to the default.")
+@with_manager
+async def settings_command(
+    client: ManagerClient, key: str | None, value: str | None, reset: bool
+) -> int:
+    """Print the settings of the manager. With a VALUE, change one in your user settings."""
+    if key is not None and (reset or value is not None):
+        if reset and value is not None:
+            raise SettingsError("Give a VALUE or --reset, not both.")
+        request = ChangeSetting(key=key, value=None if value is None else _as_json(value))
+        return await client.carry_out(request, f"Changed {harmless_line(key)}.")
+    found = await client.do(ReadSettings())
+    wanted = tuple(each for each in found if key in (None, each.key))
+    if not wanted:
+        raise SettingsError(f"No such setting: {key}.")
+    rows = [[each.key, each.value, each.source, each.summary] for each in wanted]
+    client.print(wanted, aligned(rows))
+    return Exit.DONE
+
+
+def _as_json(value: str) -> str:
+    """The value if it is JSON; otherwise as a JSON string."""
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return json.dumps(value)
+    return value
+
+
 _HEADINGS = {
     "Watch": "list inbox show follow wait",
     "Run": "start send approve reject answer cancel resume retry stop-all trust switch mail",
@@ -139,7 +314,7 @@ _HEADINGS = {
 
 def _collect() -> None:
     groups = {"mail": mail_group, "worktrees": worktrees_group, "devices": devices_group}
-    mail_group.add_command(start.mail_list_command)
+    mail_group.add_command(mail_list_command)
     worktrees_group.add_command(review.remove_command)
     worktrees_group.add_command(review.agree_command)
     top: list[click.Command] = [*groups.values(), *_TOP_COMMANDS]
@@ -163,10 +338,10 @@ _TOP_COMMANDS = (
     follow.show_command,
     follow.follow_command,
     follow.wait_command,
-    start.start_command,
-    start.fork_command,
-    start.trust_command,
-    start.settings_command,
+    start_command,
+    fork_command,
+    trust_command,
+    settings_command,
     review.diff_command,
     review.comment_command,
     review.revert_command,

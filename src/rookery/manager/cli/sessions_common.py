@@ -13,6 +13,7 @@ import anyio
 import click
 
 from rookery import NAME
+from rookery.app.manager_features import ManagerFeatures
 from rookery.cli.main import resolve_folder
 from rookery.cli.reports import Exit
 from rookery.core.queries import Asking
@@ -20,22 +21,26 @@ from rookery.core.settings import Settings
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
-from rookery.manager.cli.host_dependencies import ProjectDependencies
+from rookery.manager.dependencies import Form
 from rookery.manager.handlers.router import reply_to_json
 from rookery.manager.manager_socket import NoManager, RemoteManager, connect_manager
-from rookery.manager.requests import (
-    ListSessions,
-)
+from rookery.manager.requests import ListSessions, ListWorktrees
 from rookery.manager.shown_rows import Done, SessionRow, WorktreeRow
-from rookery.manager.worktree_requests import (
-    ListWorktrees,
-)
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.storage.cli.session_listing import SHORTEST, paint_for_output, short_ids
 
 T = TypeVar("T")
 MOST_NAMED = 5
+
+
+class ProjectDependencies(ManagerFeatures):
+    """Dependencies of a project's manager."""
+
+    def document(self, task_id: str, form: Form) -> str:
+        from rookery.storage.cli.session_commands import session_document
+
+        return session_document(self.tasks, task_id, form)
 
 
 class ManagerClient:

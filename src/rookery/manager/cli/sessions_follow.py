@@ -27,11 +27,8 @@ from rookery.manager.cli.sessions_common import (
     with_manager,
 )
 from rookery.manager.cli.sessions_list import label_of, row_lines, state_of
-from rookery.manager.requests import (
-    ListQuestions,
-)
-from rookery.manager.sessions.session_failures import ErrorKind
-from rookery.manager.sessions.session_states import SessionState
+from rookery.manager.requests import ListQuestions
+from rookery.manager.sessions.session_states import ErrorKind, SessionState
 from rookery.manager.shown_rows import SessionRow
 from rookery.plain.transcript_text import as_text, passages, undone
 from rookery.storage.cli.session_listing import money

@@ -12,16 +12,23 @@ from rookery.cli.reports import Exit
 from rookery.core.queries import RestoreRehearsal
 from rookery.core.text.terminal_text import Paint, aligned, counted, harmless, harmless_line
 from rookery.errors import CommandRejected, SettingsError
-from rookery.manager.cli.sessions_common import (
-    ManagerClient,
-    one_session,
-    short,
-    with_manager,
-)
+from rookery.manager.cli.sessions_common import ManagerClient, one_session, short, with_manager
 from rookery.manager.cli.sessions_list import label_of
 from rookery.manager.requests import (
+    AgreeScript,
+    ApplyWorktree,
+    CompareVersions,
+    ListScripts,
+    PlanApply,
+    PlanRemoval,
+    ReadDiff,
     RehearseRestore,
+    RemoveWorktree,
     RestoreSession,
+    RevertFile,
+    ReviewChanges,
+    Scope,
+    SendComments,
 )
 from rookery.manager.shown_rows import (
     ChangedFile,
@@ -32,20 +39,6 @@ from rookery.manager.shown_rows import (
     Review,
     Version,
     WorktreeStats,
-)
-from rookery.manager.worktree_requests import (
-    AgreeScript,
-    ApplyWorktree,
-    CompareVersions,
-    ListScripts,
-    PlanApply,
-    PlanRemoval,
-    ReadDiff,
-    RemoveWorktree,
-    RevertFile,
-    ReviewChanges,
-    Scope,
-    SendComments,
 )
 from rookery.storage.cli.session_listing import confirmed, cut, money, one_line
 

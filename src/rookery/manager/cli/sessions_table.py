@@ -24,7 +24,6 @@ from rookery.core.text.terminal_text import (
 )
 from rookery.errors import SettingsError
 from rookery.manager import requests
-from rookery.manager import worktree_requests as worktrees
 from rookery.manager.cli.sessions_common import ManagerClient, few, short, text_of, with_manager
 from rookery.manager.cli.sessions_list import inbox_lines
 from rookery.manager.cli.sessions_review import SHORTEST_DIGEST, stats_of
@@ -251,16 +250,14 @@ def _check_switch(request: requests.SwitchSession) -> str:
     return "Choose what to change: --mode, --model, --intent, --auto or --ask."
 
 
-def _check_import(request: worktrees.ImportWork) -> str:
+def _check_import(request: requests.ImportWork) -> str:
     one = bool(request.branch) != bool(request.folder)
     return "" if one else "Give either --branch or --folder."
 
 
 SPECS = (
     CommandSpec(
-        "inbox",
-        requests.ListQuestions,
-        lines=lambda rows, client: inbox_lines(rows, client.paint),
+        "inbox", requests.ListQuestions, lines=lambda rows, client: inbox_lines(rows, client.paint)
     ),
     CommandSpec("send", requests.SendWords, done="Sent to {id}."),
     CommandSpec("cancel", requests.CancelSession, done="Stopped {id}."),
@@ -311,12 +308,7 @@ SPECS = (
         arguments=("text",),
         done=lambda request: "Changed." if request.text else "Discarded.",
     ),
-    CommandSpec(
-        "export",
-        requests.ExportSession,
-        options={"format": ""},
-        lines=_exported,
-    ),
+    CommandSpec("export", requests.ExportSession, options={"format": ""}, lines=_exported),
     CommandSpec("checkpoints", requests.ListCheckpoints, lines=_checkpoints),
     CommandSpec(
         "models",
@@ -324,9 +316,7 @@ SPECS = (
         lines=table(lambda each: [each.provider, each.model], "None."),
     ),
     CommandSpec(
-        "modes",
-        requests.ListModes,
-        lines=table(lambda each: [each.slug, each.name], "None."),
+        "modes", requests.ListModes, lines=table(lambda each: [each.slug, each.name], "None.")
     ),
     CommandSpec("branches", requests.ListBranches, lines=table(lambda each: [each], "None.")),
     CommandSpec(
@@ -358,10 +348,10 @@ SPECS = (
     ),
     CommandSpec("devices list", requests.ListDevices, lines=table(_device, "No paired devices.")),
     CommandSpec("devices revoke", requests.RevokeDevice, done="Revoked {id}."),
-    CommandSpec("merge", worktrees.MergeWorktree, done="Merged {branch}.", notes_instead=True),
+    CommandSpec("merge", requests.MergeWorktree, done="Merged {branch}.", notes_instead=True),
     CommandSpec(
         "finish",
-        worktrees.FinishWorktree,
+        requests.FinishWorktree,
         options={
             "message": click.Option(
                 ["-m", "--message"],
@@ -374,16 +364,16 @@ SPECS = (
     ),
     CommandSpec(
         "worktrees list",
-        worktrees.ListWorktrees,
+        requests.ListWorktrees,
         lines=table(_worktree, "No worktrees.", _WORKTREE_HEAD),
     ),
     CommandSpec(
-        "worktrees stats", worktrees.ReadStats, lines=lambda stats, client: [stats_of(stats)]
+        "worktrees stats", requests.ReadStats, lines=lambda stats, client: [stats_of(stats)]
     ),
-    CommandSpec("worktrees importable", worktrees.ListImportable, lines=_importable),
+    CommandSpec("worktrees importable", requests.ListImportable, lines=_importable),
     CommandSpec(
         "worktrees import",
-        worktrees.ImportWork,
+        requests.ImportWork,
         options={
             "branch": "A branch to work on in a new worktree.",
             "folder": "The folder of an existing worktree.",
@@ -391,10 +381,10 @@ SPECS = (
         refuse=_check_import,
         lines=_one_worktree,
     ),
-    CommandSpec("worktrees recreate", worktrees.RecreateWorktree, done="Recreated {branch}."),
-    CommandSpec("worktrees kept", worktrees.ListKept, lines=_saved_work),
-    CommandSpec("worktrees bring-back", worktrees.BringBack, lines=_one_worktree),
-    CommandSpec("worktrees run", worktrees.RunScript, done="Run script started in {path}."),
-    CommandSpec("worktrees stop", worktrees.StopScript, done="Run script stopped."),
-    CommandSpec("worktrees scripts", worktrees.ListScripts, lines=_scripts),
+    CommandSpec("worktrees recreate", requests.RecreateWorktree, done="Recreated {branch}."),
+    CommandSpec("worktrees kept", requests.ListKept, lines=_saved_work),
+    CommandSpec("worktrees bring-back", requests.BringBack, lines=_one_worktree),
+    CommandSpec("worktrees run", requests.RunScript, done="Run script started in {path}."),
+    CommandSpec("worktrees stop", requests.StopScript, done="Run script stopped."),
+    CommandSpec("worktrees scripts", requests.ListScripts, lines=_scripts),
 )

@@ -21,6 +21,14 @@ from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.rendering.safe_html import lines_of
+from rookery.manager.requests import (
+    CompareVersions,
+    ReadDiff,
+    RevertFile,
+    ReviewChanges,
+    Scope,
+    SendComments,
+)
 from rookery.manager.review.file_diffs import ShownPicture, TextDiff
 from rookery.manager.review.file_sides import ChangedLine
 from rookery.manager.review.reviews import (
@@ -41,16 +49,8 @@ from rookery.manager.shown_rows import (
     Version,
     WorktreeStats,
 )
-from rookery.manager.worktree_requests import (
-    CompareVersions,
-    ReadDiff,
-    RevertFile,
-    ReviewChanges,
-    Scope,
-    SendComments,
-)
 from rookery.manager.worktrees.worktree_git import InTheWay
-from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
+from rookery.manager.worktrees.worktree_values import Code, Obstacle
 from rookery.platform.own_programs import find_own_program
 
 NO_END = '<span class="unseen">no newline at the end</span>'
@@ -127,7 +127,7 @@ class ReviewHandler:
             return replace(own, notes=(removed, *own.notes))
         if scope == "session":
             return await self._own.review(session_id)
-        worktree = await self._worktree(session_id)
+        worktree = await self._access.of_session(session_id)
         if worktree is None and not self._has_repository:
             own = await self._own.review(session_id)
             return replace(own, notes=(NO_REPOSITORY, *own.notes))
@@ -149,7 +149,7 @@ class ReviewHandler:
     async def _diff(self, session_id: str, scope: Scope, path: str, context: int) -> TextDiff:
         if scope == "session":
             return await self._own.diff(session_id, path, context)
-        worktree = await self._worktree(session_id)
+        worktree = await self._access.of_session(session_id)
         if worktree is None and not self._has_repository:
             return await self._own.diff(session_id, path, context)
         return await self._access.run(
@@ -160,7 +160,7 @@ class ReviewHandler:
         """Restore one file. The digest says which comparison it is restored from."""
         session_id, path = request.session_id, request.path
         self._find(session_id)
-        worktree = await self._worktree(session_id)
+        worktree = await self._access.of_session(session_id)
         done = await self._access.try_run(
             partial(self._operations.revert, worktree, path, request.digest)
         )
@@ -223,12 +223,12 @@ class ReviewHandler:
             worktree_id=record.worktree_id or "",
             name=record.name,
             model="/".join(filter(None, (record.provider, record.model))),
-            state=summary.session.state,
+            state=record.state,
             stats=WorktreeStats() if removed else await self._stats(record.session_id),
             cost=record.cost,
             tokens=record.tokens,
             seconds=max(0, end - record.start_time) / 1000,
-            result=summary.session.completion_text or record.completion_text,
+            result=record.completion_text,
             note=removed,
         )
 
@@ -242,9 +242,6 @@ class ReviewHandler:
             return WorktreeStats()
         stats = await self._access.try_run(partial(self._operations.stats, worktree))
         return WorktreeStats() if isinstance(stats, Obstacle) else stats
-
-    async def _worktree(self, session_id: str) -> Worktree | None:
-        return await self._access.of_session(session_id)
 
     @property
     def _has_repository(self) -> bool:

@@ -11,11 +11,8 @@ import msgspec
 
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected
-from rookery.manager import requests as session_requests
-from rookery.manager import worktree_requests
-from rookery.manager.requests import (
-    REQUESTS,
-)
+from rookery.manager import requests
+from rookery.manager.requests import REQUESTS
 from rookery.protocol.codec import answer_to_json, given_fields, kind_of, read_request
 
 T = TypeVar("T")
@@ -59,26 +56,26 @@ def reply_from_json(request: Asking[T], data: object) -> T:
 Handlers: TypeAlias = Mapping[type[Any], Callable[[Any], Awaitable[Any]]]
 READ_ONLY: frozenset[type[Any]] = frozenset(
     (
-        session_requests.ListSessions,
-        session_requests.ListQuestions,
-        session_requests.ExportSession,
-        session_requests.ListModels,
-        session_requests.ListModes,
-        session_requests.ListBranches,
-        session_requests.FindPaths,
-        worktree_requests.ListWorktrees,
-        worktree_requests.ReadStats,
-        worktree_requests.ListImportable,
-        worktree_requests.ListKept,
-        worktree_requests.ListScripts,
-        worktree_requests.ReviewChanges,
-        worktree_requests.ReadDiff,
-        worktree_requests.CompareVersions,
-        session_requests.ListIntents,
-        session_requests.ReadTrace,
-        session_requests.BlameFile,
-        session_requests.ReadSettings,
-        session_requests.ListDevices,
+        requests.ListSessions,
+        requests.ListQuestions,
+        requests.ExportSession,
+        requests.ListModels,
+        requests.ListModes,
+        requests.ListBranches,
+        requests.FindPaths,
+        requests.ListWorktrees,
+        requests.ReadStats,
+        requests.ListImportable,
+        requests.ListKept,
+        requests.ListScripts,
+        requests.ReviewChanges,
+        requests.ReadDiff,
+        requests.CompareVersions,
+        requests.ListIntents,
+        requests.ReadTrace,
+        requests.BlameFile,
+        requests.ReadSettings,
+        requests.ListDevices,
     )
 )
 """Requests that need neither a session's process nor write access."""

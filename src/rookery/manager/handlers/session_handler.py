@@ -8,7 +8,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -21,30 +21,10 @@ from rookery.core.folds.transcript import Transcript
 from rookery.core.limits import MIB
 from rookery.core.text.characters import whole
 from rookery.errors import CommandRejected
-from rookery.manager.dependencies import Dependencies, Form, StoredTasks
+from rookery.manager import requests
+from rookery.manager.dependencies import Dependencies, Form
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.rendering.session_rows import inbox_row, session_row
-from rookery.manager.requests import (
-    ApproveAction,
-    ArchiveSession,
-    CancelSession,
-    DiscardMail,
-    EditQueued,
-    ExportSession,
-    ForkSession,
-    ListQuestions,
-    ListSessions,
-    MarkRead,
-    RejectAction,
-    RemoveSession,
-    RenameSession,
-    ResumeSession,
-    RetryMail,
-    RetrySession,
-    SendWords,
-    StopAll,
-    SwitchSession,
-)
 from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_folders import SessionLaunch, SessionOptions, Workspaces
 from rookery.manager.sessions.session_record import (
@@ -55,7 +35,7 @@ from rookery.manager.sessions.session_record import (
     matching,
     same_fields,
 )
-from rookery.manager.sessions.session_summary import SessionSummary, Switches
+from rookery.manager.sessions.session_summary import Switches
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
 from rookery.manager.worktrees.branch_names import slug
@@ -71,28 +51,13 @@ MAX_DOCUMENT = LONGEST_MESSAGE - MIB
 FORKED = " (fork)"
 
 
-class Sessions(Protocol):
-    """The part of the supervisor that forks and exports use."""
-
-    tasks: StoredTasks
-
-    @property
-    def read_only(self) -> str: ...
-
-    def session(self, session_id: str) -> SessionSummary | None: ...
-
-    async def adopt_task(self, session_id: str, options: SessionOptions) -> None:
-        """Adopt a stored task as an idle session."""
-        ...
-
-
 def overview_of(
     supervisor: Supervisor, blocked_requests: int = 0, *, trusted: bool = True
 ) -> Overview:
     return Overview(
         counts=supervisor.counts(),
         project=str(supervisor.project),
-        running_limit=supervisor.limit,
+        running_limit=supervisor.admission.limit,
         notices=supervisor.notices,
         read_only=supervisor.read_only,
         trusted=trusted,
@@ -111,30 +76,34 @@ class SessionHandler:
     def handlers(self) -> Handlers:
         sessions = self._supervisor
         return {
-            ListSessions: self._list,
-            ListQuestions: self._questions,
-            SendWords: self._send,
-            ApproveAction: self._approve,
-            RejectAction: self._reject,
-            CancelSession: call(lambda each: sessions.cancel(each.session_id)),
-            ResumeSession: call(lambda each: sessions.resume(each.session_id, each.text)),
-            RetrySession: call(lambda each: sessions.retry(each.session_id)),
-            RemoveSession: call(lambda each: sessions.remove(each.session_id)),
-            StopAll: call(lambda _: sessions.stop_all()),
-            RenameSession: call(lambda each: sessions.rename(each.session_id, each.label)),
-            ArchiveSession: call(
+            requests.ListSessions: self._list,
+            requests.ListQuestions: self._questions,
+            requests.SendWords: self._send,
+            requests.ApproveAction: self._approve,
+            requests.RejectAction: self._reject,
+            requests.CancelSession: call(lambda each: sessions.cancel(each.session_id)),
+            requests.ResumeSession: call(lambda each: sessions.resume(each.session_id, each.text)),
+            requests.RetrySession: call(lambda each: sessions.retry(each.session_id)),
+            requests.RemoveSession: call(lambda each: sessions.remove(each.session_id)),
+            requests.StopAll: call(lambda _: sessions.stop_all()),
+            requests.RenameSession: call(lambda each: sessions.rename(each.session_id, each.label)),
+            requests.ArchiveSession: call(
                 lambda each: sessions.archive(each.session_id, archived=each.archived)
             ),
-            MarkRead: call(lambda each: sessions.mark_read(each.session_id)),
-            RetryMail: call(lambda each: sessions.retry_message(each.session_id, each.number)),
-            DiscardMail: call(lambda each: sessions.discard_message(each.session_id, each.number)),
-            EditQueued: call(
+            requests.MarkRead: call(lambda each: sessions.mark_read(each.session_id)),
+            requests.RetryMail: call(
+                lambda each: sessions.retry_message(each.session_id, each.number)
+            ),
+            requests.DiscardMail: call(
+                lambda each: sessions.discard_message(each.session_id, each.number)
+            ),
+            requests.EditQueued: call(
                 lambda each: sessions.edit_queued(each.session_id, each.message_id, each.text)
             ),
-            SwitchSession: self._switch,
+            requests.SwitchSession: self._switch,
         }
 
-    async def _list(self, request: ListSessions) -> Listing:
+    async def _list(self, request: requests.ListSessions) -> Listing:
         await self._supervisor.refresh()
         by_id = {summary.record.session_id: summary for summary in self._supervisor.all()}
         records = [summary.record for summary in by_id.values()]
@@ -145,22 +114,22 @@ class SessionHandler:
         rows = tuple(session_row(by_id[record.session_id]) for record in found)
         return Listing(overview=self._overview(), sessions=rows)
 
-    async def _questions(self, _: ListQuestions) -> tuple[InboxRow, ...]:
+    async def _questions(self, _: requests.ListQuestions) -> tuple[InboxRow, ...]:
         return tuple(inbox_row(question) for question in self._supervisor.inbox())
 
-    async def _send(self, request: SendWords) -> Done:
+    async def _send(self, request: requests.SendWords) -> Done:
         await self._supervisor.send(
             request.session_id, request.text, request.images, ask_ts=request.ask_ts
         )
         return self._answered(request.session_id)
 
-    async def _approve(self, request: ApproveAction) -> Done:
+    async def _approve(self, request: requests.ApproveAction) -> Done:
         _check_choice(request.choice, "yes")
         terms = Terms(digest=request.digest, always=request.always, choice=request.choice)
         await self._supervisor.approve(request.session_id, request.ask_ts, request.text, terms)
         return self._answered(request.session_id)
 
-    async def _reject(self, request: RejectAction) -> Done:
+    async def _reject(self, request: requests.RejectAction) -> Done:
         _check_choice(request.choice, "no")
         terms = Terms(choice=request.choice)
         await self._supervisor.reject(request.session_id, request.ask_ts, request.text, terms)
@@ -170,16 +139,10 @@ class SessionHandler:
         held = self._supervisor.find(session_id).holds_answer
         return Done(notes=(ANSWER_HELD,)) if held else DONE
 
-    async def _switch(self, request: SwitchSession) -> Done:
+    async def _switch(self, request: requests.SwitchSession) -> Done:
         provider, model = split_model(request.model)
-        switches = Switches(
-            mode=request.mode,
-            provider=provider,
-            model=model,
-            intent=request.intent,
-            auto_approve=request.auto_approve,
-        )
-        await self._supervisor.switch(request.session_id, switches)
+        given = same_fields(request, Switches) | {"provider": provider or None, "model": model}
+        await self._supervisor.switch(request.session_id, Switches(**given))
         return DONE
 
 
@@ -207,7 +170,7 @@ def _check_choice(choice: Choice | None, reply: str) -> None:
 
 class ForkHandler:
     def __init__(
-        self, sessions: Sessions, workspaces: Workspaces, dependencies: Dependencies
+        self, sessions: Supervisor, workspaces: Workspaces, dependencies: Dependencies
     ) -> None:
         self._sessions = sessions
         self._workspaces = workspaces
@@ -215,9 +178,9 @@ class ForkHandler:
 
     @property
     def handlers(self) -> Handlers:
-        return {ForkSession: self._fork, ExportSession: self._export}
+        return {requests.ForkSession: self._fork, requests.ExportSession: self._export}
 
-    async def _fork(self, request: ForkSession) -> Started:
+    async def _fork(self, request: requests.ForkSession) -> Started:
         if self._sessions.read_only:
             raise CommandRejected(self._sessions.read_only)
         record = self._stored(request.session_id)
@@ -244,7 +207,7 @@ class ForkHandler:
             return ""
         return "A call was running there, so the fork ends before it."
 
-    async def _export(self, request: ExportSession) -> Exported:
+    async def _export(self, request: requests.ExportSession) -> Exported:
         record, form = self._stored(request.session_id), request.format
         session_id = record.session_id
         text = await anyio.to_thread.run_sync(self._dependencies.document, session_id, form)

@@ -12,29 +12,12 @@ import anyio.to_thread
 import msgspec
 
 from rookery import NAME
-from rookery.core.queries import (
-    BlamedLine,
-    FoundPath,
-    IntentRow,
-    KnownMode,
-    KnownModel,
-    TraceQuery,
-    TraceRow,
-)
+from rookery.core.queries import BlamedLine, FoundPath, TraceQuery, TraceRow
 from rookery.core.settings_reference import Key, all_settings, shown
 from rookery.errors import SettingsError
+from rookery.manager import requests
 from rookery.manager.dependencies import Dependencies
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import (
-    BlameFile,
-    ChangeSetting,
-    FindPaths,
-    ListIntents,
-    ListModels,
-    ListModes,
-    ReadSettings,
-    ReadTrace,
-)
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.shown_rows import Done, SettingRow
 
@@ -51,7 +34,7 @@ _OFFERED = (
 OFFERED: tuple[Key, ...] = tuple(tuple(key.split(".")) for row in _OFFERED for key in row.split())
 """Keys of these settings, in display order."""
 NEEDS_RESTART: dict[Key, str] = {
-    ("manager", "running_limit"): "It takes effect when the manager is restarted.",
+    ("manager", "running_limit"): "It takes effect when the manager is restarted."
 }
 _TYPES: dict[Any, Type] = {
     bool: "bool",
@@ -72,12 +55,12 @@ class SettingsHandler:
 
     @property
     def handlers(self) -> Handlers:
-        return {ReadSettings: self._read, ChangeSetting: self._change}
+        return {requests.ReadSettings: self._read, requests.ChangeSetting: self._change}
 
-    async def _read(self, request: ReadSettings) -> tuple[SettingRow, ...]:
+    async def _read(self, request: requests.ReadSettings) -> tuple[SettingRow, ...]:
         return await anyio.to_thread.run_sync(self._rows)
 
-    async def _change(self, request: ChangeSetting) -> Done:
+    async def _change(self, request: requests.ChangeSetting) -> Done:
         key = _offered(request.key)
         wanted = None if request.value is None else self._decode(key, request.value)
         if key == ("mode",) and wanted is not None:
@@ -148,31 +131,22 @@ class LookupHandler:
     @property
     def handlers(self) -> Handlers:
         return {
-            ListModels: self._list_models,
-            ListModes: self._list_modes,
-            FindPaths: self._find_paths,
-            ListIntents: self._list_intents,
-            ReadTrace: self._read_trace,
-            BlameFile: self._blame,
+            requests.ListModels: lambda _: self._dependencies.models(),
+            requests.ListModes: lambda _: self._dependencies.modes(),
+            requests.FindPaths: self._find_paths,
+            requests.ListIntents: lambda _: self._governance.intents(self._workspaces.of()),
+            requests.ReadTrace: self._read_trace,
+            requests.BlameFile: self._blame,
         }
 
-    async def _list_models(self, request: ListModels) -> tuple[KnownModel, ...]:
-        return await self._dependencies.models()
-
-    async def _list_modes(self, request: ListModes) -> tuple[KnownMode, ...]:
-        return await self._dependencies.modes()
-
-    async def _find_paths(self, request: FindPaths) -> tuple[FoundPath, ...]:
+    async def _find_paths(self, request: requests.FindPaths) -> tuple[FoundPath, ...]:
         workspace = self._workspaces.of(request.session_id)
         letters = request.letters[:MAX_LETTERS]
         most = min(max(1, request.most), MAX_PATHS)
         look = partial(self._dependencies.find_paths, workspace, letters, most)
         return await anyio.to_thread.run_sync(look, abandon_on_cancel=True)
 
-    async def _list_intents(self, request: ListIntents) -> tuple[IntentRow, ...]:
-        return await self._governance.intents(self._workspaces.of())
-
-    async def _read_trace(self, request: ReadTrace) -> tuple[TraceRow, ...]:
+    async def _read_trace(self, request: requests.ReadTrace) -> tuple[TraceRow, ...]:
         query = TraceQuery(
             intent=request.intent,
             path=request.path,
@@ -181,5 +155,5 @@ class LookupHandler:
         )
         return await self._governance.trace(self._workspaces.of(request.session_id), query)
 
-    async def _blame(self, request: BlameFile) -> tuple[BlamedLine, ...]:
+    async def _blame(self, request: requests.BlameFile) -> tuple[BlamedLine, ...]:
         return await self._governance.blame(self._workspaces.of(request.session_id), request.path)

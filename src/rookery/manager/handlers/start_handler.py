@@ -23,10 +23,7 @@ from rookery.faults import kp
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import WorktreeSetup
-from rookery.manager.requests import (
-    StartSessions,
-    TrustProject,
-)
+from rookery.manager.requests import StartSessions, TrustProject
 from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode, label_of
 from rookery.manager.shown_rows import Done, Started
@@ -215,18 +212,6 @@ class _StartState:
         """Whether this start created the worktree. Otherwise it must be kept."""
         return worktree.id not in self._existing
 
-    def add_started(self, session_id: str) -> None:
-        self.started.append(session_id)
-        self._check_over()
-
-    def fail(self, problem: str) -> None:
-        self.failed.append(problem)
-        self._check_over()
-
-    def _check_over(self) -> None:
-        if len(self.started) + len(self.failed) == len(self.start_group.sessions):
-            self.over.set()
-
     @property
     def result(self) -> Started:
         sessions = self.start_group.sessions
@@ -272,6 +257,7 @@ class WorktreeStart:
                 problem = str(error)
             for number in tuple(progress.waiting):
                 self._ready(progress, group, number, problem)
+        progress.over.set()
 
     def _make(self, progress: _StartState, group: TaskGroup) -> Obstacle | None:
         """Create all worktrees, one after the other. Runs in a thread."""
@@ -350,7 +336,7 @@ class WorktreeStart:
                 problem = str(error)
             group.cancel_scope.cancel()
         if not problem:
-            progress.add_started(session_id)
+            progress.started.append(session_id)
             return
         if progress.has_created(worktree) and not await self._setup.discard(worktree):
             progress.notes.append(KEPT.format(worktree.path))
@@ -387,12 +373,10 @@ class WorktreeStart:
     def _fail(self, progress: _StartState, session_id: str, problem: str) -> None:
         if self._supervisor.session(session_id):
             self._preparations.fail(session_id, problem)
-        progress.fail(problem)
+        progress.failed.append(problem)
 
 
 def parallel_mode_of(worktree: Worktree) -> ParallelMode:
     return ParallelMode(
-        branch=worktree.branch,
-        worktree_path=worktree.path,
-        parent_branch=worktree.parent_branch,
+        branch=worktree.branch, worktree_path=worktree.path, parent_branch=worktree.parent_branch
     )

@@ -4,11 +4,10 @@ An idle session is reopened in its own process, because only that process may wr
 """
 
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol, cast
 
 import anyio
 import anyio.to_thread
@@ -23,15 +22,13 @@ from rookery.core.limits import Limits
 from rookery.core.queries import AskRehearsal, RestoreRehearsal
 from rookery.core.replies import NO_FILE_PUT_BACK, restored_files
 from rookery.errors import CommandRejected, RookeryError
-from rookery.manager.dependencies import Snapshots, StoredTasks
+from rookery.manager.dependencies import Snapshots
 from rookery.manager.handlers.router import Handlers
-from rookery.manager.requests import (
-    ListCheckpoints,
-    RehearseRestore,
-    RestoreSession,
-)
+from rookery.manager.requests import ListCheckpoints, RehearseRestore, RestoreSession
 from rookery.manager.sessions.session_folders import Workspaces
 from rookery.manager.sessions.session_summary import SessionSummary
+from rookery.manager.sessions.session_task import closable
+from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import CheckpointRow, Done
 from rookery.protocol.codec import Host
 
@@ -48,31 +45,6 @@ CONVERSATION_KEPT = "The conversation was not changed."
 MAX_TITLE = 300
 
 
-class Hosts(Protocol):
-    """The part of the supervisor that restores use."""
-
-    tasks: StoredTasks
-
-    def session(self, session_id: str) -> SessionSummary | None: ...
-
-    async def host_of(self, session_id: str, *, reopen: bool = False) -> Host:
-        """The session's process; `reopen` starts one for an idle session."""
-        ...
-
-    def changes(self) -> AsyncIterator[frozenset[str]]:
-        """Yields whenever sessions change, and once at the start."""
-        ...
-
-    def mark_read(self, session_id: str) -> None: ...
-
-
-class _RestoreOutcome(Struct, frozen=True, kw_only=True):
-    """Whether the files were restored, with notes for the user."""
-
-    restored: bool
-    notes: tuple[str, ...]
-
-
 class Moment(Struct, frozen=True, kw_only=True):
     """A checkpoint. `steps` are pairs of snapshots whose changed paths are not in the journal."""
 
@@ -86,11 +58,11 @@ class Moment(Struct, frozen=True, kw_only=True):
 class UndoHandler:
     def __init__(
         self,
-        hosts: Hosts,
+        supervisor: Supervisor,
         workspaces: Workspaces,
         snapshots: Callable[[Path, Limits], Snapshots],
     ) -> None:
-        self._hosts = hosts
+        self._supervisor = supervisor
         self._workspaces = workspaces
         self._snapshots = snapshots
 
@@ -105,7 +77,7 @@ class UndoHandler:
     async def _list(self, request: ListCheckpoints) -> tuple[CheckpointRow, ...]:
         session_id = request.session_id
         self._find(session_id)
-        if not self._hosts.tasks.exists(session_id):
+        if not self._supervisor.tasks.exists(session_id):
             return ()
         events = await anyio.to_thread.run_sync(self._events, session_id)
         found = await anyio.to_thread.run_sync(moments, events)
@@ -141,10 +113,9 @@ class UndoHandler:
     async def _restore_parts(self, host: Host, request: RestoreSession) -> tuple[str, ...]:
         notes: tuple[str, ...] = ()
         if request.files:
-            files = await self._restore_files(host, request)
-            if request.conversation and not files.restored:
-                return (*files.notes, CONVERSATION_KEPT)
-            notes = files.notes
+            restored, notes = await self._restore_files(host, request)
+            if request.conversation and not restored:
+                return (*notes, CONVERSATION_KEPT)
         if request.conversation:
             notes = (*notes, await self._rewind(host, request))
         return notes
@@ -152,22 +123,24 @@ class UndoHandler:
     async def _mark_seen(self, session_id: str) -> None:
         """Wait until the session is idle and mark it read: the user is looking at it."""
         last = await self._last_event(session_id)
-        changes = cast(AsyncGenerator[frozenset[str], None], self._hosts.changes())
         with anyio.move_on_after(SECONDS_TO_SETTLE):
-            async with aclosing(changes):
+            async with aclosing(self._supervisor.changes()) as changes:
                 async for _ in changes:
                     summary = self._find(session_id)
                     if summary.view.seq >= last and not summary.flags.show_spinner:
                         break
-        self._hosts.mark_read(session_id)
+        self._supervisor.mark_read(session_id)
 
-    async def _restore_files(self, host: Host, request: RestoreSession) -> "_RestoreOutcome":
+    async def _restore_files(
+        self, host: Host, request: RestoreSession
+    ) -> tuple[bool, tuple[str, ...]]:
+        """Whether the files were restored, with notes for the user."""
         task_id, to, overwrite = request.session_id, request.to, request.overwrite
         plan = await _rehearsal(host, task_id, to, overwrite=overwrite)
         if plan.problem:
             raise CommandRejected(f"Nothing was changed. {plan.problem}")
         if not (plan.written or plan.removed or plan.kept):
-            return _RestoreOutcome(restored=True, notes=(NO_FILE_PUT_BACK,))
+            return True, (NO_FILE_PUT_BACK,)
         after = await self._last_event(task_id)
         await host.send(RestoreFiles(task_id=task_id, to=to, overwrite=overwrite))
         return await _wait_for_restore(host, task_id, after)
@@ -186,10 +159,10 @@ class UndoHandler:
         summary = self._find(session_id)
         if summary.flags.show_spinner or summary.queued:
             raise CommandRejected(AT_WORK)
-        return await self._hosts.host_of(session_id, reopen=True)
+        return await self._supervisor.host_of(session_id, reopen=True)
 
     def _find(self, session_id: str) -> SessionSummary:
-        if summary := self._hosts.session(session_id):
+        if summary := self._supervisor.session(session_id):
             return summary
         raise CommandRejected(f"No such session: {session_id}.")
 
@@ -197,34 +170,30 @@ class UndoHandler:
         return len(await anyio.to_thread.run_sync(self._events, session_id))
 
     def _events(self, session_id: str) -> list[Event]:
-        return list(self._hosts.tasks.read(session_id))
+        return list(self._supervisor.tasks.read(session_id))
 
 
 async def _rehearsal(host: Host, task_id: str, to: int, *, overwrite: bool) -> RestoreRehearsal:
     return await host.query(AskRehearsal(task_id=task_id, to=to, overwrite=overwrite))
 
 
-async def _wait_for_restore(host: Host, task_id: str, after: int) -> _RestoreOutcome:
+async def _wait_for_restore(host: Host, task_id: str, after: int) -> tuple[bool, tuple[str, ...]]:
     notes: tuple[str, ...] = ()
     with anyio.move_on_after(SECONDS_TO_RESTORE) as patience:
         async with aclosing(_facts(host, task_id, after)) as facts:
             async for fact in facts:
                 if isinstance(fact, FilesRestored):
-                    return _RestoreOutcome(restored=True, notes=(*notes, restored_files(fact)))
+                    return True, (*notes, restored_files(fact))
                 if isinstance(fact, Noted):
                     notes = (*notes, fact.text)
                     patience.deadline = anyio.current_time() + SECONDS_AFTER_A_NOTE
-    return _RestoreOutcome(restored=False, notes=notes or (STILL_RESTORING,))
+    return False, notes or (STILL_RESTORING,)
 
 
 async def _facts(host: Host, task_id: str, after: int) -> AsyncGenerator[Fact, None]:
-    async with aclosing(_closable(host.follow(task_id, after))) as events:
+    async with aclosing(closable(host.follow(task_id, after))) as events:
         async for event in events:
             yield event.fact
-
-
-def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
-    return cast(AsyncGenerator[Event, None], events)
 
 
 async def _paths(snapshots: Snapshots, moment: Moment) -> tuple[str, ...]:

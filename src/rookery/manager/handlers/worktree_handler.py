@@ -1,22 +1,25 @@
-"""Requests about worktrees: list, finish, apply, merge, remove, import, scripts."""
+"""Requests about worktrees: list, finish, apply, merge, remove, import, scripts.
 
-from collections.abc import Sequence
+The commit message of a finished worktree is the user's, or the agent's if it writes one in time.
+Before a removal everything that runs there is stopped, and uncommitted work is saved.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.errors import CommandRejected
+from rookery.manager import requests as asked
 from rookery.manager.handlers.router import Handlers
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.handlers.worktree_scripts import AgreedScripts, RunScripts
-from rookery.manager.handlers.worktree_teardown import (
-    WorktreeFinisher,
-    WorktreeRemover,
-    saved_work_notes,
-)
-from rookery.manager.requests import (
-    ListBranches,
-)
+from rookery.manager.sessions.session_states import TRUE_IN
 from rookery.manager.shown_rows import (
     Done,
     Importables,
@@ -26,39 +29,38 @@ from rookery.manager.shown_rows import (
     WorktreeRow,
     WorktreeStats,
 )
-from rookery.manager.worktree_requests import (
-    AgreeScript,
-    ApplyWorktree,
-    BringBack,
-    FinishWorktree,
-    ImportWork,
-    ListImportable,
-    ListKept,
-    ListScripts,
-    ListWorktrees,
-    MergeWorktree,
-    PlanApply,
-    PlanRemoval,
-    ReadStats,
-    RecreateWorktree,
-    RemoveWorktree,
-    RunScript,
-    StopScript,
-)
 from rookery.manager.worktrees.project_scripts import project_script
 from rookery.manager.worktrees.worktree_project import RUN_SCRIPT
 from rookery.manager.worktrees.worktree_values import (
+    BranchFate,
     Code,
+    Finished,
+    Forgotten,
     Keep,
     Listed,
     Obstacle,
     RecoveredWork,
+    Removed,
     Worktree,
     WorktreeState,
     counted,
 )
 from rookery.platform.paths import visible
 
+SECONDS_TO_COMMIT = 60.0
+"""Seconds for the agent to commit what is staged."""
+CHECK_SECONDS = 1.0
+IDLE_CHECKS = 2
+"""Number of checks of an idle session after which it counts as not having committed."""
+SHORT_COMMIT = 10
+"""Length of a shortened commit id."""
+COMMIT_REQUEST = (
+    "Everything in this worktree is staged now. Commit it with one `git commit`, with a message "
+    "in the style of conventional commits that says what the change does and why. Stage nothing "
+    "else, do not push, and change no file."
+)
+SECONDS_TO_STOP = 30.0
+"""Seconds for the processes of its sessions to end."""
 UNPLANNED = "Get the plan first, and send its token."
 
 
@@ -74,24 +76,26 @@ class WorktreeHandler:
     @property
     def handlers(self) -> Handlers:
         return {
-            ListWorktrees: self._list,
-            ReadStats: self._read_stats,
-            RecreateWorktree: self._recreate,
-            FinishWorktree: self._finish,
-            PlanApply: self._plan_apply,
-            ApplyWorktree: self._apply,
-            MergeWorktree: self._merge,
-            PlanRemoval: self._plan_removal,
-            RemoveWorktree: self._remove,
-            ListImportable: self._list_importable,
-            ImportWork: self._import,
-            ListKept: self._list_kept,
-            BringBack: self._bring_back,
-            RunScript: self._run_script,
-            StopScript: self._stop_script,
-            ListScripts: self._list_scripts,
-            AgreeScript: self._agree,
-            ListBranches: self._list_branches,
+            asked.ListWorktrees: self._list,
+            asked.ReadStats: self._in_worktree(self._read_stats),
+            asked.RecreateWorktree: self._recreate,
+            asked.FinishWorktree: self._in_worktree(
+                lambda worktree, request: self._finisher.finish(worktree, request.message)
+            ),
+            asked.PlanApply: self._in_worktree(self._plan_apply),
+            asked.ApplyWorktree: self._in_worktree(self._apply),
+            asked.MergeWorktree: self._in_worktree(self._merge),
+            asked.PlanRemoval: self._in_worktree(lambda worktree, _: self._remover.plan(worktree)),
+            asked.RemoveWorktree: self._in_worktree(self._remove),
+            asked.ListImportable: self._list_importable,
+            asked.ImportWork: self._import,
+            asked.ListKept: self._list_kept,
+            asked.BringBack: self._bring_back,
+            asked.RunScript: self._run_script,
+            asked.StopScript: self._in_worktree(self._stop_script),
+            asked.ListScripts: self._list_scripts,
+            asked.AgreeScript: self._agree,
+            asked.ListBranches: self._list_branches,
         }
 
     async def recover(self) -> None:
@@ -106,7 +110,7 @@ class WorktreeHandler:
             if notices:
                 self._access.supervisor.overview_changed()
 
-    async def _list(self, request: ListWorktrees) -> tuple[WorktreeRow, ...]:
+    async def _list(self, request: asked.ListWorktrees) -> tuple[WorktreeRow, ...]:
         return tuple(map(self._row, await self._access.listed()))
 
     def _row(self, listed: Listed) -> WorktreeRow:
@@ -125,23 +129,17 @@ class WorktreeHandler:
             first_port=worktree.ports.first if worktree.ports else 0,
         )
 
-    async def _read_stats(self, request: ReadStats) -> WorktreeStats:
-        worktree = await self._worktree(request.worktree_id)
+    async def _read_stats(self, worktree: Worktree, _: asked.ReadStats) -> WorktreeStats:
         return await self._access.run(partial(self._access.review.stats, worktree))
 
-    async def _recreate(self, request: RecreateWorktree) -> Done:
+    async def _recreate(self, request: asked.RecreateWorktree) -> Done:
         found = await self._access.find(request.worktree_id)
         if found.state is WorktreeState.READY:
             return Done(notes=(f"{found.worktree.branch} already exists.",))
         resumed = await self._access.run(partial(self._operations.resume, found.worktree))
         return Done(notes=resumed.notes)
 
-    async def _finish(self, request: FinishWorktree) -> Done:
-        worktree = await self._worktree(request.worktree_id)
-        return await self._finisher.finish(worktree, request.message)
-
-    async def _plan_apply(self, request: PlanApply) -> Plan:
-        worktree = await self._worktree(request.worktree_id)
+    async def _plan_apply(self, worktree: Worktree, request: asked.PlanApply) -> Plan:
         plan = await self._access.try_run(
             partial(self._operations.plan_apply, worktree, request.paths)
         )
@@ -153,10 +151,9 @@ class WorktreeHandler:
         texts = (f"{files} of {worktree.branch} would be applied.", *plan.notes)
         return Plan(text=" ".join(texts), paths=_shown(plan.paths), token=plan.token)
 
-    async def _apply(self, request: ApplyWorktree) -> Done:
+    async def _apply(self, worktree: Worktree, request: asked.ApplyWorktree) -> Done:
         if not request.token:
             raise CommandRejected(UNPLANNED)
-        worktree = await self._worktree(request.worktree_id)
         applied = await self._access.run(
             partial(self._operations.apply, worktree, request.paths, agreed=request.token)
         )
@@ -164,29 +161,23 @@ class WorktreeHandler:
         done = f"Applied {files} of {worktree.branch}."
         return Done(notes=(done, *saved_work_notes(applied.keep), *applied.notes))
 
-    async def _merge(self, request: MergeWorktree) -> Done:
-        worktree = await self._worktree(request.worktree_id)
+    async def _merge(self, worktree: Worktree, _: asked.MergeWorktree) -> Done:
         merged = await self._access.run(partial(self._operations.merge, worktree))
         done = f"{worktree.branch} was merged into {merged.into}."
         return Done(notes=(done, *saved_work_notes(merged.keep)))
 
-    async def _plan_removal(self, request: PlanRemoval) -> Plan:
-        worktree = await self._worktree(request.worktree_id)
-        return await self._remover.plan(worktree)
-
-    async def _remove(self, request: RemoveWorktree) -> Done:
+    async def _remove(self, worktree: Worktree, request: asked.RemoveWorktree) -> Done:
         if not request.token:
             raise CommandRejected(UNPLANNED)
-        worktree = await self._worktree(request.worktree_id)
         return await self._remover.remove(
             worktree, request.token, delete_branch=request.delete_branch
         )
 
-    async def _list_importable(self, request: ListImportable) -> Importables:
+    async def _list_importable(self, request: asked.ListImportable) -> Importables:
         found = await self._access.run(self._operations.importable)
         return Importables(branches=found.branches, worktrees=found.worktrees)
 
-    async def _import(self, request: ImportWork) -> WorktreeRow:
+    async def _import(self, request: asked.ImportWork) -> WorktreeRow:
         if bool(request.branch) == bool(request.folder):
             raise CommandRejected("Give either a branch or a folder to import.")
         if request.branch:
@@ -198,16 +189,16 @@ class WorktreeHandler:
             made = await self._access.run(partial(self._operations.import_worktree, folder))
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
-    async def _list_kept(self, request: ListKept) -> tuple[KeptWork, ...]:
+    async def _list_kept(self, request: asked.ListKept) -> tuple[KeptWork, ...]:
         keeps = await self._access.run(self._operations.keeps)
         return tuple(KeptWork(ref=each.ref, commit=each.commit, about=each.about) for each in keeps)
 
-    async def _bring_back(self, request: BringBack) -> WorktreeRow:
+    async def _bring_back(self, request: asked.BringBack) -> WorktreeRow:
         keep = Keep(ref=request.ref, commit="")
         made = await self._access.run(partial(self._operations.bring_back, keep, request.branch))
         return self._row(Listed(worktree=made.worktree, state=WorktreeState.READY))
 
-    async def _run_script(self, request: RunScript) -> Done:
+    async def _run_script(self, request: asked.RunScript) -> Done:
         found = await self._access.find(request.worktree_id)
         project = self._access.project
         script = project_script(project, RUN_SCRIPT)
@@ -224,12 +215,11 @@ class WorktreeHandler:
         self._scripts.start(found.worktree, script)
         return Done(notes=(f"Its output goes to {self._scripts.log(found.worktree)}.",))
 
-    async def _stop_script(self, request: StopScript) -> Done:
-        worktree = await self._worktree(request.worktree_id)
+    async def _stop_script(self, worktree: Worktree, _: asked.StopScript) -> Done:
         await self._scripts.stop(worktree)
         return Done()
 
-    async def _list_scripts(self, request: ListScripts) -> tuple[ScriptRow, ...]:
+    async def _list_scripts(self, request: asked.ListScripts) -> tuple[ScriptRow, ...]:
         self._access.require_trust()
         return tuple(
             ScriptRow(
@@ -242,17 +232,151 @@ class WorktreeHandler:
             for each in self._agreed.offered()
         )
 
-    async def _agree(self, request: AgreeScript) -> Done:
+    async def _agree(self, request: asked.AgreeScript) -> Done:
         self._access.require_trust()
         self._agreed.agree_to(request.digest)
         return Done(notes=("If it changes, you must agree to it again.",))
 
-    async def _list_branches(self, request: ListBranches) -> tuple[str, ...]:
+    async def _list_branches(self, request: asked.ListBranches) -> tuple[str, ...]:
         return tuple(await self._access.run(self._operations.branches))
 
-    async def _worktree(self, worktree_id: str) -> Worktree:
-        return (await self._access.find(worktree_id)).worktree
+    def _in_worktree(
+        self, act: Callable[[Worktree, Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Make a handler that calls `act` with the worktree that the request names."""
+
+        async def handle(request: Any) -> Any:
+            return await act((await self._access.find(request.worktree_id)).worktree, request)
+
+        return handle
 
 
 def _shown(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(visible, paths))
+
+
+class WorktreeFinisher:
+    def __init__(self, access: WorktreeAccess) -> None:
+        self._access = access
+        self._operations = access.operations
+
+    async def finish(self, worktree: Worktree, message: str) -> Done:
+        """Commit with the given message, else with the agent's, else with a default one."""
+        kept: tuple[str, ...] = ()
+        if not message.strip():
+            staged = await self._access.run(partial(self._operations.stage, worktree))
+            kept = saved_work_notes(staged.keep)
+            if staged.files and await self._has_agent_committed(worktree):
+                return Done(notes=(f"The agent committed to {worktree.branch}.", *kept))
+        finished = await self._commit(worktree, message)
+        files, commit = counted(finished.files, "file"), finished.commit[:SHORT_COMMIT]
+        note = f"Committed {files} to {worktree.branch}: {commit}."
+        return Done(notes=(note, *kept, *saved_work_notes(finished.keep), *finished.notes))
+
+    async def _commit(self, worktree: Worktree, message: str) -> Finished:
+        done = await self._access.try_run(partial(self._operations.finish, worktree, message))
+        if not isinstance(done, Obstacle):
+            return done
+        if done.code is Code.NOTHING_TO_DO and not message.strip():
+            raise CommandRejected(f"Nothing is left to commit in {worktree.branch}.")
+        raise CommandRejected(done.text)
+
+    async def _has_agent_committed(self, worktree: Worktree) -> bool:
+        """Ask a session to commit; return whether nothing is staged afterwards."""
+        if not (session_id := await self._ask_session(worktree)):
+            return False
+        staged, idle_checks = partial(self._operations.staged, worktree), 0
+        with anyio.move_on_after(SECONDS_TO_COMMIT):
+            while await self._access.run(staged):
+                idle_checks = idle_checks + 1 if self._is_idle(session_id) else 0
+                if idle_checks > IDLE_CHECKS:
+                    return False
+                await anyio.sleep(CHECK_SECONDS)
+            return True
+        return False
+
+    def _is_idle(self, session_id: str) -> bool:
+        shown = self._access.supervisor.session(session_id)
+        return shown is None or not shown.flags.is_active
+
+    async def _ask_session(self, worktree: Worktree) -> str:
+        """Send the request to the first session that accepts it; return its id, or an empty
+        string. A session that waits for an approval would take the message as a rejection."""
+        supervisor = self._access.supervisor
+        for session_id in self._access.sessions_in(worktree):
+            shown = supervisor.session(session_id)
+            if shown and shown.record.state in TRUE_IN["can_finish_to_branch"]:
+                with suppress(CommandRejected):  # its state changed; try the next one
+                    await supervisor.send(session_id, COMMIT_REQUEST)
+                    return session_id
+        return ""
+
+
+def saved_work_notes(keep: Keep | None) -> tuple[str, ...]:
+    """A note about saved work, if there is any."""
+    return (keep.told,) if keep else ()
+
+
+class WorktreeRemover:
+    def __init__(self, access: WorktreeAccess, scripts: RunScripts) -> None:
+        self._access = access
+        self._supervisor = access.supervisor
+        self._operations = access.operations
+        self._scripts = scripts
+
+    async def plan(self, worktree: Worktree) -> Plan:
+        found = await self._access.run(partial(self._operations.plan_removal, worktree))
+        running = self._running(worktree)
+        stops = [f"Will be stopped first: {', '.join(running)}."] if running else []
+        return Plan(
+            text=" ".join([visible(found.told), *stops]),
+            paths=tuple(map(visible, found.to_keep)),
+            token=found.token,
+        )
+
+    async def remove(self, worktree: Worktree, token: str, *, delete_branch: bool) -> Done:
+        """Raises `CommandRejected` if it fails; then the worktree is unchanged."""
+        plan = await self._access.run(partial(self._operations.plan_removal, worktree))
+        if plan.token != token:
+            raise CommandRejected(
+                "Something changed since you saw the plan, so nothing was removed. Look again."
+            )
+        self._access.closed.add(worktree.path)
+        try:
+            await self._stop_all(worktree)
+            fate = BranchFate.DELETE if delete_branch else BranchFate.KEEP
+            removed: Removed | Forgotten = await self._access.run(
+                lambda: self._operations.remove(plan, fate)
+            )
+            self._access.forget(worktree)
+        finally:
+            self._access.closed.discard(worktree.path)
+        if isinstance(removed, Forgotten):
+            return Done(notes=(f"{worktree.path} was imported, so its files were kept.",))
+        self._supervisor.group.start_soon(self._clear, removed)
+        gone = f"The branch {worktree.branch} was deleted." if removed.branch_deleted else ""
+        kept = removed.keep.told if removed.keep else ""
+        return Done(notes=tuple(filter(None, (kept, gone))))
+
+    def _running(self, worktree: Worktree) -> list[str]:
+        shown = map(self._supervisor.session, self._access.sessions_in(worktree))
+        names = [each.record.name for each in shown if each and each.record.process_open]
+        return [*names, *(["its run script"] if self._scripts.runs(worktree) else [])]
+
+    async def _stop_all(self, worktree: Worktree) -> None:
+        """Raises `CommandRejected` if something could not be stopped."""
+        sessions = map(self._supervisor.find, self._access.sessions_in(worktree))
+        for session in list(sessions):
+            with anyio.move_on_after(SECONDS_TO_STOP) as waiting:
+                await session.end()
+            if waiting.cancelled_caught:
+                raise CommandRejected(
+                    f"{session.record.name} could not be stopped, so its worktree was kept. Stop "
+                    "it, then remove the worktree."
+                )
+        await self._scripts.stop(worktree)
+
+    async def _clear(self, removed: Removed) -> None:
+        """Delete the files; an interrupted deletion is finished at the next start."""
+        clear = partial(self._operations.clear, removed)
+        await anyio.to_thread.run_sync(clear, abandon_on_cancel=True)

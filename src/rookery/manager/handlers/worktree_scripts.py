@@ -7,7 +7,6 @@ its process mark is on disk. There is at most one per worktree.
 """
 
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -19,10 +18,14 @@ from msgspec import Struct
 
 from rookery import NAME
 from rookery.errors import CommandRejected, StorageError
-from rookery.faults import kp
 from rookery.manager.handlers.worktree_access import WorktreeAccess
 from rookery.manager.sessions.session_folders import ProcessMark
-from rookery.manager.sessions.session_process import SessionProcess, is_alive, start_ticks
+from rookery.manager.sessions.session_process import (
+    SessionProcess,
+    is_alive,
+    start_detached,
+    start_ticks,
+)
 from rookery.manager.worktrees.project_scripts import (
     ProjectScript,
     project_script,
@@ -33,7 +36,7 @@ from rookery.manager.worktrees.project_scripts import (
 )
 from rookery.manager.worktrees.worktree_project import RUN_SCRIPT, SETUP_SCRIPT
 from rookery.manager.worktrees.worktree_values import BranchFate, Obstacle, Removed, Worktree
-from rookery.platform.disk import PRIVATE_FILE, KeptList, private_folder, put, reason
+from rookery.platform.disk import KeptList, private_folder, put, reason
 from rookery.platform.paths import visible
 from rookery.platform.user_folders import Places
 
@@ -43,8 +46,6 @@ PATIENCE = 5.0
 KILL_SECONDS = 10.0
 """Seconds to wait for a killed script before giving up."""
 _LARGEST_MARK = 4096
-_SHELL = "/bin/sh"
-_GATE = 'read -r go || exit 0; exec 0</dev/null; cd -- "$0" && exec "$@"'
 MAX_LINE = 500
 """Maximum length of an output line."""
 
@@ -107,10 +108,6 @@ class RunScripts:
         process = self._process(worktree)
         return process is not None and not process.is_gone
 
-    def is_stopping(self, worktree: Worktree) -> bool:
-        process = self._processes.get(worktree.path)
-        return process is not None and process.ending and not process.is_gone
-
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(each.mark.pid for each in self._processes.values() if not each.is_gone)
@@ -142,43 +139,15 @@ class RunScripts:
             raise CommandRejected(f"The run script of {worktree.branch} could not be stopped.")
 
     def _spawn(self, worktree: Worktree, script: ProjectScript) -> SessionProcess:
-        inside, outside = os.pipe()
-        try:
-            pid = self._spawn_at_gate(worktree, script, inside)
-            kp("manager.script_spawned")
-            try:
-                mark = ProcessMark(generation=1, pid=pid, born=start_ticks(pid))
-                put(self._file(worktree, "json"), [msgspec.json.encode(mark)])
-            except BaseException:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                raise
-            kp("manager.script_marked")
-            os.write(outside, b"go\n")
-        finally:
-            os.close(inside)
-            os.close(outside)
-        return SessionProcess(mark)
+        command = [worktree.path, *script_command(script, self._project)]
+        environ = script_environment(worktree, self._project, self._environ)
 
-    def _spawn_at_gate(self, worktree: Worktree, script: ProjectScript, gate: int) -> int:
-        """Start a detached process that waits at the gate; return its PID."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        output = os.open(self.log(worktree), flags, PRIVATE_FILE)
-        try:
-            return os.posix_spawn(
-                _SHELL,
-                [_SHELL, "-c", _GATE, worktree.path, *script_command(script, self._project)],
-                script_environment(worktree, self._project, self._environ),
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, gate, 0),
-                    (os.POSIX_SPAWN_DUP2, output, 1),
-                    (os.POSIX_SPAWN_DUP2, output, 2),
-                ],
-                setsid=True,
-                setsigmask=(),
-            )
-        finally:
-            os.close(output)
+        def keep(pid: int) -> ProcessMark:
+            mark = ProcessMark(generation=1, pid=pid, born=start_ticks(pid))
+            put(self._file(worktree, "json"), [msgspec.json.encode(mark)])
+            return mark
+
+        return start_detached(command, self.log(worktree), environ, keep, kind="manager.script_")
 
     def _process(self, worktree: Worktree) -> SessionProcess | None:
         """The running script, started by this manager or an earlier one."""

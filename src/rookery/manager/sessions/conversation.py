@@ -8,25 +8,27 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.commands import Answer, Cancel, OpenTask, ReopenTask, SelectIntent, Speak
-from rookery.core.facts import ChildBegan, Event
+from rookery.core.facts import ChildBegan
 from rookery.core.message import Message
 from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, SettingsError
 from rookery.faults import kp
 from rookery.manager.sessions.message_queue import NOT_AS_SHOWN, Terms, images_of, message_id_of
-from rookery.manager.sessions.session_events import AnswerOrder as AnswerOrder
-from rookery.manager.sessions.session_events import UserMessage
-from rookery.manager.sessions.session_record import QueuedMessage
+from rookery.manager.sessions.session_events import AnswerOrder, UserMessage
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask, events_of, host_at
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected, RpcError
+
+if TYPE_CHECKING:
+    from rookery.manager.sessions.supervised_session import SupervisedSession
 
 SECONDS_TO_CONNECT = 5.0
 """Seconds an answer waits for a connection that was lost or is not there yet."""
@@ -75,30 +77,12 @@ class HandOver(Struct, frozen=True, kw_only=True):
     """Sequence number of the task's last event before it is reopened."""
 
 
-class ConversationListener(Protocol):
-    def on_event(self, task: FollowedTask, event: Event) -> None: ...
-
-    def on_handed_over(self) -> None:
-        """Called once the process has received what it was started with."""
-
-    def next_message(self) -> QueuedMessage | None: ...
-
-    def on_message_sent(self, queued: QueuedMessage) -> None: ...
-
-    def on_message_refused(self, queued: QueuedMessage, problem: str) -> None: ...
-
-    def on_silence(self, seconds: float) -> None:
-        """Called with the seconds without any event or response; 0 once there is one."""
-
-    def is_working(self) -> bool: ...
-
-
 class SessionConversation:
     def __init__(
         self,
         socket: Path,
         root: FollowedTask,
-        listener: ConversationListener,
+        listener: "SupervisedSession",
         timings: Timings,
         hand_over: HandOver | None,
     ) -> None:
@@ -196,11 +180,8 @@ class SessionConversation:
             await host.send(ReopenTask(task_id=task_id))
             return
         prompt = given.messages[0] if given.messages else UserMessage()
-        images = images_of(prompt)
-        opening = OpenTask(task_id=task_id, text=prompt.text, images=images)
-        if given.mode:
-            opening = OpenTask(task_id=task_id, text=prompt.text, images=images, mode=given.mode)
-        await host.send(opening)
+        opening = OpenTask(task_id=task_id, text=prompt.text, images=images_of(prompt))
+        await host.send(replace(opening, mode=given.mode) if given.mode else opening)
         if given.intent:
             await host.send(SelectIntent(task_id=task_id, intent_id=given.intent))
 
@@ -278,7 +259,7 @@ class SessionConversation:
         while True:
             await anyio.sleep(self._timings.silence)
             quiet = time.monotonic() - self._last_event_at
-            if quiet < self._timings.silence or not self._listener.is_working():
+            if quiet < self._timings.silence or not self._listener.is_active:
                 continue
             with anyio.move_on_after(self._timings.unresponsive - self._timings.silence) as late:
                 await host.query(AskAbout())

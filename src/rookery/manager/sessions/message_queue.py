@@ -23,12 +23,12 @@ from rookery.manager.sessions.session_events import (
     AgentAsked,
     ApiReqStarted,
     ApproveEvent,
-    Event,
     RejectEvent,
     SendEvent,
+    SessionEvent,
     UserMessage,
 )
-from rookery.manager.sessions.session_record import QueuedMessage
+from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord
 from rookery.manager.sessions.session_states import Signal, ask_signal
 
 _DATA_URI = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})", re.IGNORECASE)
@@ -36,8 +36,6 @@ MAX_IMAGES = 4
 """Images in one message."""
 _PREFIX = "manager-"
 MAX_RETRIES = 3
-SENT_KEPT = 20
-"""Sent messages that are kept for display."""
 NOT_AS_SHOWN = "The question changed since you saw it. Nothing was sent; read it again."
 _NO_QUESTIONS = (Signal.ACTIVITY, Signal.ASK_RESUME_TASK, Signal.ASK_RESUME_COMPLETED_TASK)
 AnswerEvent = ApproveEvent | RejectEvent | SendEvent
@@ -67,7 +65,7 @@ class HeldAnswer(Struct, frozen=True):
         repeated, because a streamed row exists before its question."""
         return row is not None and row.ask_id == self.question.ask_id
 
-    def is_settled_by(self, event: Event) -> TypeGuard[AgentAsked | ApiReqStarted]:
+    def is_settled_by(self, event: SessionEvent) -> TypeGuard[AgentAsked | ApiReqStarted]:
         """Whether to give or drop the answer now. Repeated history does not count."""
         if not isinstance(event, AgentAsked | ApiReqStarted) or event.ts <= self.question.ts:
             return False
@@ -103,89 +101,82 @@ def number_of(message_id: str) -> int | None:
     return int(digits) if ours and len(digits) < 10 else None
 
 
-class MessageQueue:
-    def __init__(self, next_number: int, messages: Sequence[QueuedMessage]) -> None:
-        self.next_number = next_number
-        """Number of the next message that leaves the machine's outbox."""
-        # a message that was being sent when the manager died is sent again
-        self.messages = tuple(_requeue(each) for each in messages)
+def requeued(record: SessionRecord) -> SessionRecord:
+    """Queue the message again that was being sent when the manager died."""
+    return replace(record, mail=tuple(_requeue(each) for each in record.mail))
 
-    def copy(self) -> "MessageQueue":
-        return MessageQueue(self.next_number, self.messages)
 
-    @property
-    def unsent(self) -> tuple[QueuedMessage, ...]:
-        return tuple(each for each in self.messages if each.state != "sent")
+def queued(record: SessionRecord, messages: Sequence[UserMessage]) -> SessionRecord:
+    """Queue messages that leave the machine's outbox."""
+    new = [
+        QueuedMessage(number=number, letter=each)
+        for number, each in enumerate(messages, record.taken)
+    ]
+    return replace(record, taken=record.taken + len(new), mail=(*record.mail, *new))
 
-    def add(self, messages: Sequence[UserMessage]) -> None:
-        new = [
-            QueuedMessage(number=self.next_number + place, letter=each)
-            for place, each in enumerate(messages)
-        ]
-        self.next_number += len(messages)
-        sent = [each for each in self.messages if each.state == "sent"][-SENT_KEPT:]
-        self.messages = (*sent, *self.unsent, *new)
 
-    def next(self) -> QueuedMessage | None:
-        """Return the next message to send and mark it as being sent."""
-        for each in self.messages:
-            if each.state in ("queued", "sending"):
-                sending = replace(each, state="sending")
-                self._replace(sending)
-                return sending
+def next_message(record: SessionRecord) -> QueuedMessage | None:
+    return next((each for each in record.mail if each.state != "failed"), None)
+
+
+def with_message(record: SessionRecord, message: QueuedMessage) -> SessionRecord:
+    """Replace the message of the same number."""
+    mail = (message if each.number == message.number else each for each in record.mail)
+    return replace(record, mail=tuple(mail))
+
+
+def without_message(record: SessionRecord, number: int) -> SessionRecord:
+    return replace(record, mail=tuple(each for each in record.mail if each.number != number))
+
+
+def retried(record: SessionRecord, number: int) -> SessionRecord:
+    """Raises `CommandRejected` if the message has not failed, or failed too often."""
+    message = _failed(record, number)
+    if message.retries >= MAX_RETRIES:
+        raise CommandRejected(f"It was refused {MAX_RETRIES + 1} times. Discard it.")
+    again = replace(message, state="queued", retries=message.retries + 1, problem="")
+    return with_message(record, again)
+
+
+def discarded(record: SessionRecord, number: int) -> SessionRecord:
+    """Raises `CommandRejected` if the message has not failed."""
+    return without_message(record, _failed(record, number).number)
+
+
+def edited(record: SessionRecord, number: int, message: UserMessage | None) -> SessionRecord | None:
+    """Replace or (None) delete a message that no process has yet; None if it is too late. Messages
+    that a process is being started with cannot be changed."""
+    for each in record.mail:
+        if each.number == number and each.state != "sending":
+            changed = replace(each, letter=message) if message else None
+            return with_message(record, changed) if changed else without_message(record, number)
+    outbox, place = record.outbox, number - record.taken
+    if not record.handed <= place < len(outbox):
         return None
-
-    def sent(self, number: int) -> None:
-        self._replace(replace(self._find(number), state="sent", problem=""))
-
-    def refused(self, number: int, problem: str) -> None:
-        self._replace(replace(self._find(number), state="failed", problem=problem))
-
-    def retry(self, number: int) -> None:
-        """Raises `CommandRejected` if the message has not failed, or failed too often."""
-        queued = self._failed(number)
-        if queued.retries >= MAX_RETRIES:
-            raise CommandRejected(f"It was refused {MAX_RETRIES + 1} times. Discard it.")
-        self._replace(replace(queued, state="queued", retries=queued.retries + 1, problem=""))
-
-    def edit(self, number: int, message: UserMessage | None) -> bool:
-        """Replace or (None) delete an unsent message; return whether it was in time."""
-        queued = next((each for each in self.messages if each.number == number), None)
-        if queued is None or queued.state not in ("queued", "failed"):
-            return False
-        if message:
-            self._replace(replace(queued, letter=message))
-        else:
-            self.messages = tuple(each for each in self.messages if each is not queued)
-        return True
-
-    def discard(self, number: int) -> None:
-        gone = self._failed(number)
-        self.messages = tuple(each for each in self.messages if each is not gone)
-
-    def _failed(self, number: int) -> QueuedMessage:
-        queued = self._find(number)
-        if queued.state != "failed":
-            raise CommandRejected("That message has not failed.")
-        return queued
-
-    def _find(self, number: int) -> QueuedMessage:
-        for each in self.messages:
-            if each.number == number:
-                return each
-        raise CommandRejected("No such message.")
-
-    def _replace(self, queued: QueuedMessage) -> None:
-        self.messages = tuple(
-            queued if each.number == queued.number else each for each in self.messages
-        )
+    new = (message,) if message else ()
+    return replace(record, outbox=(*outbox[:place], *new, *outbox[place + 1 :]))
 
 
-def _requeue(queued: QueuedMessage) -> QueuedMessage:
-    return replace(queued, state="queued") if queued.state == "sending" else queued
+def all_messages(record: SessionRecord) -> tuple[QueuedMessage, ...]:
+    """Messages that no process has yet, without the prompt."""
+    waiting = queued(replace(record, mail=()), record.outbox).mail
+    return (*record.mail, *(waiting if record.announced else waiting[1:]))
 
 
-def held_answer(event: Event, terms: Terms, question: Message | None) -> HeldAnswer:
+def _failed(record: SessionRecord, number: int) -> QueuedMessage:
+    for each in record.mail:
+        if each.number == number:
+            if each.state != "failed":
+                raise CommandRejected("That message has not failed.")
+            return each
+    raise CommandRejected("No such message.")
+
+
+def _requeue(message: QueuedMessage) -> QueuedMessage:
+    return replace(message, state="queued") if message.state == "sending" else message
+
+
+def held_answer(event: SessionEvent, terms: Terms, question: Message | None) -> HeldAnswer:
     """Raises `CommandRejected` if the question changed since it was shown."""
     if question is None or terms.digest not in (None, question.digest):
         raise CommandRejected(NOT_AS_SHOWN)

@@ -5,7 +5,7 @@ write to one task.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,7 +13,6 @@ from anyio.abc import TaskGroup
 from rookery.errors import CommandRejected, RookeryError, StorageError
 from rookery.manager.sessions.conversation import (
     NOT_CONFIRMED,
-    ConversationListener,
     HandOver,
     SessionConversation,
     Timings,
@@ -22,10 +21,8 @@ from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_events import (
     AnswerOrder,
     CreationTimeout,
-    Event,
     ProcessError,
     ProcessExit,
-    Session,
     is_answered,
 )
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
@@ -34,41 +31,14 @@ from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.sessions.session_task import RESUMING, FollowedTask
 from rookery.protocol.codec import Host
 
-
-class Owner(ConversationListener, Protocol):
-    root: FollowedTask
-    session: Session
-
-    def apply(self, event: Event) -> None: ...
-
-    def hand_over(self, mark: ProcessMark) -> HandOver: ...
-
-    async def load_history(self) -> None:
-        """Read the stored task, unless it was read or received already."""
-
-    def obstacle(self) -> str | None:
-        """Why no process can be started now, or None."""
-
-    def is_stored(self) -> bool: ...
-
-    def mark(self, mark: ProcessMark) -> None: ...
-
-    def note(self, lines: Sequence[str]) -> None: ...
-
-    def keeps_question(self, tasks: Sequence[FollowedTask]) -> bool:
-        """Whether the session still waits for the user after a system shutdown ended its
-        process. `tasks` are those the process had."""
-
-    def on_process_gone(self) -> None:
-        """Called when the process is gone."""
-
-    async def until(self, holds: Callable[[], bool]) -> None: ...
+if TYPE_CHECKING:
+    from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
 class ProcessKeeper:
     def __init__(
         self,
-        owner: Owner,
+        owner: "SupervisedSession",
         folder: SessionFolder,
         *,
         group: TaskGroup,
@@ -122,7 +92,7 @@ class ProcessKeeper:
         if not follow:
             self._group.start_soon(self._end_unwanted, process)
             return
-        announced = self._owner.session.saw_session_created
+        announced = self._owner.record.saw_session_created
         given = None if announced else self._owner.hand_over(mark)
         self._begin_conversation(given)
         self._group.start_soon(self._follow_adopted, process, given)
@@ -174,7 +144,7 @@ class ProcessKeeper:
         self.retire()
         async with self._one_process:
             await self._owner.load_history()
-            session = self._owner.session
+            session = self._owner.record
             if session.generation != generation or not session.process_open:
                 return
             if session.stop_requested and not at_rest:
@@ -211,14 +181,14 @@ class ProcessKeeper:
         root = self._owner.root
         root.drop_transient()
         new_task = given is not None and given.new_task
-        root.follow_process(self._owner.session.generation, new_task=new_task)
+        root.follow_process(self._owner.record.generation, new_task=new_task)
         self._conversation = SessionConversation(
             self._folder.socket, root, self._owner, self._timings, given
         )
 
     async def _follow_adopted(self, process: SessionProcess, given: HandOver | None) -> None:
         async with self._one_process:
-            if self._owner.session.stop_requested:  # the stop may not have reached it
+            if self._owner.record.stop_requested:  # the stop may not have reached it
                 self.cancel(process.mark.generation)
             await self._serve(process, given)
 
@@ -284,7 +254,7 @@ class ProcessKeeper:
 
     async def _watch_creation(self, process: SessionProcess) -> None:
         await anyio.sleep(self._timings.creation)
-        session, generation = self._owner.session, process.mark.generation
+        session, generation = self._owner.record, process.mark.generation
         if session.saw_session_created:
             return
         log = "\n".join(self._folder.log_tail())
@@ -300,7 +270,7 @@ class ProcessKeeper:
         with anyio.move_on_after(self._timings.cancel):
             if await self._confirms_cancel():
                 return
-        if self._owner.session.generation == generation and self._owner.session.stop_requested:
+        if self._owner.record.generation == generation and self._owner.record.stop_requested:
             self.retire()
 
     async def _confirms_cancel(self) -> bool:
@@ -315,11 +285,11 @@ class ProcessKeeper:
         return True
 
     def _is_stopping(self) -> bool:
-        return self._owner.session.stop_requested and self._owner.session.process_open
+        return self._owner.record.stop_requested and self._owner.record.process_open
 
     def _is_idle(self) -> bool:
         """Whether the task is over or offers to be resumed, and that offer was not accepted yet."""
-        view, answered = self._owner.root.view, self._owner.session.answered_ask_ts
+        view, answered = self._owner.root.view, self._owner.record.answered_ask_ts
         ask = view.open_ask
         offers = ask is not None and ask.ask in RESUMING and not is_answered(ask.ts, answered)
         return view.closed or offers

@@ -5,28 +5,31 @@ recognised. An answer names its ask, so that a late click cannot answer another 
 the supervisor what to do with the process.
 """
 
-from typing import TypeAlias
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.asks import Reply
-from rookery.manager.sessions.session_failures import Failure
-from rookery.manager.sessions.session_states import (
-    SessionState,
-    Signal,
-    ask_signal,
-)
+from rookery.manager.sessions.session_states import Failure, SessionState, Signal, ask_signal
 
 
-class StartEvent(Struct, frozen=True, kw_only=True):
+class SessionEvent(Struct, frozen=True):
+    pass
+
+
+class UserEvent(SessionEvent, frozen=True):
+    """Something the user wants."""
+
+
+class StartEvent(UserEvent, frozen=True, kw_only=True):
     """Send the prompt to a new process as a new task."""
 
     text: str = ""
     images: tuple[str, ...] = ()
 
 
-class SendEvent(Struct, frozen=True, kw_only=True):
+class SendEvent(UserEvent, frozen=True, kw_only=True):
     """Text of the user. It answers an open question only if `ask_ts` names that question."""
 
     text: str
@@ -34,29 +37,29 @@ class SendEvent(Struct, frozen=True, kw_only=True):
     ask_ts: int | None = None
 
 
-class ApproveEvent(Struct, frozen=True, kw_only=True):
+class ApproveEvent(UserEvent, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-class RejectEvent(Struct, frozen=True, kw_only=True):
+class RejectEvent(UserEvent, frozen=True, kw_only=True):
     ask_ts: int
     text: str = ""
 
 
-class CancelEvent(Struct, frozen=True, kw_only=True):
+class CancelEvent(UserEvent, frozen=True):
     pass
 
 
-class ResumeEvent(Struct, frozen=True, kw_only=True):
+class ResumeEvent(UserEvent, frozen=True, kw_only=True):
     text: str = ""
 
 
-class RetryEvent(Struct, frozen=True, kw_only=True):
+class RetryEvent(UserEvent, frozen=True):
     pass
 
 
-class ProcessEvent(Struct, frozen=True, kw_only=True):
+class ProcessEvent(SessionEvent, frozen=True, kw_only=True):
     """An event of one process of the session."""
 
     generation: int
@@ -128,27 +131,6 @@ class ProcessExit(ProcessEvent, frozen=True, kw_only=True):
         return self.code == 0 and self.signal is None
 
 
-UserEvent: TypeAlias = (
-    StartEvent | SendEvent | ApproveEvent | RejectEvent | CancelEvent | ResumeEvent | RetryEvent
-)
-
-
-Event: TypeAlias = (
-    UserEvent
-    | SessionCreated
-    | ApiReqStarted
-    | ActivityEvent
-    | SayCompletionResult
-    | SayCheckpointSaved
-    | AgentAsked
-    | AskAnswered
-    | AutoApproved
-    | CreationTimeout
-    | ProcessError
-    | ProcessExit
-)
-
-
 class UserMessage(Struct, frozen=True, kw_only=True):
     """Text of the user, with images as data URIs or paths."""
 
@@ -159,54 +141,43 @@ class UserMessage(Struct, frozen=True, kw_only=True):
         return bool(self.text or self.images)
 
 
-class StartTask(Struct, frozen=True, kw_only=True):
-    """Start a process of this generation and give it the messages as a new task."""
-
-    generation: int
-    messages: tuple[UserMessage, ...]
+class ProcessOrder(Struct, frozen=True):
+    """What the supervisor does with the process."""
 
 
-class Respawn(Struct, frozen=True, kw_only=True):
-    """Start a process of this generation that resumes the session with these messages. It opens
-    a new task if none is stored yet. A running process of an earlier generation is ended first:
-    two must never write to one task."""
-
-    generation: int
-    messages: tuple[UserMessage, ...]
+class StartTask(ProcessOrder, frozen=True):
+    """Start a process and give it the handed messages as a new task."""
 
 
-class AnswerOrder(Struct, frozen=True, kw_only=True):
+class Respawn(ProcessOrder, frozen=True):
+    """Start a process that resumes the session with the handed messages. It opens a new task if
+    none is stored yet. A running process of an earlier generation is ended first: two must never
+    write to one task."""
+
+
+class AnswerOrder(ProcessOrder, frozen=True, kw_only=True):
     ask_ts: int
     reply: Reply
     message: UserMessage
 
 
-class AnswerAgain(Struct, frozen=True, kw_only=True):
-    """Give this answer to the next process, if it asks the identical question. The process that
+class AnswerAgain(ProcessOrder, frozen=True):
+    """Give the answer to the next process, if it asks the identical question. The process that
     asked is gone, and an approval is only valid in the process that asked."""
 
-    ask_ts: int
-    reply: Reply
-    message: UserMessage
 
-
-class Deliver(Struct, frozen=True, kw_only=True):
+class Deliver(ProcessOrder, frozen=True, kw_only=True):
     """Queue these messages on the engine, in this order."""
 
     messages: tuple[UserMessage, ...]
 
 
-class CancelOrder(Struct, frozen=True, kw_only=True):
+class CancelOrder(ProcessOrder, frozen=True):
     """Ask the process to cancel its task; end the process if it does not."""
 
 
-class Terminate(Struct, frozen=True, kw_only=True):
+class Terminate(ProcessOrder, frozen=True):
     """End the process and ignore anything it still sends."""
-
-
-Order: TypeAlias = (
-    StartTask | Respawn | AnswerOrder | AnswerAgain | Deliver | CancelOrder | Terminate
-)
 
 
 class PendingAsk(Struct, frozen=True, kw_only=True):
@@ -260,6 +231,8 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.pending_ask or self.deferred_ask
 
 
+S = TypeVar("S", bound=Session)
+
 _SIGNALS: dict[type[object], Signal] = {
     StartEvent: Signal.START_SESSION,
     SendEvent: Signal.SEND_MESSAGE,
@@ -280,7 +253,7 @@ _SIGNALS: dict[type[object], Signal] = {
 }
 
 
-def settled(session: Session) -> Session:
+def settled(session: S) -> S:
     """The session without an open ask: it was answered, or can no longer be answered."""
     if not (ask := session.open_ask):
         return session
@@ -292,7 +265,7 @@ def is_answered(ask_ts: int, answered_ask_ts: int | None) -> bool:
     return answered_ask_ts is not None and ask_ts <= answered_ask_ts
 
 
-def signal_of(session: Session, event: Event) -> Signal:
+def signal_of(session: Session, event: SessionEvent) -> Signal:
     """The row of the transition table for this event."""
     match event:
         case AgentAsked(ask=ask):

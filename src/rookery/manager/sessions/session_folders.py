@@ -24,6 +24,7 @@ from rookery.manager.sessions.session_record import (
     label_of,
     same_fields,
 )
+from rookery.manager.sessions.session_states import SessionState
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.platform.user_folders import Places
 
@@ -200,6 +201,7 @@ def record_of(options: SessionOptions, session_id: str) -> SessionRecord:
         record,
         label=(options.label or label_of(options.prompt))[:LABEL_LENGTH],
         renamed=bool(options.label),
+        state=SessionState.IDLE,
         start_time=time.time_ns() // 1_000_000,
         workspace=str(options.workspace.absolute()),
     )

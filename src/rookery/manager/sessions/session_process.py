@@ -121,35 +121,54 @@ def start(
     ending = ["--until-left", str(IDLE_EXIT_SECONDS)]
     command = [launch.workspace, *arguments, *ending, *launch.flags()]
     environment = {**environ, **(launch.env or {}), **ENVIRONMENT}
+
+    def keep(pid: int) -> ProcessMark:
+        mark = ProcessMark(
+            generation=generation,
+            pid=pid,
+            born=start_ticks(pid),
+            new_task=new_task,
+            at_rest=at_rest,
+            after=after,
+            boot=boot_id(),
+        )
+        folder.keep_mark(mark)
+        marked(mark)
+        return mark
+
     try:
-        with _Gate() as gate:
-            pid = spawn(command, folder.log, gate.inside, environment)
-            kp("manager.spawned")
-            mark = ProcessMark(
-                generation=generation,
-                pid=pid,
-                born=start_ticks(pid),
-                new_task=new_task,
-                at_rest=at_rest,
-                after=after,
-                boot=boot_id(),
-            )
-            try:
-                folder.keep_mark(mark)
-                marked(mark)
-            except BaseException:
-                gate.close()
-                os.waitpid(pid, 0)
-                raise
-            kp("manager.marked")
-            gate.open()
-            kp("manager.let_go")
-            return SessionProcess(mark)
+        process = start_detached(command, folder.log, environment, keep)
+        kp("manager.let_go")
+        return process
     except OSError as error:
         raise StorageError(
             f"No process could be started for the session ({reason(error)}). Nothing was lost; "
             "retry."
         ) from error
+
+
+def start_detached(
+    command: list[str],
+    log: Path,
+    environ: Mapping[str, str],
+    keep: Callable[[int], ProcessMark],
+    *,
+    kind: str = "manager.",
+) -> SessionProcess:
+    """Start a command, which begins with its folder, and open its gate once `keep` has saved the
+    mark of its PID. Raises `OSError`. `kind` begins the names of its kill points."""
+    with _Gate() as gate:
+        pid = spawn(command, log, gate.inside, environ)
+        kp(f"{kind}spawned")
+        try:
+            mark = keep(pid)
+        except BaseException:
+            gate.close()
+            os.waitpid(pid, 0)
+            raise
+        kp(f"{kind}marked")
+        gate.open()
+    return SessionProcess(mark)
 
 
 class _Gate:

@@ -1,7 +1,7 @@
 """What is stored about a session, its JSON in the list on disk, and the list of all records.
 
-The state machine owns some fields of a record; `updated_record` copies them. Unknown JSON keys are
-ignored, so fields may be added. The list is never truncated.
+A record extends the state of the machine by what is known about the session. Unknown JSON keys
+are ignored, so fields may be added. The list is never truncated.
 """
 
 import re
@@ -13,8 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery.core.text.characters import caseless
-from rookery.manager.sessions.session_events import LastExit, Session, UserMessage
-from rookery.manager.sessions.session_failures import Failure
+from rookery.manager.sessions.session_events import Session, UserMessage
 from rookery.manager.sessions.session_states import (
     ENDED,
     STATUS_OF,
@@ -27,6 +26,8 @@ from rookery.manager.sessions.session_states import (
 
 LABEL_LENGTH = 40
 LOG_LINES = 100
+_REBUILT = ("pending_ask", "deferred_ask", "stop_requested")
+"""Fields that are rebuilt from the journal, so they are not stored."""
 MailState = Literal["queued", "sending", "sent", "failed"]
 
 
@@ -55,10 +56,11 @@ class QueuedMessage(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class SessionRecord(Struct, frozen=True, kw_only=True):
-    """Times are in milliseconds. `state` is a copy for display and never decides anything."""
+class SessionRecord(Session, frozen=True, kw_only=True):
+    """Times are in milliseconds. A stored `state` is for display: `rebuild_session` decides."""
 
     session_id: str
+    state: SessionState = SessionState.CREATING
     label: str = ""
     prompt: str = ""
     title: str = ""
@@ -87,18 +89,6 @@ class SessionRecord(Struct, frozen=True, kw_only=True):
     pid: int | None = None
 
     status: SessionStatus = SessionStatus.CREATING
-    state: SessionState = SessionState.CREATING
-    generation: int = 0
-    process_open: bool = False
-    saw_session_created: bool = False
-    saw_api_req_started: bool = False
-    answered_ask_ts: int | None = None
-    failure: Failure | None = None
-    completion_text: str = ""
-    outbox: tuple[UserMessage, ...] = ()
-    handed: int = 0
-    last_exit: LastExit | None = None
-
     announced: bool = False
     """The engine has received the prompt."""
     taken: int = 0
@@ -127,21 +117,17 @@ def label_of(prompt: str) -> str:
     return line if len(line) <= LABEL_LENGTH else f"{line[: LABEL_LENGTH - 3]}..."
 
 
-def updated_record(
-    record: SessionRecord, session: Session, *, now: int, selected: bool
-) -> SessionRecord:
-    """Update the record from the session. `selected`: the user is looking at it."""
-    status = STATUS_OF[session.state]
-    ended = status in ENDED
-    moved = session.state is not record.state
-    news = moved and session.state in TRUE_IN["needs_attention"]
+def updated_record(record: SessionRecord, was: SessionState, *, now: int) -> SessionRecord:
+    """The record with all that follows from its state; `was` is the state before."""
+    status = STATUS_OF[record.state]
+    moved = record.state is not was
+    ended_at = record.end_time if record.status is status else now
     return replace(
         record,
-        **same_fields(session, SessionRecord),
         status=status,
-        end_time=(record.end_time if record.status is status else now) if ended else None,
-        unread=not selected and (news or record.unread),
-        pid=record.pid if session.process_open else None,
+        end_time=ended_at if status in ENDED else None,
+        unread=record.unread or (moved and record.state in TRUE_IN["needs_attention"]),
+        pid=record.pid if record.process_open else None,
     )
 
 
@@ -156,17 +142,16 @@ def with_log_line(record: SessionRecord, line: str) -> SessionRecord:
     return replace(record, logs=(*record.logs, line)[-LOG_LINES:])
 
 
-def flags(session: Session, record: SessionRecord | None) -> Flags:
-    """Compute what a page shows for a session; `record` is None before it is started."""
-    values = {name: session.state in states for name, states in TRUE_IN.items()}
-    worktree = record.parallel_mode if record else None
+def flags(record: SessionRecord) -> Flags:
+    """Compute what a page shows for a session."""
+    values = {name: record.state in states for name, states in TRUE_IN.items()}
+    worktree, pending = record.parallel_mode, record.pending_ask
     in_worktree = worktree is not None and worktree.enabled
-    pending = session.pending_ask
     needs = {
-        "show_auto_mode_warning": record is None or record.auto_approve,
+        "show_auto_mode_warning": record.auto_approve,
         "can_guide_text": pending is not None and pending.ask == "mistake_limit_reached",
-        "needs_attention": not (record and record.archived)
-        and needs_attention(session.state, unread=record is not None and record.unread),
+        "needs_attention": not record.archived
+        and needs_attention(record.state, unread=record.unread),
         "can_finish_to_branch": in_worktree,
         "can_create_pull_request": in_worktree and worktree is not None and bool(worktree.branch),
     }
@@ -174,7 +159,9 @@ def flags(session: Session, record: SessionRecord | None) -> Flags:
 
 
 def session_to_json(record: SessionRecord) -> dict[str, Any]:
-    spelled: dict[str, Any] = _rename_keys(msgspec.to_builtins(record), _camel)
+    fields: dict[str, Any] = msgspec.to_builtins(record)
+    stored = {name: value for name, value in fields.items() if name not in _REBUILT}
+    spelled: dict[str, Any] = _rename_keys(stored, _camel)
     return spelled
 
 

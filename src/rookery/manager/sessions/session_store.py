@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import anyio
@@ -32,7 +31,7 @@ from rookery.manager.sessions.session_record import (
     session_to_json,
 )
 from rookery.platform.disk import UNFINISHED, private_folder, put, reason
-from rookery.platform.locks import lock, open_lock, try_lock
+from rookery.platform.locks import open_lock, try_lock
 from rookery.platform.user_folders import Places
 
 STATE_FILE = "agent-manager.json"
@@ -40,6 +39,7 @@ VERSION = 1
 LARGEST_FILE = 256 * MIB
 SAVE_DELAY = 0.25
 """Changes within this time are saved together."""
+LOCK_POLL_SECONDS = 0.05
 _NOTE = "holder.json"
 _LONGEST_NOTE = 4096
 
@@ -185,9 +185,7 @@ class SessionStore:
     def _read(self) -> dict[str, Any] | None:
         """The file's content; None if there is no file or it is not a session list."""
         try:
-            fd = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with open(fd, "rb") as file:
-                data = file.read(LARGEST_FILE)
+            data = _read_file(self.file)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -222,12 +220,16 @@ def records_in(folder: Path) -> Iterator[SessionRecord]:
     """Read the records in a folder's list without taking its lock."""
     content: object = None
     with suppress(OSError, ValueError, RecursionError):
-        fd = os.open(folder / STATE_FILE, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(fd, "rb") as file:
-            content = json.loads(file.read(LARGEST_FILE))
+        content = json.loads(_read_file(folder / STATE_FILE))
     match content:
         case {"sessions": dict(stored)}:
             yield from filter(None, map(session_from_json, stored.values()))
+
+
+def _read_file(path: Path) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        return file.read(LARGEST_FILE)
 
 
 def _encode(content: object) -> bytes:
@@ -274,28 +276,16 @@ def holder_of(places: Places, project: Path) -> str:
 
 async def wait_for_lock(places: Places, project: Path, *, within: float) -> bool:
     """Wait for the lock to be free; return False after `within` seconds."""
-    over, done = os.pipe()
-    # a daemon, because nothing can interrupt its wait when the program exits
-    Thread(target=_block_on_lock, args=(places, project, done), daemon=True).start()
+    try:
+        lock = open_lock(manager_folder(places, project) / f"{STATE_FILE}.lock", create=False)
+    except OSError:
+        return True
     try:
         with anyio.move_on_after(within):
-            await anyio.wait_readable(over)
-            return True
+            while True:
+                if try_lock(lock):
+                    return True
+                await anyio.sleep(LOCK_POLL_SECONDS)
         return False
     finally:
-        os.close(over)
-
-
-def _block_on_lock(places: Places, project: Path, done: int) -> None:
-    with suppress(OSError):
-        descriptor = _open_lock_file(places, project)
-        try:
-            lock(descriptor)
-        finally:
-            os.close(descriptor)
-    os.close(done)
-
-
-def _open_lock_file(places: Places, project: Path) -> int:
-    path = manager_folder(places, project) / f"{STATE_FILE}.lock"
-    return open_lock(path, create=False)
+        os.close(lock)

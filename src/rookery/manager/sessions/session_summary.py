@@ -4,20 +4,19 @@ A switch is sent to the process first, because only the process can reject it; t
 feed coalesces changes for slow followers.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 
 import anyio
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from rookery.core.commands import Command, SelectIntent, SwitchApproval, SwitchMode, SwitchModel
 from rookery.core.folds.view import View
 from rookery.core.message import Message
-from rookery.manager.sessions.message_queue import number_of
-from rookery.manager.sessions.session_events import Session, UserMessage
-from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
-from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags, same_fields
-from rookery.manager.sessions.session_states import Flags, SessionState
+from rookery.manager.sessions.message_queue import all_messages
+from rookery.manager.sessions.session_folders import SessionFolder
+from rookery.manager.sessions.session_record import QueuedMessage, SessionRecord, flags
+from rookery.manager.sessions.session_states import WAITING, Flags, SessionState
 from rookery.manager.sessions.supervised_session import SupervisedSession
 
 
@@ -36,13 +35,14 @@ async def switch(session: SupervisedSession, folder: SessionFolder, wanted: Swit
     first, because it can reject them. If none runs, one is started, unless flags for the next
     process are enough."""
     commands = tuple(_commands(session.id, wanted))
-    is_alive = session.session.process_open
+    is_alive = session.record.process_open
     if session.is_stored() and (is_alive or any(not _is_flag(each) for each in commands)):
         host = await session.host(reopen=True)
         for command in commands:
             await host.send(command)
     if launch := folder.launch():
-        folder.keep_launch(_apply_switches(launch, wanted))
+        changed = {name: value for name, value in asdict(wanted).items() if value is not None}
+        folder.keep_launch(replace(launch, **changed))
     if wanted.auto_approve is not None:
         session.record = replace(session.record, auto_approve=wanted.auto_approve)
     if not session.root.view.seq:
@@ -70,68 +70,27 @@ def _is_flag(command: Command) -> bool:
     return isinstance(command, SwitchApproval)
 
 
-def _apply_switches(launch: SessionLaunch, wanted: Switches) -> SessionLaunch:
-    if wanted.model is not None:
-        provider = wanted.provider or launch.provider
-        launch = replace(launch, model=wanted.model, provider=provider)
-    if wanted.mode is not None:
-        launch = replace(launch, mode=wanted.mode)
-    if wanted.intent is not None:
-        launch = replace(launch, intent=wanted.intent)
-    if wanted.auto_approve is not None:
-        launch = replace(launch, auto_approve=wanted.auto_approve)
-    return launch
-
-
-def queued_messages(session: SupervisedSession) -> tuple[QueuedMessage, ...]:
-    """Messages that wait for a process, without the prompt."""
-    first = session.message_queue.next_number
-    messages = tuple(
-        QueuedMessage(number=first + place, letter=message)
-        for place, message in enumerate(session.session.outbox)
-    )
-    return messages if session.announced else messages[1:]
-
-
-def edit_unsent(session: SupervisedSession, message_id: str, text: str | None) -> bool:
-    """Replace or delete a message that no process has yet; return whether it was in time."""
-    number = number_of(message_id)
-    message = UserMessage(text=text) if text else None
-    if number is None or not (
-        session.message_queue.edit(number, message) or _edit_queued(session, number, message)
-    ):
-        return False
-    session.save(now=True)
-    return True
-
-
-def _edit_queued(session: SupervisedSession, number: int, message: UserMessage | None) -> bool:
-    """Messages that a process is being started with cannot be changed."""
-    outbox, place = session.session.outbox, number - session.message_queue.next_number
-    if not session.session.handed <= place < len(outbox):
-        return False
-    changed = (*outbox[:place], *([message] if message else []), *outbox[place + 1 :])
-    session.session = replace(session.session, outbox=changed)
-    return True
-
-
-_WAITING = (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
-_URGENCY = {**dict.fromkeys(_WAITING, 0), SessionState.ERROR: 1}
+_URGENCY = {**dict.fromkeys(WAITING, 0), SessionState.ERROR: 1}
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
     """The current state of a session, for display."""
 
     record: SessionRecord
-    session: Session
-    flags: Flags
     view: View
     queued: bool = False
     """It waits for room to start its process."""
     unresponsive: bool = False
     step: str = ""
     """The current step of its preparation, if any."""
-    mail: tuple[QueuedMessage, ...] = ()
+
+    @property
+    def flags(self) -> Flags:
+        return flags(self.record)
+
+    @property
+    def mail(self) -> tuple[QueuedMessage, ...]:
+        return all_messages(self.record)
 
 
 class SessionQuestion(Struct, frozen=True, kw_only=True):
@@ -164,44 +123,40 @@ def question_in(
     """Like `question_of`; `asked` is the task and row that ask."""
     if not summary.flags.needs_attention:
         return None
-    record, state = summary.record, summary.session.state
-    task_id, row = asked or (record.session_id, _status_row(summary))
+    record, state = summary.record, summary.record.state
+    task_id, row = asked or (record.session_id, _status_row(record))
     if state is SessionState.COMPLETED and not row.text:
-        row = replace(row, content=summary.session.completion_text or record.completion_text)
+        row = replace(row, content=record.completion_text)
     return SessionQuestion(
         session_id=record.session_id, task_id=task_id, row=row, name=record.name, state=state
     )
 
 
-def _status_row(summary: SessionSummary) -> Message:
+def _status_row(record: SessionRecord) -> Message:
     """A row for a session for which no asking row is known."""
-    record, session = summary.record, summary.session
-    if (pending := session.pending_ask) and session.state in _WAITING:
+    if (pending := record.pending_ask) and record.state in WAITING:
         return Message(ts=pending.ts, type="ask", ask=pending.ask, content=pending.text)
-    why = session.failure.text if session.failure else ""
+    why = record.failure.text if record.failure else ""
     return Message(ts=record.end_time or record.start_time, type="ask", content=why)
 
 
 def summary_of(session: SupervisedSession, *, elsewhere: bool = False) -> SessionSummary:
     """Summarise a session; one that another process works on (`elsewhere`) is shown as working."""
-    state = SessionState.STREAMING if elsewhere else session.session.state
-    current = replace(session.session, state=state)
+    record = session.record
+    if elsewhere:
+        record = replace(record, state=SessionState.STREAMING)
     return SessionSummary(
-        record=replace(session.record, state=state),
-        session=current,
-        flags=flags(current, session.record),
+        record=record,
         view=session.root.view,
         queued=session.is_queued,
         unresponsive=session.unresponsive,
         step=session.step,
-        mail=(*session.message_queue.messages, *queued_messages(session)),
     )
 
 
 def summary_of_record(record: SessionRecord) -> SessionSummary:
     """Summarise a session from the record that another manager saved."""
-    session = replace(Session(**same_fields(record, Session)), process_open=False)
-    return SessionSummary(record=record, session=session, flags=flags(session, record), view=View())
+    return SessionSummary(record=replace(record, process_open=False), view=View())
 
 
 class ChangeFeed:
@@ -212,7 +167,7 @@ class ChangeFeed:
         for follower in self._followers:
             follower.note(session_id)
 
-    async def follow(self, ids: Iterable[str]) -> AsyncIterator[frozenset[str]]:
+    async def follow(self, ids: Iterable[str]) -> AsyncGenerator[frozenset[str], None]:
         """Yield all ids first, then sets of ids that changed since the last one."""
         follower = _Follower()
         self._followers.append(follower)

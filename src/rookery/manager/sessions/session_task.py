@@ -12,17 +12,9 @@ from pathlib import Path
 from typing import cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
-from rookery.core.facts import (
-    Answered,
-    ChildBegan,
-    Event,
-    TaskFailed,
-    TaskReopened,
-    ToolFinished,
-)
+from rookery.core.facts import Answered, ChildBegan, Event, TaskFailed, TaskReopened, ToolFinished
 from rookery.core.folds.agent_state import newest_first
 from rookery.core.folds.view import View, changes, see
 from rookery.core.message import Message
@@ -36,8 +28,8 @@ from rookery.manager.sessions.session_events import (
     PendingAsk,
     SayCheckpointSaved,
     SayCompletionResult,
+    SessionEvent,
 )
-from rookery.manager.sessions.session_events import Event as SessionEvent
 from rookery.manager.sessions.session_states import Signal, ask_signal
 from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
@@ -48,8 +40,8 @@ RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _USAGE = ("tokensIn", "tokensOut", "cost")
 
 
-class ProcessReport(Struct, frozen=True, kw_only=True):
-    """What was received from the process of one generation."""
+class ProcessReport(Struct, kw_only=True):
+    """What was received from the process of one generation, which `read_row` updates."""
 
     generation: int
     stored_ts: int = 0
@@ -59,11 +51,6 @@ class ProcessReport(Struct, frozen=True, kw_only=True):
     request_ts: int = 0
     ask_ts: int = 0
     result_ts: int = 0
-
-
-class RowOutcome(Struct, frozen=True):
-    report: ProcessReport
-    event: AgentMessage | None = None
 
 
 class FollowedTask:
@@ -150,11 +137,9 @@ class FollowedTask:
         return [each for each in reported if each]
 
     def _read_row(self, row: Message) -> SessionEvent | None:
-        done = read_row(self._report, row)
-        self._report = done.report
-        event = done.event
+        event = read_row(self._report, row)
         if not self.is_child or event is None or isinstance(event, AgentAsked | AskAnswered):
-            return cast(SessionEvent | None, event)
+            return event
         # results and requests of a sub-task do not change the session's state
         return ActivityEvent(generation=event.generation, ts=event.ts)
 
@@ -178,49 +163,49 @@ class FollowedTask:
                 pass
 
 
-def read_row(report: ProcessReport, message: Message) -> RowOutcome:
+def read_row(report: ProcessReport, message: Message) -> AgentMessage | None:
     """What a row that arrived, possibly again, means for the session."""
-    if message.ts <= report.stored_ts or (message.partial and not message.text):
-        return RowOutcome(report)
+    generation, ts = report.generation, message.ts
+    if ts <= report.stored_ts or (message.partial and not message.text):
+        return None
     if message.type == "ask":
         return _read_ask(report, message)
-    generation, ts = report.generation, message.ts
     match message.say:
         case "api_req_started":
             return _read_request(report, message)
         case "text" if report.new_task and not report.request_ts:
-            return RowOutcome(report)
+            return None
         case "checkpoint_saved":
-            return RowOutcome(report, SayCheckpointSaved(generation=generation, ts=ts))
+            return SayCheckpointSaved(generation=generation, ts=ts)
         case "completion_result" if not message.partial:
             if ts <= report.result_ts:
-                return RowOutcome(report)
-            reported = SayCompletionResult(generation=generation, ts=ts, text=message.text or "")
-            return RowOutcome(replace(report, result_ts=ts), reported)
+                return None
+            report.result_ts = ts
+            return SayCompletionResult(generation=generation, ts=ts, text=message.text or "")
         case _:
-            return RowOutcome(report, ActivityEvent(generation=generation, ts=ts))
+            return ActivityEvent(generation=generation, ts=ts)
 
 
-def _read_ask(report: ProcessReport, message: Message) -> RowOutcome:
+def _read_ask(report: ProcessReport, message: Message) -> AgentMessage | None:
     generation, ts = report.generation, message.ts
     if message.answered:
-        return RowOutcome(report, AskAnswered(generation=generation, ts=ts))
+        return AskAnswered(generation=generation, ts=ts)
     if ts <= report.ask_ts:
-        return RowOutcome(report)
+        return None
     if message.partial or message.ask is None:
-        return RowOutcome(report, ActivityEvent(generation=generation, ts=ts))
-    asked = AgentAsked(generation=generation, ts=ts, ask=message.ask, text=message.text or "")
-    return RowOutcome(replace(report, ask_ts=ts), asked)
+        return ActivityEvent(generation=generation, ts=ts)
+    report.ask_ts = ts
+    return AgentAsked(generation=generation, ts=ts, ask=message.ask, text=message.text or "")
 
 
-def _read_request(report: ProcessReport, message: Message) -> RowOutcome:
+def _read_request(report: ProcessReport, message: Message) -> AgentMessage | None:
     """A request is reported once, when it starts; later versions of the row only add its usage."""
     if message.ts <= report.request_ts:
-        return RowOutcome(report)
-    report = replace(report, request_ts=message.ts)
+        return None
+    report.request_ts = message.ts
     if _has_usage(message.text):
-        return RowOutcome(report)
-    return RowOutcome(report, ApiReqStarted(generation=report.generation, ts=message.ts))
+        return None
+    return ApiReqStarted(generation=report.generation, ts=message.ts)
 
 
 def _has_usage(text: str | None) -> bool:
@@ -238,22 +223,22 @@ async def host_at(socket: Path) -> AsyncIterator[Host]:
         async with remote_host(await unix_channel(socket)) as host:
             yield host
     except BaseExceptionGroup as group:
-        raise _first_error(group) from group
+        raise first_error(group) from group
 
 
 async def events_of(host: Host, task: FollowedTask) -> AsyncGenerator[Event, None]:
     """Follow a task's events; none if the host refuses, which means that the task is over."""
     with suppress(CommandRejected):
-        async with aclosing(_closable(host.follow(task.task_id, task.after))) as events:
+        async with aclosing(closable(host.follow(task.task_id, task.after))) as events:
             async for event in events:
                 yield event
 
 
-def _closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
+def closable(events: AsyncIterator[Event]) -> AsyncGenerator[Event, None]:
     return cast(AsyncGenerator[Event, None], events)
 
 
-def _first_error(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -22,16 +22,18 @@ from rookery.core.folds.view import View, see
 from rookery.errors import StorageError
 from rookery.manager.dependencies import StoredTasks
 from rookery.manager.sessions.message_queue import number_of
-from rookery.manager.sessions.session_events import PendingAsk, Session, is_answered
-from rookery.manager.sessions.session_failures import (
+from rookery.manager.sessions.session_events import PendingAsk, is_answered
+from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
+from rookery.manager.sessions.session_record import SessionRecord, TodoStats, label_of
+from rookery.manager.sessions.session_states import (
     CREATION_INTERRUPTED,
     ENDS_PROCESS,
     Failure,
+    SessionState,
+    SessionStatus,
+    Signal,
     failure_of_ask,
 )
-from rookery.manager.sessions.session_folders import SessionFolder, SessionLaunch
-from rookery.manager.sessions.session_record import SessionRecord, TodoStats, label_of, same_fields
-from rookery.manager.sessions.session_states import SessionState, SessionStatus, Signal
 from rookery.manager.sessions.session_task import FollowedTask
 
 _STATES = {
@@ -59,21 +61,21 @@ class Glimpse(Struct, frozen=True):
 
 
 def rebuild_session(
-    record: SessionRecord | None, last_ask: PendingAsk | None, *, alive: bool
-) -> Session:
+    record: SessionRecord, last_ask: PendingAsk | None, *, alive: bool
+) -> SessionRecord:
     """Rebuild a stored session. `alive`: its process was verified to live, or is queued."""
-    if record is None:
-        return Session()
     if last_ask and is_answered(last_ask.ts, record.answered_ask_ts):
         last_ask = None
     followed = alive and record.process_open
     state = _state(record, last_ask, followed=followed)
     failure = _failure(record, last_ask, state, followed=followed)
     session = replace(
-        Session(**same_fields(record, Session)),
+        record,
         state=state,
         process_open=followed and not (failure and failure.kind in ENDS_PROCESS),
         failure=failure,
+        pending_ask=None,
+        deferred_ask=None,
         stop_requested=state is SessionState.STOPPED,
     )
     return _with_ask(session, last_ask)
@@ -129,7 +131,7 @@ def _failure(
     return CREATION_INTERRUPTED if record.status is SessionStatus.CREATING else record.failure
 
 
-def _with_ask(session: Session, ask: PendingAsk | None) -> Session:
+def _with_ask(session: SessionRecord, ask: PendingAsk | None) -> SessionRecord:
     """Set the ask where the state expects it; a stopped session keeps only the offer to resume."""
     match session.state:
         case SessionState.CREATING:

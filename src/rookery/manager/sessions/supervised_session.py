@@ -17,27 +17,12 @@ from rookery.core.facts import Event as TaskEvent
 from rookery.core.message import Message
 from rookery.errors import CommandRejected, StorageError
 from rookery.faults import kp
+from rookery.manager.sessions import message_queue
+from rookery.manager.sessions import session_events as events
 from rookery.manager.sessions.conversation import HandOver
-from rookery.manager.sessions.machine import MachineStep, lost_process, reopened, step
-from rookery.manager.sessions.message_queue import HeldAnswer, MessageQueue, Terms, held_answer
+from rookery.manager.sessions.machine import lost_process, reopened, step
+from rookery.manager.sessions.message_queue import HeldAnswer, Terms, held_answer
 from rookery.manager.sessions.process_keeper import ProcessKeeper, not_started_exit
-from rookery.manager.sessions.session_events import (
-    AgentAsked,
-    AnswerAgain,
-    AnswerOrder,
-    CancelEvent,
-    CancelOrder,
-    Deliver,
-    Event,
-    Order,
-    PendingAsk,
-    Respawn,
-    Session,
-    SessionCreated,
-    StartTask,
-    Terminate,
-    UserEvent,
-)
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolder
 from rookery.manager.sessions.session_record import (
     QueuedMessage,
@@ -64,10 +49,8 @@ class SupervisedSession:
         self, record: SessionRecord, folder: SessionFolder, supervisor: "Supervisor"
     ) -> None:
         self.id = record.session_id
-        self.record = record
-        self.session = Session(session_id=self.id)
+        self.record = message_queue.requeued(record)
         self.root = FollowedTask(self.id)
-        self.message_queue = MessageQueue(record.taken, record.mail)
         self.is_queued = False
         self.is_preparing = False
         """Its worktree or environment is still being prepared."""
@@ -76,8 +59,6 @@ class SupervisedSession:
         self.unresponsive = False
         self.is_forgotten = False
         """It was removed and must not be saved again."""
-        self.announced = record.announced
-        """The engine has received the prompt."""
         self.folder = folder
         self._supervisor = supervisor
         self.keeper = ProcessKeeper(
@@ -93,28 +74,29 @@ class SupervisedSession:
         """Sub-tasks that were running when the process ended, the innermost last."""
         self._held: HeldAnswer | None = None
         self._keep_until = 0.0
+        self._saved_state = record.state
         self._moved = anyio.Event()
 
     @property
     def is_active(self) -> bool:
-        return self.session.state in TRUE_IN["is_active"]
+        return self.record.state in TRUE_IN["is_active"]
 
     @property
     def is_running(self) -> bool:
         """Whether it works in its own process. Waiting for the user does not count."""
-        return self.session.state in WORKING and not (self.is_queued or self.is_preparing)
+        return self.record.state in WORKING and not (self.is_queued or self.is_preparing)
 
     @property
     def is_idle(self) -> bool:
         """Whether its process has nothing to do until the user sends something."""
-        resting = not self.is_active and self.session.pending_ask is not None
+        resting = not self.is_active and self.record.pending_ask is not None
         wanted = time.monotonic() < self._keep_until
         return resting and self.keeper.can_retire and not wanted
 
     @property
     def question(self) -> tuple[str, Message] | None:
         """The open question: the id of the task that asks it, and its row."""
-        if not (pending := self.session.pending_ask):
+        if not (pending := self.record.pending_ask):
             return None
         stored = () if self.keeper.is_listening else self._subtasks
         tasks = (*self.keeper.tasks, *stored)
@@ -122,7 +104,7 @@ class SupervisedSession:
         return next(((task_id, row) for task_id, row in rows if row and row.type == "ask"), None)
 
     @property
-    def stored_ask(self) -> PendingAsk | None:
+    def stored_ask(self) -> events.PendingAsk | None:
         """The last open ask of the session's task or a sub-task, as stored."""
         asks = (task.ask for task in (*reversed(self._subtasks), self.root))
         return next((ask for ask in asks if ask), None)
@@ -132,97 +114,92 @@ class SupervisedSession:
         """Whether an answer waits for a new process to ask the same question."""
         return self._held is not None
 
-    async def act(self, event: UserEvent, terms: Terms | None = None) -> None:
+    async def act(self, event: events.UserEvent, terms: Terms | None = None) -> None:
         """Carry out what the user wants. Raises `CommandRejected` if that is impossible now, and
         `StorageError` if it cannot be saved; then nothing has changed."""
         async with self._one_act:
             await self.load_history()
-            trial = step(self.session, event)
+            trial = step(self.record, event)
             if trial.answer and self.keeper.is_ending:  # another process continues
-                await self.until(lambda: not self.session.process_open)
-                trial = step(self.session, event)
-            if trial.session is self.session and not trial.orders:
+                await self.until(lambda: not self.record.process_open)
+                trial = step(self.record, event)
+            if trial.session is self.record and not trial.orders:
                 raise CommandRejected(TOO_LATE)
             if trial.starts_again and (obstacle := self.obstacle()):
                 raise CommandRejected(obstacle)
             if answer := trial.answer:
                 await self._answer(event, answer, terms or Terms())
                 return
-            if any(isinstance(order, AnswerAgain) for order in trial.orders):
+            if any(isinstance(order, events.AnswerAgain) for order in trial.orders):
                 asked = self.question
                 self._held = held_answer(event, terms or Terms(), asked[1] if asked else None)
             self.apply(event, now=True)
 
-    async def _answer(self, event: UserEvent, answer: AnswerOrder, terms: Terms) -> None:
+    async def _answer(
+        self, event: events.UserEvent, answer: events.AnswerOrder, terms: Terms
+    ) -> None:
         await self.keeper.answer(answer, terms)
         kp("manager.answered")
-        pending = self.session.pending_ask
+        pending = self.record.pending_ask
         if pending and pending.ts == answer.ask_ts:  # or the event was first
             self.apply(event, now=True)
 
-    def apply(self, event: Event, *, now: bool = False) -> None:
+    def apply(self, event: events.SessionEvent, *, now: bool = False) -> None:
         """Apply an event, save the result and carry out its orders. With `now`, nothing changes
         if the result cannot be saved at once."""
-        before, message_queue = self.session, self.message_queue.copy()
+        before, state = self.record, self._saved_state
         done = step(before, event)
         if done.session == before and not done.orders:  # the usual case: it still works
             return
-        self.session = done.session
-        self._count_messages(before, event, done)
+        self.record = done.session
+        if isinstance(event, events.SessionCreated):
+            taken = before.taken + before.handed
+            self.record = replace(self.record, announced=True, taken=taken)
+        for order in done.orders:
+            if isinstance(order, events.Deliver):
+                self.record = message_queue.queued(self.record, order.messages)
         try:
             self.save(now=now)
         except StorageError:
-            self.session, self.message_queue = before, message_queue
+            self.record, self._saved_state = before, state
             raise
         if STATUS_OF.get(before.state) is not STATUS_OF[done.session.state]:
             self._supervisor.store.save_if_possible()
         for order in done.orders:
             self._carry_out(order)
         self.wake()
-        self._supervisor.admit_sessions()
+        self._supervisor.admission.admit()
 
-    def _count_messages(self, before: Session, event: Event, done: MachineStep) -> None:
-        if isinstance(event, SessionCreated):
-            self.announced = True
-            self.message_queue.next_number += before.handed
-        for order in done.orders:
-            if isinstance(order, Deliver):
-                self.message_queue.add(order.messages)
-
-    def _carry_out(self, order: Order) -> None:
-        generation = self.session.generation
+    def _carry_out(self, order: events.ProcessOrder) -> None:
+        generation = self.record.generation
         match order:
-            case StartTask() if self.is_preparing:
+            case events.StartTask() if self.is_preparing:
                 pass  # it is still being prepared
-            case StartTask() | Respawn():
+            case events.StartTask() | events.Respawn():
                 self.enqueue()
-            case Deliver():
+            case events.Deliver():
                 self.keeper.wake_for_messages()
-            case CancelOrder() | Terminate() if self.is_queued or self.is_preparing:
+            case events.CancelOrder() | events.Terminate() if self.is_queued or self.is_preparing:
                 self.is_queued = self.is_preparing = False
                 self.apply(not_started_exit(generation))
-            case CancelOrder():
+            case events.CancelOrder():
                 self.keeper.cancel(generation)
-            case Terminate():
+            case events.Terminate():
                 self.keeper.terminate(generation)
-            case AnswerOrder() | AnswerAgain():
+            case events.AnswerOrder() | events.AnswerAgain():
                 pass  # sent before the event was applied, or held until the question is repeated
 
     def enqueue(self) -> None:
         self.is_queued = True
-        self._supervisor.queue(self)
+        self._supervisor.admission.queue(self)
 
     def save(self, *, now: bool = False) -> None:
         if self.is_forgotten:
             return
         at = time.time_ns() // 1_000_000
-        record = updated_record(self.record, self.session, now=at, selected=False)
-        self.record = replace(
-            with_usage(record, self.root.view),
-            announced=self.announced,
-            taken=self.message_queue.next_number,
-            mail=self.message_queue.unsent,
-        )
+        record = updated_record(self.record, self._saved_state, now=at)
+        self._saved_state = record.state
+        self.record = with_usage(record, self.root.view)
         self._supervisor.store.put(self.record)
         if now:
             self._supervisor.store.save()
@@ -239,8 +216,8 @@ class SupervisedSession:
             return
         self.root.replace_with(stored)
         self._subtasks = await self.history.subtasks(stored)
-        if not self.session.process_open:
-            self.session = rebuild_session(self.record, self.stored_ask, alive=False)
+        if not self.record.process_open:
+            self.record = rebuild_session(self.record, self.stored_ask, alive=False)
 
     async def host(self, *, reopen: bool) -> Host:
         """The host of its process; `reopen` starts one, without resuming work, if none runs.
@@ -251,17 +228,17 @@ class SupervisedSession:
                 raise CommandRejected("The session has not started yet. Wait until it has.")
             if self.keeper.is_ending:
                 await self.until(lambda: not self.keeper.has_process)
-            if not self.session.process_open:
+            if not self.record.process_open:
                 self._reopen(wanted=reopen)
                 await self.until(self._is_reopened)
         self._keep_until = time.monotonic() + SECONDS_KEPT
         if host := await self.keeper.host():
             return host
-        problem = self.session.failure.text if self.session.failure else NO_PROCESS
+        problem = self.record.failure.text if self.record.failure else NO_PROCESS
         raise CommandRejected(problem)
 
     def _is_reopened(self) -> bool:
-        return self.session.saw_session_created or not self.session.process_open
+        return self.record.saw_session_created or not self.record.process_open
 
     def _reopen(self, *, wanted: bool) -> None:
         if not (wanted and self.is_stored()):
@@ -269,8 +246,8 @@ class SupervisedSession:
         if obstacle := self.obstacle():
             raise CommandRejected(obstacle)
         # saved once the process exists: before, a later manager would take it for a resumed one
-        self.session = reopened(self.session)
-        self.keeper.launch(self.session.generation, at_rest=True)
+        self.record = reopened(self.record)
+        self.keeper.launch(self.record.generation, at_rest=True)
 
     async def check_responsive(self) -> None:
         self.on_silence(float(not await self.keeper.has_answered()))
@@ -278,15 +255,15 @@ class SupervisedSession:
     def launch(self) -> None:
         """Start the process of a queued session."""
         self.is_queued = False
-        self.keeper.launch(self.session.generation)
+        self.keeper.launch(self.record.generation)
         self._supervisor.changed(self.id)
 
     async def end(self) -> None:
         """End its process. The session can be resumed."""
         if self.is_active:
-            self.apply(CancelEvent(), now=True)
+            self.apply(events.CancelEvent(), now=True)
         self.keeper.retire()
-        await self.until(lambda: not (self.keeper.has_process or self.session.process_open))
+        await self.until(lambda: not (self.keeper.has_process or self.record.process_open))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
@@ -306,13 +283,13 @@ class SupervisedSession:
 
     def hand_over(self, mark: ProcessMark) -> HandOver:
         """What to give a new process; without the prompt if the task was opened with it."""
-        messages = self.session.outbox[: self.session.handed]
-        known = int(not mark.new_task and not self.announced)
+        messages = self.record.outbox[: self.record.handed]
+        known = int(not mark.new_task and not self.record.announced)
         launch = self.folder.launch()
         return HandOver(
             new_task=mark.new_task,
             messages=messages[known:],
-            first=self.message_queue.next_number + known,
+            first=self.record.taken + known,
             mode=launch.mode if launch else None,
             intent=launch.intent if launch else "",
             at_rest=mark.at_rest,
@@ -328,25 +305,27 @@ class SupervisedSession:
             self.record = with_log_line(self.record, line)
 
     def keeps_question(self, tasks: Sequence[FollowedTask]) -> bool:
-        if self.session.state not in WAITING:
+        """Whether the session still waits for the user after a system shutdown ended its
+        process, which had these tasks."""
+        if self.record.state not in WAITING:
             return False
         self._subtasks = tuple(task for task in tasks if task is not self.root)
-        self.session = lost_process(self.session)
+        self.record = lost_process(self.record)
         self.save()
         return True
 
     def on_process_gone(self) -> None:
         self._supervisor.changed(self.id)
         self.wake()
-        self._supervisor.admit_sessions()
+        self._supervisor.admission.admit()
 
     def on_event(self, task: FollowedTask, event: TaskEvent) -> None:
         usage = task.view.usage
         for reported in task.receive(event):
-            asked = task.row(reported.ts) if isinstance(reported, AgentAsked) else None
+            asked = task.row(reported.ts) if isinstance(reported, events.AgentAsked) else None
             if self._held and self._held.answers(asked):
                 continue  # repeated history
-            if self.session.saw_session_created or self._applies_at_once(reported):
+            if self.record.saw_session_created or self._applies_at_once(reported):
                 self.apply(reported)
             if self._held and self._held.is_settled_by(reported):
                 self._give_held_answer(asked)
@@ -361,40 +340,47 @@ class SupervisedSession:
         if held and (again := held.for_question(asked)):
             self._supervisor.group.start_soon(self._act_if_possible, *again)
 
-    async def _act_if_possible(self, event: UserEvent, terms: Terms) -> None:
+    async def _act_if_possible(self, event: events.UserEvent, terms: Terms) -> None:
         with suppress(CommandRejected, StorageError):  # then the question stays in the inbox
             await self.act(event, terms)
 
-    def _applies_at_once(self, reported: Event) -> bool:
+    def _applies_at_once(self, reported: events.SessionEvent) -> bool:
         """Whether to apply an event that comes before the process has what it was started with:
         not an offer to resume, which we answer ourselves, and nothing from a process at rest."""
-        resumes = isinstance(reported, AgentAsked) and reported.ask in RESUMING
+        resumes = isinstance(reported, events.AgentAsked) and reported.ask in RESUMING
         return not resumes and not self.keeper.is_at_rest
 
     def on_handed_over(self) -> None:
+        """The process has received what it was started with."""
         kp("manager.opened")
-        generation = self.session.generation
-        self.apply(SessionCreated(generation=generation, session_id=self.id))
+        generation = self.record.generation
+        self.apply(events.SessionCreated(generation=generation, session_id=self.id))
         if (ask := self.root.ask) and ask.resumes:  # its process is at rest
-            self.apply(AgentAsked(generation=generation, ts=ask.ts, ask=ask.ask, text=ask.text))
+            self.apply(
+                events.AgentAsked(generation=generation, ts=ask.ts, ask=ask.ask, text=ask.text)
+            )
         kp("manager.announced")
         self.keeper.wake_for_messages()
 
     def next_message(self) -> QueuedMessage | None:
-        return self.message_queue.next()
+        if not (message := message_queue.next_message(self.record)):
+            return None
+        sending = replace(message, state="sending")
+        self.record = message_queue.with_message(self.record, sending)
+        return sending
 
-    def on_message_sent(self, queued: QueuedMessage) -> None:
-        self.message_queue.sent(queued.number)
+    def on_message_sent(self, message: QueuedMessage) -> None:
+        self.record = message_queue.without_message(self.record, message.number)
         self.save()
 
-    def on_message_refused(self, queued: QueuedMessage, problem: str) -> None:
-        self.message_queue.refused(queued.number, problem)
+    def on_message_refused(self, message: QueuedMessage, problem: str) -> None:
+        self.record = message_queue.with_message(
+            self.record, replace(message, state="failed", problem=problem)
+        )
         self.save()
 
     def on_silence(self, seconds: float) -> None:
+        """There was no event or response for `seconds`; 0 once there is one."""
         if self.unresponsive != bool(seconds):
             self.unresponsive = bool(seconds)
             self._supervisor.changed(self.id)
-
-    def is_working(self) -> bool:
-        return self.is_active

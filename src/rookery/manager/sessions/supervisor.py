@@ -4,7 +4,7 @@ Closing the supervisor ends no process; the next supervisor of the project adopt
 """
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,25 +15,21 @@ from msgspec.structs import replace
 from rookery.core.commands import EditQueue
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.dependencies import StoredTasks
-from rookery.manager.sessions.admission import DEFAULT_LIMIT, Admission, Preparations, load
-from rookery.manager.sessions.conversation import Timings
-from rookery.manager.sessions.message_queue import Terms, check
-from rookery.manager.sessions.outside_sessions import (
+from rookery.manager.sessions import message_queue
+from rookery.manager.sessions import session_events as events
+from rookery.manager.sessions.admission import (
+    DEFAULT_LIMIT,
+    Admission,
     OutsideSessions,
+    Preparations,
     adopted_record,
     busy,
+    check_prompt,
     complete_list,
+    load,
 )
-from rookery.manager.sessions.session_events import (
-    ApproveEvent,
-    CancelEvent,
-    RejectEvent,
-    ResumeEvent,
-    RetryEvent,
-    SendEvent,
-    StartEvent,
-    UserMessage,
-)
+from rookery.manager.sessions.conversation import Timings
+from rookery.manager.sessions.message_queue import Terms
 from rookery.manager.sessions.session_folders import (
     SessionFolder,
     SessionFolders,
@@ -48,7 +44,6 @@ from rookery.manager.sessions.session_summary import (
     SessionQuestion,
     SessionSummary,
     Switches,
-    edit_unsent,
     question_in,
     question_of,
     sort_questions,
@@ -105,7 +100,7 @@ class Supervisor:
         self.tasks = tasks
         self._folders = SessionFolders(places)
         self._sessions: dict[str, SupervisedSession] = {}
-        self._admission = Admission(self._sessions, limit)
+        self.admission = Admission(self._sessions, limit)
         self._changes = ChangeFeed()
         self._outside = OutsideSessions(self.project, tasks)
         self.preparations = Preparations(self)
@@ -138,7 +133,7 @@ class Supervisor:
             session.save()
         self.store.save()
         await self.refresh()
-        self._admission.admit()
+        self.admission.admit()
 
     async def refresh(self) -> None:
         """Look for sessions that were started, continued or deleted without a manager."""
@@ -168,15 +163,13 @@ class Supervisor:
     async def start(self, options: SessionOptions) -> str:
         """Start a session and return its id. Raises `CommandRejected` or `StorageError`."""
         self._check_writable()
-        if not (options.prompt.strip() or options.images):
-            raise CommandRejected("Give a task.")
-        check(UserMessage(text=options.prompt, images=options.images))
+        check_prompt(options)
         session_id = str(uuid.uuid4())
         folder = self._folders.of(session_id)
         folder.keep_launch(launch_of(options, self.project))
         session = self.add(record_of(options, session_id))
         try:
-            await session.act(StartEvent(text=options.prompt, images=options.images))
+            await session.act(events.StartEvent(text=options.prompt, images=options.images))
         except StorageError:
             folder.remove()
             self.forget(session_id)
@@ -201,29 +194,29 @@ class Supervisor:
         self, session_id: str, text: str, images: tuple[str, ...] = (), *, ask_ts: int | None = None
     ) -> None:
         """Send a message: the answer to the question `ask_ts`, or a message for the queue."""
-        check(UserMessage(text=text, images=images))
+        message_queue.check(events.UserMessage(text=text, images=images))
         if not (text.strip() or images):
             raise CommandRejected("The message is empty.")
-        await self.find(session_id).act(SendEvent(text=text, images=images, ask_ts=ask_ts))
+        await self.find(session_id).act(events.SendEvent(text=text, images=images, ask_ts=ask_ts))
 
     async def approve(
         self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
     ) -> None:
-        await self.find(session_id).act(ApproveEvent(ask_ts=ask_ts, text=text), terms)
+        await self.find(session_id).act(events.ApproveEvent(ask_ts=ask_ts, text=text), terms)
 
     async def reject(
         self, session_id: str, ask_ts: int, text: str = "", terms: Terms | None = None
     ) -> None:
-        await self.find(session_id).act(RejectEvent(ask_ts=ask_ts, text=text), terms)
+        await self.find(session_id).act(events.RejectEvent(ask_ts=ask_ts, text=text), terms)
 
     async def cancel(self, session_id: str) -> None:
-        await self.find(session_id).act(CancelEvent())
+        await self.find(session_id).act(events.CancelEvent())
 
     async def resume(self, session_id: str, text: str = "") -> None:
-        await self.find(session_id).act(ResumeEvent(text=text))
+        await self.find(session_id).act(events.ResumeEvent(text=text))
 
     async def retry(self, session_id: str) -> None:
-        await self.find(session_id).act(RetryEvent())
+        await self.find(session_id).act(events.RetryEvent())
 
     def rename(self, session_id: str, label: str) -> None:
         """Rename a session; an empty label restores the name made from its prompt."""
@@ -242,19 +235,18 @@ class Supervisor:
 
     def retry_message(self, session_id: str, number: int) -> None:
         session = self.find(session_id)
-        session.message_queue.retry(number)
-        session.save(now=True)
+        self._rewrite(message_queue.retried(session.record, number))
         session.keeper.wake_for_messages()
 
     def discard_message(self, session_id: str, number: int) -> None:
-        session = self.find(session_id)
-        session.message_queue.discard(number)
-        session.save(now=True)
+        self._rewrite(message_queue.discarded(self.find(session_id).record, number))
 
     async def edit_queued(self, session_id: str, message_id: str, text: str | None) -> None:
         """Replace or (None) delete a queued message. Raises `CommandRejected` if it is too late."""
-        session = self.find(session_id)
-        if edit_unsent(session, message_id, text):
+        session, number = self.find(session_id), message_queue.number_of(message_id)
+        message = events.UserMessage(text=text) if text else None
+        if number is not None and (record := message_queue.edited(session.record, number, message)):
+            self._rewrite(record)
             return
         host = await session.host(reopen=False)
         await host.send(EditQueue(task_id=session_id, message_id=message_id, text=text))
@@ -312,14 +304,6 @@ class Supervisor:
             return list(self.store.all())
         return [session.record for session in self._sessions.values()]
 
-    @property
-    def limit(self) -> int:
-        return self._admission.limit
-
-    @property
-    def has_queue(self) -> bool:
-        return self._admission.has_queue
-
     def records(self) -> list[SessionRecord]:
         return list(self._outside.listed(self._known()).values())
 
@@ -330,9 +314,7 @@ class Supervisor:
 
     def counts(self) -> Counts:
         """The counts; `attention` is the number of sessions in the inbox."""
-        everyone = self.all()
-        counted = count_records(each.record for each in everyone)
-        return replace(counted, attention=sum(each.flags.needs_attention for each in everyone))
+        return count_records(each.record for each in self.all())
 
     def question(self, session_id: str) -> SessionQuestion | None:
         if session := self._sessions.get(session_id):
@@ -345,7 +327,7 @@ class Supervisor:
         asked = (self.question(record.session_id) for record in self.records())
         return tuple(sort_questions(question for question in asked if question))
 
-    def changes(self) -> AsyncIterator[frozenset[str]]:
+    def changes(self) -> AsyncGenerator[frozenset[str], None]:
         """Yield all ids first, then ids changed or removed since the last set."""
         return self._changes.follow(each.session_id for each in self.records())
 
@@ -356,16 +338,10 @@ class Supervisor:
         """Notify followers of a change that concerns the whole list, with an empty id."""
         self._changes.note("")
 
-    def admit_sessions(self) -> None:
-        self._admission.admit()
-
     def obstacle(self, record: SessionRecord) -> str | None:
         if self.tasks.in_use(record.session_id):
             return str(busy(record.session_id))
         return self.start_obstacle(record)
-
-    def queue(self, session: SupervisedSession) -> None:
-        self._admission.queue(session)
 
     def find(self, session_id: str) -> SupervisedSession:
         self._check_writable()
