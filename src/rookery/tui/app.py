@@ -22,10 +22,10 @@ from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
 from rookery.tui.composer import Composer, InputEntries, InputMemory
 from rookery.tui.input_router import InputRouter, Navigation, next_name
+from rookery.tui.own_commands import run_command
 from rookery.tui.page import CSS
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.pickers.own_commands import run_command
-from rookery.tui.pickers.picker import Picker, run_in_shell, shell_line
+from rookery.tui.pickers import Picker, run_in_shell, shell_line
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
 from rookery.tui.session_view import Draft

@@ -17,7 +17,7 @@ from textual.widgets import TextArea
 
 from rookery.core.text.terminal_text import visible_characters
 from rookery.platform.disk import put
-from rookery.tui.pickers.pick_list import run_binding
+from rookery.tui.pick_list import run_binding
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:^|.*\s)@(\S*)", re.DOTALL)

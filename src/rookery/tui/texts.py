@@ -9,7 +9,7 @@ from rookery.core.facts import Asked, Todo
 from rookery.core.folds.view import View
 from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
-from rookery.tui.pickers.picker import TRIGGERS
+from rookery.tui.pickers import TRIGGERS
 from rookery.tui.question_page import APPROVALS
 from rookery.tui.theme import Theme
 

@@ -17,7 +17,7 @@ from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
-from rookery.tui.pickers.own_commands import run_command
+from rookery.tui.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen, RestoreScreen
 from support.tui_bare_app import BareApp, desk
 from support.tui_waiting import seen, until

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from rookery.core.commands import Condense, EditQueue, SwitchApproval, SwitchMode, SwitchModel
-from rookery.tui.pickers.own_commands import run_command
+from rookery.tui.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.screens.task_list_screen import TaskListScreen
-from rookery.tui.screens.tree_screen import TreeScreen
+from rookery.tui.screens.task_screens import TaskListScreen, TreeScreen
 from support.tui_bare_app import desk
 
 pytestmark = pytest.mark.anyio

@@ -15,11 +15,10 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import PickList, TextField, run_beside
-from rookery.tui.pickers.picker import two_columns
+from rookery.tui.pick_list import MOVING, ListScreen, PickList, TextField, run_beside
+from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS, SideScreen
-from rookery.tui.screens.task_list_screen import MOVING, ListScreen
 from rookery.tui.short_texts import one_line, plural
 from rookery.tui.status import short_number
 from rookery.tui.theme import Theme

@@ -26,8 +26,8 @@ from rookery.core.folds.view import View
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.own_commands import COMMANDS
-from rookery.tui.pickers.picker import TRIGGERS
+from rookery.tui.own_commands import COMMANDS
+from rookery.tui.pickers import TRIGGERS
 from rookery.tui.rows.lines import cut, indented, wrapped
 from rookery.tui.screens.side_screen import (
     RELOAD_SECONDS,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from rookery.tui.pickers.pick_list import PickList, first_visible, visible_rows
+from rookery.tui.pick_list import PickList, first_visible, visible_rows
 from rookery.tui.theme import DARK, LIGHT, THEMES, textual_theme
 from support.tui_waiting import seen, until
 
