@@ -180,7 +180,7 @@ def test_a_closed_terminal_ends_the_run(project: Installed):
 
 
 CRASH = """
-from rookery.tui.status import StatusLine
+from rookery.tui.page import StatusLine
 
 def broken(self, doing):
     raise RuntimeError("it broke while drawing")

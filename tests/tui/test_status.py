@@ -6,18 +6,11 @@ from rookery.core.facts import Event, RequestStarted, TaskOpened, Waiting
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View, see
 from rookery.core.queries import About
-from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notifier, Notify
-from rookery.tui.status import (
-    BottomLine,
-    HeaderFacts,
-    context_bar,
-    header_line,
-    short_number,
-    short_path,
-    status_line,
-)
+from rookery.tui.page import BottomLine, HeaderFacts, context_bar, header_line, status_line
+from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notify
+from rookery.tui.short_texts import short_number, short_path
+from rookery.tui.status_updates import activity_text
 from rookery.tui.terminal_driver import light_in
-from rookery.tui.texts import activity_text
 from rookery.tui.theme import DARK, THEMES
 
 LOOK = THEMES[DARK]
@@ -101,11 +94,7 @@ class Clock:
 def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
     written: list[str] = []
     clock = Clock()
-    return (
-        Attention(Notifier(write=written.append, notify=notify), "rookery", clock),
-        written,
-        clock,
-    )
+    return Attention(written.append, notify, clock), written, clock
 
 
 def test_who_is_looking_is_not_called():

@@ -99,7 +99,7 @@ class FullScreen(TaskController):
     ) -> None:
         super().__init__(
             host,
-            THEMES[opening.theme],
+            opening.theme,
             inputs or InputMemory(),
             home=opening.home,
             notify=opening.notify,
@@ -320,7 +320,6 @@ class FullScreen(TaskController):
             self.toast("There is nothing to copy yet.")
 
     def action_toggle_theme(self) -> None:
-        self._theme = THEMES[next_name(self._theme.name, list(THEMES))]
-        self.theme = self._theme.name
-        self._page.set_theme(self._theme)
+        self.theme = next_name(self.theme, list(THEMES))
+        self._page.redraw()
         self._status_updates.update_all()

@@ -98,7 +98,7 @@ class Navigation:
     def page(self, direction: int) -> None:
         """Scroll the conversation, or first a question that does not fit."""
         panel = self._page.panel
-        if panel.has_focus and not panel.fits_view:
+        if panel.has_focus and not panel.body.fits_view:
             panel.action_page(direction)
         else:
             self._page.transcript.action_half_page(direction)

@@ -27,10 +27,10 @@ from rookery.protocol.codec import Host
 from rookery.tui.composer import InputEntries
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
-from rookery.tui.question_queue import Attention, Notifier, Notify, Questions
+from rookery.tui.question_queue import Attention, Notify, Questions
 from rookery.tui.session_view import SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
-from rookery.tui.theme import THEMES, Theme, textual_theme
+from rookery.tui.theme import THEMES, textual_theme
 from rookery.tui.transcript_updates import Rendering
 
 FRAME_SECONDS = 1 / 15
@@ -98,7 +98,7 @@ class TaskController(App[RunEnd]):
     def __init__(
         self,
         host: Host,
-        theme: Theme,
+        theme: str,
         inputs: InputEntries,
         *,
         home: str,
@@ -107,13 +107,11 @@ class TaskController(App[RunEnd]):
     ) -> None:
         super().__init__(driver_class=driver)
         self._host = host
-        self._theme = theme
         for known in THEMES.values():
             self.register_theme(textual_theme(known))
-        self.theme = theme.name
-        page = self._page = Page(theme, inputs)
-        notifier = Notifier(write=self._write, notify=notify)
-        self._attention = Attention(notifier, "rookery", time.monotonic)
+        self.theme = theme
+        page = self._page = Page(inputs)
+        self._attention = Attention(self._write, notify, time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, done=self._on_drawn)
         self._session = SessionView(host, self._start_following, self._redraw_pace.schedule)
         self._rendering = Rendering(page.transcript)

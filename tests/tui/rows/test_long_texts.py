@@ -166,7 +166,7 @@ async def test_a_huge_change_can_be_approved_only_after_its_end_was_in_sight():
         await played.ripen()
         assert time.thread_time() - begun < SLOW_MACHINE * KEY_SECONDS * 6
         assert played.app._page.panel.unread > 29_000
-        scroll_view = played.app._page.panel._view.scroll_view
+        scroll_view = played.app._page.panel.body
         scroll_view.scroll_to(y=scroll_view.max_scroll_y, animate=False)
         await played.see("THE END")
         await played.press("y")

@@ -19,8 +19,7 @@ from rookery.tui.pick_list import MOVING, ListScreen, PickList, TextField, run_b
 from rookery.tui.pickers import two_columns
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS, SideScreen
-from rookery.tui.short_texts import one_line, plural
-from rookery.tui.status import short_number
+from rookery.tui.short_texts import one_line, plural, short_number
 from rookery.tui.theme import Theme
 
 

@@ -36,8 +36,7 @@ from rookery.tui.screens.side_screen import (
     key_uses,
     own_bindings,
 )
-from rookery.tui.short_texts import clock, money, one_line, plural, precise_money
-from rookery.tui.status import short_number
+from rookery.tui.short_texts import clock, money, one_line, plural, precise_money, short_number
 from rookery.tui.theme import Theme, theme_of
 
 _HEADINGS = {

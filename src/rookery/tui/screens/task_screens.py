@@ -21,8 +21,7 @@ from rookery.tui.interfaces import Controller
 from rookery.tui.pick_list import MOVING, ListScreen, PickList, run_latest
 from rookery.tui.rows.lines import cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.short_texts import Status, ago, money, one_line, plural, state_mark
-from rookery.tui.status import short_number
+from rookery.tui.short_texts import Status, ago, money, one_line, plural, short_number, state_mark
 from rookery.tui.theme import Theme, theme_of
 
 DETAIL_LINES = 3
