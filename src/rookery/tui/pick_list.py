@@ -242,13 +242,25 @@ MOVING: list[BindingType] = [
 ]
 
 
-class ListScreen(SideScreen[None], Generic[T]):
+class PickScreen(SideScreen[None], Generic[T]):
+    """A side screen with a list, which the arrow keys move in."""
+
+    BINDINGS: ClassVar[list[BindingType]] = MOVING
+    list: PickList[T]
+
+    def action_move(self, by: int) -> None:
+        self.list.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.list.page(by)
+
+
+class ListScreen(PickScreen[T]):
     """A list with a filter. `find` returns the rows for the filter, `take` handles the picked
     row."""
 
     INVITATION: ClassVar[str] = "Type to filter"
     NOTHING: ClassVar[str] = "No matches."
-    BINDINGS: ClassVar[list[BindingType]] = MOVING
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -294,9 +306,17 @@ class ListScreen(SideScreen[None], Generic[T]):
         if self._take_when_found:
             self.call_later(self.action_take)
 
+    @property
+    def current(self) -> str:
+        """Name of the row that is marked first, such as the current mode."""
+        return ""
+
     def put(self, items: Sequence[T], nothing: str, *, best_first: bool) -> None:
+        is_first = not self.list.items
         self.list.show(items, nothing=nothing, best_first=best_first)
         self.set_subtitle(f"{len(items)}")
+        if is_first:
+            self.list.mark(self.current)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         message.stop()
@@ -317,9 +337,3 @@ class ListScreen(SideScreen[None], Generic[T]):
             self.reload()
         elif (item := self.list.marked) is not None:
             await self.take(item)
-
-    def action_move(self, by: int) -> None:
-        self.list.move(by)
-
-    def action_page(self, by: int) -> None:
-        self.list.page(by)

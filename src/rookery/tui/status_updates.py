@@ -210,8 +210,8 @@ class StatusUpdates:
         )
 
     def _work(self) -> str:
-        deepest = self._session.following.task(self._session.working_task_id or "")
-        if any(task.condensing for task in self._session.following.tasks):
+        deepest = self._session.task(self._session.working_task_id or "")
+        if any(task.condensing for task in self._session.tasks):
             return "Summarising the conversation"
         words = activity_text(deepest.view if deepest else None)
         return f"{words} (Ctrl+B: background)" if self._session.background_question else words

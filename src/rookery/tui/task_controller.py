@@ -215,7 +215,7 @@ class TaskController(App[RunEnd]):
 
     def _leave_task(self) -> None:
         self.workers.cancel_group(self, FOLLOWING)
-        self._session.following.forget()
+        self._session.forget()
         self._rendering.forget()
         self._questions.forget()
         self._page.composer.focus()
@@ -224,7 +224,7 @@ class TaskController(App[RunEnd]):
     def _draw(self) -> bool:
         """Draw what has arrived. Returns whether more is left."""
         with self.batch_update():
-            more = self._rendering.catch_up(self._session.following)
+            more = self._rendering.catch_up(self._session)
             self._status_updates.update_page()
             if not more:
                 self._status_updates.update_all()

@@ -28,7 +28,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.tui.interfaces import Controller
 from rookery.tui.own_commands import COMMANDS
 from rookery.tui.pickers import TRIGGERS
-from rookery.tui.rows.lines import cut, indented, wrapped
+from rookery.tui.rows.lines import column, cut, indented, wrapped
 from rookery.tui.screens.side_screen import (
     RELOAD_SECONDS,
     KeyUse,
@@ -334,8 +334,6 @@ def _row(
 ) -> Text:
     figures = "".join(f"{each:>9}" for each in tokens) + f"{cost:>12}"
     room = max(8, width - len(figures) - 10)
-    name = cut(Text(what), room)
-    name.pad_right(max(0, room - name.cell_len))
-    line = Text.assemble(f"{when:<8}  ", name, figures)
+    line = Text.assemble(f"{when:<8}  ", column(Text(what), room), figures)
     line.stylize(ink)
     return line

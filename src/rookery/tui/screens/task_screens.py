@@ -18,8 +18,8 @@ from rookery.core.queries import AskTasks, KnownTask
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pick_list import MOVING, ListScreen, PickList, run_latest
-from rookery.tui.rows.lines import cut, wrapped
+from rookery.tui.pick_list import ListScreen, PickList, PickScreen, run_latest
+from rookery.tui.rows.lines import column, cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.short_texts import Status, ago, money, one_line, plural, short_number, state_mark
 from rookery.tui.theme import Theme, theme_of
@@ -99,8 +99,7 @@ def draw_task(task: KnownTask, width: int, theme: Theme, *, here: bool) -> Text:
     tail = Text(f"{money(task.cost):>8}  {when:>10}", muted)
     ink = theme.fg(theme.accent, bold=True) if here else theme.fg(theme.text)
     room = width - tail.cell_len - 4
-    title = cut(Text(_title(task), ink), room)
-    title.pad_right(max(0, room - title.cell_len))
+    title = column(Text(_title(task), ink), room)
     return Text.assemble(state_mark(task.status, theme), " ", title, "  ", tail)
 
 
@@ -260,9 +259,9 @@ def _tasks_in(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
                 pass
 
 
-class TreeScreen(SideScreen[None]):
+class TreeScreen(PickScreen[Node]):
     TITLE_TEXT = "Task tree"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open"), *MOVING]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open")]
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -311,12 +310,6 @@ class TreeScreen(SideScreen[None]):
             self.dismiss(None)
             await self._controller.open_task(node.task.task_id)
 
-    def action_move(self, by: int) -> None:
-        self.list.move(by)
-
-    def action_page(self, by: int) -> None:
-        self.list.page(by)
-
 
 def draw_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
     muted, task = theme.fg(theme.muted), node.task
@@ -325,8 +318,5 @@ def draw_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
     tail = f"{mode}{node.status:<9}  {tokens:>15}  {money(task.cost):>8}"
     ink = theme.fg(theme.accent, bold=True) if here else theme.fg(theme.text)
     head = Text.assemble((node.branch, theme.fg(theme.muted)), state_mark(node.status, theme), " ")
-    title = Text(harmless_line(one_line(task.title)) or "(untitled)", ink)
-    room = width - len(tail) - head.cell_len - 2
-    title = cut(title, max(8, room))
-    title.pad_right(max(0, room - title.cell_len))
+    title = column(Text(_title(task), ink), max(8, width - len(tail) - head.cell_len - 2))
     return Text.assemble(head, title, "  ", (tail, muted))
