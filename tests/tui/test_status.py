@@ -6,6 +6,7 @@ from rookery.core.facts import Event, RequestStarted, TaskOpened, Waiting
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View, see
 from rookery.core.queries import About
+from rookery.tui.app import next_name
 from rookery.tui.page import BottomLine, HeaderFacts, context_bar, header_line, status_line
 from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notify
 from rookery.tui.short_texts import short_number, short_path
@@ -164,3 +165,11 @@ def test_the_context_bar_is_about_the_model_that_answered():
     about = About(workspace="/w", model="big", window=1000, mode="code")
     header = HeaderFacts(about=about, model="small", window=500, usage=Totals(context_tokens=250))
     assert "50%" in header_line(header, LOOK, 80).plain
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [("code", "ask"), ("ask", "plan"), ("plan", "code"), ("gone", "code"), ("", "code")],
+)
+def test_names_go_round_and_begin_with_the_first(here: str, there: str):
+    assert next_name(here, ["code", "ask", "plan"]) == there
