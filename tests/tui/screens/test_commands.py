@@ -74,9 +74,9 @@ async def test_a_task_is_exported_and_nothing_is_written_over(tmp_path: Path):
         await run_command(f"/export {target}", it.app, it.app)
         text = target.read_text(encoding="utf-8")
         assert target.stat().st_mode & 0o777 == 0o600
-        assert text.startswith("# The discount is ten times too high.")
-        assert "## You\n\nand add a test for negative prices" in text
-        assert "## Rookery\n\nI will." in text
+        assert text.startswith("> The discount is ten times too high.")
+        assert "\n\n> and add a test for negative prices" in text
+        assert "\n\nI will." in text
         target.write_text("mine")
         await run_command(f"/export {target}", it.app, it.app)
         assert target.read_text() == "mine"

@@ -33,7 +33,7 @@ from rookery.manager.requests import (
 from rookery.manager.sessions.session_failures import ErrorKind
 from rookery.manager.sessions.session_states import SessionState
 from rookery.manager.shown_rows import SessionRow
-from rookery.plain.transcript_text import as_text, passages, undone
+from rookery.protocol.transcript_text import as_text, passages, undone
 from rookery.storage.cli.session_listing import money
 
 WORKING = (SessionState.IDLE, SessionState.CREATING, SessionState.STREAMING)
