@@ -258,7 +258,7 @@ _SUBCOMMANDS = {
     "settings": "rookery.storage.cli.config_command:list_command",
     "auth": "rookery.providers.cli.auth_command:auth",
     "completion": "rookery.cli.completion",
-    "upgrade": "rookery.cli.upgrade",
+    "upgrade": "rookery.cli.doctor:upgrade",
 }
 
 
