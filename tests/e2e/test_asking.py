@@ -29,10 +29,6 @@ def command(line: str) -> object:
     return call("execute_command", command=line, cwd=None, timeout=None)
 
 
-def edit(old: str, new: str) -> object:
-    return call("edit", file_path="a.py", old_string=old, new_string=new)
-
-
 def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
@@ -118,40 +114,6 @@ def test_always_shows_the_rule_and_allows_exactly_this_command(
             terminal.type("")
             assert terminal.exit_code() == 0
     assert not (repository.workspace / "other").exists()
-
-
-def test_always_allowed_edits_last_until_the_task_ends(repository: Installed):
-    with LlmServer(
-        [call("read_file", path="a.py")],
-        [edit("x = 1", "x = 2")],
-        [edit("x = 2", "x = 3")],
-        [command("touch made")],
-        [finish()],
-        [call("read_file", path="a.py")],
-        [edit("x = 3", "x = 4")],
-        [finish()],
-    ) as server:
-        with repository.terminal(*at(server), "go") as terminal:
-            terminal.wait_for("● Read a.py\n")
-            terminal.wait_for(ALLOW)
-            terminal.type("always")
-            terminal.wait_for(
-                f"Always allow edits of files in {repository.workspace}, until this task ends?"
-            )
-            terminal.wait_for("[y/n] ")
-            terminal.type("y")
-            terminal.wait_for("● Edit a.py (+1 −1)\n")
-            assert "Approve?" not in terminal.wait_for("● Edit a.py (+1 −1)\n")
-            assert "  touch made\n" in terminal.wait_for(ALLOW)
-            terminal.type("n")
-            terminal.wait_for(DONE)
-            terminal.type("")
-            assert terminal.exit_code() == 0
-        assert (repository.workspace / "a.py").read_text() == "x = 3\n"
-        with repository.terminal(*at(server), "again") as terminal:
-            terminal.wait_for("+x = 4\n")
-            terminal.wait_for(ALLOW)
-    assert (repository.workspace / "a.py").read_text() == "x = 3\n"
 
 
 def write_instructions() -> object:

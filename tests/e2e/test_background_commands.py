@@ -7,7 +7,6 @@ import pytest
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
 from support.terminal_session import (
-    CTRL_C,
     PATIENCE,
     Installed,
     a_pause,
@@ -120,8 +119,7 @@ def test_background_commands_are_listed_and_ending_one_reaches_the_model(
     assert rookery.run("ps").stdout == "No command is running.\n"
 
 
-@pytest.mark.parametrize("way", ["left", "hung up"])
-def test_no_background_command_survives_the_session(rookery: Installed, pause: str, way: str):
+def test_no_background_command_survives_the_session(rookery: Installed, pause: str):
     with (
         LlmServer([long_one(pause)], [say("Hm. ", gate())]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
@@ -129,13 +127,7 @@ def test_no_background_command_survives_the_session(rookery: Installed, pause: s
         terminal.wait_for("still running: ")
         terminal.wait_for("Hm. ")
         assert processes_with(pause)
-        if way == "hung up":
-            assert terminal.hang_up() == 129
-        else:
-            terminal.press(CTRL_C)
-            terminal.wait_for("Continue? ")
-            terminal.press(CTRL_C)
-            assert terminal.exit_code() == 130
+        assert terminal.hang_up() == 129
         assert processes_with(pause) == []
     assert running(rookery) == []
 

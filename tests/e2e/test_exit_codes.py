@@ -103,8 +103,7 @@ def _closed(home: Path) -> None:
     home.mkdir(mode=0o500)
 
 
-@pytest.mark.parametrize("spoil", [_filled, _closed])
-@pytest.mark.parametrize("form", ["text", "stream-json"])
+@pytest.mark.parametrize(("spoil", "form"), [(_filled, "text"), (_closed, "stream-json")])
 def test_a_run_that_cannot_be_stored_does_not_start(
     fresh: Installed, spoil: Callable[[Path], None], form: str
 ):

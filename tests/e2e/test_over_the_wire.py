@@ -35,14 +35,6 @@ def at(server: LlmServer, provider: str = "anthropic") -> list[str]:
 WIRES = ["anthropic", "openai", "responses", "gemini", "bedrock", "azure"]
 
 
-@pytest.mark.parametrize("provider", WIRES)
-def test_a_question_is_answered_with_one_request(rookery: Installed, provider: str):
-    with LlmServer([think("Easy.", signature="c2VhbGVk"), say("The answer is 4.")]) as server:
-        done = rookery.run("-p", *at(server, provider), "What is 2 + 2?")
-    assert (done.returncode, done.stdout) == (0, "The answer is 4.\n"), done.stderr
-    assert len(server.requests) == 1
-
-
 def test_vertex_is_asked_with_a_token_that_nothing_keeps(rookery: Installed, tmp_path: Path):
     home = "/v1/projects/p-1/locations/global/publishers/google"
     key = tmp_path / "key.json"

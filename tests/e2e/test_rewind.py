@@ -209,13 +209,6 @@ def test_impossible_or_unconfirmed_rewinds_change_nothing(
         assert state(rookery.workspace) == (worked if code else files)
 
 
-def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
-    done = rookery.run("rewind")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: No session to rewind in {rookery.workspace}. ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed, files: State):
     with LlmServer(
         [call("read_file", path="a.txt")],
@@ -286,41 +279,6 @@ def test_undo_skips_commands_that_wrote_only_ignored_files(with_tests: Installed
     assert (done.returncode, done.stdout) == (2, "")
     assert "No step is left that changed files." in done.stderr
     assert (with_tests.workspace / "out").is_dir()
-
-
-def test_repeated_undo_goes_back_change_by_change(with_tests: Installed):
-    with with_tests.terminal("-y", *with_tests.script(TESTED), "go") as terminal:
-        terminal.wait_for(DONE)
-        terminal.type("/undo")
-        terminal.wait_for("Restored 1 file: b.txt.")
-        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
-        terminal.type("/undo")
-        terminal.wait_for("Restored 1 file: a.txt.")
-        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
-        terminal.type("/undo")
-        terminal.wait_for("Nothing to undo: no step is left that changed files.")
-    assert written(with_tests) == set()
-
-
-def test_points_are_shown_before_a_rewind(rookery: Installed, files: State):
-    with LlmServer(
-        [call("write_to_file", path="b.txt", content="hi\n")], [finish("First.")]
-    ) as server:
-        with rookery.terminal("-y", *at(server), "go") as terminal:
-            terminal.wait_for(DONE)
-            terminal.type("/rewind")
-            listed = terminal.wait_for("To rewind to before a step: /rewind NUMBER\n" + DONE)
-            (number,) = re.findall(r"^ +(\d+)  Create b\.txt$", listed, re.MULTILINE)
-            terminal.type(f"/files {number}")
-            terminal.wait_for("Restored 1 file")
-            assert state(rookery.workspace) == files
-            terminal.wait_for(DONE)
-            terminal.type("/help")
-            terminal.wait_for("/undo            undo the last change")
-            terminal.wait_for(DONE)
-            terminal.type("")
-            assert terminal.exit_code() == 0
-        assert len(server.requests) == 2
 
 
 HIDING = """

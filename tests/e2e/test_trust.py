@@ -49,15 +49,6 @@ def test_the_trust_question_comes_first(strange: Installed):
     assert not strange.home.exists()
 
 
-def test_the_trust_question_comes_before_the_task_prompt(fresh: Installed):
-    with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
-        assert "What should I do?" not in terminal.wait_for(PROMPT)
-        terminal.type("y")
-        terminal.wait_for("What should I do? ")
-        terminal.press(CTRL_D)
-        assert terminal.exit_code() == 0
-
-
 def test_text_typed_before_the_trust_question_stays_in_the_input(fresh: Installed):
     with LlmServer([finish()]) as server:
         ahead = fresh.terminal(*at(server))
@@ -137,22 +128,13 @@ def test_trust_is_remembered_for_this_folder_only(strange: Installed):
         assert len(server.requests) == 2
 
 
-def test_a_folder_that_replaces_a_trusted_one_is_not_trusted(rookery: Installed):
-    rookery.workspace.rename(rookery.workspace.with_name("moved"))
-    rookery.workspace.mkdir()
-    with LlmServer() as server, rookery.terminal(*at(server), "go") as terminal:
-        terminal.wait_for(QUESTION)
-        assert server.requests == []
-
-
 READ_ONLY = (
     "note: The folder is not trusted, so it is read-only. To allow changes and commands, use "
     "--trust or -y for one run, or trust it: rookery trust\n"
 )
 
 
-@pytest.mark.parametrize("form", ["text", "stream-json"])
-def test_print_only_reads_in_an_untrusted_folder(strange: Installed, form: str):
+def test_print_only_reads_in_an_untrusted_folder(strange: Installed):
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("execute_command", command="cat a.txt", cwd=None, timeout=None)],
@@ -161,7 +143,7 @@ def test_print_only_reads_in_an_untrusted_folder(strange: Installed, form: str):
         [call("execute_command", command="git log", cwd=None, timeout=None)],
         [finish("Read.")],
     ) as server:
-        done = strange.run("-p", "--output-format", form, *at(server), "go")
+        done = strange.run("-p", *at(server), "go")
     assert done.returncode == 5
     assert done.stderr.startswith(READ_ONLY)
     assert QUESTION not in done.stderr
@@ -187,11 +169,10 @@ def test_yes_on_the_command_line_allows_changes_for_this_run(strange: Installed)
     assert not (strange.home / "config" / "trust.json").exists()
 
 
-@pytest.mark.parametrize("flags", [["-y"], ["-p", "-a"]], ids=" ".join)
-def test_the_answer_no_overrides_the_flags(strange: Installed, flags: list[str]):
+def test_the_answer_no_overrides_the_flags(strange: Installed):
     with (
         LlmServer([touch("made")], [finish()]) as server,
-        strange.terminal(*flags, *at(server), "go") as terminal,
+        strange.terminal("-y", *at(server), "go") as terminal,
     ):
         terminal.wait_for(PROMPT)
         terminal.type("n")
