@@ -1,17 +1,15 @@
 """What is asked about, what is said with the question, and what "always" means."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from llm_server import LlmServer, Recorded, call, finish
+from llm_server import LlmServer, call, finish
+from support.model_words import ALLOW, DONE, last_turn, shell
 from support.terminal_session import Installed, at
 
-ALLOW = "Approve? [y/n/a, or say why not] "
 ONCE = "Approve? [y/n, or say why not] "
-DONE = "Done. [Enter accepts, or say what else to do] "
 
 
 @pytest.fixture
@@ -25,14 +23,6 @@ def repository(rookery: Installed) -> Installed:
     return rookery
 
 
-def command(line: str) -> object:
-    return call("execute_command", command=line, cwd=None, timeout=None)
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
-
-
 NOTES = {
     "rm -rf build": "deletes 3 files below build/",
     "touch made ../beside": "writes made",
@@ -44,7 +34,7 @@ NOTES = {
 
 def test_a_command_question_shows_its_folder_and_reach(repository: Installed):
     with (
-        LlmServer(*[[command(line)] for line in NOTES], [finish()]) as server,
+        LlmServer(*[[shell(line)] for line in NOTES], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
         for line, note in NOTES.items():
@@ -65,7 +55,7 @@ def test_a_command_question_shows_its_folder_and_reach(repository: Installed):
 def test_reading_in_a_trusted_folder_needs_no_approval(repository: Installed):
     lines = ["ls -la", "git status", "grep -rn x .", "cat a.py | head -n 1"]
     with (
-        LlmServer(*[[command(line)] for line in lines], [finish()]) as server,
+        LlmServer(*[[shell(line)] for line in lines], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
         for line in lines:
@@ -82,11 +72,11 @@ def test_always_shows_the_rule_and_allows_exactly_this_command(
 ):
     rule = f"exactly this command in {repository.workspace}, for 30 days: touch made"
     with LlmServer(
-        [command("touch made")],
-        [command("touch made")],
-        [command("touch made other")],
+        [shell("touch made")],
+        [shell("touch made")],
+        [shell("touch made other")],
         [finish()],
-        [command("touch made")],
+        [shell("touch made")],
         [finish()],
     ) as server:
         with repository.terminal(*at(server), "go") as terminal:
@@ -121,7 +111,7 @@ def write_instructions() -> object:
 
 
 GRAVE = {
-    "deletes .git": lambda: command("rm -rf .git"),
+    "deletes .git": lambda: shell("rm -rf .git"),
     "protected, because ": write_instructions,
     "outside the workspace": lambda: call("write_to_file", path="../beside.txt", content="x"),
 }

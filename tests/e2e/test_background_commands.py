@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from llm_server import LlmServer, Recorded, call, finish, gate, say
+from llm_server import LlmServer, call, finish, gate, say
+from support.model_words import DONE, last_turn, shell
 from support.terminal_session import (
     PATIENCE,
     Installed,
@@ -15,8 +16,6 @@ from support.terminal_session import (
 )
 
 pytestmark = pytest.mark.usefixtures("unconfined")
-
-DONE = "Done. [Enter accepts, or say what else to do] "
 
 
 @pytest.fixture
@@ -29,11 +28,7 @@ def long_one(pause: str) -> object:
 
 
 def waited_for(pause: str) -> object:
-    return call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
+    return shell(f"echo up; sleep {pause}")
 
 
 def running(rookery: Installed) -> list[dict[str, object]]:

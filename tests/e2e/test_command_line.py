@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
+from support.model_words import DONE, FINISHES
 from support.terminal_session import COMMAND, Installed
 
 KEY = "sk-0123456789abcdef0123"
-FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
-DONE = "Done. [Enter accepts, or say what else to do] "
 QUESTION = call(
     "ask_followup_question",
     question="Which?",

@@ -12,31 +12,17 @@ import pytest
 
 from llm_server import LlmServer, call, finish, hang, say, status
 from support.control_stream_client import Driver
+from support.model_words import FINISHES, LOOK, last_turn, question, shell
 from support.terminal_session import Installed, a_pause, at, processes_with
 
 pytestmark = pytest.mark.usefixtures("unconfined")
 
 ONE_ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
-LOOK = call("list_files", path=".", recursive=False)
-FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
 SEEDS = range(20) if os.environ.get("ROOKERY_TORTURE") else range(1)
-
-
-def run(command: str) -> object:
-    return call("execute_command", command=command, cwd=None, timeout=None)
-
-
-def question(text: str = "Which port?") -> object:
-    return call("ask_followup_question", question=text, follow_up=[{"text": "8080", "mode": None}])
 
 
 def line(command: str, request_id: str, **fields: object) -> str:
     return json.dumps({"command": command, "requestId": request_id, **fields}) + "\n"
-
-
-def heard_by(server: LlmServer, number: int) -> str:
-    """What was new in a request."""
-    return json.dumps(server.requests[number].body["messages"][-1], ensure_ascii=False)
 
 
 def waiting(driver: Driver, code: str) -> dict[str, Any]:
@@ -51,7 +37,9 @@ def test_a_start_is_acknowledged_streamed_and_completed(rookery: Installed):
     write = call("write_to_file", path="b.txt", content="two\n")
     edit = call("apply_diff", path="a.txt", diff="<<<<<<< SEARCH\none\n=======\n1\n>>>>>>> REPLACE")
     with (
-        LlmServer([say("I will."), read, write, edit, LOOK, run("touch c")], [finish()]) as server,
+        LlmServer(
+            [say("I will."), read, write, edit, LOOK, shell("touch c")], [finish()]
+        ) as server,
         Driver(rookery, *at(server), "-d") as driver,
     ):
         driver.write(line("ping", "p1").replace("\n", "\r\n\n") + "nonsense\n")
@@ -83,7 +71,7 @@ def test_a_start_is_acknowledged_streamed_and_completed(rookery: Installed):
 
 
 def test_the_driver_approves_rejects_answers_and_sends_messages(rookery: Installed):
-    commands = [[run(f"touch {name}")] for name in ("one", "two", "three", "four")]
+    commands = [[shell(f"touch {name}")] for name in ("one", "two", "three", "four")]
     with (
         LlmServer(*commands, [question()], [question("Which host?")], [finish()]) as server,
         Driver(rookery, *at(server), "-a") as driver,
@@ -114,7 +102,7 @@ def test_the_driver_approves_rejects_answers_and_sends_messages(rookery: Install
     assert sorted(path.name for path in rookery.workspace.glob("*")) == ["one", "three"]
     for each in ("a1", "a2", "a3", "m1", "m2", "a4"):
         assert driver.done(each)["code"] == "responded", each
-    heard = [heard_by(server, number) for number in range(7)]
+    heard = [last_turn(server.requests[number]) for number in range(7)]
     assert "but quietly" in heard[1]
     assert "not that one" in heard[2]
     # words in place of a yes are a no that says why
@@ -134,7 +122,7 @@ def test_a_cancel_ends_the_task_once_and_the_stream_continues(rookery: Installed
             [finish("Then so.")],
             [question()],
             [finish("Never mind.")],
-            [run(f"echo here; sleep {pause}")],
+            [shell(f"echo here; sleep {pause}")],
         ) as server,
         Driver(rookery, *at(server)) as driver,
     ):
@@ -179,7 +167,7 @@ def test_a_cancel_ends_the_task_once_and_the_stream_continues(rookery: Installed
         driver.send("shutdown", "q1")
         assert driver.exit_code() == 0
     assert processes_with(pause) == []
-    assert "another way" in heard_by(server, 1)
+    assert "another way" in last_turn(server.requests[1])
     assert "choose yourself" in json.dumps(server.requests[3].body["messages"])
     resumes = driver.of(type="system", subtype="waiting", code="resume_task")
     assert len(resumes) == 4
@@ -193,7 +181,7 @@ def test_a_configuration_applies_and_a_refused_start_changes_nothing(rookery: In
         "terminalShell": "zsh",
     }
     with (
-        LlmServer(status(401), [run("touch made")], [finish()], status(401)) as server,
+        LlmServer(status(401), [shell("touch made")], [finish()], status(401)) as server,
         Driver(rookery, *at(server)) as driver,
     ):
         elsewhere = rookery.workspace.with_name("elsewhere")
@@ -221,7 +209,7 @@ def test_a_configuration_applies_and_a_refused_start_changes_nothing(rookery: In
     assert driver.replies("s3") == [("ack", "accepted"), ("error", "task_error")]
     [note] = driver.of(type="system", subtype="note")
     assert note["content"].endswith("terminalShell.")
-    assert "with the other key" in heard_by(server, 1)
+    assert "with the other key" in last_turn(server.requests[1])
     assert [request.body["model"] for request in server.requests[:3]] == ["claude-y"] * 3
     assert sorted(session["mode"] for session in rookery.sessions()) == ["code", "debug"]
 
@@ -254,7 +242,7 @@ def test_a_stored_task_continues_with_a_message_or_an_approval(rookery: Installe
             assert driver.wait(type="result", requestId="m1")["content"] == "Two."
             assert driver.end() == 0
         assert driver.of(type="user") == driver.of(type="user", requestId="m1")
-        assert "and the docs" in heard_by(server, 2)
+        assert "and the docs" in last_turn(server.requests[2])
 
 
 def test_exit_on_error_ends_the_run_with_the_first_failed_request(rookery: Installed):
@@ -307,7 +295,10 @@ class TestEndOfInput:
         assert driver.of(type="user", requestId="m1")
 
     def test_an_approval_left_open_needs_a_human(self, rookery: Installed):
-        with LlmServer([run("touch made")]) as server, Driver(rookery, *at(server), "-a") as driver:
+        with (
+            LlmServer([shell("touch made")]) as server,
+            Driver(rookery, *at(server), "-a") as driver,
+        ):
             driver.send("start", "s1", prompt="go")
             assert driver.end() == 6
         *_, error, result, done = (e for e in driver.events if e["type"] != "tool_result")
@@ -323,7 +314,7 @@ class TestSignals:
     def test_open_requests_are_closed_before_the_process_ends(self, rookery: Installed):
         pause = a_pause()
         with (
-            LlmServer([run(f"echo here; sleep {pause}")]) as server,
+            LlmServer([shell(f"echo here; sleep {pause}")]) as server,
             Driver(rookery, *at(server)) as driver,
         ):
             driver.send("start", "s1", prompt="go")
@@ -354,7 +345,7 @@ class TestSignals:
 def test_a_reader_that_has_left_ends_the_run_quietly(rookery: Installed):
     pause = a_pause()
     with (
-        LlmServer([run(f"while sleep 0.05; do echo here; done; sleep {pause}")]) as server,
+        LlmServer([shell(f"while sleep 0.05; do echo here; done; sleep {pause}")]) as server,
         Driver(rookery, *at(server)) as driver,
     ):
         driver.send("start", "s1", prompt="go")

@@ -6,10 +6,9 @@ import re
 import pytest
 
 from llm_server import LlmServer, call, finish, say
+from support.model_words import ALLOW, DONE, shell
 from support.terminal_session import Installed
 
-DONE = "Done. [Enter accepts, or say what else to do] "
-ALLOW = "Approve? [y/n/a, or say why not] "
 OURS = re.compile(r"\x1b\[(0|1|2|31|32|33|36)m")
 MARKS_OF_PASTES = re.compile(r"\x1b\[\?2004[hl]")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\x08\x08"
@@ -25,7 +24,7 @@ def test_output_of_models_and_commands_cannot_move_the_cursor(
     rookery: Installed, environ: dict[str, str]
 ):
     (rookery.workspace / "loud.txt").write_text(f"{HOSTILE}\n", encoding="utf-8")
-    run = call("execute_command", command=f"cat loud.txt # {HOSTILE}", cwd=None, timeout=None)
+    run = shell(f"cat loud.txt # {HOSTILE}")
     todos = call("update_todo_list", todos=f"[ ] {HOSTILE}")
     write = call("write_to_file", path="new.txt", content=f"{HOSTILE}\n")
     which = call(

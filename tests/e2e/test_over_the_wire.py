@@ -17,13 +17,13 @@ from llm_server import (
     think,
     usage,
 )
+from support.model_words import LOOK, shell
 from support.terminal_session import Installed
 from support.token_server import TokenServer
 
 pytestmark = pytest.mark.usefixtures("unconfined")
 
 PATHS = {"anthropic": "", "bedrock": "", "azure": ""}
-LOOK = call("list_files", path=".", recursive=False)
 LOOK_AGAIN = call("list_files", path=".", recursive=True)
 
 
@@ -60,7 +60,7 @@ def test_a_task_is_read_edited_run_and_completed(rookery: Installed, provider: s
     with LlmServer(
         [think("Let me see."), say("I will look."), call("read_file", path="a.py")],
         [call("edit", file_path="a.py", old_string="grüße", new_string="hallo")],
-        [call("execute_command", command="cat a.py", cwd=None, timeout=None)],
+        [shell("cat a.py")],
         [say("That was it."), finish("It greets differently.")],
     ) as server:
         done = rookery.run("-p", *at(server, provider), "greet differently")

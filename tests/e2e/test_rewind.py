@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
+from support.model_words import DONE, shell
 from support.terminal_session import CTRL_C, Installed, at
 
-DONE = "Done. [Enter accepts, or say what else to do] "
 RUN = "rm gone.bin; echo more >> run.sh; chmod 600 run.sh; mkdir -p deep/er; echo c > deep/er/c.txt"
 WORK = f"""
 - calls: [{{tool: read_file, arguments: {{path: a.txt}}}}]
@@ -123,23 +123,6 @@ def test_points_are_listed_and_a_rewind_can_be_undone(
     assert "new/b.txt" in heard(rookery, "and now?")
 
 
-def test_steps_are_undone_one_by_one_and_counted_once(
-    rookery: Installed, files: State, worked: State
-):
-    told = [rewound(rookery, "--last", "-y")]
-    now = state(rookery.workspace)
-    assert {name: now[name] for name in ("gone.bin", "run.sh")} == {
-        name: files[name] for name in ("gone.bin", "run.sh")
-    }
-    assert {name: now[name] for name in ("a.txt", "new/b.txt")} == {
-        name: worked[name] for name in ("a.txt", "new/b.txt")
-    }
-    assert "deep" not in now
-    told += [rewound(rookery, "--last", "-y") for _ in range(2)]
-    assert [re.findall(r"(\d+ steps?) undone", each) for each in told] == [["1 step"]] * 3
-    assert state(rookery.workspace) == files
-
-
 def test_files_changed_meanwhile_are_listed_and_kept(
     rookery: Installed, files: State, worked: State
 ):
@@ -159,23 +142,6 @@ def test_files_changed_meanwhile_are_listed_and_kept(
     assert {name: now[name] for name in files} == files
     rewound(rookery, *way_back(told), "-y")
     assert (work / "a.txt").read_text() == "mine\n"
-
-
-def test_files_or_conversation_can_be_rewound_alone(
-    rookery: Installed, files: State, worked: State
-):
-    told = rewound(rookery, "--to", "1", "--files", "-y")
-    assert "conversation" not in told
-    assert state(rookery.workspace) == files
-    assert "new/b.txt" in heard(rookery, "and now?")
-    rewound(rookery, *way_back(told), "--files", "-y")
-    assert state(rookery.workspace) == worked
-    told = rewound(rookery, "--to", "1", "--conversation", "-y")
-    assert "put back" not in told
-    assert state(rookery.workspace) == worked
-    sent = heard(rookery, "and then?")
-    assert "new/b.txt" not in sent
-    assert "and then?" in sent
 
 
 REFUSED = {
@@ -213,7 +179,7 @@ def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed,
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("edit", file_path="a.txt", old_string="one", new_string="two")],
-        [call("execute_command", command=RUN, cwd=None, timeout=None)],
+        [shell(RUN)],
         [finish("First.")],
         [finish("Second.")],
     ) as server:

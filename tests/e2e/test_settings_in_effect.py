@@ -3,18 +3,11 @@ modes, plans, and what is under way."""
 
 import json
 
-from llm_server import LlmServer, Recorded, call, finish
+from llm_server import LlmServer, call, finish
+from support.model_words import last_turn, system
 from support.terminal_session import Installed, a_pause, at
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
-
-
-def system(request: Recorded) -> str:
-    return "".join(block["text"] for block in request.body["system"])
 
 
 def set_up(rookery: Installed, settings: str) -> None:

@@ -333,17 +333,6 @@ async def test_a_choice_inside_a_word_or_not_offered_is_text():
         assert answers(played) == []
 
 
-async def test_no_choice_is_offered_for_what_was_not_read():
-    async with play(size=(70, 18)) as played:
-        long = "\n".join(f"+line {n}" for n in range(40))
-        for key in ("t", "e"):
-            await played.ask(replace(GOVERNED, diff=f"@@ -0,0 +1,40 @@\n{long}"))
-            await played.press(key)
-            await played.ripen()
-            assert "more lines, then y yes" in played.screen, key
-            assert answers(played) == []
-
-
 async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
     async with play() as played:
         asking_beyond_the_scope(played.host)
@@ -359,16 +348,6 @@ async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason()
         await played.type("s")
         await played.press("enter")
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "s")]
-
-
-async def test_a_key_that_came_too_early_is_gone():
-    async with play() as played:
-        asking_beyond_the_scope(played.host)
-        await played.until(lambda: played.app._page.panel.asked is not None)
-        await played.type("s")
-        await played.ripen()
-        assert played.app._page.composer.text == ""
-        assert answers(played) == []
 
 
 # what came of it
