@@ -471,8 +471,6 @@ async def test_however_small_the_screen_all_of_an_action_can_be_read():
             assert "y yes" in played.screen
 
 
-
-
 async def test_oneshot_accepts_what_is_done_and_leaves():
     async with play(once=True) as played:
         completed(played.host)

@@ -17,7 +17,6 @@ from rookery.core.queries import About, AskIntents
 from rookery.tui.page import HeaderFacts, header_line
 from rookery.tui.question_page import QuestionStep, answer_letters, body_of, footing_of, page_of
 from rookery.tui.rows.lines import ShownRow, all_lines
-from rookery.tui.rows.row_view import draw_row
 from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.theme import DARK, THEMES
 from support.tui_bare_app import desk
@@ -29,6 +28,7 @@ from support.tui_intent_scenes import (
     WHY,
     asking_beyond_the_scope,
 )
+from support.tui_rows import draw_row
 from support.tui_scenes import COMMAND
 from support.tui_session import Play, play
 

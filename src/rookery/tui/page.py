@@ -347,10 +347,6 @@ class StatusLine(Static):
         self._doing = BottomLine()
         self._frame = 0
 
-    @property
-    def doing(self) -> BottomLine:
-        return self._doing
-
     def show(self, doing: BottomLine) -> None:
         if doing != self._doing:
             self._doing = doing

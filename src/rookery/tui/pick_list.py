@@ -102,10 +102,6 @@ class PickList(Widget, Generic[T], can_focus=False):
     def marked(self) -> T | None:
         return self._items[self._at] if self._items else None
 
-    @property
-    def place(self) -> int:
-        return self._at
-
     def show(self, items: Sequence[T], *, nothing: str = "", best_first: bool = False) -> None:
         """Replace the rows; `nothing` is shown if there are none.
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from rookery.core.facts import RequestStarted, TextStreamed
 from rookery.core.message import Message
 from rookery.tui.rows.lines import ShownRow
-from rookery.tui.rows.markdown import GrowingMarkdownLines, markdown
-from rookery.tui.rows.markdown_parts import PART, parts_of, split_position
-from rookery.tui.rows.row_view import draw_row
+from rookery.tui.rows.markdown import GrowingMarkdownLines
+from rookery.tui.rows.markdown_parts import PART, split_position
 from rookery.tui.theme import DARK, THEMES
+from support.tui_rows import draw_row, markdown, parts_of
 from support.tui_scenes import EDIT
 from support.tui_session import play
 
