@@ -24,6 +24,7 @@ from rookery.core.facts import Asked, TaskClosed, UserSpoke
 from rookery.core.message import Message
 from rookery.core.queries import AskModels, KnownModel
 from rookery.protocol.picture_files import MOST
+from rookery.tui import attachments
 from rookery.tui.attachments import (
     MAX_IMAGES,
     MAX_READ,
@@ -367,10 +368,13 @@ async def test_a_key_and_a_line_attach_the_picture_in_the_clipboard(programs: Pa
         assert (opened.text, opened.images) == ("h", (image(png(2048)),) * 2)
 
 
-def test_a_clipboard_that_never_answers_is_given_up_and_ended(programs: Path):
+def test_a_clipboard_that_never_answers_is_given_up_and_ended(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(attachments, "CLIPBOARD_SECONDS", 0.5)
     install(programs, "wl-paste", f'echo $$ > "{programs}/pid"; exec /bin/sleep 300')
     began = time.monotonic()
-    assert clipboard_image(patience=0.5) == b""
+    assert clipboard_image() == b""
     assert time.monotonic() - began < 5
     with pytest.raises(ProcessLookupError):
         os.kill(int((programs / "pid").read_text()), 0)
@@ -387,7 +391,10 @@ async def a_moment() -> None:
     await anyio.sleep(0.01)
 
 
-async def test_the_screen_goes_on_while_the_clipboard_is_asked(programs: Path):
+async def test_the_screen_goes_on_while_the_clipboard_is_asked(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(attachments, "CLIPBOARD_SECONDS", 60.0)
     asked, go, held = (programs / name for name in ("asked", "go", "held"))
     held.write_bytes(png())
     wait = f'while [ ! -e "{go}" ]; do /bin/sleep 0.01; done'
@@ -404,10 +411,11 @@ async def test_the_screen_goes_on_while_the_clipboard_is_asked(programs: Path):
         assert played.attached == ["clipboard"]
 
 
-def test_no_endless_clipboard_is_kept(programs: Path):
+def test_no_endless_clipboard_is_kept(programs: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attachments, "CLIPBOARD_SECONDS", 60.0)
     install(programs, "wl-paste", "exec /bin/cat /dev/zero")
     with pytest.raises(OSError, match="wrote too much"):
-        clipboard_image(patience=20)
+        clipboard_image()
 
 
 def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():

@@ -315,8 +315,7 @@ class FullScreenClient:
         )
         if ui.colour == "never":
             os.environ["NO_COLOR"] = "1"  # Textual has no other switch
-        # a warning about the history would only disturb
-        history = InputHistory(self._run.places.state / HISTORY, warn=lambda _: None)
+        history = InputHistory(self._run.places.state / HISTORY)
         return FullScreen(host, opening, history, ScreenDriver)
 
     async def on_interrupt(self, host: Host) -> bool:

@@ -21,7 +21,7 @@ from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
-from rookery.tui.composer import Composer, InputEntries, InputMemory
+from rookery.tui.composer import Composer, InputHistory
 from rookery.tui.input_router import InputRouter
 from rookery.tui.own_commands import run_command
 from rookery.tui.page import CSS
@@ -101,13 +101,13 @@ class FullScreen(TaskController):
         self,
         host: Host,
         opening: StartOptions,
-        inputs: InputEntries | None = None,
+        inputs: InputHistory | None = None,
         driver: type[Driver] | None = None,
     ) -> None:
         super().__init__(
             host,
             opening.theme,
-            inputs or InputMemory(),
+            inputs or InputHistory(),
             home=opening.home,
             notify=opening.notify,
             driver=driver,

@@ -168,9 +168,9 @@ def what_to_install() -> str:
     return "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
 
 
-def clipboard_image(patience: float = CLIPBOARD_SECONDS) -> bytes:
+def clipboard_image() -> bytes:
     """The clipboard's image, or nothing. Raises `OSError` if it is too large."""
-    until = time.monotonic() + patience
+    until = time.monotonic() + CLIPBOARD_SECONDS
     for command in readers():
         left = max(0.0, until - time.monotonic())
         try:

@@ -15,7 +15,7 @@ from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attached
-from rookery.tui.composer import Composer, InputEntries
+from rookery.tui.composer import Composer, InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.pickers import TRIGGERS
 from rookery.tui.rows.lines import cut
@@ -73,7 +73,7 @@ DEFAULT_WINDOW = 200_000
 
 
 class Page(Vertical):
-    def __init__(self, inputs: InputEntries) -> None:
+    def __init__(self, inputs: InputHistory) -> None:
         super().__init__()
         self.header = HeaderBar()
         self.transcript = TranscriptView()

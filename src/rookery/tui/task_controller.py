@@ -24,7 +24,7 @@ from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
-from rookery.tui.composer import InputEntries
+from rookery.tui.composer import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
 from rookery.tui.question_queue import Attention, Notify, Questions
@@ -99,7 +99,7 @@ class TaskController(App[RunEnd]):
         self,
         host: Host,
         theme: str,
-        inputs: InputEntries,
+        inputs: InputHistory,
         *,
         home: str,
         notify: Notify,
