@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from rookery import VERSION
 from rookery.app import use_declared_tools
-from rookery.app.briefing import Briefing
+from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.extra_tools import (
     Browsers,
     ExtraTools,
@@ -119,7 +119,7 @@ async def open_host(
 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
-        files = _files(settings, workspace, places)
+        files = workspace_files(workspace, places, settings.as_limits())
         extra = open_extra_tools(
             settings,
             workspace,
@@ -345,8 +345,3 @@ def open_checkpoints(
 
     kind = ShadowCheckpoints if settings.checkpoints.use else ProtectedFilesOnly
     return kind(workspace, places.checkpoints, settings.as_limits(), private=places.own_folders)
-
-
-def _files(settings: Settings, workspace: Path, places: Places) -> WorkspaceFiles:
-    limits = settings.as_limits()
-    return WorkspaceFiles(workspace, limits, own_folders=places.own_folders, home=Path.home())
