@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rookery.cli.doctor import upgrade_command
 from rookery.cli.main import _SUBCOMMANDS, run
-from rookery.cli.upgrade import upgrade_command
 from rookery.providers.registry import NAMES
 from support.stored_sessions import PARENT, keep_family
 
@@ -166,7 +166,7 @@ class TestUpgrade:
 
         def way(**origin: object) -> str:
             kept = _Kept(json.dumps(origin))
-            monkeypatch.setattr("rookery.cli.upgrade._installed", lambda: kept)
+            monkeypatch.setattr("rookery.cli.doctor._installed", lambda: kept)
             return upgrade_command(*at)
 
         pull = f"git -C '{clone}' pull && {install}"
@@ -181,7 +181,7 @@ class TestUpgrade:
     def test_the_upgrade_command_of_an_uninstalled_copy_uses_a_path(
         self, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("rookery.cli.upgrade._installed", lambda: None)
+        monkeypatch.setattr("rookery.cli.doctor._installed", lambda: None)
         assert "install --upgrade /path/" in upgrade_command(Path("/v"), Path("/v/bin/python"))
 
 

@@ -14,6 +14,8 @@ from rookery.app import checkup
 from rookery.cli import doctor
 from rookery.core.limits import MIB
 from rookery.core.refusals import Finding, Health
+from rookery.core.settings import Settings
+from rookery.governance.cli.intents_validate import check_governed
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
 from rookery.storage.sessions import TaskStore
@@ -31,6 +33,17 @@ def here(home: Path) -> Path:
 
 def examined(here: Path) -> dict[str, Finding]:
     return {finding.name: finding for finding in doctor.all_checks(here, os.environ)}
+
+
+def stored(here: Path) -> dict[str, Finding]:
+    """The checks of folders, settings and sessions, which start no program."""
+    found = checkup.check_up(find_places(os.environ), here, os.environ)
+    return {finding.name: finding for finding in found}
+
+
+def governed(here: Path) -> dict[str, Finding]:
+    found = check_governed(here, find_places(os.environ), Settings().hooks)
+    return {finding.name: finding for finding in found}
 
 
 def run(*arguments: str) -> int:
@@ -107,9 +120,8 @@ def test_doctor_changes_and_creates_no_files(
     assert everything_in(tmp_path) == before
 
 
-@pytest.mark.parametrize("where", [".", "", "bin", "{here}", "{here}/bin", "{link}"])
 def test_doctor_starts_no_program_from_the_folder(
-    where: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     witness = tmp_path / "witness"
     (here / "bin").mkdir()
@@ -117,8 +129,8 @@ def test_doctor_starts_no_program_from_the_folder(
     for program in (here / "git", here / "rg", here / "bin" / "git", here / "bin" / "rg"):
         program.write_text(f"#!/bin/sh\ntouch {witness}\n")
         program.chmod(0o755)
-    first = where.format(here=here, link=tmp_path / "link")
-    monkeypatch.setenv("PATH", f"{first}{os.pathsep}{os.environ['PATH']}")
+    places = (".", "", "bin", str(here), str(here / "bin"), str(tmp_path / "link"))
+    monkeypatch.setenv("PATH", os.pathsep.join((*places, os.environ["PATH"])))
     assert examined(here)["git"].health is Health.OK
     assert not witness.exists()
 
@@ -159,9 +171,9 @@ def test_a_missing_or_broken_program_is_reported(here: Path, tmp_path: Path):
 def test_the_settings_of_a_trusted_folder_are_checked(here: Path, home: Path):
     (here / ".rookery").mkdir()
     (here / ".rookery" / "settings.toml").write_text("base_url = 'http://evil.example'")
-    assert examined(here)["settings"].health is Health.OK
+    assert stored(here)["settings"].health is Health.OK
     TrustStore(home / "config" / "trust.json").trust(here)
-    found = examined(here)
+    found = stored(here)
     assert found["this folder"] == Finding("this folder", Health.OK, f"{here} is trusted.")
     assert found["settings"].health is Health.WARN
     assert "base_url cannot be set by a project" in found["settings"].text
@@ -170,12 +182,12 @@ def test_the_settings_of_a_trusted_folder_are_checked(here: Path, home: Path):
 def test_the_settings_of_an_untrusted_folder_are_not_read(here: Path):
     (here / ".rookery").mkdir()
     os.mkfifo(here / ".rookery" / "settings.toml")
-    assert examined(here)["settings"].health is Health.OK
+    assert stored(here)["settings"].health is Health.OK
 
 
 def test_home_can_never_be_trusted(here: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(here))
-    assert "is your home folder" in examined(here)["this folder"].text
+    assert "is your home folder" in stored(here)["this folder"].text
 
 
 def test_settings_that_other_users_can_change_are_reported(here: Path, home: Path):
@@ -183,11 +195,11 @@ def test_settings_that_other_users_can_change_are_reported(here: Path, home: Pat
     file = home / "config" / "settings.toml"
     file.write_text("")
     file.chmod(0o666)
-    assert examined(here)["settings"] == Finding(
+    assert stored(here)["settings"] == Finding(
         "settings", Health.WARN, f"Other users can change {file}.", f"chmod 600 {file}"
     )
     file.chmod(0o644)
-    assert examined(here)["settings"].text == f"{file} is in order."
+    assert stored(here)["settings"].text == f"{file} is in order."
 
 
 def test_keys_are_named_by_their_source_and_never_shown(
@@ -199,10 +211,10 @@ def test_keys_are_named_by_their_source_and_never_shown(
     file.chmod(0o600)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-hidden")
     text = f"anthropic (ANTHROPIC_API_KEY), openai ({file})."
-    assert examined(here)["keys"] == Finding("keys", Health.OK, text)
+    assert doctor.check_keys(file, os.environ) == Finding("keys", Health.OK, text)
     file.chmod(0o644)
     monkeypatch.delenv("ANTHROPIC_API_KEY")
-    assert examined(here)["keys"] == Finding(
+    assert doctor.check_keys(file, os.environ) == Finding(
         "keys", Health.BAD, f"Other users can read {file}; run: chmod 600 {file}"
     )
 
@@ -210,21 +222,21 @@ def test_keys_are_named_by_their_source_and_never_shown(
 def test_folders_are_private_and_writable(here: Path, home: Path):
     data = home / "data"
     data.mkdir(parents=True, mode=0o700)
-    assert examined(here)["data folder"] == Finding(
+    assert stored(here)["data folder"] == Finding(
         "data folder", Health.OK, f"{data} is writable and only yours."
     )
     data.chmod(0o755)
-    assert examined(here)["data folder"] == Finding(
+    assert stored(here)["data folder"] == Finding(
         "data folder", Health.WARN, f"Other users can read {data}.", f"chmod 700 {data}"
     )
     data.chmod(0o500)
-    found = examined(here)["data folder"]
+    found = stored(here)["data folder"]
     data.chmod(0o700)
     assert found.health is Health.BAD
     assert found.text == f"{data} is not writable."
     shutil.rmtree(data)
     data.write_text("")
-    assert examined(here)["data folder"].text == f"{data} is not a folder."
+    assert stored(here)["data folder"].text == f"{data} is not a folder."
 
 
 @pytest.mark.parametrize(
@@ -246,28 +258,28 @@ def test_damaged_permission_lists_are_reported(here: Path, home: Path):
     TrustStore(home / "config" / "trust.json").trust(here)
     (home / "config" / "allowed.json").write_text("[")
     (home / "config" / "allowed.json").chmod(0o600)
-    found = examined(here)["permissions"]
+    found = stored(here)["permissions"]
     assert found.health is Health.BAD
     assert "allowed.json is damaged" in found.text
 
 
 def test_ignore_files_are_named(here: Path):
-    assert examined(here)["ignore files"].text == "None; the agent may read the whole folder."
+    assert stored(here)["ignore files"].text == "None; the agent may read the whole folder."
     (here / ".rooignore").write_text("secret\n")
-    assert examined(here)["ignore files"] == Finding("ignore files", Health.OK, ".rooignore.")
+    assert stored(here)["ignore files"] == Finding("ignore files", Health.OK, ".rooignore.")
     (here / ".rooignore").chmod(0)
-    assert examined(here)["ignore files"].health is Health.BAD
+    assert stored(here)["ignore files"].health is Health.BAD
 
 
 def test_sessions_are_counted_and_the_damaged_ones_named(here: Path, home: Path):
-    assert examined(here)["sessions"].text == "0 stored, none damaged."
+    assert stored(here)["sessions"].text == "0 stored, none damaged."
     keep_session("good")
-    assert examined(here)["sessions"] == Finding("sessions", Health.OK, "1 stored, none damaged.")
+    assert stored(here)["sessions"] == Finding("sessions", Health.OK, "1 stored, none damaged.")
     torn = keep_session("torn") / "journal.jsonl"
     torn.write_bytes(torn.read_bytes()[:-10])
     keep_session("open").chmod(0o755)
     (home / "data" / "tasks" / "never-begun").mkdir(mode=0o700)
-    found = examined(here)["sessions"]
+    found = stored(here)["sessions"]
     assert found.health is Health.WARN
     assert found.text.startswith("3 stored, 2 damaged. ")
     assert "torn: Line " in found.text
@@ -278,14 +290,14 @@ def test_sessions_are_counted_and_the_damaged_ones_named(here: Path, home: Path)
 @pytest.mark.parametrize("content", [b"x\n", b"{}\n{}\n"])
 def test_a_session_damaged_from_its_first_line_does_not_stop_the_doctor(content: bytes, here: Path):
     (keep_session("bad") / "journal.jsonl").write_bytes(content)
-    assert examined(here)["sessions"].health is Health.WARN
+    assert stored(here)["sessions"].health is Health.WARN
 
 
 def test_doctor_checks_only_the_newest_sessions(here: Path, monkeypatch: pytest.MonkeyPatch):
     for number in range(3):
         keep_session(f"s{number}")
     monkeypatch.setattr(checkup, "MOST_SESSIONS", 2)
-    assert examined(here)["sessions"].text == "3 stored, the newest 2 checked, none damaged."
+    assert stored(here)["sessions"].text == "3 stored, the newest 2 checked, none damaged."
 
 
 @pytest.mark.parametrize(
@@ -332,22 +344,16 @@ def test_json_is_valid_text_for_any_folder_name(tmp_path: Path, capsys: Captured
 
 
 @pytest.mark.parametrize("path", [":/usr/lib", "/usr/lib:", "/usr/lib::/opt", ":", "lib", "."])
-def test_a_relative_pythonpath_is_reported(here: Path, monkeypatch: pytest.MonkeyPatch, path: str):
-    monkeypatch.setenv("PYTHONPATH", path)
-    found = examined(here)["PYTHONPATH"]
-    assert (found.health, found.todo) == (
-        Health.WARN,
-        "Use only absolute paths in PYTHONPATH, or unset it.",
-    )
+def test_a_relative_pythonpath_is_reported(path: str):
+    [found] = doctor.check_python_path({"PYTHONPATH": path})
+    assert found.health is Health.WARN
+    assert found.todo == "Use only absolute paths in PYTHONPATH, or unset it."
     assert "sitecustomize.py" in found.text
 
 
 @pytest.mark.parametrize("path", ["", "/usr/lib", "/usr/lib:/opt"])
-def test_an_absolute_pythonpath_is_not_reported(
-    here: Path, monkeypatch: pytest.MonkeyPatch, path: str
-):
-    monkeypatch.setenv("PYTHONPATH", path)
-    assert "PYTHONPATH" not in examined(here)
+def test_an_absolute_pythonpath_is_not_reported(path: str):
+    assert list(doctor.check_python_path({"PYTHONPATH": path})) == []
 
 
 @pytest.mark.parametrize(
@@ -398,7 +404,7 @@ active_intents:
 
 
 def test_missing_intents_and_hooks_are_not_mentioned(here: Path):
-    assert not {"intents", "ledger", "hooks"} & set(examined(here))
+    assert governed(here) == {}
 
 
 def test_intents_and_the_ledger_have_a_line_each(here: Path):
@@ -407,7 +413,7 @@ def test_intents_and_the_ledger_have_a_line_each(here: Path):
     (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
     (folder / "agent_trace.jsonl").write_bytes(b'{"id": "1"}\n')
     before = everything_in(here)
-    found = examined(here)
+    found = governed(here)
     assert found["intents"] == Finding("intents", Health.OK, "1 of 2 in progress.")
     assert found["ledger"].health is Health.OK
     assert "rookery trace verify" in found["ledger"].text
@@ -425,7 +431,7 @@ def test_intents_and_the_ledger_have_a_line_each(here: Path):
 def test_faulty_intents_are_reported_with_a_fix(here: Path, text: str, health: Health):
     (here / ".orchestration").mkdir()
     (here / ".orchestration" / "active_intents.yaml").write_text(text, encoding="utf-8")
-    found = examined(here)["intents"]
+    found = governed(here)["intents"]
     assert (found.health, found.todo) == (health, "rookery intents validate")
     assert "1 error" in found.text
 
@@ -436,7 +442,7 @@ def test_a_truncated_ledger_is_reported(here: Path, end: bytes):
     folder.mkdir()
     (folder / "active_intents.yaml").write_text(INTENTS, encoding="utf-8")
     (folder / "agent_trace.jsonl").write_bytes(b'{"id": "1"}\n' + end)
-    found = examined(here)["ledger"]
+    found = governed(here)["ledger"]
     assert (found.health, found.todo) == (Health.WARN, "rookery trace verify")
 
 
@@ -449,7 +455,7 @@ def test_trusted_and_untrusted_hooks_are_counted(here: Path):
     (folder / "hooks.json").write_text(held, encoding="utf-8")
     TrustStore(find_places(os.environ).trust_file).trust(here)
     before = everything_in(here)
-    found = examined(here)["hooks"]
+    found = governed(here)["hooks"]
     assert (found.health, found.text) == (Health.WARN, "0 trusted, 1 untrusted.")
     assert found.todo == "rookery hooks list"
     assert everything_in(here) == before

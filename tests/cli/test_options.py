@@ -8,52 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from rookery.cli.main import task
 from rookery.cli.options import Options
 from rookery.core.text.characters import as_utf8
 from rookery.errors import SettingsError
 
 ID = "3f0c3a5e-6c5e-4d2a-9d0b-0c7a1d6f2b11"
-PLAIN = Options(
-    words=("fix", "it"),
-    prompt_text=None,
-    prompt_file=None,
-    workspace=Path("/"),
-    once=True,
-    yes=False,
-    require_approval=False,
-    trust=False,
-    allow_outside=False,
-    allow_protected=False,
-    sandbox=None,
-    provider=None,
-    model=None,
-    base_url=None,
-    fallback=(),
-    api_key=None,
-    mode=None,
-    intent=None,
-    governance_allow=(),
-    resume_last=False,
-    session_id=None,
-    create_with_session_id=None,
-    ephemeral=False,
-    timeout=None,
-    output_format="text",
-    no_tui=False,
-    stdin_prompt_stream=False,
-    signal_only_exit=False,
-    json_io=False,
-    reasoning_effort=None,
-    consecutive_mistake_limit=None,
-    terminal_shell=None,
-    exit_on_error=False,
-    oneshot=False,
-    followup_timeout=None,
-    extension=None,
-    debug=False,
-)
-
-
+GIVEN = task.make_context("rookery", ["-p", "fix", "it"], help_option_names=["-h", "--help"])
+PLAIN = replace(Options(**GIVEN.params), workspace=Path("/"))
 STREAM = {"stdin_prompt_stream": True, "output_format": "stream-json", "words": ()}
 
 IN_ORDER: list[tuple[str, dict[str, Any], str]] = [

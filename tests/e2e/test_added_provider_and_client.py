@@ -40,7 +40,7 @@ class WordHandler(BaseHTTPRequestHandler):
 @contextmanager
 def word_server() -> Iterator[WordServer]:
     with WordServer() as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server

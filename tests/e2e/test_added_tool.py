@@ -9,12 +9,12 @@ from llm_server import LlmServer, call, finish
 from support.added_sources import sources_with
 from support.control_stream_client import Driver
 from support.json_io_client import JsonIo
+from support.model_words import DONE
 from support.terminal_session import COMMAND, Installed, at
 from support.tmux_session import TmuxSession
 
 SHUFFLED, SORTED = "b\na\n", "a\nb\n"
 SORT = call("sort_lines", path="names.txt")
-DONE = "Done. [Enter accepts, or say what else to do] "
 SCRIPT = """
 - calls: [{tool: sort_lines, arguments: {path: names.txt}}]
 - calls: [{tool: attempt_completion, arguments: {result: Sorted.}}]

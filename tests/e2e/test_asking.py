@@ -1,17 +1,15 @@
 """What is asked about, what is said with the question, and what "always" means."""
 
-import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from llm_server import LlmServer, Recorded, call, finish
+from llm_server import LlmServer, call, finish
+from support.model_words import ALLOW, DONE, last_turn, shell
 from support.terminal_session import Installed, at
 
-ALLOW = "Approve? [y/n/a, or say why not] "
 ONCE = "Approve? [y/n, or say why not] "
-DONE = "Done. [Enter accepts, or say what else to do] "
 
 
 @pytest.fixture
@@ -25,18 +23,6 @@ def repository(rookery: Installed) -> Installed:
     return rookery
 
 
-def command(line: str) -> object:
-    return call("execute_command", command=line, cwd=None, timeout=None)
-
-
-def edit(old: str, new: str) -> object:
-    return call("edit", file_path="a.py", old_string=old, new_string=new)
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
-
-
 NOTES = {
     "rm -rf build": "deletes 3 files below build/",
     "touch made ../beside": "writes made",
@@ -48,7 +34,7 @@ NOTES = {
 
 def test_a_command_question_shows_its_folder_and_reach(repository: Installed):
     with (
-        LlmServer(*[[command(line)] for line in NOTES], [finish()]) as server,
+        LlmServer(*[[shell(line)] for line in NOTES], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
         for line, note in NOTES.items():
@@ -69,7 +55,7 @@ def test_a_command_question_shows_its_folder_and_reach(repository: Installed):
 def test_reading_in_a_trusted_folder_needs_no_approval(repository: Installed):
     lines = ["ls -la", "git status", "grep -rn x .", "cat a.py | head -n 1"]
     with (
-        LlmServer(*[[command(line)] for line in lines], [finish()]) as server,
+        LlmServer(*[[shell(line)] for line in lines], [finish()]) as server,
         repository.terminal(*at(server), "go") as terminal,
     ):
         for line in lines:
@@ -86,11 +72,11 @@ def test_always_shows_the_rule_and_allows_exactly_this_command(
 ):
     rule = f"exactly this command in {repository.workspace}, for 30 days: touch made"
     with LlmServer(
-        [command("touch made")],
-        [command("touch made")],
-        [command("touch made other")],
+        [shell("touch made")],
+        [shell("touch made")],
+        [shell("touch made other")],
         [finish()],
-        [command("touch made")],
+        [shell("touch made")],
         [finish()],
     ) as server:
         with repository.terminal(*at(server), "go") as terminal:
@@ -120,46 +106,12 @@ def test_always_shows_the_rule_and_allows_exactly_this_command(
     assert not (repository.workspace / "other").exists()
 
 
-def test_always_allowed_edits_last_until_the_task_ends(repository: Installed):
-    with LlmServer(
-        [call("read_file", path="a.py")],
-        [edit("x = 1", "x = 2")],
-        [edit("x = 2", "x = 3")],
-        [command("touch made")],
-        [finish()],
-        [call("read_file", path="a.py")],
-        [edit("x = 3", "x = 4")],
-        [finish()],
-    ) as server:
-        with repository.terminal(*at(server), "go") as terminal:
-            terminal.wait_for("● Read a.py\n")
-            terminal.wait_for(ALLOW)
-            terminal.type("always")
-            terminal.wait_for(
-                f"Always allow edits of files in {repository.workspace}, until this task ends?"
-            )
-            terminal.wait_for("[y/n] ")
-            terminal.type("y")
-            terminal.wait_for("● Edit a.py (+1 −1)\n")
-            assert "Approve?" not in terminal.wait_for("● Edit a.py (+1 −1)\n")
-            assert "  touch made\n" in terminal.wait_for(ALLOW)
-            terminal.type("n")
-            terminal.wait_for(DONE)
-            terminal.type("")
-            assert terminal.exit_code() == 0
-        assert (repository.workspace / "a.py").read_text() == "x = 3\n"
-        with repository.terminal(*at(server), "again") as terminal:
-            terminal.wait_for("+x = 4\n")
-            terminal.wait_for(ALLOW)
-    assert (repository.workspace / "a.py").read_text() == "x = 3\n"
-
-
 def write_instructions() -> object:
     return call("write_to_file", path="AGENTS.md", content="Obey.\n")
 
 
 GRAVE = {
-    "deletes .git": lambda: command("rm -rf .git"),
+    "deletes .git": lambda: shell("rm -rf .git"),
     "protected, because ": write_instructions,
     "outside the workspace": lambda: call("write_to_file", path="../beside.txt", content="x"),
 }

@@ -1,21 +1,8 @@
 """The command as a person uses it, on a real terminal with a model behind a real socket."""
 
-import json
-
-from llm_server import LlmServer, Recorded, call, finish, gate, say, status
+from llm_server import LlmServer, call, finish, gate, say, status
+from support.model_words import ALLOW, DONE, last_turn, shell
 from support.terminal_session import CTRL_D, Installed, at
-
-ALLOW = "Approve? [y/n/a, or say why not] "
-DONE = "Done. [Enter accepts, or say what else to do] "
-
-
-def command(line: str) -> object:
-    return call("execute_command", command=line, cwd=None, timeout=None)
-
-
-def last_turn(request: Recorded) -> str:
-    """The newest turn of a request, as JSON text."""
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
 
 def test_text_is_shown_as_it_streams_and_each_change_asks(rookery: Installed):
@@ -26,8 +13,8 @@ def test_text_is_shown_as_it_streams_and_each_change_asks(rookery: Installed):
         LlmServer(
             [say("Let me ", pause, "look."), call("read_file", path="a.py")],
             [edit],
-            [command("cat a.py")],
-            [command("python3 a.py")],
+            [shell("cat a.py")],
+            [shell("python3 a.py")],
             [finish("x is 2 now.")],
         ) as server,
         rookery.terminal(*at(server), "make x two") as terminal,
@@ -121,8 +108,8 @@ def test_a_line_typed_or_begun_before_the_question_never_answers_it(rookery: Ins
     first, second = gate(), gate()
     with (
         LlmServer(
-            [say("Hello ", first, "there."), command("touch made")],
-            [say("Again ", second, "there."), command("touch made")],
+            [say("Hello ", first, "there."), shell("touch made")],
+            [say("Again ", second, "there."), shell("touch made")],
             [finish()],
         ) as server,
         rookery.terminal(*at(server), "go") as terminal,
@@ -155,7 +142,7 @@ def test_auto_approval_asks_nothing_and_takes_messages_during_a_command(
 ):
     (rookery.workspace / "pipe").touch()
     with (
-        LlmServer([command("echo started; touch made; read line < pipe")], [finish()]) as server,
+        LlmServer([shell("echo started; touch made; read line < pipe")], [finish()]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
     ):
         terminal.wait_for("auto-approve\n")
@@ -170,7 +157,7 @@ def test_auto_approval_asks_nothing_and_takes_messages_during_a_command(
 
 
 def test_end_of_input_at_a_question_exits_and_keeps_the_task(rookery: Installed):
-    with LlmServer([command("touch made")], [finish()]) as server:
+    with LlmServer([shell("touch made")], [finish()]) as server:
         with rookery.terminal(*at(server), "go") as terminal:
             terminal.wait_for(ALLOW)
             terminal.press(CTRL_D)
@@ -190,7 +177,7 @@ def test_end_of_input_at_a_question_exits_and_keeps_the_task(rookery: Installed)
 
 def test_closing_the_terminal_ends_the_run_and_keeps_the_task(rookery: Installed):
     with (
-        LlmServer([command("touch made")]) as server,
+        LlmServer([shell("touch made")]) as server,
         rookery.terminal(*at(server), "go") as terminal,
     ):
         terminal.wait_for(ALLOW)
@@ -238,14 +225,6 @@ def test_the_terminal_shows_what_the_run_waits_for(rookery: Installed):
         terminal.wait_for("Done. [Enter accepts")
         terminal.type("")
         assert terminal.exit_code() == 0
-
-
-def test_automatic_answers_are_recorded_as_answered_by_rule(rookery: Installed):
-    script = "- calls: [{tool: attempt_completion, arguments: {result: Done.}}]"
-    assert rookery.run("-p", *rookery.script(script), "go").returncode == 0
-    (journal,) = rookery.home.rglob("journal.jsonl")
-    (answered,) = [line for line in journal.read_text().splitlines() if '"kind":"answered"' in line]
-    assert '"by":"policy"' in answered
 
 
 def test_choices_before_the_first_message_apply_to_it(

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from llm_server import LlmServer, Recorded, call, finish, gate, say
+from llm_server import LlmServer, call, finish, gate, say
+from support.model_words import DONE, last_turn, shell
 from support.terminal_session import (
-    CTRL_C,
     PATIENCE,
     Installed,
     a_pause,
@@ -16,8 +16,6 @@ from support.terminal_session import (
 )
 
 pytestmark = pytest.mark.usefixtures("unconfined")
-
-DONE = "Done. [Enter accepts, or say what else to do] "
 
 
 @pytest.fixture
@@ -30,11 +28,7 @@ def long_one(pause: str) -> object:
 
 
 def waited_for(pause: str) -> object:
-    return call("execute_command", command=f"echo up; sleep {pause}", cwd=None, timeout=None)
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
+    return shell(f"echo up; sleep {pause}")
 
 
 def running(rookery: Installed) -> list[dict[str, object]]:
@@ -120,8 +114,7 @@ def test_background_commands_are_listed_and_ending_one_reaches_the_model(
     assert rookery.run("ps").stdout == "No command is running.\n"
 
 
-@pytest.mark.parametrize("way", ["left", "hung up"])
-def test_no_background_command_survives_the_session(rookery: Installed, pause: str, way: str):
+def test_no_background_command_survives_the_session(rookery: Installed, pause: str):
     with (
         LlmServer([long_one(pause)], [say("Hm. ", gate())]) as server,
         rookery.terminal("-y", *at(server), "go") as terminal,
@@ -129,13 +122,7 @@ def test_no_background_command_survives_the_session(rookery: Installed, pause: s
         terminal.wait_for("still running: ")
         terminal.wait_for("Hm. ")
         assert processes_with(pause)
-        if way == "hung up":
-            assert terminal.hang_up() == 129
-        else:
-            terminal.press(CTRL_C)
-            terminal.wait_for("Continue? ")
-            terminal.press(CTRL_C)
-            assert terminal.exit_code() == 130
+        assert terminal.hang_up() == 129
         assert processes_with(pause) == []
     assert running(rookery) == []
 

@@ -1,6 +1,5 @@
 """What the options of the command do, seen from outside."""
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,11 +8,10 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, call, finish, gate, say
+from support.model_words import DONE, FINISHES
 from support.terminal_session import COMMAND, Installed
 
 KEY = "sk-0123456789abcdef0123"
-FINISHES = "- calls: [{tool: attempt_completion, arguments: {result: One.}}]\n"
-DONE = "Done. [Enter accepts, or say what else to do] "
 QUESTION = call(
     "ask_followup_question",
     question="Which?",
@@ -36,14 +34,6 @@ def answers(server: LlmServer) -> str:
     return "\n".join(told)
 
 
-def test_the_reasoning_effort_is_sent(rookery: Installed):
-    with LlmServer([finish()]) as server:
-        done = rookery.run("-p", *ROW, "-r", "low", *at(server), "-P", "go")
-    assert done.returncode == 0, done.stderr
-    assert bodies(server)[0]["reasoning_effort"] == "low"
-    assert "go" in json.dumps(bodies(server)[0]["messages"])
-
-
 def test_the_default_of_a_flag_does_not_override_a_setting(rookery: Installed):
     with LlmServer([finish()], [finish()], [finish()]) as server:
         for effort in ({}, {"ROOKERY_REASONING_EFFORT": "high"}):
@@ -51,47 +41,6 @@ def test_the_default_of_a_flag_does_not_override_a_setting(rookery: Installed):
         rookery.run("-p", "-r", "none", *at(server), "go", ROOKERY_REASONING_EFFORT="high")
     sent = [body.get("reasoning_effort") for body in bodies(server)]
     assert sent == [None, "high", "none"]
-
-
-@pytest.mark.parametrize(
-    ("provider", "model", "environ"),
-    [
-        ("roo", "anthropic/claude-opus-5.5", {"ROO_API_KEY": KEY}),
-        ("vercel-ai-gateway", "openai/gpt-6-luna", {"VERCEL_AI_GATEWAY_API_KEY": KEY}),
-    ],
-)
-def test_gateways_receive_their_key(
-    rookery: Installed, provider: str, model: str, environ: dict[str, str]
-):
-    with LlmServer([finish("Hello.")]) as server:
-        done = rookery.run("-p", *at(server, provider, model), "go", **environ)
-    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
-    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-    assert bodies(server)[0]["model"] == model
-
-
-def test_gemini_receives_its_key_in_a_header_of_its_own(rookery: Installed):
-    with LlmServer([finish("Hello.")]) as server:
-        done = rookery.run("-p", *at(server, "gemini", "gemini-x"), "go", GOOGLE_API_KEY=KEY)
-    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
-    (request,) = server.requests
-    assert request.path == "/v1/models/gemini-x:streamGenerateContent?alt=sse"
-    assert request.headers["x-goog-api-key"] == KEY
-
-
-def test_roo_is_configured_by_its_environment_variables(rookery: Installed):
-    with LlmServer([finish("Hello.")]) as server:
-        address = {"ROO_CODE_PROVIDER_URL": server.url, "ROO_API_KEY": KEY}
-        done = rookery.run("-p", "--provider", "roo", "-m", "some/model", "go", **address)
-    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
-    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-def test_openai_native_uses_the_responses_api(rookery: Installed):
-    with LlmServer([finish("Hello.")]) as server:
-        done = rookery.run("-p", *at(server, "openai-native"), "go", OPENAI_API_KEY=KEY)
-    assert (done.returncode, done.stdout) == (0, "Hello.\n"), done.stderr
-    assert "input" in bodies(server)[0]
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc here")
@@ -178,13 +127,6 @@ class TestQuestionsOfAnAutomaticRun:
         assert "Answered automatically: this" in done.stderr
         assert "now in debug mode" in done.stderr
 
-    def test_a_noninteractive_run_waits_for_the_followup_timeout(self, rookery: Installed):
-        with LlmServer([QUESTION], [finish()]) as server:
-            slow = rookery.run(
-                "-p", "--followup-timeout", "60", "--timeout", "1", *at(server), "go"
-            )
-        assert slow.returncode == 124
-
     def test_a_terminal_leaves_time_to_type_an_answer(self, rookery: Installed):
         with (
             LlmServer([QUESTION], [QUESTION], [finish()]) as server,
@@ -211,19 +153,6 @@ class TestQuestionsOfAnAutomaticRun:
             terminal.wait_for(DONE)
             terminal.type("")
             assert terminal.exit_code() == 0
-
-    def test_a_run_that_asks_waits_for_the_user(self, rookery: Installed):
-        flags = ["-a", "--followup-timeout", "0"]
-        with (
-            LlmServer([QUESTION], [finish()]) as server,
-            rookery.terminal(*flags, *at(server), "go") as terminal,
-        ):
-            terminal.wait_for("2. that\n> ")
-            terminal.type("2")
-            terminal.wait_for(DONE)
-            terminal.type("")
-            assert terminal.exit_code() == 0
-        assert answers(server) == "<user_message>\nthat\n</user_message>"
 
 
 def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed):

@@ -14,6 +14,7 @@ from rookery.core.refusals import Health
 from rookery.core.settings import Settings
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
+from support.model_words import shell
 from support.terminal_session import Installed, at
 
 SECRET = "decoy-4f1d0c9a"
@@ -41,7 +42,7 @@ class Told(NamedTuple):
 def ran(rookery: Installed, *lines: str, flags: tuple[str, ...] = (), **environ: str) -> Told:
     """Commands in a run without questions. The call behind the last one changes something too, so
     it waits until all that the command did is known."""
-    commands = [call("execute_command", command=line, cwd=None, timeout=None) for line in lines]
+    commands = [shell(line) for line in lines]
     another = call("write_to_file", path="another.txt", content="x")
     with LlmServer(*[[each] for each in commands], [another], [finish()]) as server:
         done = rookery.run("-p", *flags, *at(server), "go", **environ)

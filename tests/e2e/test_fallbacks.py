@@ -5,11 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from llm_server import LlmServer, call, finish, gate, say, status, usage
-from support.json_io_client import JsonIo
+from llm_server import LlmServer, finish, gate, say, status, usage
+from support.model_words import LOOK
 from support.terminal_session import Installed
 
-LOOK = call("list_files", path=".", recursive=False)
 BUSY = status(429, headers={"retry-after": "120"})
 PRICES = """
 [models."model-a"]
@@ -76,12 +75,3 @@ def test_programs_read_the_switch_in_the_transcript(rookery: Installed, busy: Ll
     said = [json.loads(line) for line in done.stdout.splitlines()]
     notes = [row["content"] for row in said if row.get("subtype") == "note"]
     assert notes[-1].endswith(NOTE), said
-
-
-def test_a_driving_program_reads_the_switch_as_a_row(rookery: Installed, busy: LlmServer):
-    with LlmServer([finish("Hello.")]) as second:
-        second_is(rookery, second)
-        with JsonIo(rookery, *flags(busy)) as driver:
-            driver.send("newTask", text="look")
-            driver.wait_row(ask="completion_result")
-    assert [row["text"] for row in driver.rows() if row.get("text", "").endswith(NOTE)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from llm_server import Answer, LlmServer, call, finish, gate, say
+from support.model_words import DONE, shell
 from support.terminal_session import (
     CTRL_C,
     CTRL_D,
@@ -20,7 +21,6 @@ pytestmark = pytest.mark.usefixtures("unconfined")
 
 PAUSE = a_pause()
 GO_ON = "Continue? [Y/n, or say what to do instead] "
-DONE = "Done. [Enter accepts, or say what else to do] "
 
 
 def streaming() -> list[Answer]:
@@ -29,7 +29,7 @@ def streaming() -> list[Answer]:
 
 def running() -> list[Answer]:
     begin = f"trap '' INT; echo begun; sleep {PAUSE}"
-    return [[call("execute_command", command=begin, cwd=None, timeout=None)], [finish()]]
+    return [[shell(begin)], [finish()]]
 
 
 def asking() -> list[Answer]:

@@ -64,15 +64,14 @@ def test_without_a_name_the_found_files_are_listed(tmp_path: Path):
     assert (done.returncode, done.stdout) == (0, f"{SENTENCE}\n"), done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_a_killed_run_leaves_no_process(tmp_path: Path, number: signal.Signals):
+def test_a_killed_run_leaves_no_process(tmp_path: Path):
     rookery = Installed(tmp_path)
     file = tiny_model(tmp_path / "tiny.gguf")
     words = [COMMAND, "--no-tui", "--provider", "local", "-m", str(file), "Say hello."]
     with TerminalSession(words, cwd=rookery.workspace, environ=rookery.environ) as terminal:
         terminal.wait_for(SENTENCE)
         (server,) = servers_of(rookery)
-        os.kill(terminal.process.pid, number)
+        os.kill(terminal.process.pid, signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE
         while server in servers_of(rookery):
             assert time.monotonic() < deadline, "It still runs."

@@ -119,15 +119,14 @@ def test_a_reader_may_leave_after_the_first_line(rookery: Installed):
         assert process.wait(PATIENCE) == 0
 
 
-@pytest.mark.parametrize("closed", ["<&- 2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_not_an_error(rookery: Installed, closed: str):
+def test_closed_streams_are_not_an_error(rookery: Installed):
+    closed = '"$0" "$@" <&- >&- 2>&-'
     done = subprocess.run(
-        ["sh", "-c", f'"$0" "$@" {closed}', COMMAND, "-p", *rookery.script(FINISHES), "go"],
+        ["sh", "-c", closed, COMMAND, "-p", *rookery.script(FINISHES), "go"],
         cwd=rookery.workspace,
         env=rookery.environ,
         capture_output=True,
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 0
-    assert done.stdout == (b"" if ">&-" in closed.split() else b"One.\n")
+    assert (done.returncode, done.stdout) == (0, b"")

@@ -1,30 +1,14 @@
 """Modes, rules, mentions, commands, skills and sub-tasks, over the real command."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 from llm_server import LlmServer, Recorded, call, finish
+from support.model_words import heard, system
 from support.terminal_session import Installed, at
-
-
-def system(request: Recorded) -> str:
-    return "".join(block["text"] for block in request.body["system"])
 
 
 def tools(request: Recorded) -> set[str]:
     return {tool["name"] for tool in request.body["tools"]}
-
-
-def heard(request: Recorded) -> str:
-    """What the model is told last, as one text."""
-    blocks: list[dict[str, Any]] = request.body["messages"][-1]["content"]
-    return "\n".join(_words(block) for block in blocks)
-
-
-def _words(block: dict[str, Any]) -> str:
-    content = block.get("text") or block.get("content") or ""
-    return content if isinstance(content, str) else json.dumps(content)
 
 
 def write(path: str, content: str = "x\n") -> object:
@@ -46,15 +30,6 @@ def test_a_mode_without_edits_neither_makes_nor_offers_them(rookery: Installed):
     assert "write_to_file" not in tools(server.requests[0])
     assert {"read_file", "new_task", "switch_mode"} <= tools(server.requests[0])
     assert "ask" in heard(server.requests[1])
-
-
-def test_a_mode_bound_to_files_edits_and_moves_only_those(rookery: Installed):
-    (rookery.workspace / "plan.md").write_text("one\n")
-    lines = ["*** Begin Patch", "*** Update File: plan.md", "*** Move to: plan.py", "@@"]
-    move = "\n".join([*lines, "-one", "+two", "*** End Patch"])
-    with LlmServer([call("apply_patch", patch=move)], [write("b.md")], [finish()]) as server:
-        rookery.run("-p", "-y", *at(server), "--mode", "architect", "plan it")
-    assert sorted(path.name for path in rookery.workspace.glob("*.*")) == ["b.md", "plan.md"]
 
 
 def test_a_trusted_project_adds_modes_rules_skills_and_commands(rookery: Installed):
@@ -81,18 +56,6 @@ def test_a_trusted_project_adds_modes_rules_skills_and_commands(rookery: Install
     assert "How." in heard(server.requests[1])
 
 
-def test_mentioned_files_are_attached_once_and_hidden_files_are_not(rookery: Installed):
-    put(rookery.workspace, a_dot_py="print(1)\n", _dot_rookeryignore="secret.txt\n")
-    (rookery.workspace / "secret.txt").write_text("hush")
-    with LlmServer([finish()]) as server:
-        rookery.run("-p", *at(server), "explain @/a.py and @/secret.txt and @/none.txt, please")
-    told = heard(server.requests[0])
-    assert told.count("print(1)") == 1
-    assert "hush" not in told
-    assert "secret.txt" in told
-    assert "none.txt" in told
-
-
 def test_switching_the_mode_switches_model_and_tools(rookery: Installed):
     config = rookery.home / "config"
     config.mkdir(parents=True, exist_ok=True)
@@ -105,14 +68,6 @@ def test_switching_the_mode_switches_model_and_tools(rookery: Installed):
     assert [request.body["model"] for request in server.requests] == ["claude-x", "claude-y"]
     assert "execute_command" in tools(server.requests[0])
     assert "execute_command" not in tools(server.requests[1])
-
-
-def test_an_invalid_modes_file_is_reported_and_the_run_continues(rookery: Installed):
-    (rookery.workspace / ".roomodes").write_text("customModes: [{slug: a b}]")
-    with LlmServer([finish("Fine.")]) as server:
-        done = rookery.run("-p", "--trust", *at(server), "go")
-    assert (done.returncode, done.stdout) == (0, "Fine.\n")
-    assert ".roomodes" in done.stderr
 
 
 def test_an_unreadable_command_is_reported_once_and_refused(

@@ -14,22 +14,10 @@ ASKING = call(
 COMMAND_FILE = "---\nmode: code\n---\nDeploy it.\n"
 
 
-@pytest.mark.parametrize(
-    ("step", "flags", "chosen"),
-    [
-        pytest.param(SWITCH, ["-p", "-y"], "ask", id="switch"),
-        pytest.param(CHILD, ["-p", "-y"], "architect", id="child"),
-        pytest.param(ASKING, ["-p", "-y"], "ask", id="suggestion"),
-        pytest.param(SWITCH, ["-p"], "architect", id="switch without -y"),
-        pytest.param(CHILD, ["-p"], "ask", id="child without -y"),
-        pytest.param(ASKING, ["-p"], "architect", id="suggestion without -y"),
-    ],
-)
-def test_a_noninteractive_run_gets_no_more_rights_than_its_mode(
-    rookery: Installed, flags: list[str], step: object, chosen: str
-):
+@pytest.mark.parametrize("step", [SWITCH, CHILD, ASKING], ids=["switch", "child", "suggestion"])
+def test_a_noninteractive_run_gets_no_more_rights_than_its_mode(rookery: Installed, step: object):
     with LlmServer([step], [WRITE], [finish()], [finish()]) as server:
-        rookery.run(*flags, *at(server), "--mode", chosen, "only answer")
+        rookery.run("-p", "-y", *at(server), "--mode", "ask", "only answer")
     assert not (rookery.workspace / "a.txt").exists()
 
 

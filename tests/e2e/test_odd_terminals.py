@@ -3,13 +3,10 @@
 import json
 import re
 
-import pytest
-
 from llm_server import LlmServer, call, finish, say
+from support.model_words import ALLOW, DONE, shell
 from support.terminal_session import Installed
 
-DONE = "Done. [Enter accepts, or say what else to do] "
-ALLOW = "Approve? [y/n/a, or say why not] "
 OURS = re.compile(r"\x1b\[(0|1|2|31|32|33|36)m")
 MARKS_OF_PASTES = re.compile(r"\x1b\[\?2004[hl]")
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp.exe\x08\x08"
@@ -20,12 +17,9 @@ def at(server: LlmServer) -> list[str]:
     return ["--provider", "openai", "-m", "some-model", "--base-url", f"{server.url}/v1"]
 
 
-@pytest.mark.parametrize("environ", [{"NO_COLOR": ""}, {"TERM": "dumb"}])
-def test_output_of_models_and_commands_cannot_move_the_cursor(
-    rookery: Installed, environ: dict[str, str]
-):
+def test_output_of_models_and_commands_cannot_move_the_cursor(rookery: Installed):
     (rookery.workspace / "loud.txt").write_text(f"{HOSTILE}\n", encoding="utf-8")
-    run = call("execute_command", command=f"cat loud.txt # {HOSTILE}", cwd=None, timeout=None)
+    run = shell(f"cat loud.txt # {HOSTILE}")
     todos = call("update_todo_list", todos=f"[ ] {HOSTILE}")
     write = call("write_to_file", path="new.txt", content=f"{HOSTILE}\n")
     which = call(
@@ -34,7 +28,7 @@ def test_output_of_models_and_commands_cannot_move_the_cursor(
     missing = call("read_file", path=f"no{HOSTILE}.txt")
     with (
         LlmServer([say(HOSTILE), todos, run], [missing], [write], [which], [finish(HOSTILE)]) as s,
-        rookery.terminal(*at(s), f"title {HOSTILE}", **environ) as terminal,
+        rookery.terminal(*at(s), f"title {HOSTILE}", NO_COLOR="") as terminal,
     ):
         terminal.wait_for(ALLOW)
         terminal.type("y")
@@ -45,8 +39,7 @@ def test_output_of_models_and_commands_cannot_move_the_cursor(
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-    raw = MARKS_OF_PASTES.sub("", terminal.raw)
-    shown = raw if environ.get("NO_COLOR") else OURS.sub("", raw)
+    shown = OURS.sub("", MARKS_OF_PASTES.sub("", terminal.raw))
     assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", shown)
     assert "␛[2J␛]0;owned␇\ufffd31m<U+202E>gnp.exe␈␈" in shown
     listed = rookery.run("list")
@@ -125,8 +118,6 @@ def test_characters_missing_from_the_locale_are_replaced_except_in_json(
     assert (text.returncode, text.stdout) == (0, "sch?n\n")
     result = rookery.run("-p", "--output-format", "json", *script, "grüße", **NO_UTF8)
     assert (result.returncode, json.loads(result.stdout)["content"]) == (0, "schön")
-    listed = json.loads(rookery.run("list", "--format", "json", **NO_UTF8).stdout)
-    assert {session["task"] for session in listed["sessions"]} == {"grüße"}
     assert "gr??e" in rookery.run("list", **NO_UTF8).stdout
 
 

@@ -17,13 +17,13 @@ from llm_server import (
     think,
     usage,
 )
+from support.model_words import LOOK, shell
 from support.terminal_session import Installed
 from support.token_server import TokenServer
 
 pytestmark = pytest.mark.usefixtures("unconfined")
 
 PATHS = {"anthropic": "", "bedrock": "", "azure": ""}
-LOOK = call("list_files", path=".", recursive=False)
 LOOK_AGAIN = call("list_files", path=".", recursive=True)
 
 
@@ -33,14 +33,6 @@ def at(server: LlmServer, provider: str = "anthropic") -> list[str]:
 
 
 WIRES = ["anthropic", "openai", "responses", "gemini", "bedrock", "azure"]
-
-
-@pytest.mark.parametrize("provider", WIRES)
-def test_a_question_is_answered_with_one_request(rookery: Installed, provider: str):
-    with LlmServer([think("Easy.", signature="c2VhbGVk"), say("The answer is 4.")]) as server:
-        done = rookery.run("-p", *at(server, provider), "What is 2 + 2?")
-    assert (done.returncode, done.stdout) == (0, "The answer is 4.\n"), done.stderr
-    assert len(server.requests) == 1
 
 
 def test_vertex_is_asked_with_a_token_that_nothing_keeps(rookery: Installed, tmp_path: Path):
@@ -68,7 +60,7 @@ def test_a_task_is_read_edited_run_and_completed(rookery: Installed, provider: s
     with LlmServer(
         [think("Let me see."), say("I will look."), call("read_file", path="a.py")],
         [call("edit", file_path="a.py", old_string="grüße", new_string="hallo")],
-        [call("execute_command", command="cat a.py", cwd=None, timeout=None)],
+        [shell("cat a.py")],
         [say("That was it."), finish("It greets differently.")],
     ) as server:
         done = rookery.run("-p", *at(server, provider), "greet differently")

@@ -5,10 +5,9 @@ import os
 import signal
 
 from llm_server import LlmServer, Recorded, call, finish, gate, say
+from support.model_words import ALLOW, DONE, shell
 from support.terminal_session import CTRL_C, CTRL_D, Installed, at
 
-DONE = "Done. [Enter accepts, or say what else to do] "
-ALLOW = "Approve? [y/n/a, or say why not] "
 LONG = "a word " * 2000 + "and the last one"
 LINES = ["first line", "\tsecond line", "", "y", "fourth line"]
 
@@ -132,7 +131,7 @@ def test_switching_approval_at_a_question_repeats_it_once(rookery: Installed):
 
 
 def test_the_location_of_a_command_wraps_between_words(rookery: Installed):
-    run = call("execute_command", command="touch a", cwd=None, timeout=None)
+    run = shell("touch a")
     with (
         LlmServer([run]) as server,
         rookery.terminal(*at(server), "go", columns=40) as terminal,

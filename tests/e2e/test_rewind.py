@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, call, finish
+from support.model_words import DONE, shell
 from support.terminal_session import CTRL_C, Installed, at
 
-DONE = "Done. [Enter accepts, or say what else to do] "
 RUN = "rm gone.bin; echo more >> run.sh; chmod 600 run.sh; mkdir -p deep/er; echo c > deep/er/c.txt"
 WORK = f"""
 - calls: [{{tool: read_file, arguments: {{path: a.txt}}}}]
@@ -123,23 +123,6 @@ def test_points_are_listed_and_a_rewind_can_be_undone(
     assert "new/b.txt" in heard(rookery, "and now?")
 
 
-def test_steps_are_undone_one_by_one_and_counted_once(
-    rookery: Installed, files: State, worked: State
-):
-    told = [rewound(rookery, "--last", "-y")]
-    now = state(rookery.workspace)
-    assert {name: now[name] for name in ("gone.bin", "run.sh")} == {
-        name: files[name] for name in ("gone.bin", "run.sh")
-    }
-    assert {name: now[name] for name in ("a.txt", "new/b.txt")} == {
-        name: worked[name] for name in ("a.txt", "new/b.txt")
-    }
-    assert "deep" not in now
-    told += [rewound(rookery, "--last", "-y") for _ in range(2)]
-    assert [re.findall(r"(\d+ steps?) undone", each) for each in told] == [["1 step"]] * 3
-    assert state(rookery.workspace) == files
-
-
 def test_files_changed_meanwhile_are_listed_and_kept(
     rookery: Installed, files: State, worked: State
 ):
@@ -159,23 +142,6 @@ def test_files_changed_meanwhile_are_listed_and_kept(
     assert {name: now[name] for name in files} == files
     rewound(rookery, *way_back(told), "-y")
     assert (work / "a.txt").read_text() == "mine\n"
-
-
-def test_files_or_conversation_can_be_rewound_alone(
-    rookery: Installed, files: State, worked: State
-):
-    told = rewound(rookery, "--to", "1", "--files", "-y")
-    assert "conversation" not in told
-    assert state(rookery.workspace) == files
-    assert "new/b.txt" in heard(rookery, "and now?")
-    rewound(rookery, *way_back(told), "--files", "-y")
-    assert state(rookery.workspace) == worked
-    told = rewound(rookery, "--to", "1", "--conversation", "-y")
-    assert "put back" not in told
-    assert state(rookery.workspace) == worked
-    sent = heard(rookery, "and then?")
-    assert "new/b.txt" not in sent
-    assert "and then?" in sent
 
 
 REFUSED = {
@@ -209,18 +175,11 @@ def test_impossible_or_unconfirmed_rewinds_change_nothing(
         assert state(rookery.workspace) == (worked if code else files)
 
 
-def test_without_a_session_there_is_nothing_to_rewind(rookery: Installed):
-    done = rookery.run("rewind")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"Error: No session to rewind in {rookery.workspace}. ")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_user_can_undo_changes_before_accepting_the_result(rookery: Installed, files: State):
     with LlmServer(
         [call("read_file", path="a.txt")],
         [call("edit", file_path="a.txt", old_string="one", new_string="two")],
-        [call("execute_command", command=RUN, cwd=None, timeout=None)],
+        [shell(RUN)],
         [finish("First.")],
         [finish("Second.")],
     ) as server:
@@ -286,41 +245,6 @@ def test_undo_skips_commands_that_wrote_only_ignored_files(with_tests: Installed
     assert (done.returncode, done.stdout) == (2, "")
     assert "No step is left that changed files." in done.stderr
     assert (with_tests.workspace / "out").is_dir()
-
-
-def test_repeated_undo_goes_back_change_by_change(with_tests: Installed):
-    with with_tests.terminal("-y", *with_tests.script(TESTED), "go") as terminal:
-        terminal.wait_for(DONE)
-        terminal.type("/undo")
-        terminal.wait_for("Restored 1 file: b.txt.")
-        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
-        terminal.type("/undo")
-        terminal.wait_for("Restored 1 file: a.txt.")
-        terminal.wait_for("Continue? [Y/n, or say what to do instead] ")
-        terminal.type("/undo")
-        terminal.wait_for("Nothing to undo: no step is left that changed files.")
-    assert written(with_tests) == set()
-
-
-def test_points_are_shown_before_a_rewind(rookery: Installed, files: State):
-    with LlmServer(
-        [call("write_to_file", path="b.txt", content="hi\n")], [finish("First.")]
-    ) as server:
-        with rookery.terminal("-y", *at(server), "go") as terminal:
-            terminal.wait_for(DONE)
-            terminal.type("/rewind")
-            listed = terminal.wait_for("To rewind to before a step: /rewind NUMBER\n" + DONE)
-            (number,) = re.findall(r"^ +(\d+)  Create b\.txt$", listed, re.MULTILINE)
-            terminal.type(f"/files {number}")
-            terminal.wait_for("Restored 1 file")
-            assert state(rookery.workspace) == files
-            terminal.wait_for(DONE)
-            terminal.type("/help")
-            terminal.wait_for("/undo            undo the last change")
-            terminal.wait_for(DONE)
-            terminal.type("")
-            assert terminal.exit_code() == 0
-        assert len(server.requests) == 2
 
 
 HIDING = """

@@ -3,20 +3,11 @@ modes, plans, and what is under way."""
 
 import json
 
-import pytest
-
-from llm_server import LlmServer, Recorded, call, finish
+from llm_server import LlmServer, call, finish
+from support.model_words import last_turn, system
 from support.terminal_session import Installed, a_pause, at
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
-
-
-def system(request: Recorded) -> str:
-    return "".join(block["text"] for block in request.body["system"])
 
 
 def set_up(rookery: Installed, settings: str) -> None:
@@ -48,19 +39,6 @@ def test_actions_approved_by_settings_run_without_a_question(rookery: Installed)
     assert done.returncode == 0
     assert len(server.requests) == 5
     assert NOBODY not in "".join(map(last_turn, server.requests))
-
-
-@pytest.mark.parametrize(
-    ("setting", "act"),
-    [("approve_subtasks", EDIT), ("approve_modes", EDIT), ("approve_edits", SWITCH)],
-)
-def test_actions_not_approved_by_settings_still_need_approval(
-    rookery: Installed, setting: str, act: object
-):
-    set_up(rookery, f"{setting} = true\n")
-    with LlmServer([act], [finish()]) as server:
-        rookery.run("-p", "-a", *at(server), "go")
-    assert NOBODY in last_turn(server.requests[1])
 
 
 def test_instructions_of_a_mode_reach_only_that_mode(rookery: Installed):

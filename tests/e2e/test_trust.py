@@ -1,16 +1,14 @@
 """A folder that nobody has said to trust."""
 
-import json
-
 import pytest
 
-from llm_server import LlmServer, Recorded, call, finish
+from llm_server import LlmServer, call, finish
 from support.control_stream_client import Driver
+from support.model_words import DONE, last_turn, shell
 from support.terminal_session import CTRL_C, CTRL_D, Installed, at
 
 QUESTION = "Do you trust this folder? "
 PROMPT = "[y/n] "
-DONE = "Done. [Enter accepts, or say what else to do] "
 REFUSED_SETTING = "/.rookery/settings.toml: provider cannot be set by a project"
 """What is said only if the project's settings were read."""
 
@@ -26,14 +24,6 @@ def strange(fresh: Installed) -> Installed:
     return fresh
 
 
-def touch(name: str) -> object:
-    return call("execute_command", command=f"touch {name}", cwd=None, timeout=None)
-
-
-def last_turn(request: Recorded) -> str:
-    return json.dumps(request.body["messages"][-1], ensure_ascii=False)
-
-
 def test_the_trust_question_comes_first(strange: Installed):
     with LlmServer([finish()]) as server:
         with strange.terminal(*at(server), "go") as terminal:
@@ -47,15 +37,6 @@ def test_the_trust_question_comes_first(strange: Installed):
             assert terminal.exit_code() == 130
         assert server.requests == []
     assert not strange.home.exists()
-
-
-def test_the_trust_question_comes_before_the_task_prompt(fresh: Installed):
-    with LlmServer([finish()]) as server, fresh.terminal(*at(server)) as terminal:
-        assert "What should I do?" not in terminal.wait_for(PROMPT)
-        terminal.type("y")
-        terminal.wait_for("What should I do? ")
-        terminal.press(CTRL_D)
-        assert terminal.exit_code() == 0
 
 
 def test_text_typed_before_the_trust_question_stays_in_the_input(fresh: Installed):
@@ -88,8 +69,8 @@ def test_without_trust_only_reading_works_and_help_is_shown(strange: Installed):
         LlmServer(
             [call("read_file", path="a.txt")],
             [call("write_to_file", path="new.txt", content="hi\n")],
-            [touch("made")],
-            [call("execute_command", command="git status", cwd=None, timeout=None)],
+            [shell("touch made")],
+            [shell("git status")],
             [finish()],
         ) as server,
         strange.terminal(*at(server), "go") as terminal,
@@ -137,31 +118,22 @@ def test_trust_is_remembered_for_this_folder_only(strange: Installed):
         assert len(server.requests) == 2
 
 
-def test_a_folder_that_replaces_a_trusted_one_is_not_trusted(rookery: Installed):
-    rookery.workspace.rename(rookery.workspace.with_name("moved"))
-    rookery.workspace.mkdir()
-    with LlmServer() as server, rookery.terminal(*at(server), "go") as terminal:
-        terminal.wait_for(QUESTION)
-        assert server.requests == []
-
-
 READ_ONLY = (
     "note: The folder is not trusted, so it is read-only. To allow changes and commands, use "
     "--trust or -y for one run, or trust it: rookery trust\n"
 )
 
 
-@pytest.mark.parametrize("form", ["text", "stream-json"])
-def test_print_only_reads_in_an_untrusted_folder(strange: Installed, form: str):
+def test_print_only_reads_in_an_untrusted_folder(strange: Installed):
     with LlmServer(
         [call("read_file", path="a.txt")],
-        [call("execute_command", command="cat a.txt", cwd=None, timeout=None)],
-        [touch("made")],
+        [shell("cat a.txt")],
+        [shell("touch made")],
         [call("write_to_file", path="new.txt", content="hi\n")],
-        [call("execute_command", command="git log", cwd=None, timeout=None)],
+        [shell("git log")],
         [finish("Read.")],
     ) as server:
-        done = strange.run("-p", "--output-format", form, *at(server), "go")
+        done = strange.run("-p", *at(server), "go")
     assert done.returncode == 5
     assert done.stderr.startswith(READ_ONLY)
     assert QUESTION not in done.stderr
@@ -176,7 +148,7 @@ def test_print_only_reads_in_an_untrusted_folder(strange: Installed, form: str):
 
 
 def test_yes_on_the_command_line_allows_changes_for_this_run(strange: Installed):
-    with LlmServer([touch("made")], [finish("Made.")]) as server:
+    with LlmServer([shell("touch made")], [finish("Made.")]) as server:
         done = strange.run("-p", "-y", *at(server), "go")
     assert (done.returncode, done.stdout) == (0, "Made.\n")
     assert done.stderr.startswith(
@@ -187,11 +159,10 @@ def test_yes_on_the_command_line_allows_changes_for_this_run(strange: Installed)
     assert not (strange.home / "config" / "trust.json").exists()
 
 
-@pytest.mark.parametrize("flags", [["-y"], ["-p", "-a"]], ids=" ".join)
-def test_the_answer_no_overrides_the_flags(strange: Installed, flags: list[str]):
+def test_the_answer_no_overrides_the_flags(strange: Installed):
     with (
-        LlmServer([touch("made")], [finish()]) as server,
-        strange.terminal(*flags, *at(server), "go") as terminal,
+        LlmServer([shell("touch made")], [finish()]) as server,
+        strange.terminal("-y", *at(server), "go") as terminal,
     ):
         terminal.wait_for(PROMPT)
         terminal.type("n")
@@ -202,7 +173,7 @@ def test_the_answer_no_overrides_the_flags(strange: Installed, flags: list[str])
 
 def test_a_driver_needs_no_trust_question(strange: Installed):
     with (
-        LlmServer([touch("made")], [finish()]) as server,
+        LlmServer([shell("touch made")], [finish()]) as server,
         Driver(strange, *at(server)) as driver,
     ):
         driver.send("start", "s1", prompt="go")
@@ -212,7 +183,7 @@ def test_a_driver_needs_no_trust_question(strange: Installed):
 
 
 def test_trust_can_be_given_for_one_run(strange: Installed):
-    with LlmServer([touch("made")], [finish()]) as server:
+    with LlmServer([shell("touch made")], [finish()]) as server:
         done = strange.run("-p", "--trust", *at(server), "go")
         assert done.returncode == 5
         assert "note: --trust: the folder is trusted for this run.\n" in done.stderr

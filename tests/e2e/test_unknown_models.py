@@ -1,7 +1,8 @@
 """An unknown model works, with one note about what is assumed."""
 
-from llm_server import LlmServer, call, say
+from llm_server import LlmServer, say
 from llm_server.parts import Status
+from support.model_words import LOOK
 from support.terminal_session import Installed
 
 MODEL = "our/finetune"
@@ -9,7 +10,6 @@ NOTE = (
     "note: Unknown model our/finetune: assuming a window of 128,000 tokens, no images, unknown "
     "price. Describe it with: rookery models describe our/finetune window=128000\n"
 )
-LOOK = call("list_files", path=".", recursive=False)
 
 
 def at(server: LlmServer) -> list[str]:

@@ -3,14 +3,12 @@
 import json
 import re
 
-import pytest
-
 from llm_server import LlmServer, call, finish, say
+from support.model_words import DONE, shell
 from support.terminal_session import Installed, at
 
 WORDS = "The quick brown fox jumps over the lazy dog while everybody else looks on. "
 ANSWER = (WORDS * 4).strip()
-DONE = "Done. [Enter accepts, or say what else to do] "
 
 
 def settled(written: str) -> list[str]:
@@ -23,8 +21,8 @@ def settled(written: str) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("pieces", [[ANSWER], re.findall(r"..?", ANSWER)], ids=["whole", "bits"])
-def test_words_of_an_answer_are_not_split_at_80_columns(rookery: Installed, pieces: list[str]):
+def test_words_of_an_answer_are_not_split_at_80_columns(rookery: Installed):
+    pieces = re.findall(r"..?", ANSWER)
     with (
         LlmServer([say(*pieces), call("list_files", path=".")], [finish(ANSWER)]) as server,
         rookery.terminal("-y", *at(server), "go", columns=80) as terminal,
@@ -71,7 +69,7 @@ def test_stream_json_has_the_question_and_the_automatic_answer(rookery: Installe
 def test_reading_a_hidden_file_is_refused_without_a_question(rookery: Installed):
     (rookery.workspace / ".rookeryignore").write_text("secret\n")
     (rookery.workspace / "secret").write_text("kept\n")
-    command = call("execute_command", command="cat secret", cwd=None, timeout=None)
+    command = shell("cat secret")
     with (
         LlmServer([command], [finish()]) as server,
         rookery.terminal(*at(server), "go") as terminal,

@@ -471,19 +471,6 @@ async def test_however_small_the_screen_all_of_an_action_can_be_read():
             assert "y yes" in played.screen
 
 
-async def test_what_a_tool_wrote_cannot_draw_on_the_terminal():
-    async with play() as played:
-        played.host.tell(
-            ToolStarted(call_id="c", tool="read_file", title="Read \x1b[2Jx", text="{}"),
-            ToolFinished(call_id="c", text="\x1b[31mred\x07"),
-        )
-        await played.settle()
-        await played.press("ctrl+o")
-        await played.settle()
-        assert "\x1b" not in played.screen
-        assert "␛[31mred" in played.screen
-
-
 async def test_oneshot_accepts_what_is_done_and_leaves():
     async with play(once=True) as played:
         completed(played.host)

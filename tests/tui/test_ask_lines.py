@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Asked
-from rookery.tui.ask_view import (
+from rookery.tui.question_page import QuestionStep, answer_letters, page_of
+from rookery.tui.shown_question import (
     MIN_BODY_LINES,
     OUTSIDE_LINES,
     KeyState,
@@ -17,7 +18,6 @@ from rookery.tui.ask_view import (
     short_title,
     title_line,
 )
-from rookery.tui.question_page import QuestionStep, answer_letters, page_of
 from rookery.tui.theme import DARK, THEMES
 from support.tui_scenes import COMMAND, EDIT, FOLLOWUP
 

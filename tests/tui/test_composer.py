@@ -3,7 +3,7 @@
 import pytest
 from textual.app import App, ComposeResult
 
-from rookery.tui.composer import Composer, InputMemory, TriggerText, find_trigger
+from rookery.tui.composer import Composer, InputHistory, TriggerText, find_trigger
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def test_a_trigger_is_known_by_where_it_stands(before: str, found: TriggerText |
 class Desk(App[None]):
     def __init__(self, *said: str) -> None:
         super().__init__()
-        self.memory = InputMemory()
+        self.memory = InputHistory()
         for text in said:
             self.memory.add(text)
         self.composer = Composer(self.memory)

@@ -14,11 +14,10 @@ from rookery.core.commands import Answer, OpenTask, SelectIntent, Speak
 from rookery.core.facts import Asked, IntentCleared
 from rookery.core.message import Message
 from rookery.core.queries import About, AskIntents
+from rookery.tui.page import HeaderFacts, header_line
 from rookery.tui.question_page import QuestionStep, answer_letters, body_of, footing_of, page_of
 from rookery.tui.rows.lines import ShownRow, all_lines
-from rookery.tui.rows.row_view import draw_row
 from rookery.tui.screens.choice_screens import IntentScreen
-from rookery.tui.status import HeaderFacts, header_line
 from rookery.tui.theme import DARK, THEMES
 from support.tui_bare_app import desk
 from support.tui_intent_scenes import (
@@ -29,6 +28,7 @@ from support.tui_intent_scenes import (
     WHY,
     asking_beyond_the_scope,
 )
+from support.tui_rows import draw_row
 from support.tui_scenes import COMMAND
 from support.tui_session import Play, play
 
@@ -333,17 +333,6 @@ async def test_a_choice_inside_a_word_or_not_offered_is_text():
         assert answers(played) == []
 
 
-async def test_no_choice_is_offered_for_what_was_not_read():
-    async with play(size=(70, 18)) as played:
-        long = "\n".join(f"+line {n}" for n in range(40))
-        for key in ("t", "e"):
-            await played.ask(replace(GOVERNED, diff=f"@@ -0,0 +1,40 @@\n{long}"))
-            await played.press(key)
-            await played.ripen()
-            assert "more lines, then y yes" in played.screen, key
-            assert answers(played) == []
-
-
 async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason():
     async with play() as played:
         asking_beyond_the_scope(played.host)
@@ -359,16 +348,6 @@ async def test_a_letter_in_the_input_area_is_no_answer_unless_it_is_the_reason()
         await played.type("s")
         await played.press("enter")
         assert [(each.reply, each.text) for each in played.sent(Answer)] == [("no", "s")]
-
-
-async def test_a_key_that_came_too_early_is_gone():
-    async with play() as played:
-        asking_beyond_the_scope(played.host)
-        await played.until(lambda: played.app._page.panel.asked is not None)
-        await played.type("s")
-        await played.ripen()
-        assert played.app._page.composer.text == ""
-        assert answers(played) == []
 
 
 # what came of it

@@ -6,18 +6,12 @@ from rookery.core.facts import Event, RequestStarted, TaskOpened, Waiting
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.view import View, see
 from rookery.core.queries import About
-from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notifier, Notify
-from rookery.tui.status import (
-    BottomLine,
-    HeaderFacts,
-    context_bar,
-    header_line,
-    short_number,
-    short_path,
-    status_line,
-)
+from rookery.tui.app import next_name
+from rookery.tui.page import BottomLine, HeaderFacts, context_bar, header_line, status_line
+from rookery.tui.question_queue import AWAY_SECONDS, Attention, Notify
+from rookery.tui.short_texts import short_number, short_path
+from rookery.tui.status_updates import activity_text
 from rookery.tui.terminal_driver import light_in
-from rookery.tui.texts import activity_text
 from rookery.tui.theme import DARK, THEMES
 
 LOOK = THEMES[DARK]
@@ -101,11 +95,7 @@ class Clock:
 def attention(notify: Notify = "auto") -> tuple[Attention, list[str], Clock]:
     written: list[str] = []
     clock = Clock()
-    return (
-        Attention(Notifier(write=written.append, notify=notify), "rookery", clock),
-        written,
-        clock,
-    )
+    return Attention(written.append, notify, clock), written, clock
 
 
 def test_who_is_looking_is_not_called():
@@ -175,3 +165,11 @@ def test_the_context_bar_is_about_the_model_that_answered():
     about = About(workspace="/w", model="big", window=1000, mode="code")
     header = HeaderFacts(about=about, model="small", window=500, usage=Totals(context_tokens=250))
     assert "50%" in header_line(header, LOOK, 80).plain
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [("code", "ask"), ("ask", "plan"), ("plan", "code"), ("gone", "code"), ("", "code")],
+)
+def test_names_go_round_and_begin_with_the_first(here: str, there: str):
+    assert next_name(here, ["code", "ask", "plan"]) == there

@@ -7,7 +7,6 @@ from textual.geometry import Region
 
 from rookery.core.message import Message
 from rookery.tui.rows.lines import ShownRow
-from rookery.tui.theme import DARK, THEMES
 from rookery.tui.transcript_view import TranscriptView
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +21,7 @@ class VirtualList(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.transcript = TranscriptView(THEMES[DARK])
+        self.transcript = TranscriptView()
         self.painted: list[Region] = []
 
     def compose(self) -> ComposeResult:

@@ -60,6 +60,10 @@ GUIDED_UP_TO, COMPACT_UP_TO = 4.0, 15.0
 """Billions of parameters up to which a model is guided, or gets the compact prompt."""
 
 
+def workspace_files(workspace: Path, places: Places, limits: Limits) -> WorkspaceFiles:
+    return WorkspaceFiles(workspace, limits, own_folders=places.own_folders, home=Path.home())
+
+
 class Briefing:
     def __init__(
         self,
@@ -335,7 +339,7 @@ class ProjectNames(Struct, frozen=True, kw_only=True):
 
 
 def project_names(places: Places, workspace: Path, *, trusted: bool) -> ProjectNames:
-    files = WorkspaceFiles(workspace, Limits(), own_folders=places.own_folders, home=Path.home())
+    files = workspace_files(workspace, places, Limits())
     at = (places.config, Path.home(), files.boundaries)
     commands = CommandFiles(*at, trusted=trusted).read()
     modes = ModeFiles(*at, trusted=trusted).read()

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rookery.app.briefing import workspace_files
 from rookery.checkpoints.git_repair import GitRepair
 from rookery.checkpoints.git_views import GitScanner
 from rookery.checkpoints.git_watch import GitWatch
@@ -116,14 +117,14 @@ class CommandParts:
 @contextmanager
 def check_shell(settings: Settings, workspace: Path, places: Places) -> Iterator[Shell]:
     """Open a shell for commands outside any task, confined as the settings say."""
-    files = _files(settings, workspace, places)
+    files = workspace_files(workspace, places, settings.as_limits())
     with closing(make_sandbox(settings, workspace, places)) as sandbox:
         launching = SandboxLauncher(files.boundaries, sandbox)
         yield Terminal(workspace, settings.as_limits(), launching, shell=settings.commands.shell)
 
 
 def check_judge(settings: Settings, workspace: Path, places: Places) -> CommandJudge:
-    files = _files(settings, workspace, places)
+    files = workspace_files(workspace, places, settings.as_limits())
     return CommandJudge(
         files,
         workspace,
@@ -132,11 +133,6 @@ def check_judge(settings: Settings, workspace: Path, places: Places) -> CommandJ
         leave=settings.sandbox.leave,
         own_repository=partial(own_repository, str(files.boundaries.root)),
     )
-
-
-def _files(settings: Settings, workspace: Path, places: Places) -> WorkspaceFiles:
-    own = places.own_folders
-    return WorkspaceFiles(workspace, settings.as_limits(), own_folders=own, home=Path.home())
 
 
 class TaskCommands:

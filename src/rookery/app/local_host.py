@@ -12,7 +12,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from rookery import VERSION
 from rookery.app import use_declared_tools
-from rookery.app.briefing import Briefing
+from rookery.app.briefing import Briefing, workspace_files
 from rookery.app.extra_tools import (
     Browsers,
     ExtraTools,
@@ -31,22 +31,24 @@ from rookery.app.extra_tools import (
 from rookery.app.host import Contents, LocalHost, QuerySources
 from rookery.app.model_choice import ModelChoice, Models
 from rookery.app.task_factory import make_task
-from rookery.core.queries import About
+from rookery.core.queries import About, Asking
 from rookery.core.settings import Settings
 from rookery.core.text.output_preview import Hiding
 from rookery.engine.engine import Engine
 from rookery.engine.model_turn import Pace
 from rookery.engine.ports.actions import Judgement
 from rookery.engine.ports.tool import Tool
-from rookery.errors import StorageError
+from rookery.errors import SettingsError, StorageError
 from rookery.governance.oversight import Oversight
+from rookery.permissions.trust import TrustStore
 from rookery.platform.git_folders import repository_config
 from rookery.platform.own_programs import find_own_program
-from rookery.platform.user_folders import Places
+from rookery.platform.user_folders import Places, find_places, temporary_places
 from rookery.providers.registry import SECRET_VARIABLES
 from rookery.storage.journal import Journals
 from rookery.storage.keys import all_keys
 from rookery.storage.sessions import TaskStore
+from rookery.storage.settings_files import find_settings
 from rookery.tools.registry import all_tools
 from rookery.workspace.files import WorkspaceFiles
 from rookery.workspace.search import WorkspaceFinder
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
     from rookery.core.hosts import HostPort
     from rookery.platform.wardens import WardensInAdvance
     from rookery.storage.running_commands import CommandRegistry
+
+
+T = TypeVar("T")
 
 
 class Consent(Struct, frozen=True, kw_only=True):
@@ -119,7 +124,7 @@ async def open_host(
 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
-        files = _files(settings, workspace, places)
+        files = workspace_files(workspace, places, settings.as_limits())
         extra = open_extra_tools(
             settings,
             workspace,
@@ -347,6 +352,34 @@ def open_checkpoints(
     return kind(workspace, places.checkpoints, settings.as_limits(), private=places.own_folders)
 
 
-def _files(settings: Settings, workspace: Path, places: Places) -> WorkspaceFiles:
-    limits = settings.as_limits()
-    return WorkspaceFiles(workspace, limits, own_folders=places.own_folders, home=Path.home())
+QUERY_TIMEOUT = 10.0
+NO_MODEL = ModelChoice("ollama", "nobody", None, None)
+"""A model that needs no key. It is never called."""
+
+
+def query_host(workspace: Path, query: Asking[T]) -> T:
+    """Query a temporary host, which stores nothing, calls no model and starts no server. The
+    folder's own settings count only if it is trusted."""
+    return anyio.run(_query, workspace, query)
+
+
+async def _query(workspace: Path, query: Asking[T]) -> T:
+    standard = find_places(os.environ)
+    trusted = TrustStore(standard.trust_file).trusts(workspace)
+    project = workspace if trusted else None
+    settings = find_settings(standard.settings_file, project, os.environ, {}).settings
+    with temporary_places(standard) as places:
+        try:
+            with anyio.fail_after(QUERY_TIMEOUT):
+                async with open_host(
+                    settings,
+                    NO_MODEL,
+                    TaskStore(places),
+                    workspace,
+                    places,
+                    Consent(trusted=trusted),
+                    choose=lambda _: NO_MODEL,
+                ) as host:
+                    return await host.query(query)
+        except TimeoutError as error:
+            raise SettingsError(f"No answer within {QUERY_TIMEOUT:g} s.") from error

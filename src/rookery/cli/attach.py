@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -15,10 +14,11 @@ import click
 from rookery import NAME
 from rookery.cli.main import resolve_folder
 from rookery.cli.reports import Exit, exit_code
+from rookery.cli.run import first_error
 from rookery.cli.serve import socket_for
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Text
-from rookery.core.commands import Cancel, ReopenTask, Speak
+from rookery.core.commands import Cancel, ReopenTask
 from rookery.core.facts import Asked, AssistantSpoke, Event, RequestStarted, TextStreamed
 from rookery.core.queries import (
     AskAbout,
@@ -32,7 +32,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line, visible_lin
 from rookery.errors import CommandRejected, SettingsError
 from rookery.plain.display import PlainDisplay
 from rookery.plain.keyboard import Keyboard
-from rookery.plain.prompter import LineUse, Prompter
+from rookery.plain.prompter import ClientLines, Prompter
 from rookery.plain.screen import Screen
 from rookery.platform.user_folders import find_places
 from rookery.protocol.attend import (
@@ -85,14 +85,14 @@ def command(session: str | None, socket: Path | None, workspace: Path) -> int:
     except BaseExceptionGroup as group:
         if lost := group.subgroup(NoHost):
             raise SettingsError(
-                f"There is no {NAME} server at {path}: {_first_error(lost)} Start one: {NAME} serve"
+                f"There is no {NAME} server at {path}: {first_error(lost)} Start one: {NAME} serve"
             ) from group
         if group.subgroup(Disconnected):
             raise Disconnected(
                 f"The server has ended. Its sessions are kept: continue with {NAME} "
                 "-c, or start the server again."
             ) from group
-        raise _first_error(group) from group
+        raise first_error(group) from group
 
 
 async def _attach(path: Path, session: str | None) -> int:
@@ -174,20 +174,21 @@ class _Attached:
 
     async def run(self, known: Vocabulary) -> int:
         about = await self._host.query(AskAbout())
-        self._slash = SlashLines(self._task_id, vocabulary=known, automatic=about.automatic)
+        slash = SlashLines(self._task_id, vocabulary=known, automatic=about.automatic)
+        lines = ClientLines(self._host, slash, self._screen, self._focus)
         end = RunEnd(Fate.LEFT)
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._watch, signals, group.cancel_scope.cancel)
-                keyboard = _Keyboard(self._send_line, group.cancel_scope.cancel)
+                keyboard = _Keyboard(lines.send, group.cancel_scope.cancel)
                 if self._attended:
                     group.start_soon(keyboard.run)
-                prompter = Prompter(keyboard, self._screen, handle_line=self._run_slash)
-                end = await self._attend(prompter)
+                prompter = Prompter(keyboard, self._screen, handle_line=lines.run)
+                end = await self._attend(prompter, lines)
                 group.cancel_scope.cancel()
         return self._report_end(end)
 
-    async def _attend(self, prompter: Prompter) -> RunEnd:
+    async def _attend(self, prompter: Prompter, lines: ClientLines) -> RunEnd:
         async def respond(asked: Asked) -> Response:
             await anyio.sleep(QUESTION_DELAY)
             if not self._attended:
@@ -199,7 +200,7 @@ class _Attached:
         return await attend(
             self._host,
             self._task_id,
-            display=Displays(CatchUpDisplay(plain), self._interrupts, self._slash),
+            display=Displays(CatchUpDisplay(plain), self._interrupts, lines),
             respond=respond,
             focus=self._focus,
         )
@@ -223,27 +224,6 @@ class _Attached:
             with suppress(CommandRejected):  # the task has just ended
                 await self._host.send(Cancel(task_id=self._task_id))
 
-    async def _run_slash(self, line: str) -> LineUse:
-        if (outcome := self._slash.handle(line)) is None:
-            return LineUse.NOT_OURS
-        if outcome.words:
-            self._screen.sentence(harmless(outcome.words))
-        try:
-            for each in outcome.commands:
-                await self._host.send(each)
-        except CommandRejected as refusal:
-            self._screen.line(harmless(str(refusal)))
-            return LineUse.DONE
-        return LineUse.OVERTAKEN if outcome.goes_back else LineUse.DONE
-
-    async def _send_line(self, line: str) -> None:
-        self._screen.enter()
-        if await self._run_slash(line) is not LineUse.NOT_OURS:
-            return
-        message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
-        with suppress(CommandRejected):  # the task has just ended
-            await self._host.send(message)
-
 
 class _Keyboard(Keyboard):
     """A keyboard on which the end of input always detaches, even without an open question."""
@@ -266,13 +246,6 @@ def _question(asked: Asked) -> str:
         case _:
             what = visible_line(asked.title or asked.text or asked.ask)
     return f"Waiting for an answer at a terminal: {harmless(what)}"
-
-
-def _first_error(error: BaseException) -> BaseException:
-    """Return the first exception in nested groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 class CatchUpDisplay:

@@ -7,7 +7,6 @@ process, so `hide_argument` overwrites the key there.
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -33,27 +32,6 @@ class Seconds(click.FloatRange):
         return ""
 
 
-OTHERS = "Other options"
-
-
-class GroupedCommand(click.Command):
-    """A command whose help lists the options under the headings in `groups`."""
-
-    groups: Mapping[str, Sequence[str]] = {}
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*self.groups, OTHERS)}
-        headings = {name: heading for heading, names in self.groups.items() for name in names}
-        for parameter in self.get_params(ctx):
-            row = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-            if row:
-                rows[headings.get(parameter.name or "", OTHERS)].append(row)
-        for heading, lines in rows.items():
-            if lines:
-                with formatter.section(heading):
-                    formatter.write_dl(lines)
-
-
 GROUPS = {
     "What to do": ("prompt_text", "prompt_file", "workspace", "mode", "intent", "once", "timeout"),
     "Model": ("provider", "model", "base_url", "fallback", "api_key", "reasoning_effort"),
@@ -77,6 +55,24 @@ GROUPS = {
     "For programs": ("stdin_prompt_stream", "signal_only_exit", "json_io"),
 }
 """The parameter names under each heading."""
+OTHERS = "Other options"
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists the options under the headings in `GROUPS`."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {heading: [] for heading in (*GROUPS, OTHERS)}
+        headings = {name: heading for heading, names in GROUPS.items() for name in names}
+        for parameter in self.get_params(ctx):
+            row = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if row:
+                rows[headings.get(parameter.name or "", OTHERS)].append(row)
+        for heading, lines in rows.items():
+            if lines:
+                with formatter.section(heading):
+                    formatter.write_dl(lines)
+
 
 EPILOG = """\b
 Commands about sessions:

@@ -1,15 +1,15 @@
 """The prompt for the first message on a plain terminal, and the commands that work before it."""
 
 import sys
-from collections.abc import Callable, Sequence
 
 import click
-from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
-from rookery.app.model_choice import ModelChoice
+from rookery.app.model_choice import ModelChoice, usable_models
+from rookery.cli.run_options import RunFolder
 from rookery.core.commands import OpenTask
+from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import harmless
 from rookery.errors import SettingsError
 from rookery.plain.keyboard import read_line_blocking
@@ -22,33 +22,70 @@ HELP = """\
 Anything else is your task. Ctrl-D quits."""
 
 
-class Checks(Struct, frozen=True, kw_only=True):
-    """Raise `SettingsError` for an unknown model, mode or command."""
+class FirstMessage:
+    """Asks for the first message of a session that is not open yet."""
 
-    model: Callable[[str, str], None]
-    """Takes provider and model."""
-    mode: Callable[[str], None]
-    command: Callable[[str], None]
-    modes: Callable[[], Sequence[str]]
-    models: Callable[[], Sequence[tuple[str, str]]]
-    """Lists (provider, model)."""
+    def __init__(self, project: RunFolder, settings: Settings, default: ModelChoice) -> None:
+        self._project = project
+        self._settings = settings
+        self._default = default
 
+    def ask(self, draft: str = "") -> OpenTask:
+        """Ask until there is a usable message. `draft` is text that was typed ahead."""
+        mode, workspace = self._settings.mode, str(self._project.workspace)
+        model = f"{self._default.provider} {harmless(self._default.name)}"
+        where = f"{harmless(mode)} mode · {harmless(workspace)}"
+        print(f"{NAME} {VERSION} · {model} · {where}")
+        task = OpenTask(task_id="", text="", mode=mode)
+        try:
+            while not task.text.strip():
+                line, draft = _read_line(draft), ""
+                try:
+                    task = self._apply(task, line)
+                except SettingsError as error:
+                    print(harmless(str(error)))
+        except KeyboardInterrupt:
+            print()
+            raise
+        return task
 
-def ask_first_message(
-    choice: ModelChoice, mode: str, workspace: str, checks: Checks, draft: str = ""
-) -> OpenTask:
-    """Ask until there is a usable message. `draft` is text that was typed ahead."""
-    print(f"{NAME} {VERSION} · {choice.provider} {harmless(choice.name)} · ", end="")
-    print(f"{harmless(mode)} mode · {harmless(workspace)}")
-    task = OpenTask(task_id="", text="", mode=mode)
-    try:
-        while not task.text.strip():
-            line, draft = _read_line(draft), ""
-            task = _try_line(task, line, choice, checks)
-    except KeyboardInterrupt:
-        print()
-        raise
-    return task
+    def _apply(self, task: OpenTask, line: str) -> OpenTask:
+        name, _, rest = line.strip().partition(" ")
+        rest = rest.strip()
+        match name:
+            case "/help":
+                print(HELP)
+            case "/model" if rest:
+                return self._with_model(task, rest)
+            case "/mode" if rest:
+                self._project.check_mode(rest)
+                print(f"Starting in {harmless(rest)} mode.")
+                return replace(task, mode=rest)
+            case "/approve" if rest in ("on", "off"):
+                print("Auto-approve is on." if rest == "on" else "Auto-approve is off.")
+                return replace(task, automatic=rest == "on")
+            case "/model":
+                known = usable_models(self._settings, self._default, self._project.choose)
+                print(harmless(list_models(known, task.model or self._default.model)))
+            case "/mode":
+                print(harmless(list_modes(self._project.names().modes, task.mode)))
+            case "/approve":
+                print("Use /approve on or /approve off.")
+            case _:
+                self._project.check_command(line)
+                return replace(task, text=line)
+        return task
+
+    def _with_model(self, task: OpenTask, wanted: str) -> OpenTask:
+        provider, _, model = wanted.rpartition(" ")
+        provider = provider.strip() or self._default.provider
+        try:
+            self._project.choose(self._settings.with_model(provider, model))
+        except SettingsError as error:
+            print(f"{error} The model stays {harmless(task.model or self._default.name)}.")
+            return task
+        print(f"Starting with {harmless(model)}.")
+        return replace(task, provider=provider, model=model)
 
 
 def _read_line(draft: str) -> str:
@@ -58,50 +95,3 @@ def _read_line(draft: str) -> str:
         print()
         raise click.exceptions.Exit(0)
     return typed
-
-
-def _try_line(task: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
-    try:
-        return _apply(task, line, choice, checks)
-    except SettingsError as error:
-        print(harmless(str(error)))
-        return task
-
-
-def _apply(task: OpenTask, line: str, choice: ModelChoice, checks: Checks) -> OpenTask:
-    name, _, rest = line.strip().partition(" ")
-    rest = rest.strip()
-    match name:
-        case "/help":
-            print(HELP)
-        case "/model" if rest:
-            return _with_model(task, rest, choice, checks)
-        case "/mode" if rest:
-            checks.mode(rest)
-            print(f"Starting in {harmless(rest)} mode.")
-            return replace(task, mode=rest)
-        case "/approve" if rest in ("on", "off"):
-            print("Auto-approve is on." if rest == "on" else "Auto-approve is off.")
-            return replace(task, automatic=rest == "on")
-        case "/model":
-            print(harmless(list_models(checks.models(), task.model or choice.model)))
-        case "/mode":
-            print(harmless(list_modes(checks.modes(), task.mode)))
-        case "/approve":
-            print("Use /approve on or /approve off.")
-        case _:
-            checks.command(line)
-            return replace(task, text=line)
-    return task
-
-
-def _with_model(task: OpenTask, wanted: str, choice: ModelChoice, checks: Checks) -> OpenTask:
-    provider, _, model = wanted.rpartition(" ")
-    provider = provider.strip() or choice.provider
-    try:
-        checks.model(provider, model)
-    except SettingsError as error:
-        print(f"{error} The model stays {harmless(task.model or choice.name)}.")
-        return task
-    print(f"Starting with {harmless(model)}.")
-    return replace(task, provider=provider, model=model)

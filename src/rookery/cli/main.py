@@ -15,7 +15,7 @@ import click
 
 from rookery import NAME, VERSION
 from rookery.app import use_declared_tools
-from rookery.cli.command_line import EPILOG, GROUPS, GroupedCommand, Seconds
+from rookery.cli.command_line import EPILOG, GroupedCommand, Seconds
 from rookery.core.text.terminal_text import harmless, spell_plainly
 from rookery.errors import RookeryError, SettingsError
 
@@ -258,7 +258,7 @@ _SUBCOMMANDS = {
     "settings": "rookery.storage.cli.config_command:list_command",
     "auth": "rookery.providers.cli.auth_command:auth",
     "completion": "rookery.cli.completion",
-    "upgrade": "rookery.cli.upgrade",
+    "upgrade": "rookery.cli.doctor:upgrade",
 }
 
 
@@ -284,11 +284,7 @@ def _hide_key(ctx: click.Context, option: click.Parameter, value: str | None) ->
     return value
 
 
-class _Task(GroupedCommand):
-    groups = GROUPS
-
-
-@click.command(cls=_Task, epilog=EPILOG)
+@click.command(cls=GroupedCommand, epilog=EPILOG)
 @click.argument("words", nargs=-1, metavar="[PROMPT]")
 @click.option("-P", "--prompt", "prompt_text", help="The prompt, as an option.")
 @click.option("--prompt-file", type=click.Path(path_type=Path), help="Read the prompt from a file.")

@@ -8,15 +8,18 @@ chosen.
 import gc
 import logging
 import os
+import shlex
 import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from rookery import NAME
 from rookery.app.local_host import open_host
 from rookery.app.model_choice import NoKey
 from rookery.cli.options import FrontEnd, Options
@@ -37,7 +40,11 @@ from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 
+if TYPE_CHECKING:
+    from rookery.tui.app import FullScreen
+
 KILLED_BY = 128
+"""Added to the signal that ended the run."""
 MAX_UNHANDLED = 3
 """Signals that may stay unhandled before the process is ended."""
 GRACE = 5.0
@@ -64,7 +71,7 @@ def run_client(run: Run, client: Client) -> int:
         with _silence_libraries():
             end, killed_by = anyio.run(_run_hosted, run, client)
     except BaseExceptionGroup as group:
-        raise _first_error(group) from group
+        raise first_error(group) from group
     client.report_end(end)
     return KILLED_BY + killed_by if killed_by else exit_code(end)
 
@@ -108,13 +115,13 @@ async def _run_hosted(run: Run, client: Client) -> tuple[RunEnd, int]:
                     end = await client.run(host)
                     group.cancel_scope.cancel()
             except* StorageError as errors:
-                end = RunEnd(Fate.FAILED, str(_first_error(errors)), "storage_failed")
+                end = RunEnd(Fate.FAILED, str(first_error(errors)), "storage_failed")
     if time_limit.cancelled_caught:
         end = RunEnd(Fate.LEFT, "The time given with --timeout is up.", "timeout")
     return end, handler.killed_by
 
 
-def _first_error(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """Return the first exception in nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -163,6 +170,7 @@ class _SignalHandler:
             scope.cancel()
 
 
+HISTORY = "input-history.json"
 NO_SCREEN = (
     "note: Textual is not installed; using the plain client. To install it: pip install textual"
 )
@@ -184,9 +192,9 @@ def run_session(options: Options) -> int:
 def _run_front_end(run: Run, options: Options) -> int:
     match options.front_end:
         case FrontEnd.SCREEN:
-            from rookery.cli.full_screen_run import run_full_screen
-
-            return run_full_screen(run, options)
+            client = FullScreenClient(run, options)
+            code = run_client(run, client)
+            return 0 if client.left and code < KILLED_BY else code
         case FrontEnd.CONTROL_STREAM:
             return run_control_stream(run, options)
         case FrontEnd.ENGINE_MESSAGES:
@@ -259,3 +267,72 @@ def _error_code(refusal: RookeryError) -> str:
 
 def _print_error(sentence: str) -> None:
     print(f"Error: {harmless(sentence)}", file=sys.stderr)
+
+
+class FullScreenClient:
+    """The full-screen client. It ends when the user leaves."""
+
+    def __init__(self, run: Run, options: Options) -> None:
+        self._run = run
+        self._options = options
+        self.left = False
+        """The user left on purpose."""
+        self._result = ""
+        self._resumable = False
+
+    async def run(self, host: Host) -> RunEnd:
+        app = self._app(host)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_leave_when_cancelled, app)
+            # the app restores the terminal at its end, which must not be cancelled
+            with anyio.CancelScope(shield=True):
+                end = await app.run_async()
+            group.cancel_scope.cancel()
+        self._result, self._resumable = app.result, app.has_opened
+        if app.crash:
+            raise app.crash
+        self.left = end is not None and end.fate is Fate.LEFT
+        return end or RunEnd(Fate.LEFT, code="task_aborted")
+
+    def _app(self, host: Host) -> "FullScreen":
+        from rookery.tui.app import FullScreen, StartOptions
+        from rookery.tui.composer import InputHistory
+        from rookery.tui.terminal_driver import ScreenDriver, is_light
+        from rookery.tui.theme import DARK, LIGHT
+
+        ui = self._run.settings.ui
+        light = is_light(os.environ) if ui.look == "auto" else ui.look == "light"
+        opening = StartOptions(
+            first=self._run.first,
+            first_message=self._run.opening,
+            draft=self._run.draft,
+            mode=self._run.settings.mode,
+            once=ui.oneshot,
+            home=str(Path.home()),
+            theme=LIGHT if light else DARK,
+            notify=ui.notify,
+            suggestion_seconds=self._run.patience,
+        )
+        if ui.colour == "never":
+            os.environ["NO_COLOR"] = "1"  # Textual has no other switch
+        history = InputHistory(self._run.places.state / HISTORY)
+        return FullScreen(host, opening, history, ScreenDriver)
+
+    async def on_interrupt(self, host: Host) -> bool:
+        return False
+
+    def report_end(self, end: RunEnd) -> None:
+        """Print what matters once more, because the screen is gone."""
+        if end.reason:
+            print(harmless(end.reason), file=sys.stderr)
+        if self._run.settings.ui.oneshot and self._result:
+            print(harmless(self._result))
+        if self._resumable and not self._options.ephemeral:
+            print(f"To continue: {shlex.join([NAME, '-c', *self._run.workspace_flag])}")
+
+
+async def _leave_when_cancelled(app: "FullScreen") -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        app.exit()

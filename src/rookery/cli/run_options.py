@@ -12,14 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME
-from rookery.app.briefing import BUILT_IN_MODES, project_names
+from rookery.app.briefing import BUILT_IN_MODES, ProjectNames, project_names
 from rookery.app.local_host import Consent, check_intent
 from rookery.app.model_choice import (
     ModelChoice,
     assumption,
     choose_model,
     supports_reasoning,
-    usable_models,
 )
 from rookery.cli.options import FrontEnd, Options
 from rookery.core.commands import OpenTask, ReopenTask
@@ -99,6 +98,43 @@ class Run(Struct, frozen=True, kw_only=True):
         return choose_model(settings, os.environ, self.places.keys_file, None)
 
 
+class RunFolder(Struct, frozen=True):
+    """The folder of a run. Its own modes and commands count only if it is trusted."""
+
+    places: Places
+    workspace: Path
+    trusted: bool
+
+    def names(self) -> ProjectNames:
+        return project_names(self.places, self.workspace, trusted=self.trusted)
+
+    def choose(self, settings: Settings) -> ModelChoice:
+        return choose_model(settings, os.environ, self.places.keys_file, None)
+
+    def check_mode(self, slug: str) -> None:
+        """Raises `SettingsError` for an unknown mode."""
+        if slug in BUILT_IN_MODES:
+            return
+        known = self.names()
+        if slug not in known.modes:
+            there = f"No such mode: {slug!r}. Available: {', '.join(known.modes)}."
+            untrusted = f"Modes of this folder are used once you trust it: {NAME} trust"
+            notes = known.problems if self.trusted else (*known.problems, untrusted)
+            raise SettingsError(" ".join([there, *notes]))
+
+    def check_command(self, prompt: str) -> None:
+        """Raises `SettingsError` for a prompt that starts with an unknown slash command."""
+        if not prompt.lstrip().startswith("/"):
+            return
+        from rookery.protocol.client_commands import looks_like_a_command, no_such_command
+
+        if not looks_like_a_command(prompt):
+            return
+        known = [name for name, _ in self.names().commands]
+        if wrong := no_such_command(prompt, known):
+            raise SettingsError(wrong)
+
+
 def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     """Collect everything a run needs. Raises `SettingsError` for what cannot work."""
     early: list[str] = []
@@ -107,21 +143,24 @@ def prepare(options: Options, places: Places, store: TaskStore) -> Run:
     task_id = _chosen_session(options, store) if options.resumes else ""
     stored = _stored(options, store, task_id)
     settings = _settings(options, places, _last_request(stored), trusted=trusted)
-    _check_mode(settings.mode, places, options.workspace, trusted=trusted)
+    project = RunFolder(places, options.workspace, trusted)
+    project.check_mode(settings.mode)
     choice = choose_model(settings, os.environ, places.keys_file, options.api_key)
     if options.intent:
         check_intent(settings, options.workspace, options.intent)
     prompt, draft = options.prompt(), "".join(early)
     _note_ignored(options)
     _note_ignored_effort(options.reasoning_effort, settings, choice)
-    _check_command(prompt, places, options.workspace, trusted=trusted)
+    project.check_command(prompt)
     first: OpenTask | ReopenTask | None = None
     if options.resumes:
         first = ReopenTask(task_id=task_id)
     elif prompt.strip() or options.front_end is FrontEnd.LINES:
         first = OpenTask(task_id="", text=prompt, mode=settings.mode)
         if options.interactive and not prompt.strip():
-            first = _ask_first(options, settings, choice, places, draft, trusted=trusted)
+            from rookery.cli.first_message import FirstMessage
+
+            first = FirstMessage(project, settings, choice).ask(draft)
         first = _checked_task(options, store, first)
     return Run(
         settings=settings,
@@ -160,61 +199,6 @@ def _chosen_session(options: Options, store: TaskStore) -> str:
     from rookery.storage.cli.session_listing import chosen_session
 
     return chosen_session(store, options.session_id, options.workspace)
-
-
-def _ask_first(
-    options: Options,
-    settings: Settings,
-    default: ModelChoice,
-    places: Places,
-    draft: str,
-    *,
-    trusted: bool,
-) -> OpenTask:
-    """Ask the user for the first message."""
-    from rookery.cli.first_message import Checks, ask_first_message
-
-    workspace = options.workspace
-
-    def choose(wanted: Settings) -> ModelChoice:
-        return choose_model(wanted, os.environ, places.keys_file, None)
-
-    def check(provider: str, model: str) -> None:
-        choose(settings.with_model(provider, model))
-
-    checks = Checks(
-        model=check,
-        mode=lambda slug: _check_mode(slug, places, workspace, trusted=trusted),
-        command=lambda line: _check_command(line, places, workspace, trusted=trusted),
-        modes=lambda: project_names(places, workspace, trusted=trusted).modes,
-        models=lambda: usable_models(settings, default, choose),
-    )
-    return ask_first_message(default, settings.mode, str(workspace), checks, draft)
-
-
-def _check_mode(slug: str, places: Places, workspace: Path, *, trusted: bool) -> None:
-    if slug in BUILT_IN_MODES:
-        return
-    known = project_names(places, workspace, trusted=trusted)
-    if slug not in known.modes:
-        there = f"No such mode: {slug!r}. Available: {', '.join(known.modes)}."
-        untrusted = (
-            () if trusted else (f"Modes of this folder are used once you trust it: {NAME} trust",)
-        )
-        raise SettingsError(" ".join([there, *known.problems, *untrusted]))
-
-
-def _check_command(prompt: str, places: Places, workspace: Path, *, trusted: bool) -> None:
-    """Refuse a prompt that starts with an unknown slash command."""
-    if not prompt.lstrip().startswith("/"):
-        return
-    from rookery.protocol.client_commands import looks_like_a_command, no_such_command
-
-    if not looks_like_a_command(prompt):
-        return
-    known = [name for name, _ in project_names(places, workspace, trusted=trusted).commands]
-    if wrong := no_such_command(prompt, known):
-        raise SettingsError(wrong)
 
 
 def _note_ignored(options: Options) -> None:

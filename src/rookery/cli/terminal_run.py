@@ -1,8 +1,6 @@
 """The client for one task on a plain terminal, in a pipe or as JSON."""
 
 import sys
-import uuid
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -10,9 +8,7 @@ from anyio.abc import TaskGroup
 
 from rookery.cli.reports import RunReport, TextReport
 from rookery.cli.run_options import Run, note
-from rookery.core.commands import Cancel, Speak
-from rookery.core.facts import Event
-from rookery.core.text.terminal_text import harmless
+from rookery.core.commands import Cancel
 from rookery.errors import CommandRejected
 from rookery.protocol.attend import (
     Display,
@@ -36,9 +32,6 @@ if TYPE_CHECKING:
     from rookery.plain.keyboard import Keyboard
     from rookery.protocol.client_commands import Vocabulary
 
-EFFECT_TIMEOUT = 0.5
-"""How long to wait for the effect of a command before the question is shown again."""
-
 
 class AttendedTask:
     """A client that ends when its task does."""
@@ -49,7 +42,6 @@ class AttendedTask:
         self._interrupts = Interrupts()
         self._focus = Focus(run.task_id)
         self._keyboard: Keyboard | None = None
-        self._next_event = _NextEvent()
         self._verdict = RunVerdict(automatic=run.consent.automatic)
 
     async def run(self, host: Host) -> RunEnd:
@@ -72,7 +64,6 @@ class AttendedTask:
                     self._interrupts,
                     watching,
                     self._verdict,
-                    self._next_event,
                 ),
                 respond=respond,
                 after=run.after,
@@ -109,65 +100,23 @@ class AttendedTask:
             return unattended, unattended
         assert isinstance(report, TextReport)
         from rookery.plain.keyboard import Keyboard
-        from rookery.plain.prompter import LineUse, Prompter
+        from rookery.plain.prompter import ClientLines, Prompter
         from rookery.protocol.client_commands import SlashLines
 
         known = await _vocabulary(run, host)
         slash = SlashLines(run.task_id, run.stored, known, automatic=run.consent.automatic)
-
-        async def run_slash(line: str) -> LineUse:
-            if (outcome := slash.handle(line)) is None:
-                return LineUse.NOT_OURS
-            if outcome.words:
-                report.screen.sentence(harmless(outcome.words))
-            shown = self._next_event.coming
-            try:
-                for command in outcome.commands:
-                    await host.send(command)
-            except CommandRejected as refusal:
-                report.screen.line(harmless(str(refusal)))
-                return LineUse.DONE
-            if outcome.goes_back:
-                return LineUse.OVERTAKEN
-            if outcome.commands:
-                # or the question would be shown before the command's effect and again after it
-                with anyio.move_on_after(EFFECT_TIMEOUT):
-                    await shown.wait()
-            return LineUse.DONE
-
-        async def send_line(line: str) -> None:
-            report.screen.enter()
-            if await run_slash(line) is not LineUse.NOT_OURS:
-                return
-            message = Speak(task_id=self._focus.task_id, message_id=uuid.uuid4().hex, text=line)
-            with suppress(CommandRejected):  # the task has just ended
-                await host.send(message)
-
-        self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), send_line)
+        lines = ClientLines(host, slash, report.screen, self._focus)
+        self._keyboard = keyboard = Keyboard(sys.stdin.fileno(), lines.send)
         group.start_soon(keyboard.run)
         prompter = Prompter(
             keyboard,
             report.screen,
             opening=run.opening,
-            handle_line=run_slash,
+            handle_line=lines.run,
             patience=lambda: run.patience if slash.automatic else None,
             keeps_mode=bool(run.consent.mode),
         )
-        return prompter, slash
-
-
-class _NextEvent:
-    """A display that shows nothing but signals that an event was shown."""
-
-    def __init__(self) -> None:
-        self.coming = anyio.Event()
-
-    def show(self, event: Event) -> None:
-        self.coming.set()
-        self.coming = anyio.Event()
-
-    def show_of_child(self, task_id: str, event: Event) -> None:
-        self.show(event)
+        return prompter, lines
 
 
 async def _vocabulary(run: Run, host: Host) -> "Vocabulary":

@@ -117,24 +117,20 @@ class Screen:
 
     def sentence(self, text: str, paint: Callable[[str], str] = str, *, margin: str = "") -> None:
         """Write a whole line of prose, wrapped at word boundaries."""
-        wrapped = self._wrapped(WordWrap(), text, self._width() - len(margin))
+        wrapped = self._wrapped(WordWrap(), text, self.width - len(margin))
         self.line("\n".join(paint(f"{margin}{line}") for line in wrapped.split("\n")))
 
     def prose(self, what: str, text: str, paint: Callable[[str], str] = str) -> None:
         """Stream prose, wrapped; a different `what` starts a new line."""
         if self._unfinished != what:
             self._wrap = WordWrap()
-        self.stream(what, paint(self._wrapped(self._wrap, text, self._width())))
+        self.stream(what, paint(self._wrapped(self._wrap, text, self.width)))
         self._unfinished = "" if text.endswith("\n") else what
 
     @property
     def is_live(self) -> bool:
         """Whether this is a terminal that shows output as it streams."""
         return self._live
-
-    @property
-    def width(self) -> int:
-        return self._width()
 
     def verbatim(self, what: str, text: str) -> None:
         """Stream text without wrapping, such as code or a table."""
@@ -152,7 +148,7 @@ class Screen:
 
     def status(self, text: str) -> None:
         """Show a line that the next output replaces; does nothing if output is not live."""
-        text = text[: self._width() - 1]
+        text = text[: self.width - 1]
         if self._live and text != self._status:
             self.end_line()
             self._write(self.paint.dim(text))
@@ -203,7 +199,8 @@ class Screen:
     def _wrapped(self, wrap: WordWrap, text: str, width: int) -> str:
         return wrap.add(text, width) if self._live else text
 
-    def _width(self) -> int:
+    @property
+    def width(self) -> int:
         try:
             return os.get_terminal_size(self._out.fileno()).columns or _DEFAULT_WIDTH
         except OSError:

@@ -1,8 +1,9 @@
 """The full-screen app: one session at a time, with its sub-tasks.
 
-`FullScreen` binds keys and messages to the parts that act on them; it holds no state of the task.
+`FullScreen` binds keys and messages to what they do; it holds no state of the task.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from msgspec import Struct
@@ -14,21 +15,21 @@ from textual.events import Event as ScreenEvent
 from textual.worker import WorkerFailed
 
 from rookery.core.asks import AskKind
-from rookery.core.commands import OpenTask, ReopenTask
-from rookery.core.queries import AskAbout
+from rookery.core.commands import OpenTask, ReopenTask, SwitchMode
+from rookery.core.queries import AskAbout, AskModes
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attachments
-from rookery.tui.composer import Composer, InputEntries, InputMemory
-from rookery.tui.input_router import InputRouter, Navigation, next_name
+from rookery.tui.composer import Composer, InputHistory
+from rookery.tui.input_router import InputRouter
+from rookery.tui.own_commands import run_command
 from rookery.tui.page import CSS
 from rookery.tui.picker_control import PickerControl
-from rookery.tui.pickers.own_commands import run_command
-from rookery.tui.pickers.picker import Picker, run_in_shell, shell_line
+from rookery.tui.pickers import Picker, run_in_shell, shell_line
 from rookery.tui.question_queue import Notify
 from rookery.tui.rows.lines import RowKind
-from rookery.tui.session_view import Draft
+from rookery.tui.session_view import BUSY, Draft
 from rookery.tui.task_controller import TaskController
 from rookery.tui.theme import DARK, THEMES
 
@@ -81,6 +82,12 @@ class StartOptions(Struct, frozen=True, kw_only=True):
     """Seconds after which auto-approve picks the first suggestion of a question."""
 
 
+def next_name(here: str, names: Sequence[str]) -> str:
+    """The next name, wrapping around; the first if `here` is not among them."""
+    at = names.index(here) if here in names else -1
+    return names[(at + 1) % len(names)]
+
+
 class FullScreen(TaskController):
     """The app: dispatches keys and messages."""
 
@@ -94,13 +101,13 @@ class FullScreen(TaskController):
         self,
         host: Host,
         opening: StartOptions,
-        inputs: InputEntries | None = None,
+        inputs: InputHistory | None = None,
         driver: type[Driver] | None = None,
     ) -> None:
         super().__init__(
             host,
-            THEMES[opening.theme],
-            inputs or InputMemory(),
+            opening.theme,
+            inputs or InputHistory(),
             home=opening.home,
             notify=opening.notify,
             driver=driver,
@@ -122,9 +129,6 @@ class FullScreen(TaskController):
             self._status_updates,
             page.panel,
             opening.first_message,
-        )
-        self._navigation = Navigation(
-            self, page, self._session, self._status_updates, self._picker_control, self._attachments
         )
 
     def compose(self) -> ComposeResult:
@@ -284,19 +288,60 @@ class FullScreen(TaskController):
         await self.action_leave()
 
     async def action_back(self) -> None:
-        await self._navigation.back()
+        """Close what is open, else stop the work, else clear the input."""
+        page = self._page
+        if await self._picker_control.cancel() or (page.panel.has_focus and page.panel.back()):
+            return
+        if page.panel.takes_text and page.composer.has_focus:
+            page.panel.focus()
+            return
+        asking = page.panel.asked is not None
+        stops = self._session.is_working or (asking and self._status_updates.is_stopping)
+        if stops and (stop := self._session.stop()):
+            self._status_updates.clear_stop_warning()
+            await self.send(stop)
+        elif asking:
+            if page.composer.has_focus:
+                page.composer.empty()
+            self._status_updates.warn_before_stop()
+        elif page.composer.text:
+            page.composer.empty()
+        else:
+            self._attachments.clear()
+        page.composer.focus()
 
     async def action_next_place(self) -> None:
-        await self._navigation.next_place()
+        page = self._page
+        if self._picker_control.is_picking:
+            await self._picker_control.key("tab")
+            return
+        places = [page.panel] if page.panel.asked else []
+        order = [page.composer, *places, page.transcript]
+        here = next((at for at, place in enumerate(order) if place.has_focus), -1)
+        order[(here + 1) % len(order)].focus()
 
     async def action_next_mode(self) -> None:
-        await self._navigation.next_mode()
+        modes = [mode.slug for mode in await self.ask(AskModes())]
+        if self._session.is_working:
+            self.toast(BUSY, "warning")
+        elif len(modes) < 2:
+            self.toast("There is only one mode.")
+        else:
+            await self.action_use_mode(next_name(self._status_updates.mode_now, modes))
 
     async def action_use_mode(self, mode: str) -> None:
-        await self._navigation.use_mode(mode)
+        """Switch the mode of the session, or of the next one."""
+        if await self.send(SwitchMode(task_id=self.task_id or "", mode=mode)):
+            self.toast(f"Mode: {mode}", "success")
+            self._status_updates.update_header()
 
     def action_page(self, direction: int) -> None:
-        self._navigation.page(direction)
+        """Scroll the conversation, or first a question that does not fit."""
+        panel = self._page.panel
+        if panel.has_focus and not panel.body.fits_view:
+            panel.action_page(direction)
+        else:
+            self._page.transcript.action_half_page(direction)
 
     def action_unfold_all(self) -> None:
         self._page.transcript.toggle_all()
@@ -305,7 +350,10 @@ class FullScreen(TaskController):
         await self._picker_control.toggle_todos()
 
     async def action_background(self) -> None:
-        await self._navigation.move_to_background()
+        if question := self._session.background_question:
+            await self.send(question.answer("yes"))
+        else:
+            self.toast("No command is running.")
 
     def action_attach(self) -> None:
         """Attach the image in the clipboard."""
@@ -320,7 +368,6 @@ class FullScreen(TaskController):
             self.toast("There is nothing to copy yet.")
 
     def action_toggle_theme(self) -> None:
-        self._theme = THEMES[next_name(self._theme.name, list(THEMES))]
-        self.theme = self._theme.name
-        self._page.set_theme(self._theme)
+        self.theme = next_name(self.theme, list(THEMES))
+        self._page.redraw()
         self._status_updates.update_all()

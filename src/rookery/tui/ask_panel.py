@@ -9,6 +9,7 @@ from functools import partial
 from typing import ClassVar
 
 from textual import events
+from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -17,40 +18,33 @@ from rookery.core.facts import Asked
 from rookery.protocol.codec import OfferedAnswer, suggestions
 from rookery.tui.question_page import APPROVALS, CHOSEN, CONFIRMING, QuestionStep, answer_letters
 from rookery.tui.shown_question import ShownQuestion
-from rookery.tui.theme import Theme
+
+_KEYS = [
+    Binding("y", "yes", "Yes", show=False),
+    Binding("n", "no", "No", show=False),
+    Binding("a", "always", "Always", show=False),
+    Binding("t", "for_task", "Yes, for the rest of the task", show=False),
+    Binding("e", "expand", "Yes, and add it to the scope", show=False),
+    Binding("s", "halt", "No, and stop the task", show=False),
+    Binding("r", "reason", "No, with a reason", show=False),
+    Binding("enter", "choose", "Choose", show=False),
+    Binding("up", "move(-1)", "Up", show=False),
+    Binding("down", "move(1)", "Down", show=False),
+    Binding("pageup", "page(-1)", "Page up", show=False),
+    Binding("pagedown", "page(1)", "Page down", show=False),
+    *(Binding(str(n), f"pick({n})", f"Suggestion {n}", show=False) for n in range(1, 10)),
+]
+_ACTIONS = {binding.key: parse(binding.action) for binding in _KEYS}
 
 
 class AskPanel(ShownQuestion, can_focus=True):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "yes", "Yes", show=False),
-        Binding("n", "no", "No", show=False),
-        Binding("a", "always", "Always", show=False),
-        Binding("t", "for_task", "Yes, for the rest of the task", show=False),
-        Binding("e", "expand", "Yes, and add it to the scope", show=False),
-        Binding("s", "halt", "No, and stop the task", show=False),
-        Binding("r", "reason", "No, with a reason", show=False),
-        Binding("enter", "choose", "Choose", show=False),
-        Binding("up", "up", "Up", show=False),
-        Binding("down", "down", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        *(Binding(str(n), f"pick({n})", f"Suggestion {n}", show=False) for n in range(1, 10)),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*_KEYS]
 
     class Answered(Message):
         """Posted for an answer; `always` saves the rule, `choice` is a governance choice."""
 
-        def __init__(
-            self,
-            task_id: str,
-            asked: Asked,
-            reply: Reply,
-            *,
-            always: bool = False,
-            choice: Choice | None = None,
-        ) -> None:
+        def __init__(self, asked: Asked, reply: Reply, always: bool, choice: Choice | None) -> None:
             super().__init__()
-            self.task_id = task_id
             self.asked = asked
             self.reply = reply
             self.always = always
@@ -59,38 +53,28 @@ class AskPanel(ShownQuestion, can_focus=True):
     class Chosen(Message):
         """Posted when a suggestion is picked."""
 
-        def __init__(self, task_id: str, asked: Asked, suggestion: OfferedAnswer) -> None:
+        def __init__(self, asked: Asked, suggestion: OfferedAnswer) -> None:
             super().__init__()
-            self.task_id = task_id
             self.asked = asked
             self.suggestion = suggestion
 
     class Left(Message):
         """Posted when the user does not want to answer now."""
 
-        def __init__(self, asked: Asked) -> None:
-            super().__init__()
-            self.asked = asked
-
-    def __init__(self, theme: Theme, hand_over: Callable[[str], None]) -> None:
+    def __init__(self, hand_over: Callable[[str], None]) -> None:
         """`hand_over` passes text, and the focus, to the input area."""
-        super().__init__(theme)
+        super().__init__()
         self._hand_over = hand_over
 
     def _answer(self, reply: Reply, *, always: bool = False, choice: Choice | None = None) -> None:
-        asked = self._asked
-        if asked is None or not self.live:
-            return
-        self._live = False
-        self.post_message(self.Answered(self._task_id, asked, reply, always=always, choice=choice))
+        if self._asked and self.live:
+            self._live = False
+            self.post_message(self.Answered(self._asked, reply, always, choice))
 
     def action_yes(self) -> None:
-        if self.unread:
-            return
-        if self._step in (QuestionStep.ANSWER, *CONFIRMING):
-            self._answer(
-                "yes", always=self._step is QuestionStep.RULE, choice=CHOSEN.get(self._step)
-            )
+        if not self.unread and self._step in (QuestionStep.ANSWER, *CONFIRMING):
+            always = self._step is QuestionStep.RULE
+            self._answer("yes", always=always, choice=CHOSEN.get(self._step))
 
     def action_no(self) -> None:
         if self._step in CONFIRMING:
@@ -98,7 +82,7 @@ class AskPanel(ShownQuestion, can_focus=True):
         elif self._asked and self._asked.ask in APPROVALS:
             self._answer("no")
         elif self._asked and self.live:
-            self.post_message(self.Left(self._asked))
+            self.post_message(self.Left())
 
     def action_always(self) -> None:
         """Show the rule; it has to be confirmed before it is saved."""
@@ -146,33 +130,25 @@ class AskPanel(ShownQuestion, can_focus=True):
         offered = suggestions(self._asked.text)
         if number <= len(offered):
             self._live = False
-            self.post_message(self.Chosen(self._task_id, self._asked, offered[number - 1]))
+            self.post_message(self.Chosen(self._asked, offered[number - 1]))
 
     def action_choose(self) -> None:
-        if self._step is QuestionStep.CHOICE:
-            self.action_pick(self._at + 1)
+        self.action_pick(self._at + 1)
 
-    def action_up(self) -> None:
-        self._move(-1)
-
-    def action_down(self) -> None:
-        self._move(1)
-
-    def action_page(self, direction: int) -> None:
-        scroll_view = self._view.scroll_view
-        scroll_view.scroll_relative(
-            y=direction * max(1, scroll_view.size.height - 1), animate=False
-        )
-        self._draw_keys()
-
-    def _move(self, by: int) -> None:
+    def action_move(self, by: int) -> None:
         if self._step is QuestionStep.CHOICE and self._asked:
             offered = suggestions(self._asked.text)
             self._at = (self._at + by) % len(offered)
-            self._draw(whole=False)
+            self.redraw(keeps_place=True)
         else:
-            self._view.scroll_view.scroll_relative(y=by, animate=False)
-            self._draw_keys()
+            self._scroll(by)
+
+    def action_page(self, direction: int) -> None:
+        self._scroll(direction * max(1, self.body.size.height - 1))
+
+    def _scroll(self, lines: int) -> None:
+        self.body.scroll_relative(y=lines, animate=False)
+        self._draw_keys()
 
     async def on_key(self, event: events.Key) -> None:
         """Once the user has started to type text, all further keys are text."""
@@ -183,11 +159,11 @@ class AskPanel(ShownQuestion, can_focus=True):
         elif self._handed_over and event.key == "enter":
             event.stop()
             self._hand_over("\n")
-        elif action := _ACTIONS.get(event.key):
+        elif event.key in _ACTIONS:
             event.stop()
             if event.key != "enter" or self._step is QuestionStep.CHOICE:
                 self._held_letter.drop()
-            action(self)
+            self._run(event.key)
 
     def _on_letter(self, letter: str, typed_at: float) -> None:
         """Hold the letter for a moment: it is an answer if no other follows, else text."""
@@ -201,32 +177,18 @@ class AskPanel(ShownQuestion, can_focus=True):
         elif letter == "r":
             self.action_reason()  # approves nothing, so no need to wait for more letters
         else:
-            act = partial(self._run_if_live, _LETTER_ACTIONS[letter], self.live)
+            # a letter that came too early is dropped
+            act = partial(self._run, letter) if self.live else _do_nothing
             self._held_letter.hold(letter, act)
 
-    def _run_if_live(self, action: Callable[["AskPanel"], None], was_live: bool) -> None:
-        if was_live:
-            action(self)
+    def _run(self, key: str) -> None:
+        _, name, arguments = _ACTIONS[key]
+        getattr(self, f"action_{name}")(*arguments)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The bindings only document the keys: `on_key` handles them."""
         return False
 
 
-_LETTER_ACTIONS: dict[str, Callable[[AskPanel], None]] = {
-    "y": AskPanel.action_yes,
-    "n": AskPanel.action_no,
-    "a": AskPanel.action_always,
-    "t": AskPanel.action_for_task,
-    "e": AskPanel.action_expand,
-    "s": AskPanel.action_halt,
-    "r": AskPanel.action_reason,
-    **{str(n): partial(AskPanel.action_pick, number=n) for n in range(1, 10)},
-}
-_ACTIONS: dict[str, Callable[[AskPanel], None]] = {
-    "enter": AskPanel.action_choose,
-    "up": AskPanel.action_up,
-    "down": AskPanel.action_down,
-    "pageup": lambda panel: panel.action_page(-1),
-    "pagedown": lambda panel: panel.action_page(1),
-}
+def _do_nothing() -> None:
+    pass

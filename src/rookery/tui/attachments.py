@@ -5,26 +5,25 @@ image type, not the name. A file dragged into a terminal arrives as pasted text:
 escaped blanks, or as a URI.
 """
 
+import errno
 import os
 import shlex
 import shutil
-import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import PurePath
-from subprocess import DEVNULL, PIPE
 from urllib.parse import unquote, urlsplit
 
 import anyio
 import anyio.to_thread
-from anyio.abc import Process
 from msgspec import Struct
 
 from rookery.core.blocks import TOGETHER, Image, Sight, picture
 from rookery.core.limits import MIB
 from rookery.core.queries import AskModels
 from rookery.errors import CommandRejected
+from rookery.platform.own_programs import run_program
 from rookery.protocol.picture_files import MOST, load_pictures
 from rookery.tui.interfaces import Controller
 from rookery.tui.short_texts import byte_count
@@ -34,6 +33,8 @@ FIND_FILE_SECONDS = 2.0
 """Seconds to look for a file: a network folder may never answer."""
 TOO_MANY = f"A message can have at most {MAX_IMAGES} images."
 TOO_MUCH = f"The images of a message can have at most {TOGETHER // MIB} MiB together."
+MAX_READ = 10 * MIB
+TOO_LARGE = f"Not attached: The image is too large; the limit is {MAX_READ // MIB} MiB."
 NO_IMAGE = "There is no image in the clipboard."
 NO_READER = "No program here can read the clipboard. Install {}."
 
@@ -71,7 +72,12 @@ class Attachments:
     async def from_clipboard(self, fallback: Callable[[], bool]) -> None:
         """Attach the image in the clipboard; if there is none, call `fallback`, which returns
         whether it did something."""
-        if data := await clipboard_image():
+        try:
+            data = await anyio.to_thread.run_sync(clipboard_image, abandon_on_cancel=True)
+        except OSError:
+            self._controller.toast(TOO_LARGE, "warning")
+            return
+        if data:
             await self._add_data(data)
         elif fallback():
             return
@@ -81,8 +87,7 @@ class Attachments:
             self._controller.toast(NO_READER.format(what_to_install()), "warning")
 
     async def _add_data(self, data: bytes) -> None:
-        whole = len(data) <= MAX_READ
-        found = picture(data[:MAX_READ], Sight(sees=True, most=MOST), complete=whole)
+        found = picture(data, Sight(sees=True, most=MOST))
         if found is None:
             self._controller.toast(NO_IMAGE)
         elif found.image is None:
@@ -147,7 +152,6 @@ async def _first_file(paths: Sequence[str]) -> str | None:
 
 CLIPBOARD_SECONDS = 2.0
 """Seconds for all programs together: the owner of the clipboard may never answer."""
-MAX_READ = 10 * MIB
 _READERS: Sequence[Sequence[str]] = (
     ("wl-paste", "--type", "image/png"),
     ("xclip", "-selection", "clipboard", "-t", "image/png", "-o"),
@@ -164,43 +168,22 @@ def what_to_install() -> str:
     return "pngpaste" if sys.platform == "darwin" else "wl-clipboard or xclip"
 
 
-async def clipboard_image(patience: float = CLIPBOARD_SECONDS) -> bytes:
-    """The clipboard's image, or nothing. Has more than `MAX_READ` bytes if the image is too
-    large."""
-    with anyio.move_on_after(patience):
-        for command in readers():
-            if data := await _output_of(command):
-                return data
+def clipboard_image() -> bytes:
+    """The clipboard's image, or nothing. Raises `OSError` if it is too large."""
+    until = time.monotonic() + CLIPBOARD_SECONDS
+    for command in readers():
+        left = max(0.0, until - time.monotonic())
+        try:
+            done = run_program(
+                command, cwd="/", environment=os.environ, seconds=left, most=MAX_READ
+            )
+        except OSError as error:
+            if error.errno == errno.EFBIG:
+                raise
+            continue  # removed, built for another machine, or too slow
+        if done.out and done.status == 0:
+            return done.out
     return b""
-
-
-async def _output_of(command: Sequence[str]) -> bytes:
-    """Output of a command; empty if it fails, unless there is more than the limit."""
-    try:
-        process = await anyio.open_process(
-            command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-        )
-    except OSError:  # removed, or built for another machine
-        return b""
-    try:
-        data = await _read(process)
-        enough = len(data) > MAX_READ or await process.wait() == 0
-        return data if enough else b""
-    finally:
-        with anyio.CancelScope(shield=True):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.aclose()
-
-
-async def _read(process: Process) -> bytes:
-    assert process.stdout
-    data = bytearray()
-    async for piece in process.stdout:
-        data += piece
-        if len(data) > MAX_READ:
-            break
-    return bytes(data[: MAX_READ + 1])
 
 
 MAX_PATH_LENGTH = 8192

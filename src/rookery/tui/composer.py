@@ -3,9 +3,10 @@
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from rich.text import Text
@@ -17,40 +18,11 @@ from textual.widgets import TextArea
 
 from rookery.core.text.terminal_text import visible_characters
 from rookery.platform.disk import put
-from rookery.tui.pickers.pick_list import run_binding
+from rookery.tui.attachments import Attachments
+from rookery.tui.pick_list import run_binding
 
 _AT_START = re.compile(r"\s*([/!#?])(.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:^|.*\s)@(\S*)", re.DOTALL)
-
-
-class InputEntries(Protocol):
-    """Earlier inputs, newest last."""
-
-    @property
-    def entries(self) -> Sequence[str]: ...
-
-    def add(self, text: str) -> None: ...
-
-
-class AttachmentTarget(Protocol):
-    """Accepts pasted images."""
-
-    async def from_text(self, text: str) -> bool:
-        """Attach the image whose path the text is. Returns whether it is one."""
-        ...
-
-    async def from_clipboard(self, fallback: Callable[[], bool]) -> None: ...
-
-
-class InputMemory:
-    """Input history that is kept in memory only."""
-
-    def __init__(self) -> None:
-        self.entries: list[str] = []
-
-    def add(self, text: str) -> None:
-        if text.strip() and self.entries[-1:] != [text]:
-            self.entries.append(text)
 
 
 class TriggerText(Struct, frozen=True, kw_only=True):
@@ -107,7 +79,7 @@ class Composer(TextArea):
     class Erased(Message):
         """Posted for Backspace in an empty input area."""
 
-    def __init__(self, inputs: InputEntries) -> None:
+    def __init__(self, inputs: "InputHistory") -> None:
         super().__init__(
             soft_wrap=True,
             show_line_numbers=False,
@@ -123,7 +95,7 @@ class Composer(TextArea):
         self._typed: TriggerText | None = None
         self.picking = False
         """Whether a picker is open, which takes some keys."""
-        self.attachments: AttachmentTarget | None = None
+        self.attachments: Attachments | None = None
         self._started_at = time.monotonic()
 
     @property
@@ -269,31 +241,25 @@ VERSION = 1
 
 
 class InputHistory:
-    """Input history in a file, newest last; blank and repeated entries are skipped.
+    """Earlier inputs, newest last; blank and repeated ones are skipped.
 
-    Entries that another process added in the meantime are kept. `warn` is called if writing fails.
+    With a file, they are kept for later runs, with those that other processes add meanwhile.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._warn = warn
-        self._entries = _read(path)
-
-    @property
-    def entries(self) -> Sequence[str]:
-        return self._entries
+        self.entries = _read(path) if path else []
 
     def add(self, text: str) -> None:
         if not text.strip():
             return
-        known = _read(self._path) or self._entries
+        known = (_read(self._path) if self._path else []) or self.entries
         if known[-1:] != [text]:
             known = [*known, text][-MAX_ENTRIES:]
-        self._entries = known
-        try:
-            _write(self._path, known)
-        except OSError as error:
-            self._warn(f"Your input history cannot be saved: {self._path}: {error.strerror}.")
+        self.entries = known
+        if self._path:
+            with suppress(OSError):  # a warning would only disturb
+                _write(self._path, known)
 
 
 def _read(path: Path) -> list[str]:

@@ -1,114 +1,17 @@
-"""Decides what a sent message is: an answer, a message to the running task, or a new task.
-
-Also moves the focus and switches the mode (`Navigation`).
-"""
+"""Decides what a sent message is: an answer, a message to the running task, or a new task."""
 
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from rookery.core.asks import AskKind, Reply
-from rookery.core.commands import Command, ReopenTask, SwitchMode
-from rookery.core.queries import AskModes
+from rookery.core.commands import Command, ReopenTask
 from rookery.protocol.codec import chosen, suggestions
 from rookery.tui.ask_panel import AskPanel
-from rookery.tui.attachments import Attachments
 from rookery.tui.interfaces import Controller
-from rookery.tui.page import Page
-from rookery.tui.picker_control import PickerControl
 from rookery.tui.question_page import APPROVALS, TRIES, QuestionStep, answer_letters
 from rookery.tui.question_queue import Questions
-from rookery.tui.session_view import BUSY, RESUMES, Draft, OpenQuestion, SessionView, TaskSwitcher
+from rookery.tui.session_view import RESUMES, Draft, OpenQuestion, SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
-
-
-def next_name(here: str, names: Sequence[str]) -> str:
-    """The next name, wrapping around; the first if `here` is not among them."""
-    at = names.index(here) if here in names else -1
-    return names[(at + 1) % len(names)]
-
-
-class Navigation:
-    def __init__(
-        self,
-        controller: Controller,
-        page: Page,
-        session: SessionView,
-        status_updates: StatusUpdates,
-        picker_control: PickerControl,
-        attachments: Attachments,
-    ) -> None:
-        self._controller = controller
-        self._page = page
-        self._session = session
-        self._status_updates = status_updates
-        self._picker_control = picker_control
-        self._attachments = attachments
-
-    async def back(self) -> None:
-        """Close what is open, else stop the work, else clear the input."""
-        page = self._page
-        if await self._picker_control.cancel() or (page.panel.has_focus and page.panel.back()):
-            return
-        if page.panel.takes_text and page.composer.has_focus:
-            page.panel.focus()
-            return
-        asking = page.panel.asked is not None
-        stops = self._session.is_working or (asking and self._status_updates.is_stopping)
-        if stops and (stop := self._session.stop()):
-            self._status_updates.clear_stop_warning()
-            await self._controller.send(stop)
-        elif asking:
-            if page.composer.has_focus:
-                page.composer.empty()
-            self._status_updates.warn_before_stop()
-        elif page.composer.text:
-            page.composer.empty()
-        else:
-            self._attachments.clear()
-        page.composer.focus()
-
-    async def next_place(self) -> None:
-        page = self._page
-        if self._picker_control.is_picking:
-            await self._picker_control.key("tab")
-            return
-        places = [page.panel] if page.panel.asked else []
-        order = [page.composer, *places, page.transcript]
-        here = next((at for at, place in enumerate(order) if place.has_focus), -1)
-        order[(here + 1) % len(order)].focus()
-
-    async def next_mode(self) -> None:
-        modes = [mode.slug for mode in await self._controller.ask(AskModes())]
-        if self._session.is_working:
-            self._controller.toast(BUSY, "warning")
-        elif len(modes) < 2:
-            self._controller.toast("There is only one mode.")
-        else:
-            await self.use_mode(next_name(self._status_updates.mode_now, modes))
-
-    async def use_mode(self, mode: str) -> None:
-        """Switch the mode of the session, or of the next one."""
-        if not await self._controller.send(
-            SwitchMode(task_id=self._controller.task_id or "", mode=mode)
-        ):
-            return
-        self._controller.toast(f"Mode: {mode}", "success")
-        self._status_updates.update_header()
-
-    def page(self, direction: int) -> None:
-        """Scroll the conversation, or first a question that does not fit."""
-        panel = self._page.panel
-        if panel.has_focus and not panel.fits_view:
-            panel.action_page(direction)
-        else:
-            self._page.transcript.action_half_page(direction)
-
-    async def move_to_background(self) -> None:
-        if background_question := self._session.background_question:
-            await self._controller.send(background_question.answer("yes"))
-        else:
-            self._controller.toast("No command is running.")
-
 
 TYPED_AHEAD = "You typed that before the question was visible. Answer it now: y or n."
 UNREAD = "Read to the end first: Tab, then ↓."

@@ -1,24 +1,26 @@
 """The main page: its widgets and their layout (`CSS`)."""
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
+from msgspec import Struct
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Static
 
 from rookery.core.facts import UserSpoke
+from rookery.core.folds.run_tallies import Totals
 from rookery.core.queries import About
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.ask_panel import AskPanel
 from rookery.tui.attachments import Attached
-from rookery.tui.composer import Composer, InputEntries
+from rookery.tui.composer import Composer, InputHistory
+from rookery.tui.interfaces import ToastKind
+from rookery.tui.pickers import TRIGGERS
 from rookery.tui.rows.lines import cut
-from rookery.tui.short_texts import image_labels, labels
-from rookery.tui.status import HeaderBar, StatusLine
-from rookery.tui.texts import welcome
-from rookery.tui.theme import Theme
+from rookery.tui.short_texts import image_labels, labels, short_number, short_path
+from rookery.tui.theme import Theme, theme_of
 from rookery.tui.transcript_view import TranscriptView
 
 CSS = """
@@ -55,24 +57,34 @@ StatusLine { height: 1; padding: 0 1; }
 """
 
 
+ASKS_FIRST = "I'll ask before changing anything."
+AUTO_APPROVES = "Auto-approve is on; every change can be undone."
+
 MAX_QUEUED = 4
 """Number of queued messages shown above the input area."""
+CELLS = 12
+HALF, MOST = 50, 75
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SCRIPTS = (".yaml", ".yml", ".json")
+MIN_MODEL_COLUMNS = 8
+"""Minimum columns for a model's name."""
+DEFAULT_WINDOW = 200_000
+"""Context window assumed for an unknown model."""
 
 
 class Page(Vertical):
-    def __init__(self, theme: Theme, inputs: InputEntries) -> None:
+    def __init__(self, inputs: InputHistory) -> None:
         super().__init__()
-        self._theme = theme
-        self.header = HeaderBar(theme)
-        self.transcript = TranscriptView(theme)
-        self.panel = AskPanel(theme, self._type)
+        self.header = HeaderBar()
+        self.transcript = TranscriptView()
+        self.panel = AskPanel(self._type)
         self.composer = Composer(inputs)
-        self.status = StatusLine(theme)
+        self.status = StatusLine()
         self.slot = Vertical(id="slot")
         """Where a picker or the to-do list opens."""
         self._empty = Static(id="welcome")
         self._queue = Static(id="queue")
-        self.attached = AttachedLine(theme)
+        self.attached = AttachedLine()
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -88,7 +100,7 @@ class Page(Vertical):
             yield self.slot
             yield self.status
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self) -> None:
         self.panel.refit()
 
     def on_transcript_view_typed(self, message: TranscriptView.Typed) -> None:
@@ -102,10 +114,12 @@ class Page(Vertical):
         else:
             self.composer.type_text(text)
 
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        for part in (self.header, self.transcript, self.panel, self.attached, self.status):
-            part.set_theme(theme)
+    def redraw(self) -> None:
+        """Draw everything again, in the theme of the app."""
+        self.transcript.refit()
+        self.panel.redraw()
+        for line in (self.header, self.attached, self.status):
+            line.refresh()
 
     def show_conversation(self, has_session: bool, about: About) -> None:
         """Show the conversation or the empty page."""
@@ -113,19 +127,36 @@ class Page(Vertical):
             self._empty.display = not has_session
             self.transcript.display = has_session
         if not has_session:
-            self._empty.update(welcome(about, self._theme))
+            self._empty.update(welcome(about, theme_of(self)))
 
     def show_queue(self, waiting: Sequence[UserSpoke]) -> None:
         """Show the queued messages."""
         self._queue.display = bool(waiting)
         if waiting:
-            ink, width = self._theme.fg(self._theme.muted), self.size.width - 4
+            theme, width = theme_of(self), self.size.width - 4
+            ink = theme.fg(theme.muted)
             rows = [Text(f"⋯ {_queued_text(message)}", ink) for message in waiting[-MAX_QUEUED:]]
             self._queue.update(Text("\n").join(cut(row, width) for row in rows))
 
     def set_placeholder(self, words: str) -> None:
         if self.composer.placeholder != words:
             self.composer.placeholder = words
+
+
+def welcome(about: About, theme: Theme) -> Text:
+    """Content of the empty page."""
+    muted = theme.fg(theme.muted)
+    text = Text.assemble(
+        ("♜ rookery", theme.fg(theme.accent, bold=True)),
+        (f" {about.version}\n\n", muted),
+        f"What should I do? {AUTO_APPROVES if about.automatic else ASKS_FIRST}\n",
+    )
+    for trigger in TRIGGERS:
+        text.append(f"\n{trigger.char}", theme.fg(theme.accent, bold=True))
+        text.append(f"  {trigger.what}", muted)
+    if not about.trusted:
+        text.append("\n\nThis folder is not trusted: read-only.", theme.fg(theme.warning))
+    return text
 
 
 def _queued_text(message: UserSpoke) -> str:
@@ -143,9 +174,8 @@ def attached_line(attached: Sequence[Attached], width: int) -> Text:
 
 
 class AttachedLine(Static):
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.theme = theme
         self._attached: Sequence[Attached] = ()
 
     def show(self, attached: Sequence[Attached]) -> None:
@@ -153,11 +183,180 @@ class AttachedLine(Static):
         self.display = bool(attached)
         self.refresh()
 
-    def set_theme(self, theme: Theme) -> None:
-        self.theme = theme
-        self.refresh()
+    def render(self) -> Text:
+        theme, width = theme_of(self), max(20, self.content_size.width)
+        line = attached_line(self._attached, width)
+        line.stylize(theme.fg(theme.accent))
+        return line
+
+
+class HeaderFacts(Struct, frozen=True, kw_only=True):
+    about: About = About()
+    home: str = ""
+    model: str = ""
+    window: int = 0
+    """The context window of the last request's model; 0 if unknown."""
+    mode: str = ""
+    intent: str = ""
+    """Id of the active intent."""
+    intent_name: str = ""
+    automatic: bool = False
+    usage: Totals = Totals()
+
+
+def context_bar(used: int, window: int, theme: Theme) -> Text:
+    """How full the model's context is: a bar and a percentage."""
+    share = min(100, round(100 * used / (window or DEFAULT_WINDOW)))
+    full = round(CELLS * share / 100)
+    ink = theme.bad if share > MOST else theme.warning if share > HALF else theme.good
+    return Text.assemble(
+        ("━" * full, theme.fg(ink)),
+        ("━" * (CELLS - full), theme.fg(theme.line)),
+        (f" {share}%", theme.fg(theme.muted if share <= HALF else ink)),
+    )
+
+
+def metrics(header: HeaderFacts, theme: Theme, room: int) -> Text:
+    """Cost, tokens and context; the context is the last to be left out if there is no room."""
+    usage = header.usage
+    bar = context_bar(usage.context_tokens, header.window or header.about.window, theme)
+    muted = theme.fg(theme.muted)
+    cost = Text(f"${usage.cost:.2f}", muted)
+    tokens = Text(f"↑{short_number(usage.tokens_in)} ↓{short_number(usage.tokens_out)}", muted)
+    for parts in ([cost, tokens, bar], [cost, bar], [bar]):
+        line = Text("  ").join(parts)
+        if line.cell_len <= room:
+            return line
+    return Text()
+
+
+def _model_name(model: str) -> str:
+    """The file name, if the model is a script (used in tests)."""
+    path = PurePath(model)
+    return path.name if path.suffix in SCRIPTS else model
+
+
+def header_line(header: HeaderFacts, theme: Theme, width: int) -> Text:
+    muted = theme.fg(theme.muted)
+    left = Text("♜ rookery", theme.fg(theme.accent, bold=True))
+    if header.automatic:
+        left.append("  auto-approve", theme.fg(theme.warning, bold=True))
+    right = metrics(header, theme, width // 2)
+    middle = _middle(header, width - left.cell_len - right.cell_len - 4)
+    line = Text.assemble(left, "  ", (middle, muted))
+    line = cut(line, max(8, width - right.cell_len - 2))
+    line.append(" " * max(1, width - line.cell_len - right.cell_len))
+    line.append_text(right)
+    return line
+
+
+def _middle(header: HeaderFacts, room: int) -> str:
+    """Mode, intent, model and workspace, as much as fits."""
+    about = header.about
+    where = harmless_line(short_path(about.workspace, header.home))
+    model = harmless_line(_model_name(header.model or about.model))
+    mode = harmless_line(header.mode or about.mode)
+    intent = harmless_line(header.intent)
+    named = f"{intent} {harmless_line(header.intent_name)}" if intent else ""
+    short = model.rpartition("/")[2]
+    taken = Text(" · ".join(filter(None, (mode, intent)))).cell_len
+    shorter = cut(Text(short), max(MIN_MODEL_COLUMNS, room - taken - 3)).plain
+    for parts in (
+        (mode, named, model, where),
+        (mode, named, model),
+        (mode, intent, model, where),
+        (mode, intent, model),
+        (mode, intent, short),
+        (mode, intent, shorter),
+        (mode, intent),
+        (intent or mode,),
+    ):
+        middle = " · ".join(filter(None, parts))
+        if Text(middle).cell_len <= room:
+            break
+    return middle
+
+
+class HeaderBar(Static):
+    def __init__(self) -> None:
+        super().__init__()
+        self._header = HeaderFacts()
+
+    def show(self, header: HeaderFacts) -> None:
+        if header != self._header:
+            self._header = header
+            self.refresh()
 
     def render(self) -> Text:
-        line = attached_line(self._attached, max(20, self.content_size.width))
-        line.stylize(self.theme.fg(self.theme.accent))
-        return line
+        return header_line(self._header, theme_of(self), max(20, self.size.width))
+
+
+class BottomLine(Struct, frozen=True, kw_only=True):
+    """Content of the status line, most urgent first."""
+
+    toast: str = ""
+    kind: ToastKind = "info"
+    leaving: bool = False
+    stopping: bool = False
+    working: str = ""
+    seconds: int = 0
+    place: str = ""
+    """Scroll position, unless the end is visible."""
+    todo: str = ""
+    hint: str = "? shortcuts"
+
+
+_COLOURS = {"info": "accent", "success": "good", "warning": "warning", "error": "bad"}
+
+
+def status_line(doing: BottomLine, frame: int, theme: Theme, width: int) -> Text:
+    muted = theme.fg(theme.muted)
+    right = doing.todo
+    if doing.toast:
+        line = Text(harmless_line(doing.toast), theme.fg(getattr(theme, _COLOURS[doing.kind])))
+        right = ""
+    elif doing.leaving:
+        line = Text("Press Ctrl+C again to exit; the session is kept.", theme.fg(theme.warning))
+    elif doing.stopping:
+        line = Text("Press Esc again to stop the task.", theme.fg(theme.warning))
+    elif doing.working:
+        spin = SPINNER[frame % len(SPINNER)]
+        seconds = f" {doing.seconds} s" if doing.seconds else ""
+        line = Text.assemble(
+            (f"{spin} ", theme.fg(theme.accent)),
+            (f"{doing.working}{seconds}", theme.fg(theme.text)),
+            ("  Esc stops", muted),
+            (f"  {doing.place}" if doing.place else "", muted),
+        )
+    elif doing.place:
+        line = Text(doing.place, muted)
+    else:
+        line = Text(doing.hint, muted)
+    if not right:
+        return cut(line, width)
+    tail = cut(Text(harmless_line(right), muted), max(8, width // 3))
+    line = cut(line, max(8, width - tail.cell_len - 2))
+    line.append(" " * max(1, width - line.cell_len - tail.cell_len))
+    line.append_text(tail)
+    return line
+
+
+class StatusLine(Static):
+    def __init__(self) -> None:
+        super().__init__()
+        self._doing = BottomLine()
+        self._frame = 0
+
+    def show(self, doing: BottomLine) -> None:
+        if doing != self._doing:
+            self._doing = doing
+            self.refresh()
+
+    def spin(self) -> None:
+        """Advance the spinner."""
+        if self._doing.working and not (self._doing.toast or self._doing.leaving):
+            self._frame += 1
+            self.refresh()
+
+    def render(self) -> Text:
+        return status_line(self._doing, self._frame, theme_of(self), max(20, self.size.width))

@@ -11,7 +11,7 @@ from rookery.core.facts import Event, TaskOpened, Todo, TodosChanged, live
 from rookery.core.text.terminal_text import harmless_line
 from rookery.tui.composer import Composer, TriggerText
 from rookery.tui.interfaces import Choice, Controller
-from rookery.tui.pickers.picker import Picker, picker_for
+from rookery.tui.pickers import Picker, picker_for
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import RELOAD_SECONDS
 from rookery.tui.short_texts import one_line

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
+from rookery import NAME
 from rookery.core.asks import AskKind
 from rookery.core.commands import Command
+from rookery.core.facts import Asked
 from rookery.core.text.terminal_text import harmless_line
 from rookery.protocol.codec import suggestions
 from rookery.tui.ask_panel import AskPanel
@@ -16,7 +16,6 @@ from rookery.tui.interfaces import Controller
 from rookery.tui.question_page import APPROVALS, LETTERS, has_panel
 from rookery.tui.session_view import RESUMES, Draft, OpenQuestion, SessionView
 from rookery.tui.shown_question import ANSWER_DELAY_SECONDS
-from rookery.tui.texts import notification_text
 
 Notify: TypeAlias = Literal["auto", "bell", "off"]
 
@@ -32,17 +31,23 @@ def notification(title: str, words: str) -> str:
     return f"\x1b]9;{title}: {words}\x1b\\\x1b]777;notify;{title};{words}\x1b\\"
 
 
-class Notifier(Struct, frozen=True, kw_only=True):
-    """How notifications are written."""
-
-    write: Callable[[str], None]
-    notify: Notify = "auto"
+def notification_text(asked: Asked) -> str:
+    """Text of a notification."""
+    match asked.ask:
+        case AskKind.COMPLETION_RESULT:
+            return "The task is done."
+        case AskKind.FOLLOWUP:
+            return "The model has a question."
+        case kind if kind in APPROVALS:
+            return f"May it? {asked.title or asked.text}"
+        case _:
+            return "The task has stopped."
 
 
 class Attention:
-    def __init__(self, notifier: Notifier, title: str, now: Callable[[], float]) -> None:
-        self._notifier = notifier
-        self._title = title
+    def __init__(self, write: Callable[[str], None], how: Notify, now: Callable[[], float]) -> None:
+        self._write = write
+        self._how = how
         self._now = now
         self._has_focus = True
         self._key_at = now()
@@ -70,10 +75,9 @@ class Attention:
         if about in self._notified:
             return False
         self._notified.add(about)
-        if self._notifier.notify == "off" or not self.is_away:
+        if self._how == "off" or not self.is_away:
             return False
-        escapes = notification(self._title, words) if self._notifier.notify == "auto" else ""
-        self._notifier.write(BELL + escapes)
+        self._write(BELL + (notification(NAME, words) if self._how == "auto" else ""))
         return True
 
 
@@ -127,7 +131,7 @@ class Questions:
         elif self._panel.asked is None or self._panel.asked.ask_id != asked.ask_id:
             self._shown_at[asked.ask_id] = time.monotonic()
             self._input_was_empty = not self._composer.text
-            self._panel.put(question.task.task_id, asked)
+            self._panel.put(asked)
             self._panel.set_timer(ANSWER_DELAY_SECONDS, self._activate_when_ready)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The session on the screen: its questions, the commands to answer them, and switching sessions."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -98,15 +98,11 @@ def speak(task_id: str, message: Draft) -> Speak:
     return Speak(task_id=task_id, message_id=message_id, text=message.text, images=message.images)
 
 
-class SessionView:
+class SessionView(Following):
     def __init__(self, host: Host, start: Start, on_event: Callable[[], None]) -> None:
-        self.following = Following(host, start, on_event)
+        super().__init__(host, start, on_event)
         self._settled: set[str] = set()
         """Ids of questions answered here whose `Answered` fact has not arrived."""
-
-    @property
-    def root(self) -> WatchedTask | None:
-        return self.following.root
 
     @property
     def task_id(self) -> str | None:
@@ -116,12 +112,8 @@ class SessionView:
     def view(self) -> View | None:
         return self.root.view if self.root else None
 
-    @property
-    def views(self) -> Mapping[str, View]:
-        return self.following.views
-
     def events(self, task_id: str) -> Sequence[Event]:
-        task = self.following.task(task_id)
+        task = self.task(task_id)
         return task.events if task else ()
 
     @property
@@ -130,29 +122,30 @@ class SessionView:
         root = self.root
         if root is None or root.over or self.question:
             return False
-        if any(task.condensing for task in self.following.tasks):
+        if any(task.condensing for task in self.tasks):
             return True
         return root.view.agent.is_running or not root.view.messages
 
     @property
     def question(self) -> OpenQuestion | None:
         """The open question, of the innermost task first."""
-        for task, asked in self.following.open_questions():
-            if asked.ask is not AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
-                return OpenQuestion(task, asked)
-        return None
+        return self._first_question(about_output=False)
 
     @property
     def background_question(self) -> OpenQuestion | None:
         """The question whether to keep the running command in the background."""
-        for task, asked in self.following.open_questions():
-            if asked.ask is AskKind.COMMAND_OUTPUT and asked.ask_id not in self._settled:
+        return self._first_question(about_output=True)
+
+    def _first_question(self, *, about_output: bool) -> OpenQuestion | None:
+        for task, asked in self.open_questions():
+            is_about_output = asked.ask is AskKind.COMMAND_OUTPUT
+            if is_about_output is about_output and asked.ask_id not in self._settled:
                 return OpenQuestion(task, asked)
         return None
 
     def note_condensing(self, task_id: str) -> None:
         """Note that a summary was requested; messages are queued until it is done."""
-        if task := self.following.task(task_id):
+        if task := self.task(task_id):
             task.condensing = True
 
     def settle(self, question: OpenQuestion) -> None:
@@ -165,7 +158,7 @@ class SessionView:
     @property
     def working_task_id(self) -> str | None:
         """Id of the task that works: the innermost one."""
-        at_work = [task for task in self.following.tasks if not task.over]
+        at_work = [task for task in self.tasks if not task.over]
         return max(at_work, key=lambda task: task.depth).task_id if at_work else None
 
     def speak_command(self, message: Draft) -> Speak | None:
@@ -242,7 +235,7 @@ class TaskSwitcher:
 
     async def _follow(self, task_id: str) -> None:
         try:
-            await self._session.following.follow(task_id)
+            await self._session.follow(task_id)
         except CommandRejected as refusal:
             self._controller.toast(str(refusal), "error")
 

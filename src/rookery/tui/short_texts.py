@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import PurePath
 from typing import Literal
 
 from rich.text import Text
@@ -55,6 +56,21 @@ def money(cost: float | None) -> str:
 def precise_money(cost: float | None) -> str:
     """With four decimals, as a request often costs less than a cent."""
     return "" if cost is None else f"${cost:.4f}"
+
+
+def short_number(count: int) -> str:
+    if count < 1_000:
+        return str(count)
+    if count < 999_950:
+        return f"{count / 1_000:.1f}K"
+    return f"{count / 1_000_000:.1f}M"
+
+
+def short_path(path: str, home: str) -> str:
+    """Abbreviate the home folder as `~`."""
+    if home and PurePath(path).is_relative_to(home):
+        return str(PurePath("~") / PurePath(path).relative_to(home))
+    return path
 
 
 def one_line(text: str) -> str:

@@ -5,25 +5,84 @@ Without a session they show the options chosen for the next one.
 
 import time
 import uuid
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from rookery.core.asks import AskKind
 from rookery.core.blocks import Image
 from rookery.core.commands import OpenTask, SelectIntent, SwitchApproval, SwitchModel
+from rookery.core.facts import Asked, Todo
 from rookery.core.folds.run_tallies import Totals
+from rookery.core.folds.view import View
 from rookery.core.queries import About, AskIntents, KnownIntent
+from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.protocol.codec import Host
 from rookery.tui.interfaces import ToastKind
-from rookery.tui.page import Page
+from rookery.tui.page import BottomLine, HeaderFacts, Page
+from rookery.tui.question_page import APPROVALS
 from rookery.tui.question_queue import Questions
 from rookery.tui.session_view import SessionView
-from rookery.tui.status import BottomLine, HeaderFacts
-from rookery.tui.texts import SUMMARISING, activity_text, placeholder_text, todo_text
 
 TOAST_SECONDS = 3.0
 LEAVING_SECONDS = 2.0
 """Seconds within which a second Ctrl+C exits, or a second Esc stops the task."""
+
+
+def placeholder_text(asked: Asked | None, *, task: bool, is_working: bool) -> str:
+    """Placeholder of the input area."""
+    if not task:
+        return "What should I do?"
+    match asked.ask if asked else None:
+        case None if is_working:
+            return "Type a message; the model gets it at its next step"
+        case AskKind.COMPLETION_RESULT:
+            return "What next? Or /new"
+        case AskKind.RESUME_TASK:
+            return "Enter continues; or say what to do instead"
+        case AskKind.FOLLOWUP:
+            return "Type your answer"
+        case AskKind.MISTAKE_LIMIT_REACHED:
+            return "A hint for the model"
+        case kind if kind in APPROVALS:
+            return "No, because …"
+        case _:
+            return "Say what to do"
+
+
+def activity_text(view: View | None) -> str:
+    """What the agent is doing."""
+    if view is None or not view.messages:
+        return "Starting"
+    last = view.messages[-1]
+    match last.say or last.ask:
+        case _ if view.silence:
+            return harmless_line(view.waiting_for) or "Waiting for the model"
+        case "reasoning":
+            return "Thinking"
+        case "text" | "completion_result" if last.partial:
+            return "Answering"
+        case "tool" | "use_mcp_server" if last.partial:
+            return "Preparing a call"
+        case "command" | "command_output":
+            return "Running a command"
+        case "api_req_retry_delayed":
+            return "Waiting to retry"
+        case "api_req_rate_limit_wait":
+            return "Waiting before the next request"
+        case "api_req_started":
+            return "Waiting for the model"
+        case _:
+            return "Working"
+
+
+def todo_text(todos: Sequence[Todo]) -> str:
+    if not todos:
+        return ""
+    done = sum(todo.status == "completed" for todo in todos)
+    now = next((todo.content for todo in todos if todo.status == "in_progress"), "")
+    return f"☑ {done}/{len(todos)} {now}".strip()
 
 
 class StatusUpdates:
@@ -151,9 +210,9 @@ class StatusUpdates:
         )
 
     def _work(self) -> str:
-        deepest = self._session.following.task(self._session.working_task_id or "")
-        if any(task.condensing for task in self._session.following.tasks):
-            return SUMMARISING
+        deepest = self._session.task(self._session.working_task_id or "")
+        if any(task.condensing for task in self._session.tasks):
+            return "Summarising the conversation"
         words = activity_text(deepest.view if deepest else None)
         return f"{words} (Ctrl+B: background)" if self._session.background_question else words
 

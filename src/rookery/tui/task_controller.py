@@ -24,13 +24,13 @@ from rookery.core.queries import About, Asking
 from rookery.errors import CommandRejected, StorageError
 from rookery.protocol.attend import RunEnd
 from rookery.protocol.codec import Host
-from rookery.tui.composer import InputEntries
+from rookery.tui.composer import InputHistory
 from rookery.tui.interfaces import ToastKind
 from rookery.tui.page import Page
-from rookery.tui.question_queue import Attention, Notifier, Notify, Questions
+from rookery.tui.question_queue import Attention, Notify, Questions
 from rookery.tui.session_view import SessionView, TaskSwitcher
 from rookery.tui.status_updates import StatusUpdates
-from rookery.tui.theme import THEMES, Theme, textual_theme
+from rookery.tui.theme import THEMES, textual_theme
 from rookery.tui.transcript_updates import Rendering
 
 FRAME_SECONDS = 1 / 15
@@ -98,8 +98,8 @@ class TaskController(App[RunEnd]):
     def __init__(
         self,
         host: Host,
-        theme: Theme,
-        inputs: InputEntries,
+        theme: str,
+        inputs: InputHistory,
         *,
         home: str,
         notify: Notify,
@@ -107,13 +107,11 @@ class TaskController(App[RunEnd]):
     ) -> None:
         super().__init__(driver_class=driver)
         self._host = host
-        self._theme = theme
         for known in THEMES.values():
             self.register_theme(textual_theme(known))
-        self.theme = theme.name
-        page = self._page = Page(theme, inputs)
-        notifier = Notifier(write=self._write, notify=notify)
-        self._attention = Attention(notifier, "rookery", time.monotonic)
+        self.theme = theme
+        page = self._page = Page(inputs)
+        self._attention = Attention(self._write, notify, time.monotonic)
         self._redraw_pace = RedrawPace(self, self._attention, draw=self._draw, done=self._on_drawn)
         self._session = SessionView(host, self._start_following, self._redraw_pace.schedule)
         self._rendering = Rendering(page.transcript)
@@ -217,7 +215,7 @@ class TaskController(App[RunEnd]):
 
     def _leave_task(self) -> None:
         self.workers.cancel_group(self, FOLLOWING)
-        self._session.following.forget()
+        self._session.forget()
         self._rendering.forget()
         self._questions.forget()
         self._page.composer.focus()
@@ -226,7 +224,7 @@ class TaskController(App[RunEnd]):
     def _draw(self) -> bool:
         """Draw what has arrived. Returns whether more is left."""
         with self.batch_update():
-            more = self._rendering.catch_up(self._session.following)
+            more = self._rendering.catch_up(self._session)
             self._status_updates.update_page()
             if not more:
                 self._status_updates.update_all()

@@ -19,7 +19,7 @@ from textual.widget import Widget
 
 from rookery.tui.rows.lines import RowKind, ShownRow
 from rookery.tui.rows.row_view import can_unfold
-from rookery.tui.theme import Theme
+from rookery.tui.theme import theme_of
 from rookery.tui.virtual_list import Anchor, Name, NamedRow, Row, VirtualList
 
 AHEAD = 1
@@ -52,20 +52,13 @@ class TranscriptView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = "TranscriptView { overflow-x: hidden; overflow-y: scroll; }"
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._theme = theme
-        self._background = theme.on(theme.text, theme.background)
-        self._virtual_list = VirtualList(theme)
+        self._virtual_list = VirtualList()
         self._following = True
         """Whether the view sticks to the end."""
         self._marked: Name | None = None
         self._painted: list[Strip] = []
-
-    def set_theme(self, theme: Theme) -> None:
-        self._theme = theme
-        self._background = theme.on(theme.text, theme.background)
-        self._fit()
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -158,16 +151,16 @@ class TranscriptView(ScrollView, can_focus=True):
     def _room(self) -> int:
         return self.scrollable_content_region.width
 
-    def _fit(self) -> None:
+    def refit(self) -> None:
         """Lay out everything again, after the width or theme changed."""
         anchor = self._anchor()
-        self._virtual_list.fit(max(1, self._room - 1), self._theme)
+        self._virtual_list.fit(max(1, self._room - 1), theme_of(self))
         self._painted = []
         self._settle(anchor)
         self.refresh()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self._fit()
+    def on_resize(self) -> None:
+        self.refit()
 
     def _repaint(self) -> None:
         """Repaint only the lines that changed."""
@@ -182,14 +175,14 @@ class TranscriptView(ScrollView, can_focus=True):
             self.refresh(Region(0, first, self.size.width, count))
 
     def render_line(self, y: int) -> Strip:
-        line, width = self._first + y, self._room
+        line, width, theme = self._first + y, self._room, theme_of(self)
         strip = self._virtual_list.strip(line)
         if y < len(self._painted):
             self._painted[y] = strip
         if self._is_marked(line):
-            bar = Segment("▐", self._theme.fg(self._theme.accent))
+            bar = Segment("▐", theme.fg(theme.accent))
             strip = Strip([*strip.adjust_cell_length(width - 1), bar], width)
-        strip = strip.adjust_cell_length(width).apply_style(self._background)
+        strip = strip.adjust_cell_length(width).apply_style(theme.on(theme.text, theme.background))
         if (selection := self.text_selection) is not None:
             strip = self._selected(strip, line, selection)
         return strip.apply_offsets(0, line)

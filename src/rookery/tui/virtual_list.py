@@ -14,7 +14,7 @@ from textual.strip import Strip
 from rookery.tui.rows.lines import NOTHING, LazyLines, RowKind, ShownRow, gap_between, kind_of
 from rookery.tui.rows.markdown import GrowingMarkdownLines
 from rookery.tui.rows.row_view import can_unfold, pieces_of
-from rookery.tui.theme import Theme
+from rookery.tui.theme import DARK, THEMES, Theme
 
 Name: TypeAlias = tuple[str, int]
 """A row's task id and `ts`."""
@@ -53,8 +53,8 @@ class Row:
 
 
 class VirtualList:
-    def __init__(self, theme: Theme) -> None:
-        self._theme = theme
+    def __init__(self) -> None:
+        self._theme = THEMES[DARK]
         self._width = 0
         self._rows: list[Row] = []
         self._tops: list[int] = [0]

@@ -28,7 +28,7 @@ from rookery.manager.requests import ExportSession, ForkSession
 from rookery.manager.sessions.message_queue import message_id_of
 from rookery.manager.sessions.session_folders import SessionFolders, Workspaces
 from rookery.manager.sessions.session_record import LABEL_LENGTH, ParallelMode
-from rookery.plain.transcript_text import PassageKind, TranscriptPassage, as_html, as_page
+from rookery.protocol.transcript_text import PassageKind, TranscriptPassage, as_html, as_page
 from support.manager_project import SPEAKS_LONG, WRITES, Project, Watched
 from support.sample_logs import log
 

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from rookery.core.facts import RequestStarted, TextStreamed
 from rookery.core.message import Message
 from rookery.tui.rows.lines import ShownRow
-from rookery.tui.rows.markdown import GrowingMarkdownLines, markdown
-from rookery.tui.rows.markdown_parts import PART, parts_of, split_position
-from rookery.tui.rows.row_view import draw_row
+from rookery.tui.rows.markdown import GrowingMarkdownLines
+from rookery.tui.rows.markdown_parts import PART, split_position
 from rookery.tui.theme import DARK, THEMES
+from support.tui_rows import draw_row, markdown, parts_of
 from support.tui_scenes import EDIT
 from support.tui_session import play
 
@@ -166,7 +166,7 @@ async def test_a_huge_change_can_be_approved_only_after_its_end_was_in_sight():
         await played.ripen()
         assert time.thread_time() - begun < SLOW_MACHINE * KEY_SECONDS * 6
         assert played.app._page.panel.unread > 29_000
-        scroll_view = played.app._page.panel._view.scroll_view
+        scroll_view = played.app._page.panel.body
         scroll_view.scroll_to(y=scroll_view.max_scroll_y, animate=False)
         await played.see("THE END")
         await played.press("y")

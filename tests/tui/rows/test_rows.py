@@ -10,11 +10,9 @@ from rich.text import Text
 
 from rookery.core.message import Message
 from rookery.tui.rows.lines import RowKind, ShownRow, gap_between, row_kind, wrapped
-from rookery.tui.rows.markdown import markdown
-from rookery.tui.rows.markdown_parts import parts_of
-from rookery.tui.rows.row_view import draw_row
 from rookery.tui.rows.tool_calls import ScreenDiffLine, diff_lines, draw_diff
 from rookery.tui.theme import DARK, LIGHT, THEMES
+from support.tui_rows import draw_row, markdown, parts_of
 from support.tui_scenes import DIFF
 
 LOOK = THEMES[DARK]

@@ -17,7 +17,7 @@ from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
 from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
-from rookery.tui.pickers.own_commands import run_command
+from rookery.tui.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen, RestoreScreen
 from support.tui_bare_app import BareApp, desk
 from support.tui_waiting import seen, until
@@ -113,7 +113,7 @@ async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_pat
         await pilot.press("o")
         await until(pilot, lambda: "will be lost" in seen(pilot))
         await until(pilot, lambda: "1 file restored:" in seen(pilot))
-        assert "o also" not in seen(pilot)
+        assert "o overwrite" not in seen(pilot)
         assert made.read_text() == "mine\n"
         await pilot.press("y")
         await until(pilot, lambda: made.read_text() == "one\n")

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from rookery.core.commands import Condense, EditQueue, SwitchApproval, SwitchMode, SwitchModel
-from rookery.tui.pickers.own_commands import run_command
+from rookery.tui.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.screens.task_list_screen import TaskListScreen
-from rookery.tui.screens.tree_screen import TreeScreen
+from rookery.tui.screens.task_screens import TaskListScreen, TreeScreen
 from support.tui_bare_app import desk
 
 pytestmark = pytest.mark.anyio
@@ -75,9 +74,9 @@ async def test_a_task_is_exported_and_nothing_is_written_over(tmp_path: Path):
         await run_command(f"/export {target}", it.app, it.app)
         text = target.read_text(encoding="utf-8")
         assert target.stat().st_mode & 0o777 == 0o600
-        assert text.startswith("# The discount is ten times too high.")
-        assert "## You\n\nand add a test for negative prices" in text
-        assert "## Rookery\n\nI will." in text
+        assert text.startswith("> The discount is ten times too high.")
+        assert "\n\n> and add a test for negative prices" in text
+        assert "\n\nI will." in text
         target.write_text("mine")
         await run_command(f"/export {target}", it.app, it.app)
         assert target.read_text() == "mine"

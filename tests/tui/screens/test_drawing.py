@@ -36,7 +36,7 @@ from rookery.core.queries import (
     RestoreRehearsal,
 )
 from rookery.tui.picker_control import TodoPanel, draw_todos
-from rookery.tui.pickers.picker import picker_for
+from rookery.tui.pickers import picker_for
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen
 from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScreen
 from rookery.tui.screens.info_screens import (
@@ -51,8 +51,13 @@ from rookery.tui.screens.info_screens import (
 )
 from rookery.tui.screens.shell_screen import ShellScreen
 from rookery.tui.screens.side_screen import SideScreen, key_label, key_uses, own_bindings
-from rookery.tui.screens.task_list_screen import ConfirmScreen, TaskListScreen
-from rookery.tui.screens.tree_screen import TreeScreen, root_of, tree
+from rookery.tui.screens.task_screens import (
+    ConfirmScreen,
+    TaskListScreen,
+    TreeScreen,
+    root_of,
+    tree,
+)
 from rookery.tui.short_texts import ago, money, precise_money
 from rookery.tui.theme import DARK, THEMES
 from support.scripted_host import ScriptedHost

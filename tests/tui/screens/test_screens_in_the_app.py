@@ -5,7 +5,7 @@ import pytest
 from rookery.core.commands import Cancel, EditQueue, OpenTask, ReopenTask
 from rookery.tui.app import FullScreen, StartOptions
 from rookery.tui.composer import Composer
-from rookery.tui.pickers.picker import Picker
+from rookery.tui.pickers import Picker
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
 from support.tui_screen_scenes import TASKS, answering_host, worked

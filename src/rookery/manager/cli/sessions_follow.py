@@ -30,7 +30,7 @@ from rookery.manager.cli.sessions_list import label_of, row_lines, state_of
 from rookery.manager.requests import ListQuestions
 from rookery.manager.sessions.session_states import ErrorKind, SessionState
 from rookery.manager.shown_rows import SessionRow
-from rookery.plain.transcript_text import as_text, passages, undone
+from rookery.protocol.transcript_text import as_text, passages, undone
 from rookery.storage.cli.session_listing import money
 
 WORKING = (SessionState.IDLE, SessionState.CREATING, SessionState.STREAMING)

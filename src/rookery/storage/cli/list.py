@@ -226,7 +226,7 @@ def _known(what: str, workspace: Path, form: ListFormat) -> str:
 
 
 def _commands(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.host_queries import query_host
+    from rookery.app.local_host import query_host
     from rookery.core.queries import AskCommands
 
     known = query_host(workspace, AskCommands())
@@ -246,7 +246,7 @@ def _commands(workspace: Path, form: ListFormat) -> str:
 
 
 def _modes(workspace: Path, form: ListFormat) -> str:
-    from rookery.app.host_queries import query_host
+    from rookery.app.local_host import query_host
     from rookery.core.queries import AskModes
 
     known = query_host(workspace, AskModes())

@@ -20,7 +20,10 @@ from rookery.core.text.characters import whole
 from rookery.core.text.terminal_text import Paint, cells_of, counted, harmless, harmless_line
 from rookery.errors import SettingsError
 from rookery.manager.dependencies import Form
-from rookery.plain.transcript_text import (
+from rookery.platform.disk import PRIVATE_FILE, put, reason
+from rookery.platform.user_folders import find_places
+from rookery.protocol.codec import event_to_json
+from rookery.protocol.transcript_text import (
     PassageKind,
     as_heading,
     as_html,
@@ -29,9 +32,6 @@ from rookery.plain.transcript_text import (
     as_text,
     passages,
 )
-from rookery.platform.disk import PRIVATE_FILE, put, reason
-from rookery.platform.user_folders import find_places
-from rookery.protocol.codec import event_to_json
 from rookery.storage.cli.session_listing import (
     GAP,
     age,

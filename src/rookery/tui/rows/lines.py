@@ -140,6 +140,13 @@ def cut(text: Text, width: int) -> Text:
     return line
 
 
+def column(text: Text, width: int) -> Text:
+    """Truncate or pad to this width."""
+    line = cut(text, width)
+    line.pad_right(max(0, width - line.cell_len))
+    return line
+
+
 def indented(lines: Iterable[Text], first: Text, rest: Text) -> Iterator[Text]:
     """Prefix the lines with a margin; the first line has its own."""
     margin = first

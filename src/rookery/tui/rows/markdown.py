@@ -14,7 +14,6 @@ from rich.text import Text
 
 from rookery.tui.rows.lines import (
     Piece,
-    all_lines,
     clean,
     guess_height,
     indented,
@@ -31,10 +30,6 @@ _SPARE = 6
 """Columns added to the cells of a long table, as later rows may be longer."""
 _MIN_CELL = 4
 """Minimum width of a cell; below it, each table row is shown as a list of its cells."""
-
-
-def markdown(text: str, width: int, theme: Theme) -> list[Text]:
-    return all_lines(GrowingMarkdownLines().pieces(text, width, theme))
 
 
 class GrowingMarkdownLines:

@@ -236,8 +236,3 @@ def _is_balanced(text: str) -> bool:
     return all(text.count(a) == text.count(b) for a, b in pairs) and not any(
         text.count(mark) % 2 for mark in marks
     )
-
-
-def parts_of(text: str) -> list[Part]:
-    done, rest = Parts().of(text)
-    return [*done, *rest]

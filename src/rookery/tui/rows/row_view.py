@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator
 
 from rich.text import Text
-from textual.strip import Strip
 
 from rookery.core.message import Message
 from rookery.protocol.codec import followup
@@ -12,14 +11,12 @@ from rookery.tui.rows.lines import (
     Piece,
     RowKind,
     ShownRow,
-    all_lines,
     as_piece,
     clean,
     cut,
     indented,
     kind_of,
     padded,
-    strip_of,
     text_pieces,
     with_margin,
     wrapped,
@@ -34,12 +31,6 @@ THOUGHT_LINES = 3
 NEST = "│ "
 PROSE = 110
 """Maximum columns for prose."""
-
-
-def draw_row(shown: ShownRow, width: int, theme: Theme) -> list[Strip]:
-    """Render all lines of a row."""
-    pieces = pieces_of(shown, width, theme, GrowingMarkdownLines())
-    return [strip_of(line) for line in all_lines(pieces)]
 
 
 def pieces_of(

@@ -17,7 +17,7 @@ from rookery.core.replies import NO_FILE_PUT_BACK
 from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import PickList, run_latest
+from rookery.tui.pick_list import PickList, run_latest
 from rookery.tui.rows.lines import Piece, cut, indented, wrapped
 from rookery.tui.rows.tool_calls import diff_lines, diff_pieces
 from rookery.tui.screens.side_screen import RELOAD_SECONDS, ReadingScreen

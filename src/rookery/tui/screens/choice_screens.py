@@ -15,13 +15,11 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import PickList, TextField, run_beside
-from rookery.tui.pickers.picker import two_columns
-from rookery.tui.rows.lines import cut
-from rookery.tui.screens.side_screen import RELOAD_SECONDS, SideScreen
-from rookery.tui.screens.task_list_screen import MOVING, ListScreen
-from rookery.tui.short_texts import one_line, plural
-from rookery.tui.status import short_number
+from rookery.tui.pick_list import ListScreen, PickList, PickScreen, TextField, run_beside
+from rookery.tui.pickers import two_columns
+from rookery.tui.rows.lines import column, cut
+from rookery.tui.screens.side_screen import RELOAD_SECONDS
+from rookery.tui.short_texts import one_line, plural, short_number
 from rookery.tui.theme import Theme
 
 
@@ -51,7 +49,7 @@ class MessageField(TextField):
         self.insert("\n")
 
 
-class QueueScreen(SideScreen[None]):
+class QueueScreen(PickScreen[QueuedEntry]):
     """Edits queued messages. If the model reads one meanwhile, the edit is moved to the input
     area. Esc discards an edit only when pressed twice."""
 
@@ -60,7 +58,6 @@ class QueueScreen(SideScreen[None]):
         Binding("enter,e", "change", "change"),
         Binding("d,delete", "drop", "remove"),
         Binding("enter,ctrl+s", "keep", "save the change"),
-        *MOVING,
     ]
     DEFAULT_CSS = """
     QueueScreen TextField {
@@ -99,12 +96,6 @@ class QueueScreen(SideScreen[None]):
             self.list.show(now, nothing="No queued messages.")
             self.set_subtitle(str(len(now)))
             self.refresh_keys()
-
-    def action_move(self, by: int) -> None:
-        self.list.move(by)
-
-    def action_page(self, by: int) -> None:
-        self.list.page(by)
 
     def on_pick_list_picked(self, message: PickList.Picked) -> None:
         message.stop()
@@ -180,8 +171,6 @@ class ModelScreen(ListScreen[KnownModel]):
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
         self._known: Sequence[KnownModel] | None = None
-        self._now = ""
-        self._widest = 0
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -200,19 +189,11 @@ class ModelScreen(ListScreen[KnownModel]):
         else:
             self.reload()
 
-    def put(self, items: Sequence[KnownModel], nothing: str, *, best_first: bool) -> None:
-        first = not self.list.items
-        self._now = self._current_name(items)
-        self._widest = max((len(harmless_line(each.provider)) for each in items), default=0)
-        super().put(items, nothing, best_first=best_first)
-        if first:
-            self.list.mark(self._now)
-
-    def _current_name(self, items: Sequence[KnownModel]) -> str:
-        """The current model's row name."""
+    @property
+    def current(self) -> str:
         view, about = self._controller.view, self._controller.about
         model = (view.model if view else "") or about.model
-        named = [each for each in items if each.model == model]
+        named = [each for each in self.list.items if each.model == model]
         near = [each for each in named if each.provider == about.provider]
         return next((_model_words(each) for each in near or named), "")
 
@@ -227,8 +208,9 @@ class ModelScreen(ListScreen[KnownModel]):
         return _model_words(item)
 
     def draw(self, item: KnownModel, width: int, theme: Theme) -> Text:
-        first = min(self._widest, PROVIDER_COLUMNS)
-        return draw_model(item, first, width, theme, now=_model_words(item) == self._now)
+        widest = max(len(harmless_line(each.provider)) for each in self.list.items)
+        first, now = min(widest, PROVIDER_COLUMNS), _model_words(item) == self.current
+        return draw_model(item, first, width, theme, now=now)
 
 
 def _model_words(model: KnownModel) -> str:
@@ -244,11 +226,8 @@ def draw_model(model: KnownModel, first: int, width: int, theme: Theme, *, now: 
     if now:
         name.append("  now", theme.fg(theme.accent))
     room = width - first - len(tail) - 4
-    name = cut(name, room)
-    name.pad_right(max(0, room - name.cell_len))
-    provider = cut(Text(harmless_line(model.provider), muted), first)
-    provider.pad_right(max(0, first - provider.cell_len))
-    return Text.assemble(provider, "  ", name, "  ", (tail, muted))
+    provider = column(Text(harmless_line(model.provider), muted), first)
+    return Text.assemble(provider, "  ", column(name, room), "  ", (tail, muted))
 
 
 def _price(model: KnownModel) -> str:
@@ -269,14 +248,8 @@ class ModeScreen(ListScreen[KnownMode]):
         known = await self._controller.ask(AskModes())
         return best_matches(known, words, MAX_MODES, _mode_words)
 
-    def put(self, items: Sequence[KnownMode], nothing: str, *, best_first: bool) -> None:
-        first = not self.list.items
-        super().put(items, nothing, best_first=best_first)
-        if first:
-            self.list.mark(self._now)
-
     @property
-    def _now(self) -> str:
+    def current(self) -> str:
         view = self._controller.view
         return (view.mode if view else "") or self._controller.about.mode
 
@@ -294,7 +267,7 @@ class ModeScreen(ListScreen[KnownMode]):
         widest = max(Text(harmless_line(_mode_label(each))).cell_len for each in self.list.items)
         first = min(widest, width // 2)
         line = two_columns(_mode_label(item), one_line(item.when_to_use), first, width, theme)
-        if item.slug == self._now:
+        if item.slug == self.current:
             line.stylize(theme.fg(theme.accent, bold=True), 0, len(_mode_label(item)))
         return line
 
@@ -324,11 +297,9 @@ class IntentScreen(ListScreen[KnownIntent]):
         found = best_matches(known, words, MAX_INTENTS, _intent_words)
         return [*found, NO_INTENT] if self._controller.intent and not words else found
 
-    def put(self, items: Sequence[KnownIntent], nothing: str, *, best_first: bool) -> None:
-        first = not self.list.items
-        super().put(items, nothing, best_first=best_first)
-        if first:
-            self.list.mark(self._controller.intent)
+    @property
+    def current(self) -> str:
+        return self._controller.intent
 
     async def take(self, item: KnownIntent) -> None:
         if item.problem:
@@ -361,9 +332,8 @@ def draw_intent(intent: KnownIntent, first: int, width: int, theme: Theme, *, no
     muted = theme.fg(theme.muted)
     words = theme.fg(theme.accent, bold=True) if now else theme.fg(theme.text)
     ink = muted if intent.problem else words
-    line = cut(Text(harmless_line(_intent_label(intent)), ink), first)
-    line.pad_right(max(0, first - line.cell_len) + 2)
-    line.append(harmless_line(intent.name), ink)
+    line = column(Text(harmless_line(_intent_label(intent)), ink), first)
+    line.append(f"  {harmless_line(intent.name)}", ink)
     if now:
         line.append("  now", theme.fg(theme.accent))
     detail = intent.problem or ", ".join(intent.scope)

@@ -23,12 +23,12 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.run_tallies import added
 from rookery.core.folds.view import View
-from rookery.core.message import Message
-from rookery.core.text.terminal_text import harmless, harmless_line
+from rookery.core.text.terminal_text import harmless_line
+from rookery.protocol.transcript_text import as_markdown, passages
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.own_commands import COMMANDS
-from rookery.tui.pickers.picker import TRIGGERS
-from rookery.tui.rows.lines import cut, indented, wrapped
+from rookery.tui.own_commands import COMMANDS
+from rookery.tui.pickers import TRIGGERS
+from rookery.tui.rows.lines import column, cut, indented, wrapped
 from rookery.tui.screens.side_screen import (
     RELOAD_SECONDS,
     KeyUse,
@@ -36,16 +36,8 @@ from rookery.tui.screens.side_screen import (
     key_uses,
     own_bindings,
 )
-from rookery.tui.short_texts import clock, money, one_line, plural, precise_money
-from rookery.tui.status import short_number
+from rookery.tui.short_texts import clock, money, one_line, plural, precise_money, short_number
 from rookery.tui.theme import Theme, theme_of
-
-_HEADINGS = {
-    "user_feedback": "You",
-    "text": "Rookery",
-    "completion_result": "Result",
-    "error": "Error",
-}
 
 
 def export(view: View, task_id: str, workspace: str, file_name: str = "") -> Path:
@@ -56,7 +48,7 @@ def export(view: View, task_id: str, workspace: str, file_name: str = "") -> Pat
     folder = Path(workspace) if os.path.isdir(workspace) else Path.cwd()
     path = folder / os.path.expanduser(file_name) if file_name else _free_path(folder, task_id)
     with open(path, "x", encoding="utf-8", errors="replace", opener=_open_private) as file:
-        file.write(as_markdown(view))
+        file.write("\n\n".join(as_markdown(passages(view.messages))) + "\n")
     return path
 
 
@@ -71,44 +63,6 @@ def _free_path(folder: Path, task_id: str) -> Path:
     while os.path.lexists(path):
         path, number = folder / f"{name}-{number}.md", number + 1
     return path
-
-
-def as_markdown(view: View) -> str:
-    return "\n\n".join(_blocks(view)) + "\n"
-
-
-def _blocks(view: View) -> Iterator[str]:
-    for message in view.messages:
-        text = harmless(message.text or "").strip()
-        if message.type == "say" and message.say == "text" and message.seq == 1:
-            yield f"# {text}"
-        elif message.type == "say" and (heading := _HEADINGS.get(message.say or "")) and text:
-            yield f"## {heading}\n\n{text}"
-        elif message.type == "say" and message.say == "command_output" and text:
-            yield _fenced(text)
-        elif message.type == "ask":
-            yield from _ask_blocks(message, text)
-
-
-def _ask_blocks(message: Message, text: str) -> Iterator[str]:
-    match message.ask:
-        case "command":
-            yield f"## Command\n\n{_fenced(f'$ {text}')}"
-        case "tool" | "use_mcp_server" | "browser_action_launch" if message.title:
-            yield f"## {harmless(message.title)}"
-            if message.diff:
-                yield _fenced(harmless(message.diff), "diff")
-        case "followup":
-            yield f"## Question\n\n{text}"
-        case _:
-            pass
-
-
-def _fenced(text: str, kind: str = "") -> str:
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}{kind}\n{text}\n{fence}"
 
 
 _LAST_NUMBER = re.compile(r"\s*\d+$")
@@ -335,8 +289,6 @@ def _row(
 ) -> Text:
     figures = "".join(f"{each:>9}" for each in tokens) + f"{cost:>12}"
     room = max(8, width - len(figures) - 10)
-    name = cut(Text(what), room)
-    name.pad_right(max(0, room - name.cell_len))
-    line = Text.assemble(f"{when:<8}  ", name, figures)
+    line = Text.assemble(f"{when:<8}  ", column(Text(what), room), figures)
     line.stylize(ink)
     return line

@@ -25,7 +25,7 @@ from rookery.core.blocks import shorter
 from rookery.core.text.output_preview import Cleaner
 from rookery.core.text.terminal_text import harmless, visible_line
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import run_beside
+from rookery.tui.pick_list import run_beside
 from rookery.tui.rows.lines import Piece, clean, text_pieces
 from rookery.tui.screens.side_screen import ReadingScreen
 from rookery.tui.theme import Theme, theme_of

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from rookery.tui.pickers.pick_list import PickList, first_visible, visible_rows
+from rookery.tui.pick_list import PickList, first_visible, visible_rows
 from rookery.tui.theme import DARK, LIGHT, THEMES, textual_theme
 from support.tui_waiting import seen, until
 
@@ -57,12 +57,12 @@ async def test_a_page_ends_at_the_ends():
     app = ListApp(*(f"row {number}" for number in range(30)))
     async with app.run_test(size=(40, 10)):
         app.list.page(-1)
-        assert app.list.place == 0
+        assert app.list._at == 0
         app.list.page(1)
-        assert app.list.place == 8
+        assert app.list._at == 8
         for _ in range(9):
             app.list.page(1)
-        assert app.list.place == 29
+        assert app.list._at == 29
 
 
 async def test_what_is_out_of_sight_is_counted():

@@ -1,4 +1,4 @@
-"""What was said in earlier sessions (client.md 17)."""
+"""What was said in earlier sessions."""
 
 import json
 import os
@@ -11,22 +11,18 @@ from hypothesis import strategies as st
 from rookery.tui.composer import MAX_ENTRIES, InputHistory
 
 
-def opened(path: Path) -> InputHistory:
-    return InputHistory(path, warn=lambda words: pytest.fail(words))
-
-
 def test_entries_are_kept_newest_last(tmp_path: Path):
     path = tmp_path / "home" / "cli-history.json"
-    history = opened(path)
+    history = InputHistory(path)
     for text in ("one", "two\nlines", "割引"):
         history.add(text)
-    assert opened(path).entries == ["one", "two\nlines", "割引"]
+    assert InputHistory(path).entries == ["one", "two\nlines", "割引"]
     assert json.loads(path.read_text(encoding="utf-8"))["version"] == 1
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_blanks_and_immediate_repeats_are_not_added(tmp_path: Path):
-    history = opened(tmp_path / "history.json")
+    history = InputHistory(tmp_path / "history.json")
     for text in ("one", "one", "  \n", "two", "one"):
         history.add(text)
     assert history.entries == ["one", "two", "one"]
@@ -35,11 +31,11 @@ def test_blanks_and_immediate_repeats_are_not_added(tmp_path: Path):
 def test_five_hundred_are_kept(tmp_path: Path):
     path = tmp_path / "history.json"
     path.write_text(json.dumps({"version": 1, "entries": [str(n) for n in range(MAX_ENTRIES)]}))
-    history = opened(path)
+    history = InputHistory(path)
     history.add("new")
-    assert len(opened(path).entries) == MAX_ENTRIES
-    assert opened(path).entries[-2:] == [str(MAX_ENTRIES - 1), "new"]
-    assert opened(path).entries[0] == "1"
+    assert len(InputHistory(path).entries) == MAX_ENTRIES
+    assert InputHistory(path).entries[-2:] == [str(MAX_ENTRIES - 1), "new"]
+    assert InputHistory(path).entries[0] == "1"
 
 
 @pytest.mark.parametrize(
@@ -48,44 +44,41 @@ def test_five_hundred_are_kept(tmp_path: Path):
 def test_a_bad_file_holds_nothing_and_is_replaced(tmp_path: Path, text: str):
     path = tmp_path / "history.json"
     path.write_text(text)
-    history = opened(path)
+    history = InputHistory(path)
     assert history.entries == []
     history.add("one")
-    assert opened(path).entries == ["one"]
+    assert InputHistory(path).entries == ["one"]
 
 
 def test_bytes_that_are_no_text_are_a_bad_file(tmp_path: Path):
     path = tmp_path / "history.json"
     path.write_bytes(b"\xff\xfe\xff")
-    assert opened(path).entries == []
+    assert InputHistory(path).entries == []
 
 
 def test_what_another_session_adds_is_kept(tmp_path: Path):
-    one, other = opened(tmp_path / "h.json"), opened(tmp_path / "h.json")
+    one, other = InputHistory(tmp_path / "h.json"), InputHistory(tmp_path / "h.json")
     one.add("from one")
     other.add("from the other")
-    assert opened(tmp_path / "h.json").entries == ["from one", "from the other"]
+    assert InputHistory(tmp_path / "h.json").entries == ["from one", "from the other"]
 
 
-def test_what_cannot_be_written_is_only_warned_of(tmp_path: Path):
+def test_what_cannot_be_written_is_kept_in_memory(tmp_path: Path):
     (tmp_path / "file").write_text("")
-    told: list[str] = []
-    history = InputHistory(tmp_path / "file" / "h.json", warn=told.append)
+    history = InputHistory(tmp_path / "file" / "h.json")
     history.add("one")
     assert history.entries == ["one"]
-    assert len(told) == 1
-    assert "cannot be saved" in told[0]
 
 
 def test_nothing_is_left_behind(tmp_path: Path):
-    opened(tmp_path / "h.json").add("one")
+    InputHistory(tmp_path / "h.json").add("one")
     assert os.listdir(tmp_path) == ["h.json"]
 
 
 @given(st.lists(st.text()))
 def test_any_text_can_be_remembered(tmp_path_factory: pytest.TempPathFactory, texts: list[str]):
     path = tmp_path_factory.mktemp("history") / "h.json"
-    history = opened(path)
+    history = InputHistory(path)
     for text in texts:
         history.add(text)
-    assert opened(path).entries == history.entries
+    assert InputHistory(path).entries == history.entries

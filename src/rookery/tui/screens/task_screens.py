@@ -1,5 +1,6 @@
-"""The session and its sub-tasks: status and cost of each."""
+"""The list of sessions (search, open, delete), and the tree of a session's sub-tasks."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -8,20 +9,142 @@ from msgspec.structs import replace
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
+from textual.widgets import Static
 
+from rookery.core.commands import DeleteTask
 from rookery.core.facts import ChildBegan, Event, TaskOpened, ToolStarted
 from rookery.core.folds.view import View
 from rookery.core.queries import AskTasks, KnownTask
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import harmless_line, visible_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Controller
-from rookery.tui.pickers.pick_list import PickList, run_latest
-from rookery.tui.rows.lines import cut
+from rookery.tui.pick_list import ListScreen, PickList, PickScreen, run_latest
+from rookery.tui.rows.lines import column, cut, wrapped
 from rookery.tui.screens.side_screen import SideScreen
-from rookery.tui.screens.task_list_screen import MOVING
-from rookery.tui.short_texts import Status, money, one_line, plural, state_mark
-from rookery.tui.status import short_number
-from rookery.tui.theme import Theme
+from rookery.tui.short_texts import Status, ago, money, one_line, plural, short_number, state_mark
+from rookery.tui.theme import Theme, theme_of
+
+DETAIL_LINES = 3
+
+
+class TaskListScreen(ListScreen[KnownTask]):
+    TITLE_TEXT = "Tasks"
+    INVITATION = "Search"
+    NOTHING = "No matching session in this workspace."
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "open"),
+        Binding("ctrl+d", "delete", "delete", priority=True),
+    ]
+    DEFAULT_CSS = """
+    TaskListScreen #detail { height: 4; padding: 1 3 0 3; color: $muted; }
+    """
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self._detail = Static(id="detail")
+
+    def parts(self) -> list[Widget]:
+        return [*super().parts(), self._detail]
+
+    async def find(self, words: str) -> Sequence[KnownTask]:
+        """Sub-tasks are listed only if they match a search."""
+        found = await self._controller.ask(AskTasks(words=words))
+        return [task for task in found if words.strip() or task.parent is None]
+
+    async def take(self, item: KnownTask) -> None:
+        self.dismiss(None)
+        await self._controller.open_task(item.task_id)
+
+    def name_of(self, item: KnownTask) -> str:
+        return item.task_id
+
+    def draw(self, item: KnownTask, width: int, theme: Theme) -> Text:
+        return draw_task(item, width, theme, here=item.task_id == self._controller.task_id)
+
+    def on_pick_list_marked(self, message: PickList.Marked) -> None:
+        message.stop()
+        self.theme_changed()
+
+    def on_resize(self) -> None:
+        self.theme_changed()
+
+    def theme_changed(self) -> None:
+        width = min(122, max(20, self.size.width - 10))
+        task = self.list.marked
+        self._detail.update(task_detail(task, width, theme_of(self)) if task else "")
+
+    def action_delete(self) -> None:
+        if task := self.list.marked:
+            what = f"“{_title(task)}” and everything stored of it. Your files stay."
+            asking = ConfirmScreen(self._controller, "Delete this session?", what)
+            self.app.push_screen(asking, lambda yes: self._delete(task, yes=bool(yes)))
+
+    async def _delete(self, task: KnownTask, *, yes: bool) -> None:
+        if not yes:
+            return
+        if task.task_id == self._controller.task_id:
+            self._controller.toast("This session is open. Start a new one first (/new).", "warning")
+        elif await self._controller.send(DeleteTask(task_id=task.task_id)):
+            self._controller.toast("Deleted.", "success")
+            self.reload()
+
+
+def _title(task: KnownTask) -> str:
+    return harmless_line(one_line(task.title)) or "(untitled)"
+
+
+def draw_task(task: KnownTask, width: int, theme: Theme, *, here: bool) -> Text:
+    muted = theme.fg(theme.muted)
+    when = ago(task.updated, time.time_ns() // 1_000_000)
+    tail = Text(f"{money(task.cost):>8}  {when:>10}", muted)
+    ink = theme.fg(theme.accent, bold=True) if here else theme.fg(theme.text)
+    room = width - tail.cell_len - 4
+    title = column(Text(_title(task), ink), room)
+    return Text.assemble(state_mark(task.status, theme), " ", title, "  ", tail)
+
+
+def task_detail(task: KnownTask, width: int, theme: Theme) -> Text:
+    """The excerpt that matches the search, or the title; below it status, mode, tokens and id."""
+    words = harmless_line(one_line(task.excerpt)) or _title(task)
+    lines = wrapped(Text(words, theme.fg(theme.text)), width)
+    if len(lines) > DETAIL_LINES - 1:
+        lines = [*lines[: DETAIL_LINES - 2], cut(Text(" ").join(lines[DETAIL_LINES - 2 :]), width)]
+    tokens = f"↑{short_number(task.tokens_in)} ↓{short_number(task.tokens_out)}"
+    facts = [task.status, harmless_line(task.mode), tokens, task.task_id]
+    return Text("\n").join([*lines, cut(Text(" · ".join(filter(None, facts))), width)])
+
+
+class ConfirmScreen(SideScreen[bool]):
+    """Only `y` confirms: Enter may have been meant for the screen below."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "agree", "yes"),
+        Binding("n", "close", "no", show=False),
+        Binding("escape", "close", "no"),
+    ]
+    DEFAULT_CSS = """
+    ConfirmScreen > .frame { width: 64; height: auto; }
+    ConfirmScreen Static { height: auto; padding: 1 1 0 1; }
+    """
+
+    def __init__(self, controller: Controller, title: str, what: str) -> None:
+        super().__init__(controller)
+        self._heading = title
+        self._what = what
+
+    def parts(self) -> list[Widget]:
+        return [Static(Text(visible_line(self._what)))]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.set_title(self._heading)
+
+    def action_agree(self) -> None:
+        self.dismiss(True)
+
+    def action_close(self) -> None:
+        self.dismiss(False)
+
 
 RELOAD_SECONDS = 1.0
 MAX_TASKS = 1000
@@ -136,9 +259,9 @@ def _tasks_in(task_id: str, events: Sequence[Event]) -> Iterator[KnownTask]:
                 pass
 
 
-class TreeScreen(SideScreen[None]):
+class TreeScreen(PickScreen[Node]):
     TITLE_TEXT = "Task tree"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open"), *MOVING]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "take", "open")]
 
     def __init__(self, controller: Controller) -> None:
         super().__init__(controller)
@@ -187,12 +310,6 @@ class TreeScreen(SideScreen[None]):
             self.dismiss(None)
             await self._controller.open_task(node.task.task_id)
 
-    def action_move(self, by: int) -> None:
-        self.list.move(by)
-
-    def action_page(self, by: int) -> None:
-        self.list.page(by)
-
 
 def draw_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
     muted, task = theme.fg(theme.muted), node.task
@@ -201,8 +318,5 @@ def draw_node(node: Node, width: int, theme: Theme, *, here: bool) -> Text:
     tail = f"{mode}{node.status:<9}  {tokens:>15}  {money(task.cost):>8}"
     ink = theme.fg(theme.accent, bold=True) if here else theme.fg(theme.text)
     head = Text.assemble((node.branch, theme.fg(theme.muted)), state_mark(node.status, theme), " ")
-    title = Text(harmless_line(one_line(task.title)) or "(untitled)", ink)
-    room = width - len(tail) - head.cell_len - 2
-    title = cut(title, max(8, room))
-    title.pad_right(max(0, room - title.cell_len))
+    title = column(Text(_title(task), ink), max(8, width - len(tail) - head.cell_len - 2))
     return Text.assemble(head, title, "  ", (tail, muted))

@@ -25,8 +25,8 @@ from rookery.core.text.characters import best_matches
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import CommandRejected
 from rookery.tui.interfaces import Choice, Controller
-from rookery.tui.pickers.own_commands import COMMANDS
-from rookery.tui.pickers.pick_list import PickList, run_latest
+from rookery.tui.own_commands import COMMANDS
+from rookery.tui.pick_list import PickList, run_latest
 from rookery.tui.rows.lines import cut
 from rookery.tui.screens.side_screen import KeyUse, key_uses, own_bindings
 from rookery.tui.short_texts import ago, one_line
@@ -270,7 +270,7 @@ class CommandPicker(Picker):
             Choice(
                 label=f"/{each.name}",
                 detail=each.what,
-                action=partial(each.do, self.app, self._controller, ""),
+                action=partial(each.run, self.app, self._controller),
             )
             for each in COMMANDS
         ]

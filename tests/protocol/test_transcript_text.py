@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rookery.core.message import Message
 from rookery.core.text.terminal_text import Paint
-from rookery.plain.transcript_text import (
+from rookery.protocol.transcript_text import (
     PassageKind,
     TranscriptPassage,
     as_markdown,

@@ -5,8 +5,8 @@ import pytest
 
 from rookery.core.queries import AskPaths, AskTasks, FoundPath
 from rookery.errors import CommandRejected
-from rookery.tui.pickers.own_commands import COMMANDS
-from rookery.tui.pickers.picker import PICKERS, TRIGGERS, Picker, picker_for
+from rookery.tui.own_commands import COMMANDS
+from rookery.tui.pickers import PICKERS, TRIGGERS, Picker, picker_for
 from rookery.tui.screens.shell_screen import ShellScreen
 from support.scripted_host import ScriptedHost
 from support.tui_bare_app import BareApp

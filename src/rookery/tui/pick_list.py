@@ -1,15 +1,19 @@
-"""Widgets shared by pickers and side screens: a list to pick from, and text fields.
+"""A list to pick from, text fields, and the side screen with a list and a filter.
 
 Textual inserts printable keys into a field at once but dispatches other keys later. Fields call
 `run_binding` to handle keys in the order they were typed.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
+import anyio
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.geometry import Size
 from textual.message import Message
@@ -17,7 +21,11 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.worker import WorkType
 
+from rookery.core.text.terminal_text import harmless_line
+from rookery.errors import CommandRejected
+from rookery.tui.interfaces import Controller
 from rookery.tui.rows.lines import cut, padded
+from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.theme import Theme, theme_of
 
 
@@ -93,10 +101,6 @@ class PickList(Widget, Generic[T], can_focus=False):
     @property
     def marked(self) -> T | None:
         return self._items[self._at] if self._items else None
-
-    @property
-    def place(self) -> int:
-        return self._at
 
     def show(self, items: Sequence[T], *, nothing: str = "", best_first: bool = False) -> None:
         """Replace the rows; `nothing` is shown if there are none.
@@ -222,3 +226,110 @@ class TextField(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         if not await run_binding(self, event):
             await super()._on_key(event)
+
+
+PAUSE_SECONDS = 0.15
+
+MOVING: list[BindingType] = [
+    Binding("up", "move(-1)", "Up", show=False),
+    Binding("down", "move(1)", "Down", show=False),
+    Binding("pageup", "page(-1)", "A page up", show=False),
+    Binding("pagedown", "page(1)", "A page down", show=False),
+]
+
+
+class PickScreen(SideScreen[None], Generic[T]):
+    """A side screen with a list, which the arrow keys move in."""
+
+    BINDINGS: ClassVar[list[BindingType]] = MOVING
+    list: PickList[T]
+
+    def action_move(self, by: int) -> None:
+        self.list.move(by)
+
+    def action_page(self, by: int) -> None:
+        self.list.page(by)
+
+
+class ListScreen(PickScreen[T]):
+    """A list with a filter. `find` returns the rows for the filter, `take` handles the picked
+    row."""
+
+    INVITATION: ClassVar[str] = "Type to filter"
+    NOTHING: ClassVar[str] = "No matches."
+
+    def __init__(self, controller: Controller) -> None:
+        super().__init__(controller)
+        self.list = PickList[T](self.draw, self.name_of)
+        self._input = LineField(placeholder=self.INVITATION, select_on_focus=False)
+        self._found_for: str | None = None
+        self._take_when_found = False
+        """Whether to take the best row as soon as the search has finished."""
+
+    def parts(self) -> list[Widget]:
+        return [self._input, self.list]
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._input.focus()
+        self.reload()
+
+    @abstractmethod
+    async def find(self, words: str) -> Sequence[T]: ...
+
+    @abstractmethod
+    async def take(self, item: T) -> None: ...
+
+    @abstractmethod
+    def draw(self, item: T, width: int, theme: Theme) -> Text: ...
+
+    @abstractmethod
+    def name_of(self, item: T) -> str: ...
+
+    def reload(self, *, after: float = 0.0) -> None:
+        """Search again; cancelled if the filter changes."""
+        run_latest(self, partial(self._reload, self._input.value, after))
+
+    async def _reload(self, words: str, after: float) -> None:
+        await anyio.sleep(after)
+        nothing = self.NOTHING
+        try:
+            found = await self.find(words)
+        except CommandRejected as refusal:
+            found, nothing = (), harmless_line(str(refusal))
+        fresh, self._found_for = self._found_for not in (None, words), words
+        self.put(found, nothing, best_first=fresh)
+        if self._take_when_found:
+            self.call_later(self.action_take)
+
+    @property
+    def current(self) -> str:
+        """Name of the row that is marked first, such as the current mode."""
+        return ""
+
+    def put(self, items: Sequence[T], nothing: str, *, best_first: bool) -> None:
+        is_first = not self.list.items
+        self.list.show(items, nothing=nothing, best_first=best_first)
+        self.set_subtitle(f"{len(items)}")
+        if is_first:
+            self.list.mark(self.current)
+
+    def on_input_changed(self, message: Input.Changed) -> None:
+        message.stop()
+        self._take_when_found = False
+        self.reload(after=PAUSE_SECONDS)
+
+    async def on_input_submitted(self, message: Input.Submitted) -> None:
+        message.stop()
+        await self.action_take()
+
+    async def on_pick_list_picked(self, message: PickList.Picked) -> None:
+        message.stop()
+        await self.action_take()
+
+    async def action_take(self) -> None:
+        self._take_when_found = self._found_for != self._input.value
+        if self._take_when_found:
+            self.reload()
+        elif (item := self.list.marked) is not None:
+            await self.take(item)
