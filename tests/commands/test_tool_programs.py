@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.commands import tool_programs
-from rookery.commands.tool_programs import Loaded, files_in, loaded_by
+from rookery.commands import nested_commands
+from rookery.commands.nested_commands import Loaded, files_in, loaded_by
 
 
 @pytest.fixture
@@ -97,5 +97,5 @@ def test_a_folder_with_too_many_files_is_marked_unknown(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert sorted(files_in("pkg", str(root)) or ()) == ["pkg/__main__.py", "pkg/a/b.py"]
-    monkeypatch.setattr(tool_programs, "MOST_FILES", 1)
+    monkeypatch.setattr(nested_commands, "MOST_FILES", 1)
     assert loaded_by(["python3", "-m", "pkg"], str(root)).unknown == "python3"

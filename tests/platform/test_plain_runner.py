@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery.commands.program_tables import readers
 from rookery.engine.ports.actions import Pipeline, Plain, PlainCommand
-from rookery.platform.git_runner import git_hardening, hardened
+from rookery.platform.own_programs import git_hardening, hardened
 from rookery.sandbox.launcher import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"

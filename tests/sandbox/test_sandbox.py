@@ -21,8 +21,7 @@ import pytest
 from rookery.errors import Denied, ToolError
 from rookery.sandbox.confine import landlock_version
 from rookery.sandbox.confinement import SandboxOptions
-from rookery.sandbox.guarantees import Holds, guarantees
-from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS
+from rookery.sandbox.layers import CONFINE, INTERPRETER, PROGRAMS, Holds, guarantees
 from rookery.sandbox.sandbox import Sandbox
 from support.confined_tries import try_each
 from support.old_kernel import WithoutLandlock
@@ -521,14 +520,14 @@ WITHOUT_LANDLOCK = """
 import sys
 from pathlib import Path
 from rookery.errors import Denied
-from rookery.sandbox.guarantees import guarantees
+from rookery.sandbox.layers import guarantees
 from rookery.sandbox.sandbox import Sandbox
 from rookery.sandbox.confinement import SandboxOptions
 folder = Path(sys.argv[1])
 for mode in ("on", "required", "off"):
     sandbox = Sandbox(SandboxOptions(root=folder, home=folder, mode=mode), "/nonexistent")
     print(sandbox.narrows, sandbox.state.line)
-    print({each.holds.value for each in guarantees(sandbox)})
+    print({each.holds.value for each in guarantees(sandbox.state, open_to_all=sandbox.open_to_all)})
     for narrow in ({}, {"writable": ()}):
         try:
             print(sandbox.launch(["/bin/true"], cwd=str(folder), **narrow).argv)
@@ -567,7 +566,7 @@ def test_the_state_lists_the_guarantees(layer: str, cell: Cell):
     state = cell.sandbox(network="off").state
     assert state.kind.startswith(layer)
     assert state.line.endswith("network off")
-    found = {each.name: each for each in guarantees(cell.sandbox(network="off"))}
+    found = {each.name: each for each in guarantees(state, open_to_all=False)}
     assert found["network closed"].holds is Holds.YES
     assert found["no new privileges"].holds is Holds.YES
     whole = Holds.YES if layer == "bubblewrap" else Holds.PARTLY
@@ -578,7 +577,7 @@ def test_the_state_lists_the_guarantees(layer: str, cell: Cell):
 
 def test_the_state_reports_the_known_hosts_limit(layer: str, cell: Cell):
     sandbox = cell.sandbox(network="known")
-    found = {each.name: each for each in guarantees(sandbox)}
+    found = {each.name: each for each in guarantees(sandbox.state, open_to_all=sandbox.open_to_all)}
     if layer == "bubblewrap":
         assert (sandbox.proxied, sandbox.open_to_all) == (True, False)
         assert sandbox.state.line.endswith("network to known hosts only")

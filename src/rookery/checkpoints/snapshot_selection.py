@@ -31,13 +31,8 @@ from rookery.platform.paths import FileRules, visible
 
 DEPENDENCIES = frozenset(
     {
-        "node_modules",
-        "bower_components",
-        "site-packages",
-        "dist-packages",
-        "__pycache__",
-        ".terraform",
-        "Pods",
+        *("node_modules", "bower_components", "site-packages", "dist-packages", "__pycache__"),
+        *(".terraform", "Pods"),
     }
 )
 """Folders that are not searched: they are huge, and packages contain protected files too."""

@@ -19,13 +19,12 @@ from rookery.engine.ports.workspace import EntryFilter, Launch, WayOut, check_no
 from rookery.platform import plain_runner
 from rookery.platform.git_index import GitIndexes
 from rookery.platform.git_programs import ObeyedByGit
-from rookery.platform.git_runner import git_hardening, hardened, is_git, sub_command
-from rookery.platform.own_programs import own_script
+from rookery.platform.own_programs import git_hardening, hardened, is_git, own_script, sub_command
 from rookery.platform.paths import within
+from rookery.sandbox.bubblewrap import SharedNetwork
 from rookery.sandbox.confinement import NEVER_WRITABLE
 from rookery.sandbox.layers import INTERPRETER
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.shared_network import SharedNetwork
 
 MOST_LOOKED_AT = 2_000
 """Entries that are searched for protected files, from the top of the workspace. Deeper ones are

@@ -9,6 +9,8 @@ writable, its files can be changed in place but not replaced, and a missing fold
 but only the next command can write in it. Beside a path that is never writable nothing can be
 created. Within bubblewrap's mounts Landlock is a second layer, which also denies sockets without a
 path.
+
+`guarantees` says what that means for the user.
 """
 
 import os
@@ -18,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -28,8 +31,14 @@ from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within
 from rookery.platform.wardens import become_subreaper
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
-from rookery.sandbox.confinement import Confinement, Handoff, Narrowed, Network, Spot
-from rookery.sandbox.hidden_places import SOCKET_VARIABLES
+from rookery.sandbox.confinement import (
+    SOCKET_VARIABLES,
+    Confinement,
+    Handoff,
+    Narrowed,
+    Network,
+    Spot,
+)
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
 """The devices that a command may use, if it has the real /dev."""
@@ -261,3 +270,95 @@ def _way_out(way: Handoff | None) -> list[str]:
 
 def _identities(found: Iterable[Spot]) -> list[str]:
     return [word for at in found for word in ("is", f"{at.device}:{at.inode}:{at.path}")]
+
+
+CLOSED_WHOLLY = ("x86_64", "aarch64")
+"""Architectures for which `confine` knows the system calls that make sockets."""
+
+
+class Holds(StrEnum):
+    YES = "yes"
+    PARTLY = "partly"
+    NO = "no"
+
+
+class Guarantee(Struct, frozen=True):
+    name: str
+    holds: Holds
+    why: str = ""
+
+
+def guarantees(state: SandboxState, *, open_to_all: bool) -> list[Guarantee]:
+    """Each guarantee, whether it holds here, and what is missing if it does not fully."""
+    if state.kind == "none":
+        return list(_no_sandbox(state))
+    if open_to_all:
+        found = [each for each in _by_landlock(state) if each.name != NETWORK]
+        return [*found, Guarantee(NETWORK, Holds.NO, OPEN_TO_ALL)]
+    if state.kind == "landlock":
+        return list(_by_landlock(state))
+    return list(_by_bubblewrap(state))
+
+
+WRITES = "writes confined"
+CREDENTIALS = "credentials hidden"
+OWN = "own state hidden"
+NETWORK = "network closed"
+ENDING = "processes end with the command"
+PROTECTED = "protected files read-only"
+PRIVILEGES = "no new privileges"
+
+OPEN_TO_ALL = (
+    "no network namespace can be made, so commands can reach every host; commands that name "
+    "an unknown host need approval"
+)
+_NEW_ONES = "protected files that a command creates are removed after it"
+
+
+def _no_sandbox(state: SandboxState) -> Iterator[Guarantee]:
+    for name in (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES):
+        yield Guarantee(name, Holds.NO, state.why)
+    yield Guarantee(ENDING, Holds.PARTLY, "the warden ends all processes of the command")
+
+
+def _by_bubblewrap(state: SandboxState) -> Iterator[Guarantee]:
+    yield Guarantee(WRITES, Holds.YES)
+    yield Guarantee(CREDENTIALS, Holds.YES)
+    yield Guarantee(OWN, Holds.YES)
+    yield _network(state, Holds.YES, "")
+    yield Guarantee(ENDING, Holds.YES)
+    yield Guarantee(PROTECTED, Holds.PARTLY, _NEW_ONES)
+    if state.closes_users:
+        yield Guarantee(PRIVILEGES, Holds.YES)
+    else:
+        why = "this bubblewrap is too old to keep commands from making user namespaces"
+        yield Guarantee(PRIVILEGES, Holds.PARTLY, why)
+
+
+def _by_landlock(state: SandboxState) -> Iterator[Guarantee]:
+    writes = "modes, owners and times of files outside can be changed"
+    if state.landlock < 3:
+        writes += ", and with this kernel files outside can be truncated"
+    yield Guarantee(WRITES, Holds.PARTLY, f"{writes}; the temporary folder is shared")
+    sockets = "names of hidden files can be listed, and Unix sockets with a path can be reached"
+    yield Guarantee(CREDENTIALS, Holds.PARTLY, sockets)
+    yield Guarantee(OWN, Holds.PARTLY, "names can be listed; contents cannot be read")
+    yield _network_by_landlock(state)
+    yield Guarantee(ENDING, Holds.PARTLY, "the warden ends all processes of the command")
+    why = "Landlock cannot exclude a file of the workspace; they are restored after the command"
+    yield Guarantee(PROTECTED, Holds.NO, why)
+    yield Guarantee(PRIVILEGES, Holds.YES)
+
+
+def _network_by_landlock(state: SandboxState) -> Guarantee:
+    if os.uname().machine in CLOSED_WHOLLY:
+        return _network(state, Holds.YES, "connections within the machine are closed as well")
+    return _network(state, Holds.PARTLY, "TCP is closed; UDP is not")
+
+
+def _network(state: SandboxState, closed: Holds, why: str) -> Guarantee:
+    if state.network == "on":
+        return Guarantee(NETWORK, Holds.NO, "it is turned on in the settings")
+    if state.network == "known":
+        return Guarantee(NETWORK, Holds.YES, "Commands reach known hosts only, through a proxy.")
+    return Guarantee(NETWORK, closed, why)

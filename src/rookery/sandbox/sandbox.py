@@ -27,27 +27,25 @@ from rookery.platform.git_folders import (
 from rookery.platform.locks import hold_folder
 from rookery.platform.own_programs import TEMPORARY
 from rookery.platform.paths import within, within_any
-from rookery.sandbox.bubblewrap import prepare_private
+from rookery.sandbox.bubblewrap import SharedNetwork, prepare_private, shared_network
 from rookery.sandbox.confinement import (
+    RESOLVER_SOCKETS,
     Confinement,
     Handoff,
     Narrowed,
+    PrivateCaches,
     SandboxOptions,
     Spot,
+    folders_between,
+    hidden_places,
     narrow,
     never_writable,
     outermost,
+    remove_tree,
+    shared_caches,
     spot,
     spots,
     spots_inside,
-)
-from rookery.sandbox.hidden_places import (
-    RESOLVER_SOCKETS,
-    PrivateCaches,
-    folders_between,
-    hidden_places,
-    remove_tree,
-    shared_caches,
     without,
 )
 from rookery.sandbox.layers import (
@@ -59,7 +57,6 @@ from rookery.sandbox.layers import (
     no_layers,
     prefix,
 )
-from rookery.sandbox.shared_network import SharedNetwork, shared_network
 
 MOST_PINNED = 500
 """Each pinned folder is a mount, which slows down the start of every command."""

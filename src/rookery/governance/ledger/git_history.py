@@ -15,8 +15,7 @@ from msgspec import Struct
 from rookery.errors import StorageError
 from rookery.governance.ledger.ledger_reader import format_time
 from rookery.governance.ledger.records import LineRange, line_change, plain_lines
-from rookery.platform.git_runner import read_settings, run_git
-from rookery.platform.own_programs import ProgramTimeout, find_own_program
+from rookery.platform.own_programs import ProgramTimeout, find_own_program, read_settings, run_git
 
 LARGEST_FILE = 4 * 1024 * 1024
 _HEADER = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)")

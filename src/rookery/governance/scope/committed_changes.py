@@ -23,8 +23,7 @@ from rookery.governance.scope.scope_verdict import (
     ScopeRules,
     judge,
 )
-from rookery.platform.git_runner import GitAnswer, run_git
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.own_programs import GitAnswer, find_own_program, run_git
 
 TRAILER = re.compile(r"^Intent:[ \t]*(?P<id>[A-Za-z][A-Za-z0-9_.-]{0,63})[ \t]*$", re.I | re.M)
 HOST_WRITTEN = ("AGENT.md", "AGENT.archive.md", "intent_map.md", "agent_trace.jsonl", "trace/")
