@@ -564,19 +564,6 @@ def test_masked_files_next_to_the_scope_do_not_stop_the_command(part: str, layer
     assert layer == "landlock" or not (cell.root / "priv/n").exists()
 
 
-def test_the_description_lists_the_writable_scope(layer: str, cell: Cell):
-    launching = cell.launching()
-    line = launching.describe(confined=True)
-    told = {
-        None: line,
-        ("src/b", "src/a"): f"{line}; of the workspace only src/a, src/b",
-        tuple("gfedcba"): f"{line}; of the workspace only a, b, c, d, e, 2 more",
-        ("",): f"{line}; of the workspace only .",
-        (): f"{line}; of the workspace only nothing",
-    }
-    assert {part: launching.describe(confined=True, writable=part) for part in told} == told
-
-
 @pytest.mark.parametrize("part", ["src/auth", "src/auth/sub", ""])
 def test_a_repository_in_the_scope_is_read_only(part: str, layer: str, cell: Cell):
     git(cell.root, "init", "-q", "src/auth/sub")

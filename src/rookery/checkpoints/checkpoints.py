@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -25,11 +25,8 @@ from rookery.checkpoints.checkpoint_reader import (
     refusal,
 )
 from rookery.checkpoints.checkpoint_snapshot import (
-    PROTECTED_FILES,
-    WHOLE_WORKSPACE,
     OutOfTime,
     Pause,
-    SnapshotScope,
     SnapshotTaker,
     drop_oldest,
     forget_damage,
@@ -51,8 +48,9 @@ NOT_KEPT = "Files cannot be restored: checkpoints are turned off in the settings
 
 class ShadowCheckpoints:
     """Checkpoints in a shadow repository. `home` is the folder of the shadow repositories of all
-    workspaces. `home` and the `private` paths are never stored. `scope` is what a checkpoint
-    covers."""
+    workspaces. `home` and the `private` paths are never stored."""
+
+    _protected_only: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -61,13 +59,16 @@ class ShadowCheckpoints:
         limits: Limits,
         *,
         private: Collection[Path] = (),
-        scope: SnapshotScope = WHOLE_WORKSPACE,
     ) -> None:
         self._root = root.resolve(strict=True)
         self._limits = limits
         self._repository = ShadowRepository(home, self._root)
         self._taker = SnapshotTaker(
-            self._root, self._repository, limits, private=(home, *private), scope=scope
+            self._root,
+            self._repository,
+            limits,
+            private=(home, *private),
+            protected_only=self._protected_only,
         )
         self._aside = home / "set-aside"
         self.recovered = ""
@@ -125,9 +126,10 @@ class ShadowCheckpoints:
         try:
             # a started restore is completed even if the caller is cancelled
             with anyio.CancelScope(shield=True):
-                return await self._in_thread(work, 3 * self._limits.checkpoint_seconds)
+                restored = await self._in_thread(work, 3 * self._limits.checkpoint_seconds)
         except (OSError, StorageError) as error:
             return Restored(problem=f"Nothing was restored: {reason_of(error)}.")
+        return restored
 
     async def usage(self) -> int:
         """Bytes used by the checkpoints of this workspace. Raises `OSError` or `StorageError`."""
@@ -239,10 +241,7 @@ class ShadowCheckpoints:
 class ProtectedFilesOnly(ShadowCheckpoints):
     """Checkpoints of protected files, so that those changed by a command can be restored."""
 
-    def __init__(
-        self, root: Path, home: Path, limits: Limits, *, private: Collection[Path] = ()
-    ) -> None:
-        super().__init__(root, home, limits, private=private, scope=PROTECTED_FILES)
+    _protected_only = True
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
         """Save before commands only: file tools ask about protected files by name."""

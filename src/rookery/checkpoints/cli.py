@@ -14,7 +14,6 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -31,7 +30,7 @@ from rookery.core.replies import restored_files
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import age, chosen_session, cut, one_line
+from rookery.storage.cli.session_listing import age, chosen_session, cut, folder_option, one_line
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
@@ -54,14 +53,7 @@ class _Options(Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("session", required=False)
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose last session to use.",
-)
+@folder_option("The folder whose last session to use.")
 @click.option("--to", type=int, help="The point to rewind to; without it, list them.")
 @click.option("--last", is_flag=True, help="Undo the last change to files.")
 @click.option("--files", is_flag=True, help="Restore only the files.")

@@ -41,6 +41,7 @@ TOO_MANY_FOLDERS = (
     "This workspace has too many folders to check whether the command creates repositories in "
     "which git would run programs."
 )
+TOO_MANY_NOW = "This workspace now has too many folders to check for new repositories."
 
 
 class GitWatch:
@@ -186,7 +187,7 @@ class GitWatch:
             fixed = self._repair_repositories()
             known, now = self._known, self._scan()
             assert known
-            notes = _too_many_note() if known.whole and not now.whole else []
+            notes = [TOO_MANY_NOW] if known.whole and not now.whole else []
             known, sentences = self._judge_new(known, now)
             self._known = known = self._with_harmless_worktrees(known, now)
             undone, left = list[str](), list[str]()
@@ -285,10 +286,6 @@ def _changed_paths(known: GitView, now: GitView) -> Iterator[str]:
     for path in known.obeyed:
         if path not in now.obeyed and (path == ".git" or path not in known.repositories):
             yield path
-
-
-def _too_many_note() -> list[str]:
-    return ["This workspace now has too many folders to check for new repositories."]
 
 
 def _failed(problems: list[str]) -> Iterator[str]:

@@ -37,7 +37,8 @@ from rookery.core.protected_paths import (
 from rookery.core.replies import CREDENTIALS, KEPT_FROM_YOU
 from rookery.core.text.characters import folded
 from rookery.core.undo_plan import is_leaf
-from rookery.engine.ports.actions import Action, Deed, Outcome, program_name
+from rookery.engine.ports.actions import Action, Deed, program_name
+from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.workspace import Files, Place
 from rookery.errors import BadArguments, ToolError
 
@@ -48,7 +49,7 @@ NOT_TRUSTED = (
 )
 
 
-class Restrictions:
+class Restrictions(Hook):
     """Checks every file an action reads or changes, and the folder a command runs in. Paths named
     in a command line are judged elsewhere, except files that the command could not read anyway:
     those need no question. The flags are set for runs whose user allowed it."""
@@ -69,9 +70,6 @@ class Restrictions:
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         opinions = [*self._on_files(action), *self._on_command(action)]
         return joined(opinions) if opinions else Ruling()
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     def _on_files(self, action: Action) -> Iterator[Ruling]:
         changed = dict.fromkeys(change.path for change in action.changes)
@@ -119,7 +117,7 @@ class Restrictions:
             yield ask(f"protected, because {place.protected}: {place.path}")
 
 
-class ModeLimits:
+class ModeLimits(Hook):
     """`mode` returns the task's current mode, `group_of` the group of a tool, `modes` all modes.
     `automatic` runs do not ask: what exceeds the `chosen` mode is denied. Gains listed in
     `approved` are left to the hook that rules on the step itself.
@@ -157,9 +155,6 @@ class ModeLimits:
                 raise BadArguments(why_not(mode, call.name, change.path))
         return self._on_other_mode(mode, action)
 
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
-
     def _on_other_mode(self, mode: Mode, action: Action) -> Ruling:
         slug = str(action.payload.get("mode", "")) if action.child else action.mode
         target = find_mode(self._modes(), slug)
@@ -195,7 +190,7 @@ def _only_delegates(mode: Mode) -> bool:
     return not mode.groups
 
 
-class TrustGate:
+class TrustGate(Hook):
     """`acts_anyway` is set if the user (`-y`) or the driving program allowed actions for this run.
     The folder's own settings stay off."""
 
@@ -206,9 +201,6 @@ class TrustGate:
         if self._may_act or not action.changes_things or _is_known_reader(action):
             return Ruling()
         return deny(NOT_TRUSTED)
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
 
 def _is_known_reader(action: Action) -> bool:

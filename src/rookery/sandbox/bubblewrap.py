@@ -13,7 +13,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
@@ -233,11 +233,7 @@ class SharedNetwork:
 
     def listening_ports(self) -> set[int]:
         """Ports inside that are listened on under `localhost`."""
-        found: set[int] = set()
-        for table in ("tcp", "tcp6"):
-            with suppress(OSError), open(f"/proc/{self._holder.pid}/net/{table}") as file:
-                found.update(port for line in file if (port := _listening_port(line)))
-        return found
+        return listening_ports(self._holder.pid, _NO_ADDRESS | _LOOPBACK)
 
     def connect(self, port: int) -> socket.socket | None:
         """Connect to a port inside; None if that fails."""
@@ -263,10 +259,14 @@ def shared_network(interpreter: str, programs: str) -> SharedNetwork | None:
         return None
 
 
-def _listening_port(line: str) -> int:
-    """The port in a line of the kernel's table; 0 if it is not a listening socket."""
-    fields = line.split()
-    if len(fields) < 4 or fields[3] != _LISTENING:
-        return 0
-    address, _, port = fields[1].partition(":")
-    return int(port, 16) if address in (_NO_ADDRESS | _LOOPBACK) else 0
+def listening_ports(process: int | str, addresses: Collection[str] = ()) -> set[int]:
+    """Ports that are listened on in the network of a process, at these addresses or at all."""
+    found: set[int] = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/{process}/net/{table}") as file:
+            for fields in map(str.split, file):
+                if len(fields) > 3 and fields[3] == _LISTENING:
+                    address, _, port = fields[1].partition(":")
+                    if not addresses or address in addresses:
+                        found.add(int(port, 16))
+    return found

@@ -269,7 +269,7 @@ def _way_out(way: Handoff | None) -> list[str]:
 
 
 def _identities(found: Iterable[Spot]) -> list[str]:
-    return [word for at in found for word in ("is", f"{at.device}:{at.inode}:{at.path}")]
+    return [word for at in found for word in ("is", at.identity)]
 
 
 CLOSED_WHOLLY = ("x86_64", "aarch64")

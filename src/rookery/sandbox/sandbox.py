@@ -261,7 +261,8 @@ class Sandbox:
         found = spots(git_folders([own, *repositories, *led_to, self._admin]))
         never: tuple[Spot, ...] = () if git else found
         if part is not None:
-            never = self._never_writable((*found, *spots([self._common])))
+            git_paths = (at.path for at in (*found, *spots([self._common])))
+            never = outermost(spots((*never_writable(self._root.path), *git_paths)))
         fixed = [path for path in guarded if path not in repositories]
         fixed += [each.path for each in never]
         fixed += [each.path for each in found if not each.folder]
@@ -314,10 +315,6 @@ class Sandbox:
                 os.makedirs(path, mode=0o700, exist_ok=True)
                 self._created += reversed(missing)
 
-    def _never_writable(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
-        """What a command that is limited to a part of the workspace can never change."""
-        return outermost(spots((*never_writable(self._root.path), *(at.path for at in git))))
-
     def _parents_to_pin(
         self,
         paths: Iterable[str],
@@ -338,7 +335,8 @@ class Sandbox:
         """The real paths, if they exist in the workspace."""
         root = self._root.path
         real = dict.fromkeys(os.path.realpath(os.path.join(root, path)) for path in paths)
-        return [path for path in real if path != root and within(path, root) and _plain(path)]
+        inside = (path for path in real if path != root and within(path, root))
+        return [path for path in inside if os.path.isfile(path) or os.path.isdir(path)]
 
     def _environment(self, layers: Layers) -> dict[str, str]:
         temporary = os.path.realpath(TEMPORARY["tmp"])
@@ -352,7 +350,3 @@ def _folder(path: str) -> Spot:
     if not found or not found.folder:
         raise ToolError(f"No such folder: {path}.")
     return found
-
-
-def _plain(path: str) -> bool:
-    return os.path.isfile(path) or os.path.isdir(path)

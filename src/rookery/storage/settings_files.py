@@ -231,10 +231,11 @@ def explain(found: FoundSettings) -> list[ExplainedSetting]:
     return [
         ExplainedSetting(
             spelled(key),
-            "" if (value := _value_at(found.settings, key)) is None else shown(value),
-            found.origins.get(key, DEFAULT),
+            "" if held.value is None else shown(held.value),
+            held.origin,
         )
         for key in (*plain, *described)
+        for held in [held_in(found, key)]
     ]
 
 
@@ -271,13 +272,6 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
         near.sort(key=lambda other: sorted(other) != sorted(name))
         hint = f"did you mean {near[0]}?" if near else "unset it."
         yield f"{name} is not a setting; {hint}"
-
-
-def _value_at(settings: Settings, key: Key) -> Any:
-    value: Any = settings
-    for name in key:
-        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
-    return value
 
 
 def _table_in(text: str, called: str) -> dict[str, Any]:

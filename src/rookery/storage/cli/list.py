@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from rookery.cli.main import resolve_folder
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -23,6 +22,7 @@ from rookery.storage.cli.session_listing import (
     age,
     cut,
     folder_name,
+    folder_option,
     format_option,
     one_line,
     short_ids,
@@ -53,14 +53,7 @@ class ListFormat(StrEnum):
 
 @click.command()
 @click.argument("what", required=False, metavar="[sessions|commands|modes|models]")
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The workspace folder.",
-)
+@folder_option("The workspace folder.")
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of all workspaces.")
 @click.option("--archived", is_flag=True, help="Also archived sessions.")
 @click.option("--search", metavar="WORDS", help="Only sessions that contain all these words.")
@@ -322,14 +315,7 @@ def _when(ts: int) -> str:
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose sessions to search.",
-)
+@folder_option("The folder whose sessions to search.")
 @click.option("--all", "everywhere", is_flag=True, help="Search the sessions of all workspaces.")
 @format_option
 def search_command(words: Sequence[str], workspace: Path, everywhere: bool, form: str) -> int:

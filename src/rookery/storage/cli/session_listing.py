@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from msgspec import Struct
@@ -36,16 +36,22 @@ BELOW = "└ "
 NARROWEST_TASK = 12
 TITLE_WIDTH = 120
 
-workspace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose last session to use if none is named.",
-)
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+
+def folder_option(help: str) -> Decorator:
+    return click.option(
+        "-w",
+        "--workspace",
+        type=click.Path(path_type=Path),
+        default=".",
+        callback=resolve_folder,
+        help=help,
+    )
+
+
+workspace_option = folder_option("The folder whose last session to use if none is named.")
+format_option: Decorator = click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json"], case_sensitive=False),
