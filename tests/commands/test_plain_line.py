@@ -209,7 +209,7 @@ def expected(text: str) -> list[tuple[str, ...]] | None:
 
 
 @settings(
-    max_examples=6_000 if TORTURE else 100,
+    max_examples=6_000 if TORTURE else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )
 @given(text=st.one_of(_line, _line, _noise))
@@ -250,6 +250,7 @@ def test_programs_behave_like_the_shells_builtins(tmp_path: Path, text: str):
         assert (theirs.stdout, theirs.returncode) == (ours.stdout, ours.returncode)
 
 
+@settings(max_examples=1000 if TORTURE else 50)
 @given(st.text(max_size=200))
 def test_any_text_can_be_parsed_without_an_error(text: str):
     read = plain(text)

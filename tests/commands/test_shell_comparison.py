@@ -145,7 +145,7 @@ def named_by(judged: Judgement) -> set[str]:
 
 
 @settings(
-    max_examples=2000 if TORTURE else 80,
+    max_examples=2000 if TORTURE else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
