@@ -237,13 +237,8 @@ async def test_protected_files_are_stored_even_if_ignored(ground: Ground):
     ground.put(".gitignore", ".*/\n.env*\nbuild/\nnode_modules/\n")
     stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json", "build/.envrc"]
     passed_over = [
-        ".env/lib/x.py",
-        ".cache/x",
-        "build/Makefile",
-        "build/deep/conftest.py",
-        "node_modules/.vscode/x",
-        ".vscode/node_modules/x",
-        ".vscode/.git/config",
+        *(".env/lib/x.py", ".cache/x", "build/Makefile", "build/deep/conftest.py"),
+        *("node_modules/.vscode/x", ".vscode/node_modules/x", ".vscode/.git/config"),
     ]
     for path in (*stored, *passed_over):
         ground.put(path, "x\n")

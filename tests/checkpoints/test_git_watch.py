@@ -120,14 +120,11 @@ async def test_an_approved_git_command_keeps_its_configuration(watched: Watched)
 # ── links, pipes and folders in the way ─────────────────────────────────────────────────
 
 LINKS = (
-    "mkdir -p .git/worktrees; ln -s {outside} .git/worktrees/w",
-    "ln -s {parent} .git/worktrees",
+    *("mkdir -p .git/worktrees; ln -s {outside} .git/worktrees/w", "ln -s {parent} .git/worktrees"),
     "mkdir -p .git/modules; ln -s {outside} .git/modules/m",
     "mkdir -p .git/modules/deep; ln -s {outside} .git/modules/deep/m",
-    "ln -s {parent} .git/modules",
-    "rm -rf .git/hooks; ln -s {outside} .git/hooks",
-    "rm -rf .git/info; ln -s {outside} .git/info",
-    "mv .git elsewhere; ln -s {outside} .git",
+    *("ln -s {parent} .git/modules", "rm -rf .git/hooks; ln -s {outside} .git/hooks"),
+    *("rm -rf .git/info; ln -s {outside} .git/info", "mv .git elsewhere; ln -s {outside} .git"),
 )
 
 

@@ -63,23 +63,10 @@ def project(looked_at: Path) -> Path:
 
 
 LINES = [
-    "git status",
-    "git status -s",
-    "git diff",
-    "git diff HEAD",
-    "git diff --stat",
-    "git diff HEAD~1 HEAD",
-    "git log -p",
-    "git log --stat",
-    "git show",
-    "git show HEAD~1",
-    "git diff-tree -p HEAD",
-    "git blame file",
-    "git ls-files -m",
-    "git grep one",
-    "git stash list",
-    "git describe --always",
-    "git rev-list --objects HEAD",
+    *("git status", "git status -s", "git diff", "git diff HEAD", "git diff --stat"),
+    *("git diff HEAD~1 HEAD", "git log -p", "git log --stat", "git show", "git show HEAD~1"),
+    *("git diff-tree -p HEAD", "git blame file", "git ls-files -m", "git grep one"),
+    *("git stash list", "git describe --always", "git rev-list --objects HEAD"),
 ]
 
 

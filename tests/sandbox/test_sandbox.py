@@ -37,19 +37,10 @@ NO_PROGRAMS = "/nonexistent"
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 DECOYS = (
-    ".ssh/id_ed25519",
-    ".aws/credentials",
-    ".config/gh/hosts.yml",
-    ".config/gcloud/access.db",
-    ".config/google-chrome/Default/Cookies",
-    ".local/share/keyrings/login.keyring",
-    ".cache/huggingface/token",
-    ".m2/settings.xml",
-    ".docker/config.json",
-    ".netrc",
-    ".npmrc",
-    ".git-credentials",
-    ".bash_history",
+    *(".ssh/id_ed25519", ".aws/credentials", ".config/gh/hosts.yml", ".config/gcloud/access.db"),
+    *(".config/google-chrome/Default/Cookies", ".local/share/keyrings/login.keyring"),
+    *(".cache/huggingface/token", ".m2/settings.xml", ".docker/config.json", ".netrc", ".npmrc"),
+    *(".git-credentials", ".bash_history"),
 )
 
 
@@ -825,31 +816,18 @@ def test_the_sandbox_works_for_an_unprivileged_user():
 
 
 NO_CACHES = (
-    ".bun/install/cache/a@1.0.0/index.js",
-    ".cache/bazel/_bazel_me/install/0/server",
-    ".cache/ccache/ccache.conf",
-    ".cache/deno/gen/a.js",
+    *(".bun/install/cache/a@1.0.0/index.js", ".cache/bazel/_bazel_me/install/0/server"),
+    *(".cache/ccache/ccache.conf", ".cache/deno/gen/a.js"),
     ".cache/gitstatus/gitstatusd-linux-x86_64",
-    ".cache/node/corepack/v1/pnpm/9.0.0/bin/pnpm.cjs",
-    ".cache/p10k-instant-prompt-me.zsh",
-    ".cache/pip/wheels/00/a.whl",
-    ".cache/pnpm/dlx/0/node_modules/.bin/a",
+    *(".cache/node/corepack/v1/pnpm/9.0.0/bin/pnpm.cjs", ".cache/p10k-instant-prompt-me.zsh"),
+    *(".cache/pip/wheels/00/a.whl", ".cache/pnpm/dlx/0/node_modules/.bin/a"),
     ".cache/pre-commit/repo0/py_env-python3/bin/python",
-    ".cache/pypoetry/virtualenvs/a-py3.11/bin/python",
-    ".cache/uv/archive-v0/0/a.py",
-    ".cache/uv/environments-v2/a/bin/python",
-    ".deno/bin/git",
-    ".gradle/init.d/e.gradle",
-    ".gradle/wrapper/dists/gradle",
-    ".local/share/pnpm/store/v10/files/00/0",
-    ".local/share/pnpm/tsc",
-    ".local/share/virtualenvs/a/bin/python",
-    ".m2/extensions.xml",
-    ".npm/_npx/0/node_modules/.bin/a",
-    ".nuget/NuGet/NuGet.Config",
-    ".pnpm-store/v3/files/00/0",
-    ".sbt/1.0/plugins/e.sbt",
-    ".yarn/bin/yarn",
+    *(".cache/pypoetry/virtualenvs/a-py3.11/bin/python", ".cache/uv/archive-v0/0/a.py"),
+    *(".cache/uv/environments-v2/a/bin/python", ".deno/bin/git", ".gradle/init.d/e.gradle"),
+    *(".gradle/wrapper/dists/gradle", ".local/share/pnpm/store/v10/files/00/0"),
+    *(".local/share/pnpm/tsc", ".local/share/virtualenvs/a/bin/python", ".m2/extensions.xml"),
+    *(".npm/_npx/0/node_modules/.bin/a", ".nuget/NuGet/NuGet.Config", ".pnpm-store/v3/files/00/0"),
+    *(".sbt/1.0/plugins/e.sbt", ".yarn/bin/yarn"),
 )
 
 

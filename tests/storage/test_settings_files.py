@@ -177,13 +177,8 @@ def test_a_mistake_in_a_file_is_named(user_file: Path, text: str, sentence: str)
 @pytest.mark.parametrize(
     "address",
     [
-        "localhost:8080",
-        "ftp://host/",
-        "https://",
-        "https://user:hunter2@host/",
-        "http://host/\n",
-        "http://a b/",
-        "",
+        *("localhost:8080", "ftp://host/", "https://", "https://user:hunter2@host/"),
+        *("http://host/\n", "http://a b/", ""),
     ],
 )
 def test_a_refused_address_is_not_repeated(user_file: Path, address: str):
@@ -381,12 +376,8 @@ def test_a_bad_variable_is_refused(user_file: Path, variable: str, text: str, co
 @pytest.mark.parametrize(
     "text",
     [
-        "approval = 'ask'",
-        "max_requests = 199",
-        "max_cost = 0.01",
-        "mistake_limit = 1",
-        "[commands]\ntimeout = 299.5",
-        "[limits]\nread_bytes = 1\nsearch_seconds = 1",
+        *("approval = 'ask'", "max_requests = 199", "max_cost = 0.01", "mistake_limit = 1"),
+        *("[commands]\ntimeout = 299.5", "[limits]\nread_bytes = 1\nsearch_seconds = 1"),
     ],
 )
 def test_a_project_may_tighten_settings(
