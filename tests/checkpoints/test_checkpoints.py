@@ -122,7 +122,7 @@ async def test_a_file_named_like_a_temporary_file_is_saved(name: str, ground: Gr
 async def test_a_change_within_the_clock_resolution_is_noticed(ground: Ground):
     file = ground.put("a.txt", "aaaa")
     checkpoints = ground.open()
-    for number in range(40):
+    for number in range(200 if TORTURE else 12):
         status = file.stat()
         before, after = await step(checkpoints, lambda n=number: file.write_text(f"{n:04}"))
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -545,14 +545,6 @@ async def test_folder_permissions_are_restored(rights: int, ground: Ground):
         assert (ground.work / folder).stat().st_mode & 0o7777 == rights
         (ground.work / folder).chmod(0o755)
     assert ground.texts() == {"d/inner/file": "old"}
-
-
-async def test_an_empty_folder_survives_undoing_its_first_file(ground: Ground):
-    (ground.work / "empty").mkdir()
-    checkpoints = ground.open()
-    done = await step(checkpoints, lambda: ground.put("empty/a", "x"), ["empty/a"])
-    await checkpoints.restore([done], overwrite=False)
-    assert [path.name for path in ground.work.rglob("*")] == ["empty"]
 
 
 async def test_outside_changes_are_kept_or_overwritten_and_recoverable(ground: Ground):

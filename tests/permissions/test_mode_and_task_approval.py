@@ -88,26 +88,6 @@ async def test_an_edit_that_empties_a_file_always_asks():
 
 
 @pytest.mark.parametrize(
-    ("here", "target", "held"),
-    [
-        ("code", "ask", Decision.ALLOW),
-        ("code", "debug", Decision.ALLOW),
-        ("ask", "code", Decision.ASK),
-        ("orchestrator", "ask", Decision.ASK),
-    ],
-)
-async def test_approved_mode_switches_ask_only_if_the_mode_may_do_more(
-    here: str, target: str, held: Decision
-):
-    mode = find_mode(BUILT_IN, here)
-    assert mode
-    limits = ModeLimits(lambda: mode, lambda tool: "always")
-    hooks = [limits, gate(modes=True)]
-    rulings = [await hook.before(CALL, action(mode=target)) for hook in hooks]
-    assert strictest(rulings).decision is held
-
-
-@pytest.mark.parametrize(
     ("settings", "act", "held"),
     [
         ({"modes": True}, action(mode="code"), Decision.ALLOW),

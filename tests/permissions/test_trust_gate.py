@@ -32,24 +32,19 @@ READER = judged("grep", "-n", "todo", "a.txt")
 EXTERNAL = Action(title="Fetch", perform=nothing, external="https://example.org")
 
 
-@pytest.mark.parametrize("action", [CHANGE, COMMAND, EXTERNAL], ids=lambda action: action.title)
-async def test_changes_are_refused_in_an_untrusted_folder(action: Action):
-    gate = TrustGate(trusted=False, acts_anyway=False)
-    assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
-
-
 @pytest.mark.parametrize(
     "action",
     [
+        *(CHANGE, COMMAND, EXTERNAL),
         judged("touch", "a", only_reads=False),
         judged("git", "log"),
         judged("/usr/bin/git", "status"),
         replace(READER, changes=[Change(path="a", after="x")]),
         replace(READER, external="https://example.org"),
     ],
-    ids=lambda action: action.command,
+    ids=lambda action: action.command or action.title,
 )
-async def test_a_command_that_may_write_is_refused_in_an_untrusted_folder(action: Action):
+async def test_what_may_change_something_is_refused_in_an_untrusted_folder(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 
@@ -67,7 +62,3 @@ async def test_other_actions_are_left_to_other_hooks(
     gate = TrustGate(trusted=trusted, acts_anyway=acts_anyway)
     assert await gate.before(CALL, action) == Ruling()
     await gate.after(CALL, action, Outcome(text=""))
-
-
-def test_the_refusal_says_what_to_do():
-    assert "rookery trust" in NOT_TRUSTED
