@@ -217,6 +217,13 @@ def cell(layer: str, cells: Cells) -> Iterator[Cell]:
 
 
 @pytest.fixture
+def any_cell(cells: Cells) -> Iterator[Cell]:
+    """For what does not depend on the layer."""
+    with cells.lend("bubblewrap" if BUBBLEWRAP else needing("landlock")) as lent:
+        yield lent
+
+
+@pytest.fixture
 def mounted(cells: Cells) -> Iterator[Cell]:
     """For what only mounts do."""
     with cells.lend(needing("bubblewrap")) as lent:
@@ -337,15 +344,15 @@ def test_a_test_run_needs_no_network(cell: Cell):
     assert status == 0, said
 
 
-def test_closing_the_sandbox_removes_its_files(cell: Cell):
-    before = sorted(cell.folder.rglob("*"))
-    sandbox = cell.sandbox(hidden=(str(cell.home / "nowhere"),))
-    cell.run("mkdir /tmp/a; chmod 0 /tmp/a; touch $TMPDIR/b", sandbox)
+def test_closing_the_sandbox_removes_its_files(any_cell: Cell):
+    before = sorted(any_cell.folder.rglob("*"))
+    sandbox = any_cell.sandbox(hidden=(str(any_cell.home / "nowhere"),))
+    any_cell.run("mkdir /tmp/a; chmod 0 /tmp/a; touch $TMPDIR/b", sandbox)
     private = Path(sandbox._private)
     assert private.is_dir()
     sandbox.close()
     assert not private.exists()
-    assert sorted(cell.folder.rglob("*")) == before
+    assert sorted(any_cell.folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize("wish", ["writable", "hidden"])
@@ -457,10 +464,10 @@ def test_sockets_without_a_path_are_closed(cell: Cell):
         assert cell.run(command, cell.usual)[0] != 0
 
 
-def test_a_working_directory_outside_the_workspace_is_denied(cell: Cell):
-    for folder in (cell.outside, cell.root / ".." / "home", cell.folder):
+def test_a_working_directory_outside_the_workspace_is_denied(any_cell: Cell):
+    for folder in (any_cell.outside, any_cell.root / ".." / "home", any_cell.folder):
         with pytest.raises(Denied, match="outside the workspace"):
-            cell.usual.launch(["/bin/true"], cwd=str(folder))
+            any_cell.usual.launch(["/bin/true"], cwd=str(folder))
 
 
 def test_a_folder_swapped_after_the_launch_is_not_used(mounted: Cell):
@@ -484,13 +491,13 @@ def test_the_folder_identity_is_checked_after_mounting(tmp_path: Path):
         assert subprocess.run(words, capture_output=True, check=False).returncode == status
 
 
-def test_a_replaced_workspace_is_refused(cell: Cell):
-    sandbox = cell.sandbox()
-    cell.run("true", sandbox)
-    cell.root.rename(cell.folder / "moved")
-    cell.root.mkdir()
+def test_a_replaced_workspace_is_refused(any_cell: Cell):
+    sandbox = any_cell.sandbox()
+    any_cell.run("true", sandbox)
+    any_cell.root.rename(any_cell.folder / "moved")
+    any_cell.root.mkdir()
     with pytest.raises(ToolError, match="no longer the folder"):
-        sandbox.launch(["/bin/true"], cwd=str(cell.root))
+        sandbox.launch(["/bin/true"], cwd=str(any_cell.root))
 
 
 def test_a_command_is_refused_when_bubblewrap_disappears(tmp_path: Path):
@@ -546,9 +553,9 @@ def test_a_missing_sandbox_is_reported_and_scoped_commands_are_refused(tmp_path:
     assert "turned off" in narrow[2]
 
 
-def test_a_disabled_sandbox_changes_nothing_and_is_reported(cell: Cell):
-    sandbox = cell.sandbox(mode="off")
-    launch = sandbox.launch(["/bin/true"], cwd=str(cell.outside))
+def test_a_disabled_sandbox_changes_nothing_and_is_reported(any_cell: Cell):
+    sandbox = any_cell.sandbox(mode="off")
+    launch = sandbox.launch(["/bin/true"], cwd=str(any_cell.outside))
     assert (launch.argv, launch.environment) == (("/bin/true",), {})
     assert sandbox.state.line.startswith("no sandbox")
 
@@ -976,12 +983,12 @@ def test_pip_and_npm_install_without_network(layer: str, caches: str, cell: Cell
         assert "EACCES" not in said
 
 
-def test_the_writable_folders_are_listed(cell: Cell):
-    sandbox = cell.sandbox(writable=(str(cell.outside),))
+def test_the_writable_folders_are_listed(any_cell: Cell):
+    sandbox = any_cell.sandbox(writable=(str(any_cell.outside),))
     told = sandbox.writable
-    shared = str(cell.home / ".cache" / "pip" / "http-v2")
-    assert {shared, str(cell.outside), "/tmp"} <= set(told)
-    assert not {str(cell.home / ".cache"), str(cell.home / ".cache" / "pip")} & set(told)
+    shared = str(any_cell.home / ".cache" / "pip" / "http-v2")
+    assert {shared, str(any_cell.outside), "/tmp"} <= set(told)
+    assert not {str(any_cell.home / ".cache"), str(any_cell.home / ".cache" / "pip")} & set(told)
 
 
 def test_a_named_pipe_in_place_of_the_git_folder_does_not_block_commands(cell: Cell):
@@ -991,12 +998,12 @@ def test_a_named_pipe_in_place_of_the_git_folder_does_not_block_commands(cell: C
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_removed_workspace_is_not_reported_as_a_missing_sandbox(known: bool, cell: Cell):
-    sandbox = cell.sandbox()
+def test_a_removed_workspace_is_not_reported_as_a_missing_sandbox(known: bool, any_cell: Cell):
+    sandbox = any_cell.sandbox()
     assert not known or sandbox.state.kind != "none"
-    moved = cell.root.rename(cell.folder / "moved")
-    assert sandbox.state.line == f"The folder {cell.root} was removed."
+    moved = any_cell.root.rename(any_cell.folder / "moved")
+    assert sandbox.state.line == f"The folder {any_cell.root} was removed."
     with pytest.raises(ToolError, match=r"was removed\. The command was not run"):
-        sandbox.launch(["/bin/true"], cwd=str(cell.root))
-    moved.rename(cell.root)
+        sandbox.launch(["/bin/true"], cwd=str(any_cell.root))
+    moved.rename(any_cell.root)
     assert sandbox.state.kind != "none"
