@@ -20,13 +20,16 @@ def differences(
 ) -> list[Effect]:
     """Effects between two checkpoints, folders included; `only` limits them to displayed paths."""
     old, new = repository.snapshot(before), repository.snapshot(after)
-    found = effects(
+    # what was looked at by name and is missing did not exist, even in an uncovered folder
+    looked_at = _within({*old.named, *old.gone, *new.named})
+    searched = frozenset(() if old.metadata.hidden is None else new.metadata.hidden or ())
+    found = _effects(
         repository.store,
         old.trees,
         new.trees,
-        sure_before={*old.named, *old.gone, *new.named},
-        sure_after={*new.named, *new.gone},
-        not_before=() if old.metadata.hidden is None else new.metadata.hidden or (),
+        "",
+        lambda path: path in searched or looked_at(path),
+        _within({*new.named, *new.gone}),
     )
     return [effect for effect in found if only is None or _is_chosen(effect, only)]
 
@@ -90,26 +93,6 @@ def _is_chosen(effect: Effect, only: Collection[str]) -> bool:
     return path in only or needed
 
 
-def effects(
-    store: ObjectStore,
-    before: Trees,
-    after: Trees,
-    *,
-    sure_before: Collection[str] = (),
-    sure_after: Collection[str] = (),
-    not_before: Collection[str] = (),
-) -> Iterator[Effect]:
-    """Effects between two trees, folders included. Paths in `sure_before` and `sure_after` were
-    looked at by name: if one is missing there, it did not exist, even in an uncovered folder.
-    The same is true of the files in `not_before`, but not of their parent folders."""
-    within, exactly = _within(sure_before), frozenset(not_before)
-
-    def was_known(path: str) -> bool:
-        return path in exactly or within(path)
-
-    yield from _effects(store, before, after, "", was_known, _within(sure_after))
-
-
 def _effects(
     store: ObjectStore,
     before: Trees,
@@ -118,6 +101,7 @@ def _effects(
     sure_before: Callable[[str], bool],
     sure_after: Callable[[str], bool],
 ) -> Iterator[Effect]:
+    """Effects between two trees. The tests say of a missing path that it did not exist."""
     old, new = Folder(store, before), Folder(store, after)
     for name in sorted({*old.files, *new.files, *old.uncovered, *new.uncovered}):
         if old.same(name, new):

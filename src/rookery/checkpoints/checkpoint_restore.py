@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,11 +29,12 @@ from rookery.engine.ports.workspace import Restored
 from rookery.errors import StorageError
 from rookery.platform.paths import visible
 
-if TYPE_CHECKING:
-    from rookery.checkpoints.file_restore import RestoreResult
-
 _NAMED_FAILURES = 3
 _NAMED = 20
+MOVED = "No checkpoint has these, so they were moved: {}."
+NEVER_SAVED = "These could not be saved (too large, or not files) and stay as they are: {}."
+NOT_KEPT = "Checkpoints do not store ignored files that may hold secrets: {}."
+FAILED = "These were not restored ({}). Fix the cause, then restore again."
 
 
 class RestoreRequest(Struct, frozen=True):
@@ -96,12 +96,14 @@ class Restorer:
             attributes=self._attributes(request),
         )
         faults.kp("restore.done")
+        moved = [f"{visible(path)} to {visible(place)}" for path, place in put.aside]
+        failed = [f"{visible(path)}: {why}" for path, why in put.failed]
         notes = (
             where,
-            kept_aside(put),
-            never_saved(planned.unsaved),
-            not_kept(secrets_lost),
-            failures(put),
+            _note(MOVED, moved),
+            _note(NEVER_SAVED, [*map(visible, planned.unsaved)]),
+            _note(NOT_KEPT, [*map(visible, secrets_lost)]),
+            _note(FAILED, failed, _NAMED_FAILURES),
         )
         after, problem = "", " ".join(filter(None, notes))
         try:
@@ -198,34 +200,7 @@ class Restorer:
         return now
 
 
-def failures(put: "RestoreResult") -> str:
-    if not put.failed:
-        return ""
-    named = _listed([f"{visible(path)}: {why}" for path, why in put.failed], _NAMED_FAILURES)
-    return f"These were not restored ({named}). Fix the cause, then restore again."
-
-
-def kept_aside(put: "RestoreResult") -> str:
-    if not put.aside:
-        return ""
-    named = _listed([f"{visible(path)} to {visible(where)}" for path, where in put.aside], _NAMED)
-    return f"No checkpoint has these, so they were moved: {named}."
-
-
-def never_saved(paths: Sequence[str]) -> str:
-    if not paths:
-        return ""
-    named = _listed([visible(path) for path in paths], _NAMED)
-    return f"These could not be saved (too large, or not files) and stay as they are: {named}."
-
-
-def not_kept(secrets: Sequence[str]) -> str:
-    if not secrets:
-        return ""
-    named = _listed([visible(path) for path in secrets], _NAMED)
-    return f"Checkpoints do not store ignored files that may hold secrets: {named}."
-
-
-def _listed(what: Sequence[str], most: int) -> str:
-    more = len(what) - most
-    return "; ".join([*what[:most], *([f"and {more} more"] if more > 0 else [])])
+def _note(sentence: str, named: Sequence[str], most: int = _NAMED) -> str:
+    """The sentence with the names in it; empty if there are none."""
+    more = [f"and {len(named) - most} more"] if len(named) > most else []
+    return sentence.format("; ".join([*named[:most], *more])) if named else ""

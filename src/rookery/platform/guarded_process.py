@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.errors import ToolError
-from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, start_time
+from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, process_state
 
 READ_SIZE = 64 * 1024
 
@@ -133,14 +133,14 @@ class GuardedProcess:
 
     def close(self) -> None:
         """Reap the warden and close all descriptors. Only for a process that is `gone`."""
-        since = start_time(self.warden)
+        process = process_state(self.warden)
         killed = self._warden.wait() != 0
         WaitingWarden.pids.discard(self.warden)
         if killed and self.pid and self.status is None:
             with suppress(ProcessLookupError, PermissionError):  # its warden did not end it
                 os.killpg(self.pid, signal.SIGKILL)
-        if killed and since:
-            end_orphans(since, WaitingWarden.pids)
+        if killed and process:
+            end_orphans(process.began, WaitingWarden.pids)
         self._link.close()
         os.close(self._output)
 
@@ -193,13 +193,10 @@ def reads_terminal(terminal: int) -> bool:
 
 
 def _members(group: int) -> Iterator[Path]:
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            continue  # ended meanwhile
-        if int(fields[2]) == group:
-            yield process
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = process_state(int(entry.name))
+        if process and process.group == group:
+            yield entry
 
 
 def _reads(process: Path) -> bool:

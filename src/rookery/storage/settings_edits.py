@@ -25,16 +25,14 @@ _OPEN_TO_READERS = 0o644
 def with_value(text: str, key: Key, value: Any, file: Path) -> str:
     """The text of the file with a setting set."""
     plain = list(value) if isinstance(value, tuple) else value
-    wanted = _changed(table_of(text, str(file)), key, plain)
-    return _edited(text, wanted, lambda document: _set(document, key, plain), key, file)
+    return _edited(text, lambda document: _set(document, key, plain), key, file)
 
 
 def without(text: str, key: Key, file: Path) -> str:
     """The text of the file without a setting; the same text if it is not set there."""
-    before = table_of(text, str(file))
-    if not _says(before, key):
+    if not _says(table_of(text, str(file)), key):
         return text
-    return _edited(text, _removed(before, key), lambda document: _remove(document, key), key, file)
+    return _edited(text, lambda document: _remove(document, key), key, file)
 
 
 def change_settings(file: Path, change: Callable[[str], str], *, shared: bool) -> bool:
@@ -104,17 +102,18 @@ def _write(target: Path, text: str, *, shared: bool) -> None:
         raise SettingsError(f"{target} could not be written: {reason(error)}.") from error
 
 
-def _edited(
-    text: str, wanted: Mapping[str, Any], edit: Callable[[Any], None], key: Key, file: Path
-) -> str:
+def _edited(text: str, edit: Callable[[Any], None], key: Key, file: Path) -> str:
+    """The text after the edit, if it then has the values that the edit gives its table."""
     import tomllib
 
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
+    wanted = table_of(text, str(file))
     with suppress(TOMLKitError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
         document = tomlkit.parse(text)
         edit(document)
+        edit(wanted)
         after = _with_line_ends_of(text, tomlkit.dumps(document))
         if _pruned(tomllib.loads(after)) == _pruned(wanted):
             return after
@@ -167,21 +166,6 @@ def _says(table: Mapping[str, Any], key: Key) -> bool:
             return False
         at = at[name]
     return True
-
-
-def _changed(table: Mapping[str, Any], key: Key, value: Any) -> dict[str, Any]:
-    first, *rest = key
-    inner = table.get(first, {})
-    if rest and not isinstance(inner, Mapping):
-        inner = {}
-    return {**table, first: _changed(inner, tuple(rest), value) if rest else value}
-
-
-def _removed(table: Mapping[str, Any], key: Key) -> dict[str, Any]:
-    first, *rest = key
-    if not rest:
-        return {name: each for name, each in table.items() if name != first}
-    return {**table, first: _removed(table[first], tuple(rest))}
 
 
 def _pruned(value: Any) -> Any:
