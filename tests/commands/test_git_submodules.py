@@ -13,6 +13,7 @@ from rookery.engine.ports.actions import Pipeline, PlainCommand
 from rookery.sandbox.launcher import plain_argv
 
 GIT = shutil.which("git") or "/usr/bin/git"
+TRUE = shutil.which("true") or "/bin/true"
 IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")
 
 
@@ -70,18 +71,19 @@ LINES = [
 ]
 
 
-def run(line: str, project: Path) -> str:
-    command = PlainCommand((GIT, *line.split()[1:]))
-    argv = plain_argv((Pipeline((command,)),), root=str(project))
+def run(lines: list[str], project: Path) -> str:
+    commands = [PlainCommand((GIT, *line.split()[1:])) for line in lines]
+    plain = tuple(Pipeline((command,), "succeeded") for command in commands)
+    argv = plain_argv((Pipeline((PlainCommand((TRUE,)),)), *plain), root=str(project))
     done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_the_filter_of_a_submodule_is_not_run(project: Path, line: str):
-    assert reading(words(line.split())).reads_only, "otherwise it is asked about"
-    run(line, project)
+def test_the_filter_of_a_submodule_is_not_run(project: Path):
+    for line in LINES:
+        assert reading(words(line.split())).reads_only, "otherwise it is asked about"
+    run(LINES, project)
     assert not (project.parent / "mark").exists()
 
 
@@ -98,4 +100,4 @@ def test_git_commands_that_enter_submodules_are_not_read_only():
 
 
 def test_git_show_still_shows_submodule_changes(project: Path):
-    assert "+Subproject commit" in run("git show", project)
+    assert "+Subproject commit" in run(["git show"], project)

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from rookery.checkpoints.checkpoint_reader import (
+from rookery.checkpoints.checkpoint_restore import (
+    Restorer,
+    RestoreRequest,
     content,
     contents,
     differ,
@@ -37,9 +39,6 @@ from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, relevant_effects
 from rookery.engine.ports.workspace import Checkpoint, Restored
 from rookery.errors import StorageError
-
-if TYPE_CHECKING:
-    from rookery.checkpoints.checkpoint_restore import Restorer
 
 T = TypeVar("T")
 
@@ -114,8 +113,6 @@ class ShadowCheckpoints:
     ) -> Restored:
         if why := refusal(self._root):
             return Restored(problem=f"There are no checkpoints here: {why}.")
-        from rookery.checkpoints.checkpoint_restore import RestoreRequest
-
         request = RestoreRequest(steps, overwrite, only)
 
         def work(pause: Pause) -> Restored:
@@ -198,9 +195,7 @@ class ShadowCheckpoints:
         return Checkpoint(id=taken.snapshot.id, skipped=taken.skipped)
 
     @cached_property
-    def _restorer(self) -> "Restorer":
-        from rookery.checkpoints.checkpoint_restore import Restorer
-
+    def _restorer(self) -> Restorer:
         most = self._limits.checkpoint_file_bytes
         return Restorer(self._root, self._repository, self._taker, most=most, aside=self._aside)
 

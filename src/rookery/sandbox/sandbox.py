@@ -259,9 +259,10 @@ class Sandbox:
         separate = map(separate_folder, (own, *repositories))
         led_to = [path for path in separate if within(path, self._root.path)]
         found = spots(git_folders([own, *repositories, *led_to, self._admin]))
+        common = spots([self._common])
         never: tuple[Spot, ...] = () if git else found
         if part is not None:
-            git_paths = (at.path for at in (*found, *spots([self._common])))
+            git_paths = (at.path for at in (*found, *common))
             never = outermost(spots((*never_writable(self._root.path), *git_paths)))
         fixed = [path for path in guarded if path not in repositories]
         fixed += [each.path for each in never]
@@ -275,6 +276,7 @@ class Sandbox:
         hidden = self._hidden()
         writable = self._writable(hidden)
         special = (*masked, *hidden, *(at.path for at in (*kept, *unchangeable)))
+        mounted = [*folders, *(at.path for at in kept)]
         narrowed = None
         if part is not None:
             narrowed = narrow(self._root.path, part, never=never, closed=special)
@@ -283,12 +285,10 @@ class Sandbox:
             home=self._home,
             private=self._private,
             network=self._options.network,
-            read=spots([self._common]) if self._common else (),
+            read=common,
             writable=(*writable, *(self._commits if git and part is None else ())),
             kept=kept,
-            pinned=self._parents_to_pin(
-                special, (*folders, *(at.path for at in kept)), narrowed, writable
-            ),
+            pinned=self._parents_to_pin(special, mounted, narrowed, writable),
             fixed=unchangeable,
             hidden=hidden,
             ignored=tuple(masked),

@@ -34,7 +34,6 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import confirmed, folder_option, format_option
-from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import (
     FoundSettings,
     Held,
@@ -43,18 +42,21 @@ from rookery.storage.settings_files import (
     held_in,
     overriding_source,
     spoken,
-    table_of,
-    text_of,
 )
 from rookery.storage.settings_values import (
     NAMED_BY_USER,
+    change_settings,
     checked,
     checked_text,
     general,
     is_list,
     no_such,
     spelled,
+    table_of,
+    text_of,
     values_in,
+    with_value,
+    without,
 )
 
 _HERE = folder_option("The project folder.")
