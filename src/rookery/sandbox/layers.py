@@ -288,17 +288,9 @@ class Guarantee(Struct, frozen=True):
     why: str = ""
 
 
-def guarantees(state: SandboxState, *, open_to_all: bool) -> list[Guarantee]:
-    """Each guarantee, whether it holds here, and what is missing if it does not fully."""
-    if state.kind == "none":
-        return list(_no_sandbox(state))
-    if open_to_all:
-        found = [each for each in _by_landlock(state) if each.name != NETWORK]
-        return [*found, Guarantee(NETWORK, Holds.NO, OPEN_TO_ALL)]
-    if state.kind == "landlock":
-        return list(_by_landlock(state))
-    return list(_by_bubblewrap(state))
-
+_Extent: TypeAlias = tuple[Holds, str]
+_WHOLLY: _Extent = (Holds.YES, "")
+_ENDED_BY_WARDEN: _Extent = (Holds.PARTLY, "the warden ends all processes of the command")
 
 WRITES = "writes confined"
 CREDENTIALS = "credentials hidden"
@@ -312,53 +304,59 @@ OPEN_TO_ALL = (
     "no network namespace can be made, so commands can reach every host; commands that name "
     "an unknown host need approval"
 )
-_NEW_ONES = "protected files that a command creates are removed after it"
 
 
-def _no_sandbox(state: SandboxState) -> Iterator[Guarantee]:
-    for name in (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES):
-        yield Guarantee(name, Holds.NO, state.why)
-    yield Guarantee(ENDING, Holds.PARTLY, "the warden ends all processes of the command")
-
-
-def _by_bubblewrap(state: SandboxState) -> Iterator[Guarantee]:
-    yield Guarantee(WRITES, Holds.YES)
-    yield Guarantee(CREDENTIALS, Holds.YES)
-    yield Guarantee(OWN, Holds.YES)
-    yield _network(state, Holds.YES, "")
-    yield Guarantee(ENDING, Holds.YES)
-    yield Guarantee(PROTECTED, Holds.PARTLY, _NEW_ONES)
-    if state.closes_users:
-        yield Guarantee(PRIVILEGES, Holds.YES)
+def guarantees(state: SandboxState, *, open_to_all: bool) -> list[Guarantee]:
+    """Each guarantee, whether it holds here, and what is missing if it does not fully."""
+    if state.kind == "none":
+        lost = (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES)
+        found = dict.fromkeys(lost, (Holds.NO, state.why)) | {ENDING: _ENDED_BY_WARDEN}
+    elif state.kind == "landlock" or open_to_all:
+        found = _by_landlock(state)
     else:
-        why = "this bubblewrap is too old to keep commands from making user namespaces"
-        yield Guarantee(PRIVILEGES, Holds.PARTLY, why)
+        found = _by_bubblewrap(state)
+    if open_to_all and state.kind != "none":
+        found[NETWORK] = (Holds.NO, OPEN_TO_ALL)
+    return [Guarantee(name, *holds) for name, holds in found.items()]
 
 
-def _by_landlock(state: SandboxState) -> Iterator[Guarantee]:
+def _by_bubblewrap(state: SandboxState) -> dict[str, _Extent]:
+    old = "this bubblewrap is too old to keep commands from making user namespaces"
+    return {
+        WRITES: _WHOLLY,
+        CREDENTIALS: _WHOLLY,
+        OWN: _WHOLLY,
+        NETWORK: _network(state, Holds.YES, ""),
+        ENDING: _WHOLLY,
+        PROTECTED: (Holds.PARTLY, "protected files that a command creates are removed after it"),
+        PRIVILEGES: _WHOLLY if state.closes_users else (Holds.PARTLY, old),
+    }
+
+
+def _by_landlock(state: SandboxState) -> dict[str, _Extent]:
     writes = "modes, owners and times of files outside can be changed"
     if state.landlock < 3:
         writes += ", and with this kernel files outside can be truncated"
-    yield Guarantee(WRITES, Holds.PARTLY, f"{writes}; the temporary folder is shared")
     sockets = "names of hidden files can be listed, and Unix sockets with a path can be reached"
-    yield Guarantee(CREDENTIALS, Holds.PARTLY, sockets)
-    yield Guarantee(OWN, Holds.PARTLY, "names can be listed; contents cannot be read")
-    yield _network_by_landlock(state)
-    yield Guarantee(ENDING, Holds.PARTLY, "the warden ends all processes of the command")
     why = "Landlock cannot exclude a file of the workspace; they are restored after the command"
-    yield Guarantee(PROTECTED, Holds.NO, why)
-    yield Guarantee(PRIVILEGES, Holds.YES)
-
-
-def _network_by_landlock(state: SandboxState) -> Guarantee:
     if os.uname().machine in CLOSED_WHOLLY:
-        return _network(state, Holds.YES, "connections within the machine are closed as well")
-    return _network(state, Holds.PARTLY, "TCP is closed; UDP is not")
+        closed, how = Holds.YES, "connections within the machine are closed as well"
+    else:
+        closed, how = Holds.PARTLY, "TCP is closed; UDP is not"
+    return {
+        WRITES: (Holds.PARTLY, f"{writes}; the temporary folder is shared"),
+        CREDENTIALS: (Holds.PARTLY, sockets),
+        OWN: (Holds.PARTLY, "names can be listed; contents cannot be read"),
+        NETWORK: _network(state, closed, how),
+        ENDING: _ENDED_BY_WARDEN,
+        PROTECTED: (Holds.NO, why),
+        PRIVILEGES: _WHOLLY,
+    }
 
 
-def _network(state: SandboxState, closed: Holds, why: str) -> Guarantee:
+def _network(state: SandboxState, closed: Holds, why: str) -> _Extent:
     if state.network == "on":
-        return Guarantee(NETWORK, Holds.NO, "it is turned on in the settings")
+        return Holds.NO, "it is turned on in the settings"
     if state.network == "known":
-        return Guarantee(NETWORK, Holds.YES, "Commands reach known hosts only, through a proxy.")
-    return Guarantee(NETWORK, closed, why)
+        return Holds.YES, "Commands reach known hosts only, through a proxy."
+    return closed, why

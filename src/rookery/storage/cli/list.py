@@ -25,6 +25,7 @@ from rookery.storage.cli.session_listing import (
     folder_option,
     format_option,
     one_line,
+    root_of,
     short_ids,
     table,
     table_style,
@@ -122,7 +123,7 @@ def listed_sessions(
     known = {id: _current(record, stored.get(id), store) for id, record in recorded}
 
     def is_listed(session: TaskSummary) -> bool:
-        record = known.get(_root_of(session, stored))
+        record = known.get(root_of(session, stored))
         if record and record.archived and not archived:
             return False
         return here is None or session.workspace == here or record is not None
@@ -155,15 +156,6 @@ def _current(
     from rookery.manager.sessions.session_states import SessionState
 
     return replace(record, state=SessionState.STREAMING)
-
-
-def _root_of(session: TaskSummary, stored: Mapping[str, TaskSummary]) -> str:
-    """The top-level session of a sub-task. Damaged journals may contain cycles."""
-    seen = {session.id}
-    while (parent := session.parent) and parent in stored and parent not in seen:
-        seen.add(parent)
-        session = stored[parent]
-    return session.id
 
 
 def _not_started(record: "SessionRecord") -> TaskSummary:

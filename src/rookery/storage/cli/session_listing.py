@@ -273,7 +273,7 @@ def chosen_session(
             f"No session to {purpose} in {workspace}. See other folders with {NAME} list "
             f'--all, or start one here: {NAME} "your task"'
         )
-    return _root_of(sessions[0], {session.id: session for session in sessions}).id
+    return root_of(sessions[0], {session.id: session for session in sessions})
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -315,11 +315,14 @@ def padded(text: str, width: int) -> str:
     return text + " " * (width - cells_of(text))
 
 
-def _root_of(session: TaskSummary, known: Mapping[str, TaskSummary]) -> TaskSummary:
-    """The top-level task: only with it the results of sub-tasks arrive."""
-    while session.parent and session.parent in known:
-        session = known[session.parent]
-    return session
+def root_of(session: TaskSummary, known: Mapping[str, TaskSummary]) -> str:
+    """The id of the top-level session of a sub-task: only with it the results of sub-tasks
+    arrive. Damaged journals may contain cycles."""
+    seen = {session.id}
+    while (parent := session.parent) and parent in known and parent not in seen:
+        seen.add(parent)
+        session = known[parent]
+    return session.id
 
 
 def _short(one: str, neighbours: Sequence[str]) -> str:
