@@ -9,16 +9,7 @@ import pytest
 
 from rookery.checkpoints import git_copies
 from rookery.checkpoints.git_repair import GitRepair
-from support.repositories import copy_of
-
-WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gc.auto=0")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+from support.repositories import IDENTITY, copy_of, git
 
 
 def make(root: Path) -> None:
@@ -135,7 +126,7 @@ def test_logs_and_references_emptied_by_a_program_are_restored(bench: Bench, dee
 
 def test_references_moved_by_git_in_a_script_stay(bench: Bench):
     commit = ORDINARY["commit -q --allow-empty -m x"]
-    pack = f"git {shlex.join(WHO)} pack-refs --all --prune"
+    pack = f"git {shlex.join(IDENTITY)} pack-refs --all --prune"
     assert bench.after(f"{commit}; {pack}") == []
     assert git(bench.root, "log", "--format=%s").split() == ["x", "2", "1", "0"]
 
@@ -146,7 +137,7 @@ def test_earlier_damage_is_not_repaired(bench: Bench):
 
 
 ORDINARY = {
-    words: f"git {shlex.join(WHO)} {words}"
+    words: f"git {shlex.join(IDENTITY)} {words}"
     for words in (
         "commit -q --allow-empty -m x",
         "gc -q --prune=now",

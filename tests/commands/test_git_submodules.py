@@ -11,17 +11,10 @@ from rookery.commands.programs import reading
 from rookery.commands.words import words
 from rookery.engine.ports.actions import Pipeline, PlainCommand
 from rookery.sandbox.launcher import plain_argv
+from support.repositories import git
 
 GIT = shutil.which("git") or "/usr/bin/git"
 TRUE = shutil.which("true") or "/bin/true"
-IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [GIT, *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout
 
 
 @pytest.fixture(scope="module")

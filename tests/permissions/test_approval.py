@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Target
+from rookery.engine.ports.actions import Action, Deed, Judgement, Target
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.permissions.approval import (
@@ -23,6 +23,7 @@ from rookery.permissions.approval import (
     stored_rules,
 )
 from rookery.permissions.trust import FolderMark
+from support.actions import never
 
 NOW = 1_800_000_000_000
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -60,24 +61,18 @@ def book(tmp_path: Path) -> Book:
     return Book(tmp_path)
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("Rules perform nothing.")
-
-
 def command(text: str, cwd: str = "", **judged: Any) -> Action:
-    return Action(
-        title="Run", perform=nothing, command=text, cwd=cwd, judgement=Judgement(**judged)
-    )
+    return Action(title="Run", perform=never, command=text, cwd=cwd, judgement=Judgement(**judged))
 
 
 def edit(*changes: Change, **more: Any) -> Action:
-    return Action(title="Edit", perform=nothing, changes=changes, **more)
+    return Action(title="Edit", perform=never, changes=changes, **more)
 
 
 def mcp(external: str, *notes: str, **payload: str) -> Action:
     return Action(
         title="Call",
-        perform=nothing,
+        perform=never,
         external=external,
         ask_as=AskKind.USE_MCP_SERVER,
         notes=notes,
@@ -92,7 +87,7 @@ def call(server: str, tool: str, arguments: str = "{}") -> Action:
 
 def subtask(mode: str, task_id: str = "t", *notes: str) -> Action:
     payload = {"tool": "newTask", "mode": mode, "content": "do it", "todos": []}
-    return Action(title="Begin", perform=nothing, child=task_id, notes=notes, payload=payload)
+    return Action(title="Begin", perform=never, child=task_id, notes=notes, payload=payload)
 
 
 TEST = command("npm test")
@@ -192,21 +187,21 @@ ALWAYS_ASKED = {
     "no path": command("touch x", **write("bad\0path")),
     "folder outside": command("make", "/etc/hosts"),
     "leaves the sandbox": Action(
-        title="Run", perform=nothing, command="gh", judgement=Judgement(needs_keys=True)
+        title="Run", perform=never, command="gh", judgement=Judgement(needs_keys=True)
     ),
-    "not judged": Action(title="Run", perform=nothing, command="make"),
-    "external": Action(title="Fetch", perform=nothing, external="https://example.org"),
+    "not judged": Action(title="Run", perform=never, command="make"),
+    "external": Action(title="Fetch", perform=never, external="https://example.org"),
     "external command": Action(
-        title="Run", perform=nothing, command="make", external="x", judgement=Judgement()
+        title="Run", perform=never, command="make", external="x", judgement=Judgement()
     ),
     "command that also edits": Action(
         title="Run",
-        perform=nothing,
+        perform=never,
         command="make",
         judgement=Judgement(),
         changes=[Change(path="a", after="1")],
     ),
-    "reading": Action(title="Read", perform=nothing, reads=["a"]),
+    "reading": Action(title="Read", perform=never, reads=["a"]),
     "edit of what is protected": edit(Change(path="AGENTS.md", before="1", after="2")),
     "edit outside": edit(Change(path="/etc/hosts", before="1", after="2")),
     "edit of a credential": edit(Change(path=".env", before="1", after="2")),
@@ -224,7 +219,7 @@ ALWAYS_ASKED = {
         toolName="greet",
     ),
     "MCP call that says it is another": mcp("mcp one b", serverName="one", toolName="a"),
-    "other mode": Action(title="Switch", perform=nothing, mode="ask"),
+    "other mode": Action(title="Switch", perform=never, mode="ask"),
 }
 
 

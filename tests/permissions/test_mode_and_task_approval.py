@@ -8,9 +8,10 @@ from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, find_mode
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.restrictions import ModeLimits
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +31,8 @@ class NoRules:
         raise AssertionError("Nobody wanted a rule.")
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("A hook performs nothing.")
-
-
 def action(**more: object) -> Action:
-    return Action(title="Act", perform=nothing, **more)  # type: ignore[arg-type]
+    return Action(title="Act", perform=never, **more)  # type: ignore[arg-type]
 
 
 def gate(**settings: bool) -> ApprovalGate:

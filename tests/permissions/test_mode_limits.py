@@ -6,9 +6,10 @@ from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, Group, Mode, find_mode
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action, Outcome
 from rookery.errors import BadArguments
 from rookery.permissions.restrictions import ModeLimits
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +22,6 @@ GROUPS = {
     "attempt_completion": "always",
     "new_task": "modes",
 }
-
-
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("A hook performs nothing.")
 
 
 def limits(
@@ -42,7 +39,7 @@ def limits(
 
 
 def action(**more: object) -> Action:
-    return Action(title="Act", perform=nothing, **more)  # type: ignore[arg-type]
+    return Action(title="Act", perform=never, **more)  # type: ignore[arg-type]
 
 
 def changes(*paths: str) -> list[Change]:

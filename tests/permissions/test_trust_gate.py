@@ -6,30 +6,27 @@ from msgspec.structs import replace
 from rookery.core.asks import Ruling, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit, Pipeline, PlainCommand
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Pipeline, PlainCommand
 from rookery.permissions.restrictions import NOT_TRUSTED, TrustGate
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c1", name="any")
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("A gate performs nothing.")
-
-
-READ = Action(title="Read", perform=nothing, reads=["a"])
-CHANGE = Action(title="Write", perform=nothing, changes=[Change(path="a", after="x")])
-COMMAND = Action(title="Run", perform=nothing, command="ls")
+READ = Action(title="Read", perform=never, reads=["a"])
+CHANGE = Action(title="Write", perform=never, changes=[Change(path="a", after="x")])
+COMMAND = Action(title="Run", perform=never, command="ls")
 
 
 def judged(*words: str, only_reads: bool = True) -> Action:
     line = (Pipeline((PlainCommand(words),)),)
     judgement = Judgement(commands=(words,), plain=line if only_reads else None)
-    return Action(title=words[0], perform=nothing, command=" ".join(words), judgement=judgement)
+    return Action(title=words[0], perform=never, command=" ".join(words), judgement=judgement)
 
 
 READER = judged("grep", "-n", "todo", "a.txt")
-EXTERNAL = Action(title="Fetch", perform=nothing, external="https://example.org")
+EXTERNAL = Action(title="Fetch", perform=never, external="https://example.org")
 
 
 @pytest.mark.parametrize(

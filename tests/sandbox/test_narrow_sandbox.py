@@ -26,8 +26,10 @@ from rookery.sandbox.layers import PROGRAMS
 from rookery.sandbox.sandbox import Launch, Sandbox, SandboxOptions
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.terminal import Terminal
+from support.actions import Unkept
 from support.confined_tries import try_each
 from support.old_kernel import WithoutLandlock
+from support.repositories import git
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is made for Linux")
 
@@ -143,11 +145,6 @@ class Cell:
     def close(self) -> None:
         for sandbox in self._made:
             sandbox.close()
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ("-c", "init.defaultBranch=main", "-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
 def _in(path: str, part: Collection[str]) -> bool:
@@ -637,23 +634,12 @@ def test_an_unsandboxed_command_with_a_scope_is_refused(cell: Cell):
 async def test_a_terminal_without_a_sandbox_refuses_a_scope(tmp_path: Path):
     permit = Permit("", command="touch ran", writable=frozenset({""}))
     with pytest.raises(Denied, match="was not run"):
-        async with Terminal(tmp_path, Limits()).run(permit, seconds=5, keep=Kept()):
+        async with Terminal(tmp_path, Limits()).run(permit, seconds=5, keep=Unkept()):
             pass
     assert not (tmp_path / "ran").exists()
 
 
 # ── however it is started ───────────────────────────────────────────────────────────────
-
-
-class Kept:
-    id = "kept"
-    size = 0
-
-    def write(self, data: bytes) -> None:
-        self.size += len(data)
-
-    def close(self) -> None:
-        pass
 
 
 def test_a_command_without_a_shell_stays_in_its_scope(cell: Cell):
@@ -673,8 +659,8 @@ async def test_a_background_command_stays_in_its_scope(cell: Cell):
     waiting = "until [ -e src/auth/go ]; do sleep 0.01; done; echo x > src/auth/n; echo x > src/n"
     kept = Permit("", command=waiting, writable=frozenset({"src/auth"}))
     free = Permit("", command="touch src/auth/go src/free")
-    async with terminal.run(kept, seconds=30, keep=Kept()) as first:
-        async with terminal.run(free, seconds=30, keep=Kept()) as second:
+    async with terminal.run(kept, seconds=30, keep=Unkept()) as first:
+        async with terminal.run(free, seconds=30, keep=Unkept()) as second:
             assert (await second.end()).exit_code == 0
         assert (await first.end()).exit_code == 1
     assert (cell.root / "src/auth/n").exists()

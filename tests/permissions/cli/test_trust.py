@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit
+from rookery.engine.ports.actions import Action, Judgement
 from rookery.engine.ports.workspace import Place
 from rookery.errors import SettingsError
 from rookery.permissions.approval import AllowRules
@@ -20,6 +20,7 @@ from rookery.permissions.cli import (
 )
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import find_places
+from support.actions import never
 from support.terminal_session import TerminalSession
 
 Captured = pytest.CaptureFixture[str]
@@ -39,10 +40,6 @@ def trust(*arguments: str) -> None:
     assert command.main(list(arguments), standalone_mode=False) == 0
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("Nothing is performed here.")
-
-
 def allow_always(here: Path, text: str) -> None:
     rules = AllowRules(
         find_places(os.environ).rules_file,
@@ -50,7 +47,7 @@ def allow_always(here: Path, text: str) -> None:
         place=Place,
         now=lambda: int(here.stat().st_mtime * 1000),
     )
-    rules.add(Action(title="Run", perform=nothing, command=text, judgement=Judgement()))
+    rules.add(Action(title="Run", perform=never, command=text, judgement=Judgement()))
 
 
 def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, capsys: Captured):
