@@ -1,6 +1,5 @@
 """Which files are as git has them, so that nobody takes them for planted."""
 
-import subprocess
 import time
 from pathlib import Path
 
@@ -8,12 +7,7 @@ import pytest
 
 from rookery.checkpoints.file_versions import version_at
 from rookery.platform.git_index import checked_out
-
-WHO = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-
-
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True)
+from support.repositories import git
 
 
 @pytest.fixture

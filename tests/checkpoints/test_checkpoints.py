@@ -122,7 +122,7 @@ async def test_a_file_named_like_a_temporary_file_is_saved(name: str, ground: Gr
 async def test_a_change_within_the_clock_resolution_is_noticed(ground: Ground):
     file = ground.put("a.txt", "aaaa")
     checkpoints = ground.open()
-    for number in range(40):
+    for number in range(200 if TORTURE else 12):
         status = file.stat()
         before, after = await step(checkpoints, lambda n=number: file.write_text(f"{n:04}"))
         os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
@@ -237,13 +237,8 @@ async def test_protected_files_are_stored_even_if_ignored(ground: Ground):
     ground.put(".gitignore", ".*/\n.env*\nbuild/\nnode_modules/\n")
     stored = [".envrc", ".vscode/tasks.json", "a/.zed/b/c.json", "build/.envrc"]
     passed_over = [
-        ".env/lib/x.py",
-        ".cache/x",
-        "build/Makefile",
-        "build/deep/conftest.py",
-        "node_modules/.vscode/x",
-        ".vscode/node_modules/x",
-        ".vscode/.git/config",
+        *(".env/lib/x.py", ".cache/x", "build/Makefile", "build/deep/conftest.py"),
+        *("node_modules/.vscode/x", ".vscode/node_modules/x", ".vscode/.git/config"),
     ]
     for path in (*stored, *passed_over):
         ground.put(path, "x\n")
@@ -552,14 +547,6 @@ async def test_folder_permissions_are_restored(rights: int, ground: Ground):
     assert ground.texts() == {"d/inner/file": "old"}
 
 
-async def test_an_empty_folder_survives_undoing_its_first_file(ground: Ground):
-    (ground.work / "empty").mkdir()
-    checkpoints = ground.open()
-    done = await step(checkpoints, lambda: ground.put("empty/a", "x"), ["empty/a"])
-    await checkpoints.restore([done], overwrite=False)
-    assert [path.name for path in ground.work.rglob("*")] == ["empty"]
-
-
 async def test_outside_changes_are_kept_or_overwritten_and_recoverable(ground: Ground):
     ground.put("both", "old")
     ground.put("mine", "old")
@@ -726,14 +713,14 @@ async def test_a_save_that_times_out_is_reported_and_works_next_time(ground: Gro
 
 
 async def test_a_cancelled_save_leaves_consistent_storage(ground: Ground):
-    for number in range(1000):
+    for number in range(300):
         ground.put(f"d{number // 100}/f{number}", str(number))
     checkpoints = ground.open()
-    for seconds in (0.0, 0.02, 0.05):
+    for seconds in (0.0, 0.01, 0.03):
         with anyio.move_on_after(seconds):
             await checkpoints.save(None)
     saved = await checkpoints.save(None)
-    assert len(await checkpoints.files_at(saved.id)) == 1000
+    assert len(await checkpoints.files_at(saved.id)) == 300
     ground.demand_valid()
 
 
@@ -912,12 +899,12 @@ async def test_a_restore_on_a_full_disk_leaves_every_file_whole(
 async def test_the_number_of_packs_stays_bounded(ground: Ground):
     checkpoints = ground.open()
     ids = []
-    for number in range(80):
+    for number in range(60):
         ground.put("a.txt", str(number))
         ids.append((await checkpoints.save(["a.txt"])).id)
     assert len(list(ground.repository.glob("objects/pack/*.pack"))) <= 55
     fresh = ground.open()
-    assert [await fresh.content(known, "a.txt") for known in ids] == [b"%d" % n for n in range(80)]
+    assert [await fresh.content(known, "a.txt") for known in ids] == [b"%d" % n for n in range(60)]
     ground.demand_valid()
 
 
@@ -987,7 +974,7 @@ async def alone():
 
 async def crowd():
     checkpoints = ShadowCheckpoints(work, home, Limits())
-    for number in range(15):
+    for number in range(6):
         name = f"{sys.argv[5]}.txt"
         before = await checkpoints.save([name])
         (work / name).write_text(str(number))
@@ -1014,7 +1001,7 @@ async def test_concurrent_saves_take_turns(ground: Ground):
     assert [process.wait(60) for process in children] == [0, 0, 0]
     checkpoints = ground.open()
     rows = said_by(ground)
-    assert len(rows) == 45
+    assert len(rows) == 18
     for _, after, name, number in rows:
         assert await checkpoints.content(after, name) == number.encode()
     ground.demand_valid()

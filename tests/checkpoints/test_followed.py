@@ -406,24 +406,15 @@ async def test_undo_keeps_an_attribute_that_the_user_changed_later(bench: Bench)
 # ── what counts as a change ─────────────────────────────────────────────────────────────
 
 ONLY_IGNORED = [
-    "echo x > x.log",
-    "echo more >> old.log",
-    "rm old.log",
+    *("echo x > x.log", "echo more >> old.log", "rm old.log"),
     "mkdir -p out/deep; echo x > out/deep/x.log",
     "mkdir -p .cache/v; echo '*' > .cache/.gitignore; echo x > .cache/v/x",
-    "mkdir build; echo x > build/x",
-    "rm -r logs",
+    *("mkdir build; echo x > build/x", "rm -r logs"),
 ]
 CHANGES = [
-    "echo x > a",
-    "chmod 600 a",
-    "rm a",
-    "mkdir empty",
-    "git init -q inner",
-    "echo x > out/y.log; echo x > out/a",
-    "head -c 5000 /dev/zero > large",
-    "echo x >> large.bin",
-    "echo '*.txt' >> .gitignore",
+    *("echo x > a", "chmod 600 a", "rm a", "mkdir empty", "git init -q inner"),
+    *("echo x > out/y.log; echo x > out/a", "head -c 5000 /dev/zero > large"),
+    *("echo x >> large.bin", "echo '*.txt' >> .gitignore"),
 ]
 
 

@@ -25,8 +25,8 @@ from rookery.platform.paths import visible
 
 pytestmark = pytest.mark.anyio
 
-SEQUENCES = 1000 if os.environ.get("ROOKERY_TORTURE") else 5
-BATCH = 5
+SEQUENCES = 1000 if os.environ.get("ROOKERY_TORTURE") else 3
+BATCH = 3
 NAMES = ["a.txt", "b", "ünïcödé 文.md", "new\nline", "sp ace", "-dash", "\udcff\udcfe.bin", "B.TXT"]
 FOLDERS = ["", "src/", "src/deep/", "nested/", "d\nd/", "\udce9t\udce9/"]
 MODES = [0o644, 0o600, 0o755, 0o444, 0o640, 0o664]

@@ -11,16 +11,10 @@ from rookery.commands.programs import reading
 from rookery.commands.words import words
 from rookery.engine.ports.actions import Pipeline, PlainCommand
 from rookery.sandbox.launcher import plain_argv
+from support.repositories import git
 
 GIT = shutil.which("git") or "/usr/bin/git"
-IDENTITY = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [GIT, *IDENTITY, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+TRUE = shutil.which("true") or "/bin/true"
 
 
 @pytest.fixture(scope="module")
@@ -63,38 +57,26 @@ def project(looked_at: Path) -> Path:
 
 
 LINES = [
-    "git status",
-    "git status -s",
-    "git diff",
-    "git diff HEAD",
-    "git diff --stat",
-    "git diff HEAD~1 HEAD",
-    "git log -p",
-    "git log --stat",
-    "git show",
-    "git show HEAD~1",
-    "git diff-tree -p HEAD",
-    "git blame file",
-    "git ls-files -m",
-    "git grep one",
-    "git stash list",
-    "git describe --always",
-    "git rev-list --objects HEAD",
+    *("git status", "git status -s", "git diff", "git diff HEAD", "git diff --stat"),
+    *("git diff HEAD~1 HEAD", "git log -p", "git log --stat", "git show", "git show HEAD~1"),
+    *("git diff-tree -p HEAD", "git blame file", "git ls-files -m", "git grep one"),
+    *("git stash list", "git describe --always", "git rev-list --objects HEAD"),
 ]
 
 
-def run(line: str, project: Path) -> str:
-    command = PlainCommand((GIT, *line.split()[1:]))
-    argv = plain_argv((Pipeline((command,)),), root=str(project))
+def run(lines: list[str], project: Path) -> str:
+    commands = [PlainCommand((GIT, *line.split()[1:])) for line in lines]
+    plain = tuple(Pipeline((command,), "succeeded") for command in commands)
+    argv = plain_argv((Pipeline((PlainCommand((TRUE,)),)), *plain), root=str(project))
     done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_the_filter_of_a_submodule_is_not_run(project: Path, line: str):
-    assert reading(words(line.split())).reads_only, "otherwise it is asked about"
-    run(line, project)
+def test_the_filter_of_a_submodule_is_not_run(project: Path):
+    for line in LINES:
+        assert reading(words(line.split())).reads_only, "otherwise it is asked about"
+    run(LINES, project)
     assert not (project.parent / "mark").exists()
 
 
@@ -111,4 +93,4 @@ def test_git_commands_that_enter_submodules_are_not_read_only():
 
 
 def test_git_show_still_shows_submodule_changes(project: Path):
-    assert "+Subproject commit" in run("git show", project)
+    assert "+Subproject commit" in run(["git show"], project)

@@ -212,12 +212,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     """A workspace in which every pattern leads only to files that may be read."""
     made = bench(tmp_path_factory.mktemp("clean"))
     for name in (
-        "link_out",
-        "link_secret",
-        "link_keys",
-        "dangling",
-        "secret.txt",
-        ".rookeryignore",
+        *("link_out", "link_secret", "link_keys", "dangling", "secret.txt", ".rookeryignore"),
     ):
         (made.root / name).unlink()
     return made
@@ -365,15 +360,7 @@ WRAPS = [
     lambda text: f"! {text}",
 ]  # fmt: skip
 PREFIXES = [
-    "sudo ",
-    "env A=1 ",
-    "nohup ",
-    "timeout 5 ",
-    "nice -n 5 ",
-    "command ",
-    "/bin/",
-    "\\",
-    "",
+    *("sudo ", "env A=1 ", "nohup ", "timeout 5 ", "nice -n 5 ", "command ", "/bin/", "\\", ""),
 ]
 
 
@@ -389,7 +376,7 @@ def _nested(draw: st.DrawFn) -> str:
 
 
 @settings(
-    max_examples=1000 if TORTURE else 80,
+    max_examples=1000 if TORTURE else 40,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=_nested())
@@ -402,7 +389,7 @@ async def test_a_denied_command_is_found_in_any_nesting(here: Bench, text: str):
 
 
 @settings(
-    max_examples=1000 if TORTURE else 100,
+    max_examples=1000 if TORTURE else 50,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=_nested().filter(lambda text: "rm -rf build" not in text))
@@ -412,7 +399,7 @@ def test_a_dangerous_command_is_found_in_any_nesting(here: Bench, text: str):
 
 
 @settings(
-    max_examples=1000 if TORTURE else 150,
+    max_examples=1000 if TORTURE else 60,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
@@ -436,9 +423,10 @@ UNITS = [
 ]
 
 
-LARGEST = UNITS if TORTURE else UNITS[1::9]
-"""Those of which a text is made that is as long as may be: what is not of the length shows in
-the short ones, and half a second goes into each of these."""
+BACKTRACKING = ["a[", "[", "<<'a", "'", '"', "$(", "x='", "{", "\\\n", "((", "`"]
+LARGEST = [*BACKTRACKING, *(UNITS if TORTURE else UNITS[1::16])]
+"""Units of the longest texts: those on which a pattern could spend time that grows with the square
+of the length, and a few others."""
 
 
 @pytest.mark.parametrize(
@@ -457,7 +445,7 @@ def test_judging_a_hostile_text_takes_bounded_time(here: Bench, unit: str, size:
     assert judged.plain is None
 
 
-@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::8], ids=repr)
+@pytest.mark.parametrize("unit", UNITS if TORTURE else UNITS[::12], ids=repr)
 def test_judging_work_is_linear_in_the_length_of_the_text(here: Bench, unit: str):
     """Four times as long a text, four times the work; with the square it would be sixteen."""
     sizes = (9 * KIB, 36 * KIB) if TORTURE else (4 * KIB, 16 * KIB)
@@ -481,17 +469,6 @@ def _work(here: Bench, text: str) -> int:
     return calls
 
 
-@pytest.mark.parametrize("unit", ["a[", "[", "<<'a", "'", '"', "$(", "x='", "{", "\\\n", "((", "`"])
-def test_judging_time_is_linear_without_regex_backtracking(here: Bench, unit: str):
-    """What a pattern does is not counted in calls; the processor's time is."""
-    spent = []
-    for size in (48 * KIB, 192 * KIB) if TORTURE else (12 * KIB, 48 * KIB):
-        started = time.process_time()
-        here.judge("rm " + (unit * size)[:size], "")
-        spent.append(time.process_time() - started)
-    assert spent[1] < 10 * max(spent[0], 0.1)
-
-
 @pytest.fixture(scope="module")
 def deep(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     made = bench(tmp_path_factory.mktemp("deep"))
@@ -500,7 +477,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return made
 
 
-@pytest.mark.parametrize("line", ["rm", "cat", "grep -r x"])
+@pytest.mark.parametrize("line", ["rm", "grep -r x"])
 def test_all_patterns_of_a_line_share_one_limit(deep: Bench, line: str):
     looked, really_look = 0, os.scandir
 
@@ -569,13 +546,8 @@ def test_git_run_across_nested_repositories_needs_approval(nested: Bench, line: 
 @pytest.mark.parametrize(
     "line",
     [
-        "echo ../*",
-        "echo @OUT@/*",
-        "echo @WS@/../home/.ssh/*",
-        "cd docs && echo ../../*",
-        "printf %s ../outside/nothing*",
-        "echo s*.txt",
-        "echo link_keys/*",
+        *("echo ../*", "echo @OUT@/*", "echo @WS@/../home/.ssh/*", "cd docs && echo ../../*"),
+        *("printf %s ../outside/nothing*", "echo s*.txt", "echo link_keys/*"),
     ],
 )
 def test_patterns_that_reach_outside_or_hidden_files_need_approval(here: Bench, line: str):

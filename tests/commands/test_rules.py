@@ -7,7 +7,8 @@ import pytest
 from rookery.commands.rules import CommandRules, faulty_entries
 from rookery.core.asks import Decision
 from rookery.core.blocks import ToolCall
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action
+from support.actions import never
 from support.command_project import Bench, bench, decision
 
 ALLOW, ASK, DENY, NONE = Decision.ALLOW, Decision.ASK, Decision.DENY, Decision.NONE
@@ -91,17 +92,13 @@ async def test_allow_and_deny_lists_decide(
     assert await decision(judged, command, allow=tuple(allow), deny=tuple(deny)) is expected
 
 
-async def _never(permit: Permit) -> Outcome:
-    raise AssertionError("nothing is run here")
-
-
 CALL = ToolCall(id="c1", name="execute_command", arguments={})
 
 
 @pytest.mark.anyio
 async def test_an_untrusted_project_allows_nothing_automatically(here: Bench):
     rules = CommandRules(allow=[], deny=[], trusted=False)
-    action = Action(title="x", perform=_never, command="ls", judgement=here.judge("ls", ""))
+    action = Action(title="x", perform=never, command="ls", judgement=here.judge("ls", ""))
     assert (await rules.before(CALL, action)).decision is NONE
 
 
@@ -109,20 +106,20 @@ async def test_an_untrusted_project_allows_nothing_automatically(here: Bench):
 async def test_without_a_sandbox_every_command_asks_unless_the_user_allowed_it(here: Bench):
     rules = CommandRules(allow=["wc"], deny=[], trusted=True, confines=lambda: False)
     for line, expected in [("ls", NONE), ("cat README.md", NONE), ("wc README.md", ALLOW)]:
-        action = Action(title="x", perform=_never, command=line, judgement=here.judge(line, ""))
+        action = Action(title="x", perform=never, command=line, judgement=here.judge(line, ""))
         assert (await rules.before(CALL, action)).decision is expected
 
 
 @pytest.mark.anyio
 async def test_command_rules_ignore_actions_without_a_command():
     rules = CommandRules(allow=["*"], deny=["*"], trusted=True)
-    assert (await rules.before(CALL, Action(title="x", perform=_never))).decision is NONE
+    assert (await rules.before(CALL, Action(title="x", perform=never))).decision is NONE
 
 
 @pytest.mark.anyio
 async def test_a_command_without_a_judgement_is_not_allowed():
     rules = CommandRules(allow=["ls"], deny=[], trusted=True)
-    action = Action(title="x", perform=_never, command="ls")
+    action = Action(title="x", perform=never, command="ls")
     assert (await rules.before(CALL, action)).decision is NONE
 
 
@@ -132,7 +129,7 @@ async def test_the_reasons_of_a_dangerous_command_are_given(here: Bench):
     line = "git reset --hard && rm -rf .git"
     judged = here.judge(line, "")
     ruling = await rules.before(
-        CALL, Action(title="x", perform=_never, command=line, judgement=judged)
+        CALL, Action(title="x", perform=never, command=line, judgement=judged)
     )
     assert ruling.reasons == judged.dangers
     assert len(ruling.reasons) == 2

@@ -145,7 +145,7 @@ def named_by(judged: Judgement) -> set[str]:
 
 
 @settings(
-    max_examples=2000 if TORTURE else 80,
+    max_examples=2000 if TORTURE else 30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -181,25 +181,15 @@ def test_every_file_that_a_shell_changes_is_predicted(here: Bench, text: str):
 
 
 INDEXED = [
-    "[[ 'a[$(touch f1)]' -eq 0 ]]",
-    "[[ -v 'a[$(touch f1)]' ]]",
-    "[ -v 'a[$(touch f1)]' ]",
-    "test -v 'a[$(touch f1)]'",
-    "[[ 0 -lt 'a[$(touch f1)]' ]]",
-    "for i in 'a[$(touch f1)]'; do [[ $i -eq 0 ]]; done",
-    "x='a[$(touch f1)]'; echo $((x))",
-    "x='a[$(touch f1)]'; ((x))",
-    "x='a[$(touch f1)]'; echo ${PATH:x}",
-    "let 'a[$(touch f1)]=1'",
-    "declare -i x='a[$(touch f1)]'",
-    "printf -v 'a[$(touch f1)]' x",
-    "read 'a[$(touch f1)]' <<<x",
-    "unset 'a[$(touch f1)]'; a=(1); unset 'a[$(touch f1)]'",
-    "read x <<'E'\na[$(touch f1)]\nE\n[[ $x -eq 0 ]]",
-    "x=$'a[\\x24(touch f1)]'; [[ $x -eq 0 ]]",
+    *("[[ 'a[$(touch f1)]' -eq 0 ]]", "[[ -v 'a[$(touch f1)]' ]]", "[ -v 'a[$(touch f1)]' ]"),
+    *("test -v 'a[$(touch f1)]'", "[[ 0 -lt 'a[$(touch f1)]' ]]"),
+    *("for i in 'a[$(touch f1)]'; do [[ $i -eq 0 ]]; done", "x='a[$(touch f1)]'; echo $((x))"),
+    *("x='a[$(touch f1)]'; ((x))", "x='a[$(touch f1)]'; echo ${PATH:x}", "let 'a[$(touch f1)]=1'"),
+    *("declare -i x='a[$(touch f1)]'", "printf -v 'a[$(touch f1)]' x"),
+    *("read 'a[$(touch f1)]' <<<x", "unset 'a[$(touch f1)]'; a=(1); unset 'a[$(touch f1)]'"),
+    *("read x <<'E'\na[$(touch f1)]\nE\n[[ $x -eq 0 ]]", "x=$'a[\\x24(touch f1)]'; [[ $x -eq 0 ]]"),
     "builtin read 'a[$(touch f1)]' <<<x",
-    "a=(1); echo ${a['$(touch f1)']}",
-    "mapfile -c 1 -C 'touch f1; :' b <<<x",
+    *("a=(1); echo ${a['$(touch f1)']}", "mapfile -c 1 -C 'touch f1; :' b <<<x"),
 ]
 
 

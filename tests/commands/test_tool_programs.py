@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rookery.commands import tool_programs
-from rookery.commands.tool_programs import Loaded, files_in, loaded_by
+from rookery.commands import nested_commands
+from rookery.commands.nested_commands import Loaded, files_in, loaded_by
 
 
 @pytest.fixture
@@ -43,41 +43,16 @@ def test_workspace_files_that_a_command_loads_are_found(root: Path, line: str, p
 @pytest.mark.parametrize(
     "line",
     [
-        "make lint",
-        "npm run lint",
-        "/usr/bin/git status",
-        "python3 -m pytest",
-        "python3 -m ''",
-        "python3 -m .",
-        "python3 .",
-        "python3 -c 'import pkg'",
-        "python3 -W ignore run.py",
-        "python3 gone.py",
-        "python3",
-        "python3 -",
-        "node -r ./tool tool.js",
-        "perl -e 1",
-        "bash",
-        "bash --rcfile run.sh -i",
-        "sh -c 'cd sub && ./run.sh'",
-        "sh -c '. ./run.sh'",
-        "sh -c 'A=1 ./run.sh'",
-        "sh -c '$TOOL'",
-        "sh -c 'echo \"$(cd sub; ./run.sh)\"'",
-        "sh -c 'if true; then cd sub; fi'",
-        "sh -c '{ cd sub; }'",
-        "sh -c 'python3 $X'",
-        "sh -c './*.sh'",
-        "sh -c 'sh <<E\\n./run.sh\\nE'",
-        "sh -c 'f() { ./run.sh; }; f'",
-        "sh -c 'cat <(./run.sh)'",
-        "sh -c 'cat `./run.sh`'",
-        'sh -c "it\'s"',
-        "env -C sub ./run.sh",
-        "env PYTHONPATH=sub python3 run.py",
-        "PATH=sub tool",
-        "xargs python3",
-        "find . -exec make ;",
+        *("make lint", "npm run lint", "/usr/bin/git status", "python3 -m pytest", "python3 -m ''"),
+        *("python3 -m .", "python3 .", "python3 -c 'import pkg'", "python3 -W ignore run.py"),
+        *("python3 gone.py", "python3", "python3 -", "node -r ./tool tool.js", "perl -e 1", "bash"),
+        *("bash --rcfile run.sh -i", "sh -c 'cd sub && ./run.sh'", "sh -c '. ./run.sh'"),
+        *("sh -c 'A=1 ./run.sh'", "sh -c '$TOOL'", "sh -c 'echo \"$(cd sub; ./run.sh)\"'"),
+        *("sh -c 'if true; then cd sub; fi'", "sh -c '{ cd sub; }'", "sh -c 'python3 $X'"),
+        *("sh -c './*.sh'", "sh -c 'sh <<E\\n./run.sh\\nE'", "sh -c 'f() { ./run.sh; }; f'"),
+        *("sh -c 'cat <(./run.sh)'", "sh -c 'cat `./run.sh`'", 'sh -c "it\'s"'),
+        *("env -C sub ./run.sh", "env PYTHONPATH=sub python3 run.py", "PATH=sub tool"),
+        *("xargs python3", "find . -exec make ;"),
     ],
 )
 def test_commands_with_unpredictable_loads_are_marked_unknown(root: Path, line: str):
@@ -97,5 +72,5 @@ def test_a_folder_with_too_many_files_is_marked_unknown(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert sorted(files_in("pkg", str(root)) or ()) == ["pkg/__main__.py", "pkg/a/b.py"]
-    monkeypatch.setattr(tool_programs, "MOST_FILES", 1)
+    monkeypatch.setattr(nested_commands, "MOST_FILES", 1)
     assert loaded_by(["python3", "-m", "pkg"], str(root)).unknown == "python3"

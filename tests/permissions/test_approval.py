@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Target
-from rookery.engine.ports.hooks import RuleBook
+from rookery.engine.ports.actions import Action, Deed, Judgement, Target
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, StorageError, ToolError
 from rookery.permissions.approval import (
     RULE_LIFETIME_MS,
-    AllowRule,
     AllowRules,
     clear_rules,
     problem_with_rules,
     stored_rules,
 )
 from rookery.permissions.trust import FolderMark
+from support.actions import never
 
 NOW = 1_800_000_000_000
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -62,24 +61,18 @@ def book(tmp_path: Path) -> Book:
     return Book(tmp_path)
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("Rules perform nothing.")
-
-
 def command(text: str, cwd: str = "", **judged: Any) -> Action:
-    return Action(
-        title="Run", perform=nothing, command=text, cwd=cwd, judgement=Judgement(**judged)
-    )
+    return Action(title="Run", perform=never, command=text, cwd=cwd, judgement=Judgement(**judged))
 
 
 def edit(*changes: Change, **more: Any) -> Action:
-    return Action(title="Edit", perform=nothing, changes=changes, **more)
+    return Action(title="Edit", perform=never, changes=changes, **more)
 
 
 def mcp(external: str, *notes: str, **payload: str) -> Action:
     return Action(
         title="Call",
-        perform=nothing,
+        perform=never,
         external=external,
         ask_as=AskKind.USE_MCP_SERVER,
         notes=notes,
@@ -94,7 +87,7 @@ def call(server: str, tool: str, arguments: str = "{}") -> Action:
 
 def subtask(mode: str, task_id: str = "t", *notes: str) -> Action:
     payload = {"tool": "newTask", "mode": mode, "content": "do it", "todos": []}
-    return Action(title="Begin", perform=nothing, child=task_id, notes=notes, payload=payload)
+    return Action(title="Begin", perform=never, child=task_id, notes=notes, payload=payload)
 
 
 TEST = command("npm test")
@@ -114,8 +107,8 @@ def test_a_command_is_allowed_once_its_rule_is_added(book: Book):
 
 
 def test_the_rule_names_the_folder_it_is_for(book: Book):
-    assert book.rules.rule_for(command("make", "web")) == (
-        f"exactly this command in web of {book.root}, for 30 days: make"
+    assert book.rules.rule_for(command("make\nall", "web")) == (
+        f"exactly this command in web of {book.root}, for 30 days: make\nall"
     )
 
 
@@ -136,15 +129,6 @@ def test_the_rule_names_the_folder_it_is_for(book: Book):
 def test_a_rule_allows_only_the_exact_command(book: Book, other: Action):
     book.rules.add(TEST)
     assert not book.rules.allows(other)
-
-
-@given(st.text(min_size=1), st.text(min_size=1))
-def test_a_rule_for_one_command_text_allows_no_other_text(
-    tmp_path_factory: pytest.TempPathFactory, a: str, b: str
-):
-    book = Book(tmp_path_factory.mktemp("book"))
-    book.rules.add(command(a))
-    assert book.rules.allows(command(b)) == (a == b)
 
 
 def test_each_workspace_has_its_own_rules(book: Book, tmp_path: Path):
@@ -203,21 +187,21 @@ ALWAYS_ASKED = {
     "no path": command("touch x", **write("bad\0path")),
     "folder outside": command("make", "/etc/hosts"),
     "leaves the sandbox": Action(
-        title="Run", perform=nothing, command="gh", judgement=Judgement(needs_keys=True)
+        title="Run", perform=never, command="gh", judgement=Judgement(needs_keys=True)
     ),
-    "not judged": Action(title="Run", perform=nothing, command="make"),
-    "external": Action(title="Fetch", perform=nothing, external="https://example.org"),
+    "not judged": Action(title="Run", perform=never, command="make"),
+    "external": Action(title="Fetch", perform=never, external="https://example.org"),
     "external command": Action(
-        title="Run", perform=nothing, command="make", external="x", judgement=Judgement()
+        title="Run", perform=never, command="make", external="x", judgement=Judgement()
     ),
     "command that also edits": Action(
         title="Run",
-        perform=nothing,
+        perform=never,
         command="make",
         judgement=Judgement(),
         changes=[Change(path="a", after="1")],
     ),
-    "reading": Action(title="Read", perform=nothing, reads=["a"]),
+    "reading": Action(title="Read", perform=never, reads=["a"]),
     "edit of what is protected": edit(Change(path="AGENTS.md", before="1", after="2")),
     "edit outside": edit(Change(path="/etc/hosts", before="1", after="2")),
     "edit of a credential": edit(Change(path=".env", before="1", after="2")),
@@ -235,7 +219,7 @@ ALWAYS_ASKED = {
         toolName="greet",
     ),
     "MCP call that says it is another": mcp("mcp one b", serverName="one", toolName="a"),
-    "other mode": Action(title="Switch", perform=nothing, mode="ask"),
+    "other mode": Action(title="Switch", perform=never, mode="ask"),
 }
 
 
@@ -385,13 +369,3 @@ def test_tasks_that_add_rules_at_once_lose_none(book: Book):
     for thread in threads:
         thread.join()
     assert len(stored_rules(book.file, NOW)) == 24
-
-
-def test_stored_rules_implement_the_rule_book_of_the_gate(book: Book):
-    wanted: RuleBook = book.rules
-    assert wanted.rule_for(TEST)
-
-
-def test_a_rule_is_described_in_words(book: Book):
-    rule = AllowRule(tool="command", workspace=FolderMark("/w", 1, 2), command="a\nb", cwd="x")
-    assert rule.words == "exactly this command in x of /w, for 30 days: a\nb"

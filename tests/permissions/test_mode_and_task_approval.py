@@ -8,9 +8,10 @@ from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.modes import BUILT_IN, find_mode
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action
 from rookery.permissions.approval import ApprovalGate
 from rookery.permissions.restrictions import ModeLimits
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +31,8 @@ class NoRules:
         raise AssertionError("Nobody wanted a rule.")
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("A hook performs nothing.")
-
-
 def action(**more: object) -> Action:
-    return Action(title="Act", perform=nothing, **more)  # type: ignore[arg-type]
+    return Action(title="Act", perform=never, **more)  # type: ignore[arg-type]
 
 
 def gate(**settings: bool) -> ApprovalGate:
@@ -85,26 +82,6 @@ async def test_an_edit_that_empties_a_file_always_asks():
     nothing_left = hashlib.sha256(b"").hexdigest()
     emptied = action(changes=[Change(path="a", before="x", after=nothing_left)])
     assert (await gate(edits=True).before(CALL, emptied)).decision is Decision.ASK
-
-
-@pytest.mark.parametrize(
-    ("here", "target", "held"),
-    [
-        ("code", "ask", Decision.ALLOW),
-        ("code", "debug", Decision.ALLOW),
-        ("ask", "code", Decision.ASK),
-        ("orchestrator", "ask", Decision.ASK),
-    ],
-)
-async def test_approved_mode_switches_ask_only_if_the_mode_may_do_more(
-    here: str, target: str, held: Decision
-):
-    mode = find_mode(BUILT_IN, here)
-    assert mode
-    limits = ModeLimits(lambda: mode, lambda tool: "always")
-    hooks = [limits, gate(modes=True)]
-    rulings = [await hook.before(CALL, action(mode=target)) for hook in hooks]
-    assert strictest(rulings).decision is held
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
 from rookery.core.limits import Limits
-from rookery.engine.ports.actions import Action, Deed, Judgement, Outcome, Permit, Target
+from rookery.engine.ports.actions import Action, Deed, Judgement, Target
 from rookery.permissions.restrictions import Restrictions
 from rookery.workspace.files import WorkspaceFiles
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 
@@ -36,17 +37,13 @@ def top(tmp_path: Path) -> str:
     return str(tmp_path.resolve())
 
 
-async def perform(permit: Permit) -> Outcome:
-    raise AssertionError("Rules have no power to do anything.")
-
-
 def reading(*paths: str) -> Action:
-    return Action(title="Read", perform=perform, reads=paths)
+    return Action(title="Read", perform=never, reads=paths)
 
 
 def changing(*paths: str) -> Action:
     changes = [Change(path=path, after="f" * 64) for path in paths]
-    return Action(title="Write", perform=perform, changes=changes)
+    return Action(title="Write", perform=never, changes=changes)
 
 
 async def ruling(files: WorkspaceFiles, action: Action, **flags: bool) -> Ruling:
@@ -103,7 +100,7 @@ async def test_every_file_outside_the_workspace_is_named(files: WorkspaceFiles, 
 
 
 async def test_a_command_that_runs_outside_the_workspace_asks(files: WorkspaceFiles, top: str):
-    action = Action(title="Run", perform=perform, command="ls", cwd=top)
+    action = Action(title="Run", perform=never, command="ls", cwd=top)
     assert (await ruling(files, action)).decision is ASK
 
 
@@ -139,7 +136,7 @@ async def test_a_protected_link_name_still_counts_after_it_is_resolved(
 
 def running(*targets: Target, why_not: str = "") -> Action:
     judged = Judgement(targets=targets, why_not=why_not)
-    return Action(title="Run", perform=perform, command="x", judgement=judged)
+    return Action(title="Run", perform=never, command="x", judgement=judged)
 
 
 KEPT = Target(Deed.READ, "my.key")

@@ -16,16 +16,13 @@ from rookery.core.facts import (
     ToolFinished,
     ToolStarted,
 )
-from rookery.engine.ports.actions import Action, Outcome, Permit
+from rookery.engine.ports.actions import Action
 from rookery.permissions.stale_files import StaleGuard
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 
 CALL = ToolCall(id="c9", name="edit", arguments={})
-
-
-async def perform(permit: Permit) -> Outcome:
-    raise AssertionError("Rules have no power to do anything.")
 
 
 def shown(sha: str, *, whole: bool = True, path: str = "a.txt") -> list[Fact]:
@@ -44,9 +41,7 @@ def log(*facts: Fact) -> list[Event]:
 
 def writing(before: str, *, whole: bool = False) -> Action:
     change = Change(path="a.txt", before=before, after="new")
-    return Action(
-        title="Write", perform=perform, changes=[change], whole=["a.txt"] if whole else []
-    )
+    return Action(title="Write", perform=never, changes=[change], whole=["a.txt"] if whole else [])
 
 
 async def said(events: Sequence[Event], action: Action) -> str:
@@ -103,7 +98,7 @@ async def test_only_files_the_model_has_read_in_their_present_state_are_changed(
 
 async def test_one_stale_file_stops_all_changes_of_a_call():
     changes = [Change(path="b.txt", after="n"), Change(path="a.txt", before="2", after="n")]
-    action = Action(title="Patch", perform=perform, changes=changes)
+    action = Action(title="Patch", perform=never, changes=changes)
     assert CHANGED in await said(log(*shown("1")), action)
 
 
@@ -159,7 +154,7 @@ async def tolerating(
         return tolerates
 
     change = Change(path=path, before=sha, after="new")
-    action = Action(title="Edit", perform=perform, changes=[change], **more)
+    action = Action(title="Edit", perform=never, changes=[change], **more)
     guard = StaleGuard(lambda: log(*shown("1", path=path)), TEXTS.get, tolerates=by_policy)
     return await guard.before(CALL, action)
 
@@ -197,7 +192,7 @@ async def test_one_refused_file_refuses_the_whole_edit():
 
     changes = [Change(path=path, before="2", after="new") for path in ("a.txt", "b.txt")]
     pieces = {"a.txt": ("a\n",), "b.txt": ("C\n",)}
-    action = Action(title="Edit", perform=perform, changes=changes, searched=pieces)
+    action = Action(title="Edit", perform=never, changes=changes, searched=pieces)
     events = log(*shown("1"), *shown("1", path="b.txt"))
     ruling = await StaleGuard(lambda: events, TEXTS.get, tolerates=by_policy).before(CALL, action)
     assert ruling.reasons[0].startswith("b.txt changed")

@@ -56,19 +56,6 @@ def test_parents_and_children_do_not_inherit_trust(store: TrustStore, root: Path
     assert not store.trusts(root.parent)
 
 
-def test_a_worktree_needs_its_own_trust(store: TrustStore, root: Path, tmp_path: Path):
-    tree = tmp_path / "tree"
-    git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    for arguments in (
-        ["init", "-q"],
-        ["commit", "-q", "--allow-empty", "-m", "a"],
-        ["worktree", "add", "-q", str(tree)],
-    ):
-        subprocess.run([*git, *arguments], check=True)
-    store.trust(root)
-    assert not store.trusts(tree)
-
-
 def test_trusting_a_link_trusts_its_target(store: TrustStore, root: Path, tmp_path: Path):
     link = tmp_path / "link"
     link.symlink_to(root)

@@ -6,50 +6,42 @@ from msgspec.structs import replace
 from rookery.core.asks import Ruling, deny
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Judgement, Outcome, Permit, Pipeline, PlainCommand
+from rookery.engine.ports.actions import Action, Judgement, Outcome, Pipeline, PlainCommand
 from rookery.permissions.restrictions import NOT_TRUSTED, TrustGate
+from support.actions import never
 
 pytestmark = pytest.mark.anyio
 CALL = ToolCall(id="c1", name="any")
 
 
-async def nothing(_: Permit) -> Outcome:
-    raise AssertionError("A gate performs nothing.")
-
-
-READ = Action(title="Read", perform=nothing, reads=["a"])
-CHANGE = Action(title="Write", perform=nothing, changes=[Change(path="a", after="x")])
-COMMAND = Action(title="Run", perform=nothing, command="ls")
+READ = Action(title="Read", perform=never, reads=["a"])
+CHANGE = Action(title="Write", perform=never, changes=[Change(path="a", after="x")])
+COMMAND = Action(title="Run", perform=never, command="ls")
 
 
 def judged(*words: str, only_reads: bool = True) -> Action:
     line = (Pipeline((PlainCommand(words),)),)
     judgement = Judgement(commands=(words,), plain=line if only_reads else None)
-    return Action(title=words[0], perform=nothing, command=" ".join(words), judgement=judgement)
+    return Action(title=words[0], perform=never, command=" ".join(words), judgement=judgement)
 
 
 READER = judged("grep", "-n", "todo", "a.txt")
-EXTERNAL = Action(title="Fetch", perform=nothing, external="https://example.org")
-
-
-@pytest.mark.parametrize("action", [CHANGE, COMMAND, EXTERNAL], ids=lambda action: action.title)
-async def test_changes_are_refused_in_an_untrusted_folder(action: Action):
-    gate = TrustGate(trusted=False, acts_anyway=False)
-    assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
+EXTERNAL = Action(title="Fetch", perform=never, external="https://example.org")
 
 
 @pytest.mark.parametrize(
     "action",
     [
+        *(CHANGE, COMMAND, EXTERNAL),
         judged("touch", "a", only_reads=False),
         judged("git", "log"),
         judged("/usr/bin/git", "status"),
         replace(READER, changes=[Change(path="a", after="x")]),
         replace(READER, external="https://example.org"),
     ],
-    ids=lambda action: action.command,
+    ids=lambda action: action.command or action.title,
 )
-async def test_a_command_that_may_write_is_refused_in_an_untrusted_folder(action: Action):
+async def test_what_may_change_something_is_refused_in_an_untrusted_folder(action: Action):
     gate = TrustGate(trusted=False, acts_anyway=False)
     assert await gate.before(CALL, action) == deny(NOT_TRUSTED)
 
@@ -67,7 +59,3 @@ async def test_other_actions_are_left_to_other_hooks(
     gate = TrustGate(trusted=trusted, acts_anyway=acts_anyway)
     assert await gate.before(CALL, action) == Ruling()
     await gate.after(CALL, action, Outcome(text=""))
-
-
-def test_the_refusal_says_what_to_do():
-    assert "rookery trust" in NOT_TRUSTED

@@ -2,18 +2,13 @@
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rookery.platform.git_folders import common_folder, git_folders, own_repository
-
-
-def git(folder: Path, *words: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=b")
-    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+from support.repositories import git
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Files of the workspace that git takes hooks or settings from, because its settings say so."""
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from llm_server import LlmServer, call, finish
 from rookery.core.protected_paths import OBEYED_BY_GIT
 from rookery.platform.git_programs import ObeyedByGit
 from rookery.workspace.boundaries import Boundaries
+from support.repositories import git
 from support.terminal_session import Installed
 
 
@@ -19,10 +19,6 @@ def root(tmp_path: Path) -> Path:
     root.mkdir()
     git(root, "init", "-q")
     return root
-
-
-def git(root: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=root, check=True)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What git runs besides itself is named before somebody approves it."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,11 +8,7 @@ from rookery.commands.judge import CommandJudge
 from rookery.core.limits import Limits
 from rookery.platform.git_programs import git_programs
 from rookery.workspace.files import WorkspaceFiles
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+from support.repositories import git
 
 
 def hook(folder: Path, name: str) -> Path:

@@ -17,24 +17,12 @@ from rookery.errors import ToolError
 from rookery.platform.own_programs import own_script
 from rookery.platform.wardens import WaitingWarden, WardensInAdvance
 from rookery.workspace.terminal import Terminal
+from support.actions import Unkept
 
 pytestmark = pytest.mark.anyio
 
 QUICK = Limits(command_grace=0.2)
 PATIENCE = 60
-
-
-class Unkept:
-    """An artifact that keeps nothing."""
-
-    id = "cmd-1.txt"
-    size = 0
-
-    def write(self, data: bytes) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from rookery.sandbox.connections import listening_here, refused_ports
+from rookery.sandbox.bubblewrap import listening_ports
+from rookery.sandbox.connections import refused_ports
 
 SAID = {
     "old curl": "curl: (7) Failed to connect to localhost port 5432: Connection refused",
@@ -50,5 +51,5 @@ def test_a_port_is_listed_while_a_server_listens_on_it(address: str):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.create_server((address, 0), family=family) as server:
         port = server.getsockname()[1]
-        assert port in listening_here()
-    assert port not in listening_here()
+        assert port in listening_ports("self")
+    assert port not in listening_ports("self")

@@ -23,6 +23,7 @@ from rookery.sandbox.sandbox import Sandbox
 from rookery.sandbox.way_out import Egress
 from rookery.workspace.boundaries import Boundaries
 from rookery.workspace.terminal import Terminal
+from support.actions import Unkept
 
 pytestmark = [
     pytest.mark.anyio,
@@ -70,17 +71,6 @@ def world() -> Iterator[ThreadingHTTPServer]:
     thread.join()
 
 
-class Kept:
-    id = "kept"
-    size = 0
-
-    def write(self, data: bytes) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
 class Place:
     """A workspace whose commands reach `known.test`, and whatever a permit allows besides."""
 
@@ -111,14 +101,14 @@ class Place:
 
     async def run(self, command: str, *hosts: str) -> tuple[str, tuple[str, ...]]:
         permit = Permit(digest="", command=command, hosts=frozenset(hosts))
-        async with self.terminal.run(permit, seconds=60, keep=Kept()) as running:
+        async with self.terminal.run(permit, seconds=60, keep=Unkept()) as running:
             said = "".join([piece async for piece in running.output()])
             await running.end()
             return said, running.blocked
 
     async def unreached(self, command: str) -> tuple[int, ...]:
         permit = Permit(digest="", command=command)
-        async with self.terminal.run(permit, seconds=60, keep=Kept()) as running:
+        async with self.terminal.run(permit, seconds=60, keep=Unkept()) as running:
             said = "".join([piece async for piece in running.output()])
             await running.end()
             return running.unreached(command, said)
@@ -268,7 +258,7 @@ async def test_a_background_server_is_reached_by_the_next_command_and_the_host(
     port = free_port()
     async with place(tmp_path, 1) as here:
         permit = Permit(digest="", command=SERVER.format(port=port))
-        async with here.terminal.run(permit, seconds=60, keep=Kept()):
+        async with here.terminal.run(permit, seconds=60, keep=Unkept()):
             said, _ = await here.run(HELD.format(port=port))
             assert "<!DOCTYPE" in said
             with anyio.fail_after(20):
@@ -344,7 +334,7 @@ async def test_known_hosts_mode_without_a_proxy_has_no_network(tmp_path: Path):
     launching = SandboxLauncher(Boundaries(tmp_path / "work", home=tmp_path, own=[]), sandbox)
     terminal = Terminal(tmp_path / "work", Limits(), launching)
     permit = Permit(digest="", command="tail -n +3 /proc/net/dev | cut -d: -f1")
-    async with terminal.run(permit, seconds=60, keep=Kept()) as running:
+    async with terminal.run(permit, seconds=60, keep=Unkept()) as running:
         said = "".join([piece async for piece in running.output()])
     sandbox.close()
     assert said.split() == ["lo"]

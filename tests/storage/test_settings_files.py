@@ -10,14 +10,19 @@ from hypothesis import strategies as st
 from rookery.core.settings import Settings, UiSettings
 from rookery.errors import SettingsError
 from rookery.storage.settings_files import (
-    LARGEST_FILE,
-    LONGEST_LINE,
     ExplainedSetting,
     FoundSettings,
     explain,
     find_settings,
 )
-from rookery.storage.settings_values import checked, settings_from, spelled, values_in
+from rookery.storage.settings_values import (
+    LARGEST_FILE,
+    LONGEST_LINE,
+    checked,
+    settings_from,
+    spelled,
+    values_in,
+)
 
 
 def load_settings(
@@ -177,13 +182,8 @@ def test_a_mistake_in_a_file_is_named(user_file: Path, text: str, sentence: str)
 @pytest.mark.parametrize(
     "address",
     [
-        "localhost:8080",
-        "ftp://host/",
-        "https://",
-        "https://user:hunter2@host/",
-        "http://host/\n",
-        "http://a b/",
-        "",
+        *("localhost:8080", "ftp://host/", "https://", "https://user:hunter2@host/"),
+        *("http://host/\n", "http://a b/", ""),
     ],
 )
 def test_a_refused_address_is_not_repeated(user_file: Path, address: str):
@@ -381,12 +381,8 @@ def test_a_bad_variable_is_refused(user_file: Path, variable: str, text: str, co
 @pytest.mark.parametrize(
     "text",
     [
-        "approval = 'ask'",
-        "max_requests = 199",
-        "max_cost = 0.01",
-        "mistake_limit = 1",
-        "[commands]\ntimeout = 299.5",
-        "[limits]\nread_bytes = 1\nsearch_seconds = 1",
+        *("approval = 'ask'", "max_requests = 199", "max_cost = 0.01", "mistake_limit = 1"),
+        *("[commands]\ntimeout = 299.5", "[limits]\nread_bytes = 1\nsearch_seconds = 1"),
     ],
 )
 def test_a_project_may_tighten_settings(
@@ -456,14 +452,6 @@ def test_settings_a_project_may_not_set_are_refused(
     assert found.settings == Settings()
     assert found.origins == {}
     assert found.refused == (f"{project_file}: {refusal}".replace("USER", str(user_file)),)
-
-
-def test_a_laxer_project_does_not_override_a_stricter_user(
-    user_file: Path, project_file: Path, workspace: Path
-):
-    write(user_file, "max_requests = 50\napproval = 'ask'")
-    write(project_file, "max_requests = 100\napproval = 'ask'")
-    assert load_settings(user_file, workspace, {}, {}).max_requests == 50
 
 
 def test_the_users_own_file_is_not_a_projects_even_in_its_own_folder(

@@ -136,7 +136,7 @@ def _fill_caches() -> None:
     """Fill the caches that nearly every run would fill."""
     from rookery.core.protected_paths import protected
     from rookery.core.settings_reference import all_settings
-    from rookery.platform.command_environment import command_environment
+    from rookery.platform.guarded_process import command_environment
     from rookery.providers.catalogue import find_model
 
     all_settings()

@@ -2,10 +2,22 @@
 
 import atexit
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+
+IDENTITY = (
+    *("-c", "user.name=a", "-c", "user.email=a@example.org"),
+    *("-c", "gc.auto=0", "-c", "init.defaultBranch=main"),
+)
+
+
+def git(folder: Path, *words: str) -> str:
+    command = ["git", *IDENTITY, *words]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def copy_of(make: Callable[[Path], object], folder: Path) -> Path:

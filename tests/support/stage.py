@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 from msgspec.structs import replace
 
-from rookery.checkpoints.checkpoints import ShadowCheckpoints, WithoutCheckpoints
+from rookery.checkpoints.checkpoints import ShadowCheckpoints
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image, ToolCall
 from rookery.core.commands import (
@@ -33,11 +33,11 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.model_turn import Pace
 from rookery.engine.ports.hooks import Hook, TaskGovernance
 from rookery.engine.ports.tool import ToolContext, not_judged
-from rookery.engine.ports.workspace import Checkpoints, UnlistedCommands
+from rookery.engine.ports.workspace import Checkpoint, Checkpoints, Restored, UnlistedCommands
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Act, Attend, TaskDeps
 from rookery.permissions.approval import AllowRules, ApprovalGate
-from rookery.permissions.protected_changes import protected_paths
+from rookery.permissions.restrictions import protected_paths
 from rookery.platform.user_folders import find_places
 from rookery.providers.scripted import Line, ScriptedProvider
 from rookery.storage.sessions import TaskArtifacts, TaskStore
@@ -50,6 +50,23 @@ from rookery.workspace.terminal import Terminal
 TASK = "t1"
 TOOLS = all_tools() | {"new_task": NewTask(lambda: BUILT_IN)}
 SPECS = [spec_of(tool) for tool in TOOLS.values()]
+
+
+class NoCheckpoints:
+    async def save(self, paths: object) -> Checkpoint:
+        return Checkpoint()
+
+    async def effects(self, before: str, after: str) -> tuple[()]:
+        return ()
+
+    async def changed_files(self, before: str, after: str) -> bool:
+        return False
+
+    async def tidy(self, keep: object) -> str:
+        return ""
+
+    async def restore(self, steps: object, **_: object) -> Restored:
+        return Restored(problem="There are no checkpoints here.")
 
 
 class StageClock:
@@ -107,7 +124,7 @@ class Stage:
         )
         self._hooks = [ApprovalGate(self.rules, automatic=lambda: automatic), *hooks]
         self._governance = governance or TaskGovernance()
-        self.checkpoints: Checkpoints = WithoutCheckpoints()
+        self.checkpoints: Checkpoints = NoCheckpoints()
         if checkpoints:
             self.checkpoints = ShadowCheckpoints(self.root, folder / "shadow", self._limits)
 

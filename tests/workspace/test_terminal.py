@@ -15,7 +15,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import CommandEnd, Launch, RunningCommand
 from rookery.errors import Denied, StorageError, ToolError
-from rookery.platform.command_environment import command_environment
+from rookery.platform.guarded_process import command_environment
 from rookery.platform.own_programs import find_own_program
 from rookery.workspace.terminal import GATHER_SECONDS, Terminal
 

@@ -200,11 +200,11 @@ def _nearest(path: Path) -> Path:
 def check_protection(settings: Settings, workspace: Path, places: Places) -> Iterator[Finding]:
     """Check the sandbox and the checkpoints."""
     from rookery.app.command_parts import make_sandbox
-    from rookery.sandbox.guarantees import NETWORK, Holds, guarantees
+    from rookery.sandbox.layers import NETWORK, Holds, guarantees
 
     with closing(make_sandbox(settings, workspace, places)) as sandbox:
         yield Finding("sandbox", _health(sandbox.state.kind != "none"), sandbox.state.line)
-        for guarantee in guarantees(sandbox):
+        for guarantee in guarantees(sandbox.state, open_to_all=sandbox.open_to_all):
             if guarantee.name == NETWORK and settings.sandbox.network == "on":
                 continue
             holds = guarantee.holds is Holds.YES

@@ -25,7 +25,7 @@ from rookery.engine.ports.actions import Action, GitUse
 from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Shell
 from rookery.governance.layout import was_written
-from rookery.permissions.protected_changes import (
+from rookery.permissions.restrictions import (
     protected_paths,
     protected_paths_under_mount_sandbox,
 )

@@ -12,7 +12,7 @@ from collections.abc import (
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -55,7 +55,7 @@ from rookery.workspace.search import WorkspaceFinder
 
 if TYPE_CHECKING:
     from rookery.app.command_parts import CommandParts
-    from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
+    from rookery.checkpoints.checkpoints import ShadowCheckpoints
     from rookery.core.hosts import HostPort
     from rookery.platform.wardens import WardensInAdvance
     from rookery.storage.running_commands import CommandRegistry
@@ -211,13 +211,13 @@ class HostParts(Struct, frozen=True, kw_only=True, dict=True):
         return WorkspaceFinder(self.workspace, self.files, self.settings.as_limits())
 
     @cached_property
-    def checkpoints(self) -> "ShadowCheckpoints | ProtectedFilesOnly":
+    def checkpoints(self) -> "ShadowCheckpoints":
         return open_checkpoints(self.settings, self.workspace, self.places)
 
     async def contents(self, before: str, after: str) -> Contents:
         """Return the differences between two checkpoints."""
         assert self.settings.checkpoints.use
-        return await cast("ShadowCheckpoints", self.checkpoints).diff(before, after)
+        return await self.checkpoints.diff(before, after)
 
     @cached_property
     def running(self) -> "CommandRegistry":
@@ -343,9 +343,7 @@ def _git_config(workspace: Path, *, trusted: bool) -> str:
     return repository_config(str(workspace.resolve())) if trusted else ""
 
 
-def open_checkpoints(
-    settings: Settings, workspace: Path, places: Places
-) -> "ShadowCheckpoints | ProtectedFilesOnly":
+def open_checkpoints(settings: Settings, workspace: Path, places: Places) -> "ShadowCheckpoints":
     from rookery.checkpoints.checkpoints import ProtectedFilesOnly, ShadowCheckpoints
 
     kind = ShadowCheckpoints if settings.checkpoints.use else ProtectedFilesOnly

@@ -20,9 +20,8 @@ from rookery.governance.project_views import ProjectViews
 from rookery.permissions.trust import TrustStore
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore, fork
-from rookery.storage.settings_edits import change_settings, with_value, without
 from rookery.storage.settings_files import FoundSettings, find_settings, held_in, overriding_source
-from rookery.storage.settings_values import checked, spelled
+from rookery.storage.settings_values import change_settings, checked, spelled, with_value, without
 
 Key: TypeAlias = tuple[str, ...]
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from rookery import PROJECT_FOLDER
-from rookery.commands.tool_programs import files_in, loaded_by
+from rookery.commands.nested_commands import files_in, loaded_by
 from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.tool import Tool
 from rookery.errors import StorageError, ToolError

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -129,47 +130,17 @@ class TakenSnapshot(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-class SnapshotScope(Struct, frozen=True):
-    """What a full checkpoint covers: the files that `survey` visits, and the `hidden` files in
-    the folders it skips."""
-
-    survey: Callable[[FolderSurvey, FollowedPaths], tuple[Trees, Sequence[str]]]
-    """Returns the trees, and the folders that were skipped."""
-    hidden: Callable[[str], bool]
-
-
-def _survey_all(survey: FolderSurvey, followed: FollowedPaths) -> tuple[Trees, Sequence[str]]:
-    return survey.everything(followed), survey.ignored_folders
-
-
-def _survey_nothing(survey: FolderSurvey, followed: FollowedPaths) -> tuple[Trees, Sequence[str]]:
-    return UNSEEN, [""]
-
-
-def _is_no_dependency(path: str) -> bool:
-    return DEPENDENCIES.isdisjoint(path.split("/"))
-
-
-def _protects_existing(path: str) -> bool:
-    return protected(path, new=False) not in ("", *OF_BUILDS) and not _is_inside_others(path)
-
-
-def _protects_new(path: str) -> bool:
-    return protected(path, new=True) not in ("", *OF_BUILDS) and not _is_inside_others(path)
-
-
-def _is_inside_others(path: str) -> bool:
-    """Whether the path is in a folder or file that other tasks write at the same time."""
+def _is_protected(path: str, *, new: bool) -> bool:
+    """Whether the path is protected, and not in what other tasks write at the same time."""
     names = path.split("/")
-    return any(is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names))
-
-
-WHOLE_WORKSPACE = SnapshotScope(_survey_all, _protects_existing)
-PROTECTED_FILES = SnapshotScope(_survey_nothing, _protects_new)
+    return protected(path, new=new) not in ("", *OF_BUILDS) and not any(
+        is_foreign(name, "/".join([*names[:at], ""])) for at, name in enumerate(names)
+    )
 
 
 class SnapshotTaker:
-    """Takes checkpoints. Not thread-safe, and the caller holds the repository's lock."""
+    """Takes checkpoints of everything, or of protected files only. Not thread-safe, and the
+    caller holds the repository's lock."""
 
     def __init__(
         self,
@@ -178,14 +149,14 @@ class SnapshotTaker:
         limits: Limits,
         *,
         private: Collection[Path],
-        scope: SnapshotScope,
+        protected_only: bool,
     ) -> None:
         self._root = root
         self._repository = repository
         self._limits = limits
         self._private = private
-        self._scope = scope
-        self._search = FolderSearch(root, scope.hidden, private)
+        self._protected_only = protected_only
+        self._search = FolderSearch(root, partial(_is_protected, new=protected_only), private)
         self._ignore_cache = IgnoreCache()
         self._indexes = GitIndexes(str(root))
         self._index: Rows | None = None
@@ -247,7 +218,8 @@ class SnapshotTaker:
         self, survey: FolderSurvey, followed: FollowedPaths, pause: Pause
     ) -> tuple[Trees, Metadata]:
         try:
-            trees, unseen = self._scope.survey(survey, followed)
+            trees = UNSEEN if self._protected_only else survey.everything(followed)
+            unseen = [""] if self._protected_only else survey.ignored_folders
             found = self._search.find(unseen, pause)
         except OutOfTime:
             self._repository.store.flush()  # the next attempt continues from here
@@ -257,8 +229,9 @@ class SnapshotTaker:
             survey.skipped.add("ignored files", _TOO_MANY)
             return trees, Metadata()
         # independent of ignore rules, so that a change of those makes none look new
-        repositories = filter(_is_no_dependency, (*survey.repositories, *found.repositories))
-        return trees, Metadata(found.files, tuple(sorted(repositories)) if survey.whole else None)
+        every = (*survey.repositories, *found.repositories)
+        repositories = sorted(each for each in every if DEPENDENCIES.isdisjoint(each.split("/")))
+        return trees, Metadata(found.files, tuple(repositories) if survey.whole else None)
 
     def _base(self) -> Snapshot | None:
         """This task's last snapshot, as other tasks may have taken newer ones; else the newest."""

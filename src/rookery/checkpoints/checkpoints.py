@@ -2,23 +2,21 @@
 
 All work runs in threads, under a lock that allows one operation per workspace across processes.
 Errors are returned as text and not raised: a task continues without checkpoints if it must.
-
-`WithoutCheckpoints` turns undo off. `ProtectedFilesOnly` saves protected files only, so that those
-changed by a command can be restored after it.
 """
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import ClassVar, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from rookery.checkpoints.checkpoint_reader import (
+from rookery.checkpoints.checkpoint_restore import (
+    Restorer,
+    RestoreRequest,
     content,
     contents,
     differ,
@@ -29,25 +27,18 @@ from rookery.checkpoints.checkpoint_reader import (
     refusal,
 )
 from rookery.checkpoints.checkpoint_snapshot import (
-    PROTECTED_FILES,
-    WHOLE_WORKSPACE,
     OutOfTime,
     Pause,
-    SnapshotScope,
     SnapshotTaker,
     drop_oldest,
     forget_damage,
 )
-from rookery.checkpoints.object_store import ObjectStore
 from rookery.checkpoints.shadow_repository import ShadowRepository, Steps
 from rookery.core.facts import Effect, FileVersion
 from rookery.core.limits import MIB, Limits
 from rookery.core.undo_plan import is_unknown, relevant_effects
 from rookery.engine.ports.workspace import Checkpoint, Restored
 from rookery.errors import StorageError
-
-if TYPE_CHECKING:
-    from rookery.checkpoints.checkpoint_restore import Restorer, RestoreRequest
 
 T = TypeVar("T")
 
@@ -56,8 +47,9 @@ NOT_KEPT = "Files cannot be restored: checkpoints are turned off in the settings
 
 class ShadowCheckpoints:
     """Checkpoints in a shadow repository. `home` is the folder of the shadow repositories of all
-    workspaces. `home` and the `private` paths are never stored. `scope` is what a checkpoint
-    covers."""
+    workspaces. `home` and the `private` paths are never stored."""
+
+    _protected_only: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -66,13 +58,16 @@ class ShadowCheckpoints:
         limits: Limits,
         *,
         private: Collection[Path] = (),
-        scope: SnapshotScope = WHOLE_WORKSPACE,
     ) -> None:
         self._root = root.resolve(strict=True)
         self._limits = limits
         self._repository = ShadowRepository(home, self._root)
         self._taker = SnapshotTaker(
-            self._root, self._repository, limits, private=(home, *private), scope=scope
+            self._root,
+            self._repository,
+            limits,
+            private=(home, *private),
+            protected_only=self._protected_only,
         )
         self._aside = home / "set-aside"
         self.recovered = ""
@@ -82,7 +77,7 @@ class ShadowCheckpoints:
         if why := refusal(self._root):
             return Checkpoint(problem=f"There are no checkpoints here: {why}.")
         try:
-            return await _in_thread(partial(self._save, paths), self._limits.checkpoint_seconds)
+            return await self._in_thread(partial(self._save, paths))
         except (OSError, StorageError) as error:
             return Checkpoint(
                 problem=f"No checkpoint was made, so this cannot be undone: {reason_of(error)}."
@@ -90,10 +85,13 @@ class ShadowCheckpoints:
 
     async def effects(self, before: str, after: str) -> Sequence[Effect]:
         """Empty if one of the checkpoints no longer exists."""
+
+        def read(repository: ShadowRepository) -> Sequence[Effect]:
+            found = differences(repository, before, after)
+            return displayable(relevant_effects([e for e in found if not is_unknown(e.before)]))
+
         try:
-            return await _in_thread(
-                partial(self._effects, before, after), self._limits.checkpoint_seconds
-            )
+            return await self._read(read)
         except (OSError, StorageError):
             return ()
 
@@ -115,36 +113,56 @@ class ShadowCheckpoints:
     ) -> Restored:
         if why := refusal(self._root):
             return Restored(problem=f"There are no checkpoints here: {why}.")
-        from rookery.checkpoints.checkpoint_restore import RestoreRequest
-
         request = RestoreRequest(steps, overwrite, only)
-        work = partial(self._rehearse if rehearse else self._restore, request)
+
+        def work(pause: Pause) -> Restored:
+            if rehearse:
+                return self._restorer.rehearse(request)
+            return self._restorer.restore(request, pause)
+
         try:
             # a started restore is completed even if the caller is cancelled
             with anyio.CancelScope(shield=True):
-                restored = await _in_thread(work, 3 * self._limits.checkpoint_seconds)
+                restored = await self._in_thread(work, 3 * self._limits.checkpoint_seconds)
         except (OSError, StorageError) as error:
             return Restored(problem=f"Nothing was restored: {reason_of(error)}.")
         return restored
 
     async def usage(self) -> int:
         """Bytes used by the checkpoints of this workspace. Raises `OSError` or `StorageError`."""
-        return await _in_thread(self._usage, self._limits.checkpoint_seconds)
+        if not self._repository.folder.exists():
+            return 0
+        return await self._read(lambda repository: repository.store.usage())
 
     async def tidy(self, keep: Collection[str]) -> str:
         return await self.clean_up(self._limits.checkpoint_bytes, keep)
 
     async def clean_up(self, quota: int, keep: Collection[str]) -> str:
         """Drop the oldest checkpoints not in `keep` until at most `quota` bytes are used."""
+        if not self._repository.folder.exists():
+            return ""
         try:
-            return await _in_thread(partial(self._clean_up, quota, keep), float("inf"))
+            dropped = await self._in_thread(
+                lambda _: drop_oldest(self._repository, quota, keep), float("inf")
+            )
         except (OSError, StorageError) as error:
             return f"The checkpoints of {self._root} could not be cleaned up: {reason_of(error)}."
+        if not dropped.checkpoints:
+            return ""
+        return (
+            f"The {dropped.checkpoints} oldest checkpoints of {self._root} were "
+            f"dropped to free {dropped.freed / MIB:.1f} MiB; changes before them can "
+            "no longer be undone."
+        )
 
     async def health(self) -> str:
         """Check the newest checkpoint completely; return damage as a sentence."""
+        if not self._repository.folder.exists():
+            return ""
         try:
-            return await _in_thread(self._check, float("inf"))
+            return await self._in_thread(
+                lambda _: self._fall_back() or self.recovered, float("inf")
+            )
         except (OSError, StorageError) as error:
             return f"The checkpoints of {self._root} could not be checked: {reason_of(error)}."
 
@@ -165,65 +183,21 @@ class ShadowCheckpoints:
         )
 
     async def _read(self, read: Callable[[ShadowRepository], T]) -> T:
-        return await _in_thread(partial(self._read_locked, read), self._limits.checkpoint_seconds)
+        return await self._in_thread(lambda _: read(self._repository))
 
     def _save(self, paths: Sequence[str] | None, pause: Pause) -> Checkpoint:
-        with self._locked(pause):
-            taken = self._taker.take(paths, (), pause)
-            try:
-                self._store.tidy()
-            except OSError:  # tidying is optional
-                self._store.discard()
+        taken = self._taker.take(paths, (), pause)
+        store = self._repository.store
+        try:
+            store.tidy()
+        except OSError:  # tidying is optional
+            store.discard()
         return Checkpoint(id=taken.snapshot.id, skipped=taken.skipped)
 
-    def _effects(self, before: str, after: str, pause: Pause) -> Sequence[Effect]:
-        with self._locked(pause):
-            found = differences(self._repository, before, after)
-            return displayable(relevant_effects([e for e in found if not is_unknown(e.before)]))
-
     @cached_property
-    def _restorer(self) -> "Restorer":
-        from rookery.checkpoints.checkpoint_restore import Restorer
-
+    def _restorer(self) -> Restorer:
         most = self._limits.checkpoint_file_bytes
         return Restorer(self._root, self._repository, self._taker, most=most, aside=self._aside)
-
-    def _rehearse(self, request: "RestoreRequest", pause: Pause) -> Restored:
-        with self._locked(pause):
-            return self._restorer.rehearse(request)
-
-    def _restore(self, request: "RestoreRequest", pause: Pause) -> Restored:
-        with self._locked(pause):
-            return self._restorer.restore(request, pause)
-
-    @property
-    def _store(self) -> ObjectStore:
-        return self._repository.store
-
-    def _usage(self, pause: Pause) -> int:
-        if not self._repository.folder.exists():
-            return 0
-        with self._locked(pause):
-            return self._store.usage()
-
-    def _clean_up(self, quota: int, keep: Collection[str], pause: Pause) -> str:
-        if not self._repository.folder.exists():
-            return ""
-        with self._locked(pause):
-            dropped = drop_oldest(self._repository, quota, keep)
-        if not dropped.checkpoints:
-            return ""
-        return (
-            f"The {dropped.checkpoints} oldest checkpoints of {self._root} were "
-            f"dropped to free {dropped.freed / MIB:.1f} MiB; changes before them can "
-            "no longer be undone."
-        )
-
-    def _check(self, pause: Pause) -> str:
-        if not self._repository.folder.exists():
-            return ""
-        with self._locked(pause):
-            return self._fall_back() or self.recovered
 
     def _fall_back(self) -> str:
         self._taker.forget()
@@ -235,82 +209,42 @@ class ShadowCheckpoints:
             "be restored completely. Earlier and new ones can."
         )
 
-    def _read_locked(self, read: Callable[[ShadowRepository], T], pause: Pause) -> T:
-        with self._locked(pause):
-            return read(self._repository)
+    async def _in_thread(self, work: Callable[[Pause], T], seconds: float | None = None) -> T:
+        """Do the work under the lock, in a thread that stops soon after it is cancelled or its
+        time is up."""
+        limit = self._limits.checkpoint_seconds if seconds is None else seconds
+        stopped, deadline = threading.Event(), time.monotonic() + limit
 
-    @contextmanager
-    def _locked(self, pause: Pause) -> Iterator[None]:
-        with self._repository.locked(pause) as died:
-            if died:
-                self.recovered = self._fall_back()
-            yield
+        def pause() -> None:
+            if stopped.is_set():
+                raise StorageError("It was stopped")
+            if time.monotonic() > deadline:
+                raise OutOfTime(f"It took longer than {limit:g} s")
 
+        def locked_work() -> T:
+            with self._repository.locked(pause) as died:
+                if died:
+                    self.recovered = self._fall_back()
+                return work(pause)
 
-async def _in_thread(work: Callable[[Pause], T], seconds: float) -> T:
-    """Run the work in a thread that stops soon after it is cancelled or its time is up."""
-    stopped, deadline = threading.Event(), time.monotonic() + seconds
-
-    def pause() -> None:
-        if stopped.is_set():
-            raise StorageError("It was stopped")
-        if time.monotonic() > deadline:
-            raise OutOfTime(f"It took longer than {seconds:g} s")
-
-    try:
-        return await anyio.to_thread.run_sync(work, pause, abandon_on_cancel=True)
-    finally:
-        stopped.set()
+        try:
+            return await anyio.to_thread.run_sync(locked_work, abandon_on_cancel=True)
+        finally:
+            stopped.set()
 
 
-class WithoutCheckpoints:
-    async def save(self, paths: Sequence[str] | None) -> Checkpoint:
-        return Checkpoint()
+class ProtectedFilesOnly(ShadowCheckpoints):
+    """Checkpoints of protected files, so that those changed by a command can be restored."""
 
-    async def effects(self, before: str, after: str) -> Sequence[Effect]:
-        return ()
-
-    async def changed_files(self, before: str, after: str) -> bool:
-        return False
-
-    async def tidy(self, keep: Collection[str]) -> str:
-        return ""
-
-    async def restore(
-        self,
-        steps: Sequence[tuple[str, str]],
-        *,
-        overwrite: bool,
-        rehearse: bool = False,
-        only: Collection[str] | None = None,
-    ) -> Restored:
-        return Restored(problem=NOT_KEPT)
-
-
-class ProtectedFilesOnly:
-    """Checkpoints of protected files; `home` as for `ShadowCheckpoints`."""
-
-    def __init__(
-        self, root: Path, home: Path, limits: Limits, *, private: Collection[Path] = ()
-    ) -> None:
-        self._kept = ShadowCheckpoints(root, home, limits, private=private, scope=PROTECTED_FILES)
+    _protected_only = True
 
     async def save(self, paths: Sequence[str] | None) -> Checkpoint:
         """Save before commands only: file tools ask about protected files by name."""
-        return await self._kept.save(None) if paths is None else Checkpoint()
-
-    async def effects(self, before: str, after: str) -> Sequence[Effect]:
-        return await self._kept.effects(before, after)
-
-    async def changed_files(self, before: str, after: str) -> bool:
-        return await self._kept.changed_files(before, after)
-
-    async def tidy(self, keep: Collection[str]) -> str:
-        return await self._kept.tidy(keep)
+        return await super().save(None) if paths is None else Checkpoint()
 
     async def restore(
         self,
-        steps: Sequence[tuple[str, str]],
+        steps: Steps,
         *,
         overwrite: bool,
         rehearse: bool = False,
@@ -319,4 +253,4 @@ class ProtectedFilesOnly:
         """Restore single files; undoing whole calls is not possible."""
         if only is None:
             return Restored(problem=NOT_KEPT)
-        return await self._kept.restore(steps, overwrite=overwrite, rehearse=rehearse, only=only)
+        return await super().restore(steps, overwrite=overwrite, rehearse=rehearse, only=only)

@@ -14,7 +14,6 @@ import click
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.cli.main import resolve_folder
 from rookery.core.facts import (
     CheckpointSaved,
     Effect,
@@ -28,10 +27,10 @@ from rookery.core.facts import (
 )
 from rookery.core.folds.points import Point, points, standing_changes
 from rookery.core.replies import restored_files
-from rookery.core.text.terminal_text import harmless_line
+from rookery.core.text.terminal_text import counted, harmless_line
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import age, chosen_session, cut, one_line
+from rookery.storage.cli.session_listing import age, chosen_session, cut, folder_option, one_line
 from rookery.storage.sessions import TaskStore
 from rookery.storage.settings_files import find_settings
 
@@ -54,14 +53,7 @@ class _Options(Struct, frozen=True, kw_only=True):
 
 @click.command()
 @click.argument("session", required=False)
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose last session to use.",
-)
+@folder_option("The folder whose last session to use.")
 @click.option("--to", type=int, help="The point to rewind to; without it, list them.")
 @click.option("--last", is_flag=True, help="Undo the last change to files.")
 @click.option("--files", is_flag=True, help="Restore only the files.")
@@ -152,7 +144,7 @@ def _steps_after(events: Sequence[Event], to: int) -> str:
     """The number of live steps that will be undone; earlier rewinds and restores do not count."""
     standing = [e for e in live(events) if not isinstance(e.fact, FilesRestored | Rewound)]
     gone = [point for point in points(standing) if point.to >= to and point.to > 1]
-    return _count(len(gone), "step")
+    return counted(len(gone), "step")
 
 
 async def _preview_files(past: "PastSession", to: int, options: _Options) -> bool:
@@ -160,7 +152,7 @@ async def _preview_files(past: "PastSession", to: int, options: _Options) -> boo
     if plan.problem:
         print(f"The files cannot be restored. {plan.problem}", file=sys.stderr)
         return False
-    print(f"{_count(len(plan.effects), 'file')} to restore." if plan.effects else NO_FILE)
+    print(f"{counted(len(plan.effects), 'file')} to restore." if plan.effects else NO_FILE)
     rows = list(_summary(plan.effects))
     for verb, what in rows[:MOST_SHOWN]:
         print(f"  {verb:9} {harmless_line(what)}")
@@ -241,7 +233,3 @@ def _confirmed() -> bool:
         return input("Rewind? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -63,7 +63,11 @@ def set_aside(root: Path, path: str, aside: Path) -> str:
         # hide it from git first, because copying to another disk takes a while
         unseen = f".{name.strip('.')}.set-aside-{secrets.token_hex(4)}"
         os.rename(name, unseen, src_dir_fd=at, dst_dir_fd=at)
-    return _move_across_disks(root.joinpath(*folders, unseen), aside / away)
+    here = root.joinpath(*folders, unseen)
+    try:
+        return str(shutil.move(here, aside / away))
+    except OSError:
+        return str(here)
 
 
 def copy_aside(folder: int, name: str, path: str, aside: Path) -> str:
@@ -110,20 +114,6 @@ def _copy(folder: int, name: str, there: Path) -> None:
 def _aside_name(path: str) -> str:
     """An unused file name that shows the original path."""
     return f"{'-'.join(visible(path).split('/'))[-60:].lstrip('.')}-{secrets.token_hex(4)}"
-
-
-def _move_across_disks(here: Path, there: Path) -> str:
-    """Move to another disk and return the final path: `here` if it cannot be copied."""
-    try:
-        if here.is_dir() and not here.is_symlink():
-            shutil.copytree(here, there, symlinks=True)
-            shutil.rmtree(here)
-        else:
-            shutil.copy2(here, there, follow_symlinks=False)
-            here.unlink()
-    except OSError:
-        return str(here)
-    return str(there)
 
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -92,7 +92,7 @@ class GitCopy:
         *folders, name = file.split("/")
         at = _open_folder(Path(self.git), folders, aside)
         try:
-            _make_room(at, name, aside)
+            make_room(at, name, aside)
             if "objects" in folders and _link(str(self.folder / file), name, at):
                 return
             _copy_file(str(self.folder / file), name, at)
@@ -265,16 +265,16 @@ def _enter_folder(at: int, name: str, aside: Path) -> int:
     except FileNotFoundError:
         pass
     except NotADirectoryError:
-        _make_room(at, name, aside)
+        make_room(at, name, aside)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        _make_room(at, name, aside)
+        make_room(at, name, aside)
     os.mkdir(name, dir_fd=at)
     return os.open(name, flags, dir_fd=at)
 
 
-def _make_room(at: int, name: str, aside: Path) -> None:
+def make_room(at: int, name: str, aside: Path) -> None:
     """Rename a folder in place; move a file away, because git would read it among references."""
     try:
         mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode

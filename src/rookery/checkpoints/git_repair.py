@@ -30,13 +30,12 @@ from rookery.platform.git_folders import (
 from rookery.platform.git_objects import has_all, has_object, listed_objects
 
 _POINTER = re.compile(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
-_PACKED = re.compile(rb"(?:[0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")
+_PACKED = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")
 _OTHER_LINE = re.compile(rb"# pack-refs .*|\^[0-9a-f]+|")
 _LARGEST_POINTER = 4096
 _LARGEST_LIST = 64 * MIB
 _SMALLEST_INDEX = 32
-
-_PACKED_COMMITS = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)$", re.M)
+_MOST_NAMED = 3
 _COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -86,8 +85,7 @@ class DamageCheck:
             return True
         if not self._thorough:
             return False
-        before = _references(regular_content(kept, _LARGEST_LIST) or b"")
-        return not all(map(self._is_there, before))
+        return not all(map(self._is_there, _packed(kept)))
 
 
 def _is_overwritten(here: str, kept: str) -> bool:
@@ -95,13 +93,14 @@ def _is_overwritten(here: str, kept: str) -> bool:
     return not os.path.samefile(here, kept) and not filecmp.cmp(here, kept, shallow=False)
 
 
-def packed_references(git: str) -> frozenset[str]:
-    return _references(regular_content(os.path.join(git, "packed-refs"), _LARGEST_LIST) or b"")
+def packed_references(git: str) -> dict[str, str]:
+    return _packed(os.path.join(git, "packed-refs"))
 
 
-def _references(packed: bytes) -> frozenset[str]:
-    found = map(_PACKED.fullmatch, packed.split(b"\n"))
-    return frozenset(os.fsdecode(one[1]) for one in found if one)
+def _packed(file: str) -> dict[str, str]:
+    """The commit of each reference in a list of packed ones."""
+    lines = (regular_content(file, _LARGEST_LIST) or b"").split(b"\n")
+    return {os.fsdecode(one[2]): one[1].decode() for one in map(_PACKED.fullmatch, lines) if one}
 
 
 def _is_list_line(line: bytes) -> bool:
@@ -147,8 +146,7 @@ def _loose(git: str) -> list[str]:
 
 def _commits_by_name(git: str) -> dict[str, str]:
     """Commits by reference name, without symbolic references."""
-    packed = regular_content(os.path.join(git, "packed-refs"), _LARGEST_LIST) or b""
-    found = {os.fsdecode(name): commit.decode() for commit, name in _PACKED_COMMITS.findall(packed)}
+    found = packed_references(git)
     for name in _loose(git):
         data = regular_content(os.path.join(git, name), _LARGEST_POINTER) or b""
         if commit := _COMMIT.match(data):
@@ -337,6 +335,6 @@ def _describe(lost: Mapping[str, str]) -> str:
     return f"A reference was removed or moved while a command ran: {_join(names)}."
 
 
-def _join(files: Sequence[str], most: int = 3) -> str:
-    more = [f"and {len(files) - most} more"] if len(files) > most else []
-    return ", ".join([*files[:most], *more])
+def _join(files: Sequence[str]) -> str:
+    more = len(files) - _MOST_NAMED
+    return ", ".join([*files[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])])

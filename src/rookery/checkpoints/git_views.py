@@ -33,13 +33,8 @@ from rookery.platform.git_folders import (
 LARGEST = 20 * MIB
 """Bytes that are read of a file: files that git executes or obeys are small."""
 _STATES = (
-    "sequencer",
-    "rebase-merge",
-    "rebase-apply",
-    "MERGE_HEAD",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
-    "BISECT_LOG",
+    *("sequencer", "rebase-merge", "rebase-apply", "MERGE_HEAD", "CHERRY_PICK_HEAD"),
+    *("REVERT_HEAD", "BISECT_LOG"),
 )
 """Files that git keeps while an operation of several steps is unfinished."""
 _UP = re.compile(rb"(?<![\w.])\.\.(?![\w.$])")

@@ -9,7 +9,6 @@ reported and left to the user.
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,7 +18,8 @@ from threading import Lock
 import anyio.to_thread
 from msgspec.structs import replace
 
-from rookery.checkpoints.file_restore import move_aside, set_aside
+from rookery.checkpoints.file_restore import set_aside
+from rookery.checkpoints.git_copies import make_room
 from rookery.checkpoints.git_repair import GitRepair
 from rookery.checkpoints.git_views import (
     LARGEST,
@@ -41,6 +41,7 @@ TOO_MANY_FOLDERS = (
     "This workspace has too many folders to check whether the command creates repositories in "
     "which git would run programs."
 )
+TOO_MANY_NOW = "This workspace now has too many folders to check for new repositories."
 
 
 class GitWatch:
@@ -186,7 +187,7 @@ class GitWatch:
             fixed = self._repair_repositories()
             known, now = self._known, self._scan()
             assert known
-            notes = _too_many_note() if known.whole and not now.whole else []
+            notes = [TOO_MANY_NOW] if known.whole and not now.whole else []
             known, sentences = self._judge_new(known, now)
             self._known = known = self._with_harmless_worktrees(known, now)
             undone, left = list[str](), list[str]()
@@ -252,7 +253,7 @@ class GitWatch:
         if known and not self._make_folders(folders, known.git):
             return False
         with opened_folder(self._root, folders) as folder:
-            _clear(present(folder), name, self._aside / f"{name}-{secrets.token_hex(4)}")
+            make_room(present(folder), name, self._aside)
             if known and len(known.data) >= LARGEST:
                 raise OSError(errno.EFBIG, "the original was too large to keep")
             if known:
@@ -287,30 +288,12 @@ def _changed_paths(known: GitView, now: GitView) -> Iterator[str]:
             yield path
 
 
-def _too_many_note() -> list[str]:
-    return ["This workspace now has too many folders to check for new repositories."]
-
-
 def _failed(problems: list[str]) -> Iterator[str]:
     if problems:
         yield (
             "A command changed files that git runs or reads, and they could not be "
             f"restored ({'; '.join(problems)}). Check them before you use git here."
         )
-
-
-def _clear(at: int, name: str, aside: Path) -> None:
-    """Free the name: rename a folder, move files and links aside, delete pipes and devices."""
-    try:
-        mode = os.stat(name, dir_fd=at, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(mode):
-        os.rename(name, f"{name}.set-aside-{secrets.token_hex(4)}", src_dir_fd=at, dst_dir_fd=at)
-    elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):
-        move_aside(at, name, aside)
-    else:
-        os.unlink(name, dir_fd=at)
 
 
 def _restore(at: int, name: str, known: GitEntry) -> None:

@@ -31,13 +31,8 @@ from rookery.platform.paths import FileRules, visible
 
 DEPENDENCIES = frozenset(
     {
-        "node_modules",
-        "bower_components",
-        "site-packages",
-        "dist-packages",
-        "__pycache__",
-        ".terraform",
-        "Pods",
+        *("node_modules", "bower_components", "site-packages", "dist-packages", "__pycache__"),
+        *(".terraform", "Pods"),
     }
 )
 """Folders that are not searched: they are huge, and packages contain protected files too."""
@@ -76,7 +71,7 @@ class FolderSearch:
         self, below: Iterable[str], pause: Callable[[], None] = lambda: None
     ) -> FoundPaths | None:
         """Search these folders recursively; None if there are too many folders or files."""
-        private = {_identity(os.stat(path)) for path in self._private if path.exists()}
+        private = {identity(os.stat(path)) for path in self._private if path.exists()}
         waiting, found, settled = list(below), list[_FolderListing](), dict[str, _FolderListing]()
         began, files = time.time_ns(), 0
         for _ in range(MOST_FOLDERS):
@@ -86,7 +81,7 @@ class FolderSearch:
             folder = waiting.pop()
             try:
                 status = os.lstat(f"{self._root}/{folder}")
-                if _identity(status) in private or not stat.S_ISDIR(status.st_mode):
+                if identity(status) in private or not stat.S_ISDIR(status.st_mode):
                     continue
                 listed = self._list_folder(folder, status)
             except OSError:  # removed, or not readable
@@ -124,7 +119,7 @@ class FolderSearch:
         return _FolderListing(stamp, tuple(folders), tuple(files), tuple(repositories))
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 

@@ -32,6 +32,7 @@ from rookery.checkpoints.snapshot_selection import (
     IgnoreCache,
     Skipped,
     WalkedFolder,
+    identity,
     ignore_everything,
     is_excluded,
     is_foreign,
@@ -69,7 +70,7 @@ class FolderSurvey:
         self._store = store
         self._limits = limits
         self._old = index
-        self._private = {_identity(os.stat(path)) for path in private if path.exists()}
+        self._private = {identity(os.stat(path)) for path in private if path.exists()}
         self._pause = pause
         self._ignore_cache = ignore_cache
         self._indexes = indexes
@@ -310,7 +311,7 @@ class FolderSurvey:
             yield None
             return
         try:
-            if _identity(os.fstat(inner)) in self._private:
+            if identity(os.fstat(inner)) in self._private:
                 entries.put_uncovered(name)
                 yield None
             else:
@@ -381,7 +382,3 @@ class FolderSurvey:
         else:
             entries.put_uncovered(name)
         self.skipped.add(path, why)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino

@@ -17,13 +17,7 @@ from rookery.engine.ports.actions import Deed
 
 _RUNS = ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager")
 _TAKE_A_VALUE = {
-    "-C",
-    "-c",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--exec-path",
-    "--config-env",
+    *("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"),
 }
 _EVERYTHING = re.compile(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
 _OVERWRITING = re.compile(r"\+[^:]*:(?!refs/remotes/).")

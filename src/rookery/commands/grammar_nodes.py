@@ -30,13 +30,8 @@ _ESCAPE = re.compile(
 )
 _NAMED_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f"}
 _UNKNOWN_PIECES = {
-    "simple_expansion",
-    "expansion",
-    "command_substitution",
-    "process_substitution",
-    "arithmetic_expansion",
-    "brace_expression",
-    "extglob_pattern",
+    *("simple_expansion", "expansion", "command_substitution", "process_substitution"),
+    *("arithmetic_expansion", "brace_expression", "extglob_pattern"),
 }
 _HERE = {"$PWD", "${PWD}"}
 _FROM_HERE = re.compile(r'"?\$(?:PWD|\{PWD\})"?(?:/.*)?"?', re.S)

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fnmatch import translate
 from pathlib import Path
 from typing import Protocol
@@ -127,8 +127,9 @@ class LineResolver:
         looked_in = os.path.dirname(os.path.join(top, _WILD.split(pattern)[0]))
         if any(map(self._is_hidden, (looked_in, *found))):
             self.doubts.append(f"{pattern} lists names in a folder that needs approval to read")
-        names = sorted(found if os.path.isabs(pattern) else map(_below(top), found))
-        if any(name.startswith("-") for name in names) or not all(map(_is_text, names)):
+        cut = "" if os.path.isabs(pattern) else f"{top.rstrip('/')}/"
+        names = sorted(path.removeprefix(cut) for path in found)
+        if any(name.startswith("-") or "\0" in name for name in names):
             self.doubts.append(f"{pattern} matches a name that looks like an option")
             return None
         return names
@@ -215,14 +216,6 @@ class LineResolver:
             except OSError:
                 continue  # find cannot list it either
         return ""
-
-
-def _below(top: str) -> Callable[[str], str]:
-    return lambda path: path.removeprefix(f"{top.rstrip('/')}/")
-
-
-def _is_text(name: str) -> bool:
-    return "\0" not in name
 
 
 def _is_unshadowed(words: tuple[str, ...]) -> bool:

@@ -21,12 +21,11 @@ from rookery.core.hosts import HostPort, covered, entries, host, web_address
 from rookery.engine.ports.actions import (
     Action,
     Judgement,
-    Outcome,
     Pipeline,
     PlainCommand,
     program_name,
 )
-from rookery.engine.ports.hooks import RuleBook
+from rookery.engine.ports.hooks import Hook, RuleBook
 
 MOST_NAMED = 5
 UNKNOWN = (
@@ -44,7 +43,7 @@ _GIT_NETWORK = {"clone", "fetch", "ls-remote", "pull", "push", "remote", "submod
 EVERYTHING = "*"
 
 
-class CommandRules:
+class CommandRules(Hook):
     """Denies what the user's list denies, asks about what is dangerous, and allows what is known
     to be harmless or on the user's list. Has no opinion about the rest."""
 
@@ -77,9 +76,6 @@ class CommandRules:
         if judged.plain and self._trusted and await anyio.to_thread.run_sync(self._confines):
             return allow()
         return Ruling()
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     def _denied(self, judged: Judgement) -> str:
         if not self._deny:
@@ -189,7 +185,7 @@ def _options(argv: Sequence[str]) -> set[str]:
     return options
 
 
-class NetworkGate:
+class NetworkGate(Hook):
     """Asks about commands that name an unknown host, whatever else allows them.
 
     Where hosts cannot be blocked (`open_to_all`), it also asks about programs that reach any host.
@@ -240,9 +236,6 @@ class NetworkGate:
         if known or not self._unknown([HostPort(address.host, address.port)]):
             return Ruling()
         return ask(UNKNOWN_PAGE.format(address.host))
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     def _unknown(self, named: Sequence[HostPort]) -> list[HostPort]:
         allowed = entries(self._rules.hosts())

@@ -27,8 +27,7 @@ from rookery.governance.scope.scope_verdict import (
     ScopeRules,
     judge,
 )
-from rookery.platform.git_runner import read_settings, run_git
-from rookery.platform.own_programs import ProgramTimeout, find_own_program
+from rookery.platform.own_programs import ProgramTimeout, find_own_program, read_settings, run_git
 
 LARGEST_FILE = 4 * 1024 * 1024
 _HEADER = re.compile(r"([0-9a-f]{40,64}) (\d+) (\d+)")

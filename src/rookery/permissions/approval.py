@@ -16,8 +16,8 @@ from msgspec import Struct
 from rookery.core.asks import AskKind, Ruling, allow, ask
 from rookery.core.blocks import ToolCall
 from rookery.core.facts import Change
-from rookery.engine.ports.actions import Action, Deed, Outcome
-from rookery.engine.ports.hooks import RuleBook
+from rookery.engine.ports.actions import Action, Deed
+from rookery.engine.ports.hooks import Hook, RuleBook
 from rookery.engine.ports.workspace import Place
 from rookery.errors import CommandRejected, ToolError
 from rookery.permissions.trust import FolderMark
@@ -30,7 +30,7 @@ RULE_LIFETIME_MS = DAYS * 24 * 60 * 60 * 1000
 _KEPT = ("command", "host")
 
 
-class ApprovalGate:
+class ApprovalGate(Hook):
     """Allows reads, auto-approved runs, what the settings allow and what a stored rule allows.
 
     Emptying a file always asks, because it is rarely intended.
@@ -67,9 +67,6 @@ class ApprovalGate:
             or (self._children and bool(action.child))
             or self._rules.allows(action)
         )
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
 
 class AllowRule(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,8 @@ from rookery.core.facts import (
 )
 from rookery.core.replies import CHANGED_BESIDE
 from rookery.core.text.text_lines import shown_difference, unchanged_around
-from rookery.engine.ports.actions import Action, Outcome
+from rookery.engine.ports.actions import Action
+from rookery.engine.ports.hooks import Hook
 
 
 class _Known(Struct, frozen=True):
@@ -50,7 +51,7 @@ class _Stale(Struct, frozen=True):
 NOTE = "{path} changed since the model read it, but not in the lines of this edit."
 
 
-class StaleGuard:
+class StaleGuard(Hook):
     """Folds only new events of the log, so the cost does not grow with its length."""
 
     def __init__(
@@ -109,9 +110,6 @@ class StaleGuard:
         if not await anyio.to_thread.run_sync(unchanged_around, was, now, pieces):
             return ""
         return (await anyio.to_thread.run_sync(shown_difference, was, now))[0]
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     def _problem(self, change: Change, action: Action) -> _Stale | None:
         path, known = change.path, self._known.get(change.path)

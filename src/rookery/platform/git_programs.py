@@ -134,8 +134,8 @@ def _git_folder(folder: str) -> tuple[str, str] | None:
 
 
 def _read_settings(program: str, folder: str, words: Sequence[str]) -> str:
-    from rookery.platform.command_environment import command_environment
-    from rookery.platform.git_runner import read_settings
+    from rookery.platform.guarded_process import command_environment
+    from rookery.platform.own_programs import read_settings
 
     environment = command_environment(os.environ, confined=False)
     return read_settings(program, words, folder=folder, environment=environment, seconds=SECONDS)

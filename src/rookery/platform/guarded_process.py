@@ -2,18 +2,25 @@
 
 Nothing here waits. `sources` are the descriptors to wait for; `listen` and `read` take what is
 available.
+
+The command's environment is the user's own, without secrets and dangerous variables. A build needs
+whatever its user has set for it, so this is a denylist. A command in the sandbox also loses the
+variables that lead to agents and desktops, which could act for it outside.
 """
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import translate
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar
 
 from rookery.errors import ToolError
-from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, start_time
+from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, process_state
 
 READ_SIZE = 64 * 1024
 
@@ -126,14 +133,14 @@ class GuardedProcess:
 
     def close(self) -> None:
         """Reap the warden and close all descriptors. Only for a process that is `gone`."""
-        since = start_time(self.warden)
+        process = process_state(self.warden)
         killed = self._warden.wait() != 0
         WaitingWarden.pids.discard(self.warden)
         if killed and self.pid and self.status is None:
             with suppress(ProcessLookupError, PermissionError):  # its warden did not end it
                 os.killpg(self.pid, signal.SIGKILL)
-        if killed and since:
-            end_orphans(since, WaitingWarden.pids)
+        if killed and process:
+            end_orphans(process.began, WaitingWarden.pids)
         self._link.close()
         os.close(self._output)
 
@@ -186,13 +193,10 @@ def reads_terminal(terminal: int) -> bool:
 
 
 def _members(group: int) -> Iterator[Path]:
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (process / "stat").read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            continue  # ended meanwhile
-        if int(fields[2]) == group:
-            yield process
+    for entry in Path("/proc").glob("[0-9]*"):
+        process = process_state(int(entry.name))
+        if process and process.group == group:
+            yield entry
 
 
 def _reads(process: Path) -> bool:
@@ -213,3 +217,70 @@ def _reads(process: Path) -> bool:
 def _is_terminal(process: Path, file: int) -> bool:
     name = os.readlink(process / "fd" / str(file))
     return name == "/dev/tty" or name.startswith("/dev/pts/")
+
+
+SECRETS = (
+    *("*_KEY", "*_KEY_ID", "*_KEY_BASE64", "*APIKEY*", "*_TOKEN", "*_TOKENS", "*TOKEN_FILE*"),
+    *("*_PAT", "*SECRET*", "*_DSN", "*_PASS*", "*_PWD", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*"),
+    *("*CREDENTIAL*", "*_AUTH", "*_COOKIE*", "TOKEN"),
+)
+"""Names of variables with keys. A command that needs one gets it from its own configuration."""
+
+_SECRET_VALUES = re.compile(
+    r"://[^/@:\s]*:[^/@\s]+@"  # a URL with a password
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY"
+    r"|\b(?:sk|rk|pk)[-_](?:ant|or|proj|live|test)[-_]"
+    r"|\b(?:gh[pousr]|github_pat|glpat|xox[abprs]|npm|pypi|hf)[-_][A-Za-z0-9_-]{16}"
+    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
+    r"|\bAIza[A-Za-z0-9_-]{30}"
+    r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ"  # a signed token
+)
+
+CODE_INJECTING = (
+    *("LD_*", "DYLD_*", "GIT_*", "PYTHON*", "PERL5*", "PERLLIB", "BASH_ENV", "BASH_FUNC_*"),
+    *("BASHOPTS", "SHELLOPTS", "ENV", "IFS", "PS0", "PS4", "CDPATH", "GLOBIGNORE"),
+    *("PROMPT_COMMAND", "NODE_OPTIONS", "NODE_REPL_EXTERNAL_MODULE", "RUBYOPT", "RUBYLIB"),
+    *("LUA_INIT*", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "PAGER", "MANPAGER"),
+    *("*_PAGER", "EDITOR", "VISUAL", "*_EDITOR", "BROWSER", "LESSOPEN", "LESSCLOSE", "*_ASKPASS"),
+    *("GCONV_PATH", "OPENSSL_CONF", "RIPGREP_CONFIG_PATH"),
+)
+"""Variables that make programs run other code than they were told to."""
+
+OWN = ("ROOKERY_*",)
+"""Settings of rookery itself, which are not meant for commands."""
+
+SERVICES = (
+    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNUPGHOME", "DBUS_*", "DISPLAY"),
+    *("WAYLAND_*", "XAUTHORITY", "XDG_RUNTIME_DIR", "TMUX*", "STY", "VSCODE_*", "DOCKER_HOST"),
+    *("CONTAINER_HOST", "KUBECONFIG"),
+)
+"""Variables that lead to services which act for the user outside the sandbox."""
+
+UNATTENDED = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "CI": "1",
+    "TERM": "dumb",
+}
+"""Commands are not interactive and must not wait for input."""
+
+
+def command_environment(own: Mapping[str, str], *, confined: bool) -> dict[str, str]:
+    passed_on = {
+        name: value
+        for name, value in own.items()
+        if not _is_withheld(name, confined=confined) and not _SECRET_VALUES.search(value)
+    }
+    return passed_on | UNATTENDED
+
+
+@lru_cache(maxsize=1024)
+def _is_withheld(name: str, *, confined: bool) -> bool:
+    return bool(_withheld(confined).match(name.upper()))
+
+
+@cache
+def _withheld(confined: bool) -> re.Pattern[str]:
+    names = (*SECRETS, *CODE_INJECTING, *OWN, *(SERVICES if confined else ()))
+    return re.compile("|".join(map(translate, names)))

@@ -17,16 +17,7 @@ DEV_NULL = "/dev/null"
 USER_SETTINGS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
 NAMED_PROGRAMS = r"^(filter\..*|diff\..*\.(textconv|command)|merge\..*\.driver)$"
 COMMITTING = {
-    "commit",
-    "merge",
-    "rebase",
-    "cherry-pick",
-    "revert",
-    "am",
-    "stash",
-    "pull",
-    "tag",
-    "notes",
+    *("commit", "merge", "rebase", "cherry-pick", "revert", "am", "stash", "pull", "tag", "notes"),
 }
 _PYTHON_IGNORES = (_signal.SIGPIPE, _signal.SIGXFSZ)
 

@@ -25,6 +25,18 @@ _PREFIX = f"{NAME}-"
 """The prefix of temporary folders."""
 
 
+class _PlacedFile:
+    """A file or folder in one of the four folders."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder = folder
+        self._name = name
+
+    def __get__(self, places: "Places", owner: object = None) -> Path:
+        folder: Path = getattr(places, self._folder)
+        return folder / self._name
+
+
 class Places(Struct, frozen=True):
     """The four folders, which need not exist, and the files in them."""
 
@@ -40,89 +52,39 @@ class Places(Struct, frozen=True):
         """All folders of rookery, which are hidden from agents."""
         return (self.config, self.data, self.cache, self.state, *self.elsewhere)
 
-    @property
-    def settings_file(self) -> Path:
-        return self.config / "settings.toml"
-
-    @property
-    def keys_file(self) -> Path:
-        return self.config / "keys.toml"
-
-    @property
-    def trust_file(self) -> Path:
-        return self.config / "trust.json"
-
-    @property
-    def rules_file(self) -> Path:
-        """The permanent approvals of the user."""
-        return self.config / "allowed.json"
-
-    @property
-    def governance(self) -> Path:
-        """State of governed workspaces, out of reach of agents."""
-        return self.config / "governance"
-
-    @property
-    def host_writes(self) -> Path:
-        """What the host last wrote into governance files."""
-        return self.governance / "written"
-
-    @property
-    def mcp_file(self) -> Path:
-        return self.config / MCP_FILE
+    settings_file = _PlacedFile("config", "settings.toml")
+    keys_file = _PlacedFile("config", "keys.toml")
+    trust_file = _PlacedFile("config", "trust.json")
+    rules_file = _PlacedFile("config", "allowed.json")
+    """The permanent approvals of the user."""
+    governance = _PlacedFile("config", "governance")
+    """State of governed workspaces, out of reach of agents."""
+    host_writes = _PlacedFile("config", "governance/written")
+    """What the host last wrote into governance files."""
+    mcp_file = _PlacedFile("config", MCP_FILE)
+    tools_agreed = _PlacedFile("config", "tools-agreed.json")
+    """The project tools that the user has approved."""
+    mcp_memory = _PlacedFile("cache", "mcp.json")
+    """Cached descriptions of MCP servers."""
+    model_lists = _PlacedFile("cache", "models.json")
+    """Cached lists of the models that providers offer."""
+    model_probes = _PlacedFile("cache", "probes.json")
+    """Results of `rookery models --probe`."""
+    index_file = _PlacedFile("cache", "tasks.sqlite")
+    checkpoints = _PlacedFile("data", "checkpoints")
+    git_copies = _PlacedFile("data", "git-history")
+    """Copies of repositories, kept while a command could destroy them."""
+    tasks = _PlacedFile("data", "tasks")
+    running = _PlacedFile("state", "running")
+    debug_log = _PlacedFile("state", "debug.log")
 
     def any_mcp_servers(self, workspace: Path) -> bool:
         """Whether a file exists that may define servers. It is not read."""
         files = (self.mcp_file, *(workspace / name for name in PROJECT_MCP_FILES))
         return any(map(os.path.exists, files))
 
-    @property
-    def tools_agreed(self) -> Path:
-        """The project tools that the user has approved."""
-        return self.config / "tools-agreed.json"
-
-    @property
-    def mcp_memory(self) -> Path:
-        """Cached descriptions of MCP servers."""
-        return self.cache / "mcp.json"
-
-    @property
-    def model_lists(self) -> Path:
-        """Cached lists of the models that providers offer."""
-        return self.cache / "models.json"
-
-    @property
-    def model_probes(self) -> Path:
-        """Results of `rookery models --probe`."""
-        return self.cache / "probes.json"
-
     def code_index(self, workspace: Path) -> Path:
         return self.cache / "code" / hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.data / "checkpoints"
-
-    @property
-    def git_copies(self) -> Path:
-        """Copies of repositories, kept while a command could destroy them."""
-        return self.data / "git-history"
-
-    @property
-    def running(self) -> Path:
-        return self.state / "running"
-
-    @property
-    def tasks(self) -> Path:
-        return self.data / "tasks"
-
-    @property
-    def index_file(self) -> Path:
-        return self.cache / "tasks.sqlite"
-
-    @property
-    def debug_log(self) -> Path:
-        return self.state / "debug.log"
 
 
 def find_places(environ: Mapping[str, str]) -> Places:

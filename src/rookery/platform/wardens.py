@@ -174,8 +174,12 @@ def _open_terminal() -> tuple[int, int]:
     return ours, theirs
 
 
-class _Process(NamedTuple):
+class ProcessState(NamedTuple):
+    """What the kernel says of a process; `began` is in clock ticks since boot."""
+
+    dead: bool
     parent: int
+    group: int
     session: int
     began: int
 
@@ -185,12 +189,6 @@ def become_subreaper() -> None:
     from rookery.platform.warden import PR_SET_CHILD_SUBREAPER, prctl
 
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def start_time(pid: int) -> int:
-    """The start time of a process in clock ticks since boot; 0 if unknown."""
-    process = _process(pid)
-    return process.began if process else 0
 
 
 def end_orphans(since: int, wardens: Collection[int]) -> None:
@@ -217,14 +215,15 @@ def _end(pid: int) -> bool:
 def _orphans(since: int) -> Iterator[int]:
     us, here = os.getpid(), os.getsid(0)
     for entry in Path("/proc").glob("[0-9]*"):
-        process = _process(int(entry.name))
+        process = process_state(int(entry.name))
         if process and process.parent == us and process.session != here and process.began >= since:
             yield int(entry.name)
 
 
-def _process(pid: int) -> _Process | None:
+def process_state(pid: int) -> ProcessState | None:
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None  # gone, or no /proc
-    return _Process(parent=int(fields[1]), session=int(fields[3]), began=int(fields[19]))
+    numbers = (int(fields[at]) for at in (1, 2, 3, 19))
+    return ProcessState(fields[0] == b"Z", *numbers)

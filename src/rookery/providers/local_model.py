@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from rookery.core.limits import KIB, MIB, Effort, FailureKind, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest, SilenceChunk
 from rookery.errors import ProviderError, SettingsError, StorageError
-from rookery.platform.command_environment import command_environment
 from rookery.platform.disk import private_folder, reason, regular_file
+from rookery.platform.guarded_process import command_environment
 from rookery.platform.user_folders import find_places
 from rookery.providers.catalogue import find_model
 from rookery.providers.exchange import Endpoint

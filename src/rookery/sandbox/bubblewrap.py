@@ -3,14 +3,25 @@
 Mounts are made in this order, and a later one covers an earlier one: the whole disk read-only,
 private temporary folders, writable folders, hidden files, the workspace or its writable part, and
 last the files in it that must not change.
+
+The commands of a session share one network namespace, so that they reach each other's servers. A
+process of ours holds it, and commands join it before bubblewrap confines them. If it cannot be
+created or joined, each command has its own network.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+import shutil
+import socket
+import subprocess
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
 
 from msgspec import Struct
 
-from rookery.platform.own_programs import TEMPORARY
+from rookery.errors import ToolError
+from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within, within_any
 from rookery.sandbox.confinement import (
     Confinement,
@@ -166,3 +177,96 @@ def _ignore(path: str, private: str) -> Iterator[str]:
         yield from ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
     else:
         yield from ("--ro-bind", os.path.join(private, UNREADABLE), path)
+
+
+HOLDER = Path(__file__).with_name("network_holder.py")
+READY = b"ready"
+READY_SECONDS = 10.0
+ANSWER_SECONDS = 15.0
+_LISTENING = "0A"
+_NO_ADDRESS = {"00000000", "0" * 32}
+_LOOPBACK = {"0100007F", "0" * 24 + "01000000"}
+
+
+class SharedNetwork:
+    """Raises `OSError` if it cannot be created."""
+
+    def __init__(self, interpreter: str, programs: str) -> None:
+        self._nsenter = shutil.which("nsenter", path=programs)
+        if not self._nsenter:
+            raise OSError("nsenter is not installed")
+        self._asking = Lock()
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            self._holder = subprocess.Popen(
+                [interpreter, "-I", "-S", own_script(HOLDER)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                process_group=0,
+            )
+        self._link.settimeout(READY_SECONDS)
+        try:
+            if self._link.recv(len(READY)) != READY:
+                raise OSError("no network namespace can be made")
+        except OSError:
+            self.close()
+            raise
+        self._link.settimeout(ANSWER_SECONDS)
+
+    @property
+    def joining(self) -> tuple[str, ...]:
+        """The arguments before a program that is to run in the namespace."""
+        assert self._nsenter
+        target = f"--target={self._holder.pid}"
+        return (self._nsenter, target, "--user", "--net", "--preserve-credentials", "--")
+
+    def check(self) -> None:
+        """Raises `ToolError` if the process that holds the namespace has ended."""
+        if self._holder.poll() is not None:
+            raise ToolError(
+                "The sandbox network is gone because its process was killed. The command was not "
+                "run. Restart rookery."
+            )
+
+    def listening_ports(self) -> set[int]:
+        """Ports inside that are listened on under `localhost`."""
+        return listening_ports(self._holder.pid, _NO_ADDRESS | _LOOPBACK)
+
+    def connect(self, port: int) -> socket.socket | None:
+        """Connect to a port inside; None if that fails."""
+        with self._asking:
+            try:
+                self._link.send(port.to_bytes(2, "little"))
+                _, files, _, _ = socket.recv_fds(self._link, 1, 1)
+            except OSError:
+                return None
+        return socket.socket(fileno=files[0]) if files else None
+
+    def close(self) -> None:
+        self._link.close()
+        self._holder.kill()
+        self._holder.wait()
+
+
+def shared_network(interpreter: str, programs: str) -> SharedNetwork | None:
+    """Create the shared network; None if that is not possible here."""
+    try:
+        return SharedNetwork(interpreter, programs)
+    except OSError:
+        return None
+
+
+def listening_ports(process: int | str, addresses: Collection[str] = ()) -> set[int]:
+    """Ports that are listened on in the network of a process, at these addresses or at all."""
+    found: set[int] = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/{process}/net/{table}") as file:
+            for fields in map(str.split, file):
+                if len(fields) > 3 and fields[3] == _LISTENING:
+                    address, _, port = fields[1].partition(":")
+                    if not addresses or address in addresses:
+                        found.add(int(port, 16))
+    return found

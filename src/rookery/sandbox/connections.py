@@ -46,8 +46,6 @@ _PORT = re.compile(
     rf"{_HERE}[\"'()|,\s]*(?:{_HERE}[\"'()|,\s]*)?(?::|,?\s*port\b[=\s]*)\s*(\d{{1,5}})\b",
     re.IGNORECASE,
 )
-_LISTENING = "0A"
-_TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 
 class CommandNetwork(Protocol):
@@ -115,22 +113,6 @@ def refused_ports(command: str, output: str) -> list[int]:
         return []
     found = (int(port) for port in _PORT.findall(f"{output}\n{command}"))
     return [port for port in dict.fromkeys(found) if 0 < port < 65536]
-
-
-def listening_here() -> set[int]:
-    """The ports that are listened on outside the sandbox."""
-    found: set[int] = set()
-    for table in _TABLES:
-        with suppress(OSError), open(table) as file:
-            found.update(port for line in file if (port := _listening_port(line)))
-    return found
-
-
-def _listening_port(line: str) -> int:
-    fields = line.split()
-    if len(fields) < 4 or fields[3] != _LISTENING:
-        return 0
-    return int(fields[1].rpartition(":")[2], 16)
 
 
 USUAL_PORT = 80

@@ -14,18 +14,18 @@ from rookery.core.asks import Ruling
 from rookery.core.blocks import ToolCall
 from rookery.core.protected_paths import IGNORE_FILES, OF_BUILDS, protected
 from rookery.core.text.characters import folded, folded_names
-from rookery.engine.ports.actions import Action, GitUse, Outcome, Permit, Plain, PlainCommand
+from rookery.engine.ports.actions import Action, GitUse, Permit, Plain, PlainCommand
+from rookery.engine.ports.hooks import Hook
 from rookery.engine.ports.workspace import EntryFilter, Launch, WayOut, check_not_narrowed
 from rookery.platform import plain_runner
 from rookery.platform.git_index import GitIndexes
 from rookery.platform.git_programs import ObeyedByGit
-from rookery.platform.git_runner import git_hardening, hardened, is_git, sub_command
-from rookery.platform.own_programs import own_script
+from rookery.platform.own_programs import git_hardening, hardened, is_git, own_script, sub_command
 from rookery.platform.paths import within
+from rookery.sandbox.bubblewrap import SharedNetwork
 from rookery.sandbox.confinement import NEVER_WRITABLE
 from rookery.sandbox.layers import INTERPRETER
 from rookery.sandbox.sandbox import Sandbox
-from rookery.sandbox.shared_network import SharedNetwork
 
 MOST_LOOKED_AT = 2_000
 """Entries that are searched for protected files, from the top of the workspace. Deeper ones are
@@ -35,7 +35,6 @@ MOST_SEARCHED = 50_000
 MOST_MASKED = 500
 """Mounts for ignored files and their parent folders. The time grows with the square of their
 number; this many take about half a second."""
-MOST_NAMED = 5
 _NEVER_WRITABLE = frozenset(map(folded, NEVER_WRITABLE))
 _WITHOUT_PROTECTED = {"node_modules", "__pycache__"}
 
@@ -139,14 +138,10 @@ class SandboxLauncher:
         tracked = self._indexes.tracked_in("")
         return path in tracked or bool(tracked.names_in(path))
 
-    def describe(self, *, confined: bool, writable: Collection[str] | None = None) -> str:
+    def describe(self, *, confined: bool) -> str:
         """One line that says where a command runs, for approval questions."""
         if not confined:
             return "outside the sandbox, with your keys and the network"
-        line = self._describe_sandbox()
-        return line if writable is None else f"{line}; of the workspace only {_list_part(writable)}"
-
-    def _describe_sandbox(self) -> str:
         state = self._sandbox.state
         if state.kind == "none" or not _has_rules(self._hiding()):
             return state.line
@@ -174,13 +169,6 @@ def _is_approved(path: str, permit: Permit) -> bool:
     if _NEVER_WRITABLE.intersection(folded_names(path)):
         return False
     return any(within(named, path) for named in permit.named)
-
-
-def _list_part(writable: Collection[str]) -> str:
-    """The writable part of the workspace, in a few words."""
-    names = sorted(path or "." for path in writable)
-    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-    return ", ".join([*names[:MOST_NAMED], *more]) or "nothing"
 
 
 def _has_rules(hiding: EntryFilter) -> bool:
@@ -229,7 +217,7 @@ OPEN_NETWORK = (
 )
 
 
-class NoSandboxNotice:
+class NoSandboxNotice(Hook):
     """A hook that reports once, before the first command, what the sandbox does not confine."""
 
     def __init__(
@@ -247,9 +235,6 @@ class NoSandboxNotice:
             for line in await anyio.to_thread.run_sync(self._lines):
                 self._report(line)
         return Ruling()
-
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        pass
 
     def _lines(self) -> list[str]:
         state = self._sandbox.state

@@ -9,6 +9,8 @@ writable, its files can be changed in place but not replaced, and a missing fold
 but only the next command can write in it. Beside a path that is never writable nothing can be
 created. Within bubblewrap's mounts Landlock is a second layer, which also denies sockets without a
 path.
+
+`guarantees` says what that means for the user.
 """
 
 import os
@@ -18,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -28,8 +31,14 @@ from rookery.platform.own_programs import TEMPORARY, own_script
 from rookery.platform.paths import within
 from rookery.platform.wardens import become_subreaper
 from rookery.sandbox.bubblewrap import Abilities, bubblewrap, mounted
-from rookery.sandbox.confinement import Confinement, Handoff, Narrowed, Network, Spot
-from rookery.sandbox.hidden_places import SOCKET_VARIABLES
+from rookery.sandbox.confinement import (
+    SOCKET_VARIABLES,
+    Confinement,
+    Handoff,
+    Narrowed,
+    Network,
+    Spot,
+)
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd")
 """The devices that a command may use, if it has the real /dev."""
@@ -260,4 +269,94 @@ def _way_out(way: Handoff | None) -> list[str]:
 
 
 def _identities(found: Iterable[Spot]) -> list[str]:
-    return [word for at in found for word in ("is", f"{at.device}:{at.inode}:{at.path}")]
+    return [word for at in found for word in ("is", at.identity)]
+
+
+CLOSED_WHOLLY = ("x86_64", "aarch64")
+"""Architectures for which `confine` knows the system calls that make sockets."""
+
+
+class Holds(StrEnum):
+    YES = "yes"
+    PARTLY = "partly"
+    NO = "no"
+
+
+class Guarantee(Struct, frozen=True):
+    name: str
+    holds: Holds
+    why: str = ""
+
+
+_Extent: TypeAlias = tuple[Holds, str]
+_WHOLLY: _Extent = (Holds.YES, "")
+_ENDED_BY_WARDEN: _Extent = (Holds.PARTLY, "the warden ends all processes of the command")
+
+WRITES = "writes confined"
+CREDENTIALS = "credentials hidden"
+OWN = "own state hidden"
+NETWORK = "network closed"
+ENDING = "processes end with the command"
+PROTECTED = "protected files read-only"
+PRIVILEGES = "no new privileges"
+
+OPEN_TO_ALL = (
+    "no network namespace can be made, so commands can reach every host; commands that name "
+    "an unknown host need approval"
+)
+
+
+def guarantees(state: SandboxState, *, open_to_all: bool) -> list[Guarantee]:
+    """Each guarantee, whether it holds here, and what is missing if it does not fully."""
+    if state.kind == "none":
+        lost = (WRITES, CREDENTIALS, OWN, NETWORK, PROTECTED, PRIVILEGES)
+        found = dict.fromkeys(lost, (Holds.NO, state.why)) | {ENDING: _ENDED_BY_WARDEN}
+    elif state.kind == "landlock" or open_to_all:
+        found = _by_landlock(state)
+    else:
+        found = _by_bubblewrap(state)
+    if open_to_all and state.kind != "none":
+        found[NETWORK] = (Holds.NO, OPEN_TO_ALL)
+    return [Guarantee(name, *holds) for name, holds in found.items()]
+
+
+def _by_bubblewrap(state: SandboxState) -> dict[str, _Extent]:
+    old = "this bubblewrap is too old to keep commands from making user namespaces"
+    return {
+        WRITES: _WHOLLY,
+        CREDENTIALS: _WHOLLY,
+        OWN: _WHOLLY,
+        NETWORK: _network(state, Holds.YES, ""),
+        ENDING: _WHOLLY,
+        PROTECTED: (Holds.PARTLY, "protected files that a command creates are removed after it"),
+        PRIVILEGES: _WHOLLY if state.closes_users else (Holds.PARTLY, old),
+    }
+
+
+def _by_landlock(state: SandboxState) -> dict[str, _Extent]:
+    writes = "modes, owners and times of files outside can be changed"
+    if state.landlock < 3:
+        writes += ", and with this kernel files outside can be truncated"
+    sockets = "names of hidden files can be listed, and Unix sockets with a path can be reached"
+    why = "Landlock cannot exclude a file of the workspace; they are restored after the command"
+    if os.uname().machine in CLOSED_WHOLLY:
+        closed, how = Holds.YES, "connections within the machine are closed as well"
+    else:
+        closed, how = Holds.PARTLY, "TCP is closed; UDP is not"
+    return {
+        WRITES: (Holds.PARTLY, f"{writes}; the temporary folder is shared"),
+        CREDENTIALS: (Holds.PARTLY, sockets),
+        OWN: (Holds.PARTLY, "names can be listed; contents cannot be read"),
+        NETWORK: _network(state, closed, how),
+        ENDING: _ENDED_BY_WARDEN,
+        PROTECTED: (Holds.NO, why),
+        PRIVILEGES: _WHOLLY,
+    }
+
+
+def _network(state: SandboxState, closed: Holds, why: str) -> _Extent:
+    if state.network == "on":
+        return Holds.NO, "it is turned on in the settings"
+    if state.network == "known":
+        return Holds.YES, "Commands reach known hosts only, through a proxy."
+    return closed, why

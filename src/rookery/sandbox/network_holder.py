@@ -1,6 +1,6 @@
 """Holds the network namespace that the commands of a session share, and connects into it.
 
-`shared_network` runs this file as a script. It creates the namespace and sends `ready` on the
+`bubblewrap` runs this file as a script. It creates the namespace and sends `ready` on the
 socket that is its standard input. Then it reads port numbers there and answers each with a socket
 connected to that port inside. It ends when the socket is closed.
 """

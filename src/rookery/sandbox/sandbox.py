@@ -27,27 +27,25 @@ from rookery.platform.git_folders import (
 from rookery.platform.locks import hold_folder
 from rookery.platform.own_programs import TEMPORARY
 from rookery.platform.paths import within, within_any
-from rookery.sandbox.bubblewrap import prepare_private
+from rookery.sandbox.bubblewrap import SharedNetwork, prepare_private, shared_network
 from rookery.sandbox.confinement import (
+    RESOLVER_SOCKETS,
     Confinement,
     Handoff,
     Narrowed,
+    PrivateCaches,
     SandboxOptions,
     Spot,
+    folders_between,
+    hidden_places,
     narrow,
     never_writable,
     outermost,
+    remove_tree,
+    shared_caches,
     spot,
     spots,
     spots_inside,
-)
-from rookery.sandbox.hidden_places import (
-    RESOLVER_SOCKETS,
-    PrivateCaches,
-    folders_between,
-    hidden_places,
-    remove_tree,
-    shared_caches,
     without,
 )
 from rookery.sandbox.layers import (
@@ -59,7 +57,6 @@ from rookery.sandbox.layers import (
     no_layers,
     prefix,
 )
-from rookery.sandbox.shared_network import SharedNetwork, shared_network
 
 MOST_PINNED = 500
 """Each pinned folder is a mount, which slows down the start of every command."""
@@ -262,9 +259,11 @@ class Sandbox:
         separate = map(separate_folder, (own, *repositories))
         led_to = [path for path in separate if within(path, self._root.path)]
         found = spots(git_folders([own, *repositories, *led_to, self._admin]))
+        common = spots([self._common])
         never: tuple[Spot, ...] = () if git else found
         if part is not None:
-            never = self._never_writable((*found, *spots([self._common])))
+            git_paths = (at.path for at in (*found, *common))
+            never = outermost(spots((*never_writable(self._root.path), *git_paths)))
         fixed = [path for path in guarded if path not in repositories]
         fixed += [each.path for each in never]
         fixed += [each.path for each in found if not each.folder]
@@ -277,6 +276,7 @@ class Sandbox:
         hidden = self._hidden()
         writable = self._writable(hidden)
         special = (*masked, *hidden, *(at.path for at in (*kept, *unchangeable)))
+        mounted = [*folders, *(at.path for at in kept)]
         narrowed = None
         if part is not None:
             narrowed = narrow(self._root.path, part, never=never, closed=special)
@@ -285,12 +285,10 @@ class Sandbox:
             home=self._home,
             private=self._private,
             network=self._options.network,
-            read=spots([self._common]) if self._common else (),
+            read=common,
             writable=(*writable, *(self._commits if git and part is None else ())),
             kept=kept,
-            pinned=self._parents_to_pin(
-                special, (*folders, *(at.path for at in kept)), narrowed, writable
-            ),
+            pinned=self._parents_to_pin(special, mounted, narrowed, writable),
             fixed=unchangeable,
             hidden=hidden,
             ignored=tuple(masked),
@@ -317,10 +315,6 @@ class Sandbox:
                 os.makedirs(path, mode=0o700, exist_ok=True)
                 self._created += reversed(missing)
 
-    def _never_writable(self, git: Iterable[Spot]) -> tuple[Spot, ...]:
-        """What a command that is limited to a part of the workspace can never change."""
-        return outermost(spots((*never_writable(self._root.path), *(at.path for at in git))))
-
     def _parents_to_pin(
         self,
         paths: Iterable[str],
@@ -341,7 +335,8 @@ class Sandbox:
         """The real paths, if they exist in the workspace."""
         root = self._root.path
         real = dict.fromkeys(os.path.realpath(os.path.join(root, path)) for path in paths)
-        return [path for path in real if path != root and within(path, root) and _plain(path)]
+        inside = (path for path in real if path != root and within(path, root))
+        return [path for path in inside if os.path.isfile(path) or os.path.isdir(path)]
 
     def _environment(self, layers: Layers) -> dict[str, str]:
         temporary = os.path.realpath(TEMPORARY["tmp"])
@@ -355,7 +350,3 @@ def _folder(path: str) -> Spot:
     if not found or not found.folder:
         raise ToolError(f"No such folder: {path}.")
     return found
-
-
-def _plain(path: str) -> bool:
-    return os.path.isfile(path) or os.path.isdir(path)

@@ -19,12 +19,12 @@ from anyio.abc import SocketListener, SocketStream
 
 from rookery.core.hosts import Entry, HostPort, covered, entries, host
 from rookery.platform.http_proxy import Dialled, OutOfReach, ProxyRequest, attend, connect, splice
+from rookery.sandbox.bubblewrap import listening_ports
 from rookery.sandbox.connections import (
     CommandNetwork,
     PublishedPorts,
     ResolveHost,
     dial_through,
-    listening_here,
     refused_ports,
     resolve_host,
     upstream_for,
@@ -53,7 +53,7 @@ class Egress:
         environ: Mapping[str, str] = os.environ,
         find: ResolveHost = resolve_host,
     ) -> None:
-        self._start_soon = start_soon
+        self.start_soon = start_soon
         self._known = known
         self._environ = environ
         self._resolve = find
@@ -77,7 +77,7 @@ class Egress:
         if inside and not self._ways:
             self._watching = anyio.CancelScope()
             published = PublishedPorts(inside, self._our_ports)
-            self._start_soon(partial(published.watch, self._watching))
+            self.start_soon(partial(published.watch, self._watching))
         self._ways.append(way)
 
     def proxy_ended(self, way: "CommandProxy") -> None:
@@ -86,9 +86,6 @@ class Egress:
         if not self._ways and self._watching:
             self._watching.cancel()
             self._watching = None
-
-    def start_soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        self._start_soon(work)
 
     def _our_ports(self) -> set[int]:
         return {port for way in self._ways for port in way.listened_on}
@@ -163,7 +160,7 @@ class CommandProxy:
         wanted = set(refused_ports(command, said)) - set(self.ports) - self._egress.reported_ports
         if wanted and self._inside:
             wanted -= self._inside.listening_ports()
-        found = tuple(sorted(wanted & listening_here())) if wanted else ()
+        found = tuple(sorted(wanted & listening_ports("self"))) if wanted else ()
         self._egress.reported_ports.update(found)
         return found
 

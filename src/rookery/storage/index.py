@@ -220,7 +220,8 @@ class SessionIndex:
 
     def _by_words(self, terms: Sequence[str]) -> dict[str, str]:
         """A passage of each task with a word that starts with each term."""
-        phrases = [f'"{_quoted(term)}" *' for term in terms if any(map(str.isalnum, term))]
+        searchable = [term.replace('"', '""') for term in terms if any(map(str.isalnum, term))]
+        phrases = [f'"{term}" *' for term in searchable]
         if not (self._full_text and phrases):
             return {}
         best = self._passages(_FIND_WORDS, " OR ".join(phrases))
@@ -298,10 +299,6 @@ def _is_still_there(journal: Path, reading: _JournalProgress) -> bool:
     with opened_journal(journal) as file:
         file.seek(reading.end - SEAL)
         return file.read(SEAL) == reading.seal
-
-
-def _quoted(term: str) -> str:
-    return term.replace('"', '""')
 
 
 def _encodable(words: str) -> bool:

@@ -14,7 +14,6 @@ import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -150,8 +149,9 @@ def key_in_keyring(provider: str) -> str | None:
     Raises `SettingsError` if it does not return the key."""
     if provider not in _answers:
         try:
-            ask = partial(_password_for, provider)
-            _answers[provider] = _patiently(ask, PATIENCE)
+            _answers[provider] = _patiently(
+                lambda: _backend().get_password(SERVICE, provider), PATIENCE
+            )
         except NoKeyring as error:
             _answers[provider] = error
     answer = _answers[provider]
@@ -283,10 +283,6 @@ def _text(file: Path, name: str, value: Any) -> str:
 
 def _spelled(name: str) -> str:
     return name if _NAME.fullmatch(name) else json.dumps(name)
-
-
-def _password_for(provider: str) -> str | None:
-    return _backend().get_password(SERVICE, provider)
 
 
 def _patiently(ask: Callable[[], T], patience: float) -> T:

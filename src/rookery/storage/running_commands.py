@@ -21,6 +21,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import CommandState, RunningCommand
 from rookery.errors import StorageError
 from rookery.platform.disk import private_folder, put
+from rookery.platform.wardens import process_state
 
 END, KEEP, LOOK = signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2
 """Signals to a warden: end the command; let it outlive us; check for `KEEP`."""
@@ -196,8 +197,5 @@ def _is_pending(pid: int, number: signal.Signals) -> bool:
 
 def _start_time(pid: int) -> int:
     """When a process started, in ticks since boot; 0 if it is dead or that is unknown."""
-    try:
-        said = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return 0
-    return 0 if said[0] == b"Z" else int(said[19])
+    process = process_state(pid)
+    return 0 if process is None or process.dead else process.began

@@ -34,6 +34,7 @@ from rookery.core.folds.run_tallies import added
 from rookery.core.limits import KIB
 
 TITLE_LENGTH = 200
+SNIPPET_LENGTH = 160
 RESULT_LENGTH = 8 * KIB
 """Searchable characters of a tool's result."""
 
@@ -152,11 +153,11 @@ def _charge(summary: TaskSummary, usage: Usage) -> TaskSummary:
     return replace(summary, tokens_in=used.tokens_in, tokens_out=used.tokens_out, cost=used.cost)
 
 
-def snippet(text: str, terms: Sequence[str], width: int = 160) -> str:
+def snippet(text: str, terms: Sequence[str]) -> str:
     """The text around the first matching term, on one line."""
     line = " ".join(text.split())
     folded = line.casefold()
     places = [place for term in terms if (place := folded.find(term.casefold())) >= 0]
-    start = max(0, min(places, default=0) - width // 3)
-    end = start + width
+    start = max(0, min(places, default=0) - SNIPPET_LENGTH // 3)
+    end = start + SNIPPET_LENGTH
     return ("…" if start else "") + line[start:end] + ("…" if end < len(line) else "")

@@ -301,7 +301,7 @@ class _SearchedLines:
 
 
 def _environment() -> Mapping[str, str]:
-    from rookery.platform.command_environment import command_environment
+    from rookery.platform.guarded_process import command_environment
 
     return command_environment(os.environ, confined=True)
 

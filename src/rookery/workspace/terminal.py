@@ -29,8 +29,12 @@ from rookery.engine.ports.workspace import (
     check_not_narrowed,
 )
 from rookery.errors import Denied, StorageError, ToolError
-from rookery.platform.command_environment import command_environment
-from rookery.platform.guarded_process import GuardedProcess, not_started, start_guarded
+from rookery.platform.guarded_process import (
+    GuardedProcess,
+    command_environment,
+    not_started,
+    start_guarded,
+)
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import Wardens
 

@@ -99,14 +99,11 @@ def test_each_point_is_one_line_with_escaped_text(rewind):
     code, out, err = rewind()
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        "    1    1970-01-01    you go",
-        "    1    1970-01-01    you also the ␛[8m docs",
-        "    2    1970-01-01  ±     Run x",
-        "    6    1970-01-01        Run y",
+        *("    1    1970-01-01    you go", "    1    1970-01-01    you also the ␛[8m docs"),
+        *("    2    1970-01-01  ±     Run x", "    6    1970-01-01        Run y"),
         "   10    1970-01-01  ±     (Restored 1 file: a.txt.)",
         "   11    1970-01-01        (The conversation was rewound to 1.)",
-        "",
-        "± changed files. To rewind to before a step: rookery rewind --to NUMBER",
+        *("", "± changed files. To rewind to before a step: rookery rewind --to NUMBER"),
     ]
 
 

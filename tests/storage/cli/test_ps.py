@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from msgspec.structs import replace
 
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
@@ -89,13 +88,6 @@ def test_a_command_is_ended(printed, listed: ListedCommand, which: str):
 def test_a_command_that_is_not_listed_is_not_ended(printed, listed: ListedCommand, given: str):
     with pytest.raises(SettingsError, match="is running"):
         printed("--stop", given)
-
-
-def test_a_reused_process_id_is_not_listed(
-    printed, commands: CommandRegistry, listed: ListedCommand
-):
-    commands.put(replace(listed, born=listed.born + 1))
-    assert printed() == "No command is running.\n"
 
 
 def test_a_command_is_kept(printed, commands: CommandRegistry):

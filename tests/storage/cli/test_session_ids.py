@@ -1,13 +1,14 @@
 """Which session is meant by the beginning of its id."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from rookery.core.facts import Event, TaskOpened
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import full_id, short_ids
+from rookery.storage.cli.session_listing import chosen_session, full_id, short_ids
 from rookery.storage.sessions import TaskStore
 
 ONE = "38e51f0c-6c5e-4d2a-9d0b-0c7a1d6f2b11"
@@ -68,6 +69,15 @@ def test_only_some_of_many_matching_ids_are_named():
         journal.close()
     with pytest.raises(SettingsError, match=r": 38e50f0c, .*, 38e54f0c, …\. Give more"):
         full_id(store, "38E5")
+
+
+def test_the_last_session_is_found_although_two_name_each_other_as_parents():
+    store = TaskStore(find_places(os.environ))
+    for task_id, parent in (("one", "two"), ("two", "one")):
+        journal = store.create(task_id)
+        journal.write(Event(1, 0, 1, TaskOpened(text="x", workspace="/w", parent=parent)))
+        journal.close()
+    assert chosen_session(store, None, Path("/w")) in ("one", "two")
 
 
 def test_an_id_that_is_a_prefix_of_another_can_be_chosen():

@@ -85,7 +85,10 @@ class Hook(Protocol):
     """Called before and after an action. It rules on the action and cannot act."""
 
     async def before(self, call: ToolCall, action: Action) -> Ruling: ...
-    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None: ...
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        """Does nothing, unless a hook that inherits this overrides it."""
+        return
 
 
 class ChangeRecorder:

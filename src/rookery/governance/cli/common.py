@@ -34,9 +34,8 @@ from rookery.governance.ledger.ledger_recording import Recording
 from rookery.governance.ledger.state_files import KnownHeads, LedgerBusy, known_heads
 from rookery.governance.ledger.verify_ledger import KnownHead
 from rookery.permissions.trust import TrustStore
-from rookery.platform.git_runner import read_settings
 from rookery.platform.locks import LockTimeout
-from rookery.platform.own_programs import find_own_program
+from rookery.platform.own_programs import find_own_program, read_settings
 from rookery.platform.user_folders import Places, find_places
 from rookery.storage.cli.session_listing import paint_for_output
 from rookery.storage.journal import Journals

@@ -23,8 +23,12 @@ from rookery.errors import ToolError
 from rookery.governance.external_hooks.hook_answers import HookRun
 from rookery.governance.external_hooks.hook_config import HookCommand
 from rookery.governance.external_hooks.hook_trust import PROJECT_VARIABLES
-from rookery.platform.command_environment import command_environment
-from rookery.platform.guarded_process import GuardedProcess, not_started, start_guarded
+from rookery.platform.guarded_process import (
+    GuardedProcess,
+    command_environment,
+    not_started,
+    start_guarded,
+)
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.wardens import Wardens
 

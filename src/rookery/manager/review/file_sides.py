@@ -24,7 +24,7 @@ from rookery.manager.shown_rows import LineKind
 from rookery.manager.worktrees.checkout_files import LINK, PLAIN, PROGRAM
 from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed
 from rookery.platform.descriptors import opened_folder
-from rookery.platform.git_runner import run_git
+from rookery.platform.own_programs import run_git
 
 MOST_CONTEXT = 10_000_000
 _WORDS = (

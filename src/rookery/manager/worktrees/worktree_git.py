@@ -15,8 +15,9 @@ from pathlib import Path
 from rookery import NAME
 from rookery.errors import RookeryError
 from rookery.manager.worktrees.worktree_values import Code, Obstacle
-from rookery.platform.git_runner import (
+from rookery.platform.own_programs import (
     GitAnswer,
+    ProgramTimeout,
     git_hardening,
     hardened,
     read_settings,
@@ -24,7 +25,6 @@ from rookery.platform.git_runner import (
     sub_command,
     without_git_variables,
 )
-from rookery.platform.own_programs import ProgramTimeout
 from rookery.platform.paths import visible
 from rookery.platform.plain_runner import NAMED_PROGRAMS
 

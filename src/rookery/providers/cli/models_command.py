@@ -43,9 +43,8 @@ from rookery.providers.model_files import found_in_words, local_files
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, LOCAL, OTHER_NAMES
 from rookery.storage.cli.session_listing import format_option
 from rookery.storage.keys import source_of_key
-from rookery.storage.settings_edits import change_settings, with_value
 from rookery.storage.settings_files import find_settings
-from rookery.storage.settings_values import checked_text, spelled
+from rookery.storage.settings_values import change_settings, checked_text, spelled, with_value
 
 PROGRESS_AFTER = 1.0
 FILES = "local"

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from rookery import NAME, PROJECT_FOLDER
 from rookery.app.local_host import query_host
-from rookery.cli.main import resolve_folder
 from rookery.core.queries import AskModes
 from rookery.core.settings_reference import (
     ANY,
@@ -34,8 +33,7 @@ from rookery.errors import SettingsError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import confirmed, format_option
-from rookery.storage.settings_edits import change_settings, with_value, without
+from rookery.storage.cli.session_listing import confirmed, folder_option, format_option
 from rookery.storage.settings_files import (
     FoundSettings,
     Held,
@@ -44,28 +42,24 @@ from rookery.storage.settings_files import (
     held_in,
     overriding_source,
     spoken,
-    table_of,
-    text_of,
 )
 from rookery.storage.settings_values import (
     NAMED_BY_USER,
+    change_settings,
     checked,
     checked_text,
     general,
     is_list,
     no_such,
     spelled,
+    table_of,
+    text_of,
     values_in,
+    with_value,
+    without,
 )
 
-_HERE = click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The project folder.",
-)
+_HERE = folder_option("The project folder.")
 _PROJECT = click.option("--project", is_flag=True, help="Use the project's file, not yours.")
 EDITORS = ("nano", "vim", "vi")
 LONGEST_ALIGNED = 24
@@ -248,10 +242,7 @@ def _check_tightens(key: Key, wanted: Any) -> None:
             f"{spelled(key)} cannot be set by a project; set it in {places.settings_file}, "
             "without --project."
         )
-    mine = find_settings(places.settings_file, None, {}, {}).settings
-    present: Any = mine
-    for name in key:
-        present = getattr(present, name)
+    present = held_in(find_settings(places.settings_file, None, {}, {}), key).value
     if loosens(key, wanted, present):
         raise SettingsError(
             f"A project can only {PROJECT_MAY[key]}, and {spelled(key)} is "

@@ -85,7 +85,7 @@ def command(
         return 0
     if not yes:
         _name(families, everyone)
-        if not confirmed(f"Delete {_description(families)} permanently?"):
+        if not confirmed(f"Delete {counted(len(families), 'session')} permanently?"):
             print("Nothing was deleted.")
             return 1
     done = _delete(store, families)
@@ -134,10 +134,6 @@ def _name(families: Sequence[Sequence[TaskSummary]], everyone: Iterable[TaskSumm
         print(f"  {short[first.id]}  {cut(one_line(first.title), 60)}{helped}")
     if len(families) > MOST_NAMED:
         print(f"  … and {len(families) - MOST_NAMED:,} more")
-
-
-def _description(families: Sequence[Sequence[TaskSummary]]) -> str:
-    return counted(len(families), "session")
 
 
 def _delete(store: TaskStore, families: Iterable[Sequence[TaskSummary]]) -> _Done:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from rookery.cli.main import resolve_folder
 from rookery.core.text.characters import as_utf8, whole_values
 from rookery.core.text.terminal_text import Paint, harmless, harmless_line
 from rookery.errors import SettingsError
@@ -23,8 +22,10 @@ from rookery.storage.cli.session_listing import (
     age,
     cut,
     folder_name,
+    folder_option,
     format_option,
     one_line,
+    root_of,
     short_ids,
     table,
     table_style,
@@ -53,14 +54,7 @@ class ListFormat(StrEnum):
 
 @click.command()
 @click.argument("what", required=False, metavar="[sessions|commands|modes|models]")
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The workspace folder.",
-)
+@folder_option("The workspace folder.")
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of all workspaces.")
 @click.option("--archived", is_flag=True, help="Also archived sessions.")
 @click.option("--search", metavar="WORDS", help="Only sessions that contain all these words.")
@@ -129,7 +123,7 @@ def listed_sessions(
     known = {id: _current(record, stored.get(id), store) for id, record in recorded}
 
     def is_listed(session: TaskSummary) -> bool:
-        record = known.get(_root_of(session, stored))
+        record = known.get(root_of(session, stored))
         if record and record.archived and not archived:
             return False
         return here is None or session.workspace == here or record is not None
@@ -162,15 +156,6 @@ def _current(
     from rookery.manager.sessions.session_states import SessionState
 
     return replace(record, state=SessionState.STREAMING)
-
-
-def _root_of(session: TaskSummary, stored: Mapping[str, TaskSummary]) -> str:
-    """The top-level session of a sub-task. Damaged journals may contain cycles."""
-    seen = {session.id}
-    while (parent := session.parent) and parent in stored and parent not in seen:
-        seen.add(parent)
-        session = stored[parent]
-    return session.id
 
 
 def _not_started(record: "SessionRecord") -> TaskSummary:
@@ -322,14 +307,7 @@ def _when(ts: int) -> str:
 
 @click.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose sessions to search.",
-)
+@folder_option("The folder whose sessions to search.")
 @click.option("--all", "everywhere", is_flag=True, help="Search the sessions of all workspaces.")
 @format_option
 def search_command(words: Sequence[str], workspace: Path, everywhere: bool, form: str) -> int:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from msgspec import Struct
@@ -36,16 +36,22 @@ BELOW = "└ "
 NARROWEST_TASK = 12
 TITLE_WIDTH = 120
 
-workspace_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "-w",
-    "--workspace",
-    type=click.Path(path_type=Path),
-    default=".",
-    callback=resolve_folder,
-    help="The folder whose last session to use if none is named.",
-)
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-format_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+
+def folder_option(help: str) -> Decorator:
+    return click.option(
+        "-w",
+        "--workspace",
+        type=click.Path(path_type=Path),
+        default=".",
+        callback=resolve_folder,
+        help=help,
+    )
+
+
+workspace_option = folder_option("The folder whose last session to use if none is named.")
+format_option: Decorator = click.option(
     "--format",
     "form",
     type=click.Choice(["text", "json"], case_sensitive=False),
@@ -267,7 +273,7 @@ def chosen_session(
             f"No session to {purpose} in {workspace}. See other folders with {NAME} list "
             f'--all, or start one here: {NAME} "your task"'
         )
-    return _root_of(sessions[0], {session.id: session for session in sessions}).id
+    return root_of(sessions[0], {session.id: session for session in sessions})
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -309,11 +315,14 @@ def padded(text: str, width: int) -> str:
     return text + " " * (width - cells_of(text))
 
 
-def _root_of(session: TaskSummary, known: Mapping[str, TaskSummary]) -> TaskSummary:
-    """The top-level task: only with it the results of sub-tasks arrive."""
-    while session.parent and session.parent in known:
-        session = known[session.parent]
-    return session
+def root_of(session: TaskSummary, known: Mapping[str, TaskSummary]) -> str:
+    """The id of the top-level session of a sub-task: only with it the results of sub-tasks
+    arrive. Damaged journals may contain cycles."""
+    seen = {session.id}
+    while (parent := session.parent) and parent in known and parent not in seen:
+        seen.add(parent)
+        session = known[parent]
+    return session.id
 
 
 def _short(one: str, neighbours: Sequence[str]) -> str:
