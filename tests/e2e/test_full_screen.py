@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.governed_session import FILE, Governed, intents
-from support.mcp_workspace import is_alive
+from support.processes import is_alive
 from support.terminal_session import COMMAND, Installed
 from support.tmux_session import TmuxSession
 

@@ -20,7 +20,8 @@ from rookery.errors import BadArguments, ToolError
 from rookery.mcp import received, use_mcp_tool
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server import State
-from support.mcp_workspace import LIST_SECONDS, Bench, connect_all, is_alive
+from support.mcp_workspace import LIST_SECONDS, Bench, connect_all
+from support.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 SOON = 30.0

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from rookery.browser.browser_action import BrowserAction
 from rookery.browser.browser_session import BrowserSession, BrowserTimeouts
@@ -24,11 +25,11 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Artifacts, Files, Finder, Shell
 from rookery.errors import ToolError
+from support.processes import PATIENCE, command_line, descendants, parent_of, until_gone
 
 USUAL = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.1)
 HURRIED = BrowserTimeouts(navigation=3.0, action=3.0, settle=0.1)
 """Short, but long enough for everything that succeeds on a busy machine."""
-PATIENCE = 30.0
 
 WELCOME = """<title>Welcome</title>
 <body style="margin:0;background:#102030;height:3000px">
@@ -160,9 +161,10 @@ class Bench:
         await (self.session.navigate if self.is_open else self.session.launch)(address)
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def hurried(self, action: float = 3.0) -> Iterator[None]:
         """Use short timeouts, for things that never happen."""
-        usual, self.session.timeouts = self.session.timeouts, HURRIED
+        usual = self.session.timeouts
+        self.session.timeouts = replace(HURRIED, action=action)
         try:
             yield
         finally:
@@ -267,30 +269,10 @@ def _unfiltered(way: int, row: bytes, above: bytes, channels: int) -> bytes:
     return bytes(done)
 
 
-def descendants(pid: int) -> list[int]:
-    """A process and all its descendants."""
-    parents = {int(folder.name): _parent(folder) for folder in Path("/proc").glob("[0-9]*")}
-    found = [pid]
-    for each in found:
-        found += [child for child, parent in parents.items() if parent == each]
-    return found
-
-
-def command_line(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def _parent(process: Path) -> int:
-    try:
-        return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
 def processes_of(bench: Bench) -> list[int]:
     """The driver, the browser it started, and all their descendants."""
     pid = bench.session.running.pid
-    driver = _parent(Path(f"/proc/{pid}"))
+    driver = parent_of(pid)
     assert driver != os.getpid()
     return [driver, *descendants(pid)]
 
@@ -301,18 +283,3 @@ def folder_of(pid: int) -> Path:
         word for word in command_line(pid).split(b"\0") if word.startswith(b"--user-data-dir=")
     }
     return Path(os.fsdecode(option.partition(b"=")[2])).parent
-
-
-async def until_gone(pids: list[int]) -> None:
-    with anyio.fail_after(PATIENCE):
-        for pid in pids:
-            while is_alive(pid):  # noqa: ASYNC110 (nobody tells whose child it is not)
-                await anyio.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"

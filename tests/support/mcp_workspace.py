@@ -166,11 +166,3 @@ def unquoted(outcome: Outcome) -> Outcome:
         return outcome
     assert rest.endswith(end)
     return replace(outcome, text=head + rest.removesuffix(end))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
