@@ -22,7 +22,7 @@ from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
 from rookery.mcp.offered_tools import AccessMcpResource, mcp_tools, resolve_call
 from rookery.mcp.server import State
-from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
+from rookery.mcp.server_guard import AlwaysAllowed
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.platform.user_folders import Places
 from rookery.tools.registry import spec_of
@@ -185,23 +185,6 @@ async def test_always_allow_works_for_user_servers_but_not_for_projects(
     bench.configure(file, one=bench.misbehaving("well", alwaysAllow=["*"]))
     async with bench.hub() as hub:
         assert await ruling(bench, hub) is Decision.NONE
-
-
-async def test_a_changed_tool_needs_approval_again(bench: Bench):
-    bench.configure(one=bench.misbehaving("tool changes", alwaysAllow=["*"]))
-    async with bench.hub() as hub:
-        assert await ruling(bench, hub) is Decision.ALLOW
-        await bench.use(hub, **GREET)
-    async with bench.hub() as hub:
-        with pytest.raises(ToolError, match=r"was not called\. Call it again"):
-            await bench.use(hub, **GREET)
-        assert await ruling(bench, hub) is Decision.NONE
-        action = await bench.prepare(hub, **GREET)
-        assert CHANGED in action.notes
-        guarded = await ServerGuard(hub).before(ToolCall(id="c1", name="use_mcp_tool"), action)
-        assert guarded.decision is Decision.ASK
-        await bench.use(hub, **GREET)
-        assert await ruling(bench, hub) is Decision.ALLOW
 
 
 async def test_a_tool_added_later_needs_approval(bench: Bench):
