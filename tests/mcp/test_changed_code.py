@@ -12,7 +12,7 @@ from llm_server import LlmServer, call, finish
 from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_guard import ServerGuard
+from rookery.mcp.offered_tools import ServerGuard
 from rookery.mcp.server_programs import CLOCK_LAG
 from support.mcp_workspace import Bench
 from support.terminal_session import Installed

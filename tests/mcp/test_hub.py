@@ -20,9 +20,8 @@ from rookery.mcp.agreements import ConfigFiles
 from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, CatalogueCache, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
-from rookery.mcp.offered_tools import AccessMcpResource, mcp_tools, resolve_call
+from rookery.mcp.offered_tools import AccessMcpResource, AlwaysAllowed, mcp_tools, resolve_call
 from rookery.mcp.server import State
-from rookery.mcp.server_guard import AlwaysAllowed
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.platform.user_folders import Places
 from rookery.tools.registry import spec_of
@@ -35,7 +34,6 @@ GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
 def test_importing_the_hub_does_not_import_the_sdk():
     program = (
         "import sys, rookery.mcp.use_mcp_tool, rookery.mcp.offered_tools, rookery.mcp.hub\n"
-        "import rookery.mcp.server_guard, rookery.mcp.overview\n"
         "print([each for each in ('mcp', 'mcp_types', 'httpx2') if each in sys.modules])"
     )
     done = subprocess.run(

@@ -14,7 +14,7 @@ from rookery.engine.event_log import EventLog
 from rookery.engine.task import Task
 from rookery.engine.task_deps import Attend
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
+from rookery.mcp.offered_tools import AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from support.mcp_workspace import MISBEHAVING, Bench
 from support.stage import Stage, finish

@@ -13,7 +13,7 @@ from rookery.mcp.agreements import Pins
 from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
+from rookery.mcp.offered_tools import CHANGED, AlwaysAllowed, ServerGuard
 from support.mcp_workspace import Bench
 from support.terminal_session import Installed
 

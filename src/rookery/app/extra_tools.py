@@ -163,8 +163,13 @@ async def _with_servers(
     may_act: bool,
 ) -> ExtraTools:
     from rookery.mcp.hub import open_hub
-    from rookery.mcp.offered_tools import mcp_tools, prompt_action, resolve_call
-    from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
+    from rookery.mcp.offered_tools import (
+        AlwaysAllowed,
+        ServerGuard,
+        mcp_tools,
+        prompt_action,
+        resolve_call,
+    )
 
     hub = await stack.enter_async_context(
         open_hub(
@@ -192,7 +197,7 @@ def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[Known
     """The configured MCP servers, the project's first."""
     if not places.any_mcp_servers(workspace):
         return ()
-    from rookery.mcp.overview import overview
+    from rookery.mcp.server import overview
 
     found = overview(
         workspace=workspace,

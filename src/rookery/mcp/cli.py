@@ -51,9 +51,9 @@ class ServersFile:
     def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
         """Add a server and return doubts about its definition. Raises `SettingsError`, and
         changes nothing, if the definition or the name is not valid, or the name is taken."""
+        from rookery.mcp.catalogue import VALID_NAME, VALID_NAME_TEXT
         from rookery.mcp.config import parse
         from rookery.mcp.results import visible_line
-        from rookery.mcp.tool_names import VALID_NAME, VALID_NAME_TEXT
 
         shown = visible_line(name, SHOWN_OF_A_NAME)
         as_written = json.dumps({SERVERS: {name: definition}}).encode()
@@ -132,7 +132,7 @@ def command(ctx: click.Context) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
-    from rookery.mcp.overview import overview
+    from rookery.mcp.server import overview
 
     found = overview(**_hub_options(workspace))
     if as_json:

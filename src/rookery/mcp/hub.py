@@ -17,7 +17,18 @@ from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
 from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, ConfigFiles, Pins
-from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer, named
+from rookery.mcp.catalogue import (
+    Catalogue,
+    CatalogueCache,
+    PromptCommand,
+    ToolOffer,
+    all_names,
+    arguments_for,
+    find_command,
+    find_tool,
+    named,
+    same_name,
+)
 from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
 from rookery.mcp.results import visible_line
 from rookery.mcp.server import McpServer, Progress, ServerHealth, State
@@ -27,14 +38,6 @@ from rookery.mcp.server_programs import (
     ServerTimeouts,
     changed_code,
     now,
-)
-from rookery.mcp.tool_names import (
-    PromptCommand,
-    all_names,
-    arguments_for,
-    find_command,
-    find_tool,
-    same_name,
 )
 
 LONGEST_LINE = 600

@@ -1,4 +1,7 @@
-"""One server: connected on first use, and reconnected with a delay after a failure."""
+"""One server: connected on first use, and reconnected with a delay after a failure.
+
+`overview` describes all configured servers from the configuration and the cache, and starts none.
+"""
 
 import math
 import time
@@ -6,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,9 +17,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.errors import ToolError
-from rookery.mcp.agreements import Agreements, Pins, how_to_agree
+from rookery.mcp.agreements import Agreements, ConfigFiles, Pins, how_to_agree
 from rookery.mcp.catalogue import Catalogue, CatalogueCache
-from rookery.mcp.config import ServerDefinition
+from rookery.mcp.config import ServerDefinition, ServerProblem
 from rookery.mcp.connection import Connection
 from rookery.mcp.results import CLOSED, is_closed, visible_line
 from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
@@ -312,3 +316,54 @@ class WrongArguments(ToolError):
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+class KnownServer(Struct, frozen=True, kw_only=True):
+    health: ServerHealth
+    place: str
+    """The command line or URL."""
+
+
+class ServerOverview(Struct, frozen=True, kw_only=True):
+    servers: tuple[KnownServer, ...]
+    problems: tuple[ServerProblem, ...]
+    doubts: tuple[str, ...]
+
+
+def overview(
+    *,
+    workspace: Path,
+    user_file: Path,
+    memory_file: Path,
+    environ: Mapping[str, str],
+    trusted: bool,
+) -> ServerOverview:
+    found = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted).read()
+    memory = CatalogueCache(memory_file)
+    return ServerOverview(
+        servers=tuple(
+            KnownServer(health=_health(each, memory, trusted=trusted), place=each.place)
+            for each in found.servers
+        ),
+        problems=found.problems,
+        doubts=found.doubts,
+    )
+
+
+def _health(server: ServerDefinition, memory: CatalogueCache, *, trusted: bool) -> ServerHealth:
+    last = memory.of(server)
+    catalogue = last.catalogue if last else Catalogue()
+    state = State.FAILED if last and last.error else State.IDLE
+    if server.source == "project" and not trusted:
+        state = State.UNTRUSTED
+    if server.disabled:
+        state = State.DISABLED
+    return ServerHealth(
+        name=server.name,
+        source=server.source,
+        state=state,
+        error=last.error if last else "",
+        tools=tuple(tool.name for tool in catalogue.tools),
+        resources=len(catalogue.resources),
+        since=last.ts if last else 0,
+    )

@@ -21,14 +21,12 @@ from rookery.core.tool_traits import USE_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.catalogue import ToolOffer, named
+from rookery.mcp.catalogue import ToolOffer, named, same_name
 from rookery.mcp.connection import LONGEST_NAME
 from rookery.mcp.hub import McpHub
 from rookery.mcp.results import capped, tool_outcome, visible_line
 from rookery.mcp.server import SLOW_SECONDS, WrongArguments
-from rookery.mcp.server_guard import CHANGED
 from rookery.mcp.server_programs import ChangedFiles
-from rookery.mcp.tool_names import same_name
 
 LARGEST = 64 * KIB
 DEEPEST = 32
@@ -137,6 +135,7 @@ MOST_PER_SECOND = 20
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
 """Characters of schemas to list; of more tools, only names and summaries are listed."""
+CHANGED = "The server's description of this tool changed since it was last approved."
 LOST = "The connection to the MCP server {} was lost. Call again to restart it."
 NOT_CALLED = "It was not called. Call it again to ask for approval of the new description."
 
