@@ -137,7 +137,7 @@ async def test_a_server_that_dies_during_a_call_is_restarted(bench: Bench):
             assert re.search(r"was lost: .*exit code 4.*Segmentation fault", told)
             assert hub.health()[0].state is State.FAILED
         assert len(bench.pids) == 2
-        assert len(hub.errors("bad")) == 2
+        assert len(hub.server("bad").errors) == 2
 
 
 async def test_a_server_that_keeps_failing_is_retried_less_often(

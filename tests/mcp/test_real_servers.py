@@ -54,8 +54,7 @@ async def test_tools_resources_prompts_progress_and_cancelling_work(
 
         names = [each.name for each in await hub.prompts()]
         assert "mcp:all:simple-prompt" in names
-        assert "simple prompt" in await hub.prompt("all", "simple-prompt", {})
-        assert "Oslo" in await hub.prompt("all", "args-prompt", {"city": "Oslo"})
+        assert "simple prompt" in await hub.prompt_of("/mcp:all:simple-prompt")
         assert "Rome" in await hub.prompt_of("/mcp:all:args-prompt Rome")
         assert hub.health()[0].state is State.CONNECTED
 

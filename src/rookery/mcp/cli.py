@@ -20,7 +20,7 @@ from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import private_folder, put, reason
-from rookery.platform.user_folders import Places, find_places
+from rookery.platform.user_folders import find_places
 from rookery.storage.cli.session_listing import GAP, age
 
 SERVERS = "mcpServers"
@@ -275,7 +275,7 @@ def _hub_options(workspace: Path) -> dict[str, Any]:
     places = find_places(os.environ)
     return {
         "workspace": workspace,
-        "user_file": _user_file(places),
+        "user_file": places.mcp_file,
         "memory_file": places.mcp_memory,
         "environ": _environ(),
         "trusted": _trusted(workspace),
@@ -294,16 +294,12 @@ def _trusted(workspace: Path) -> bool:
     return TrustStore(find_places(os.environ).trust_file).trusts(workspace)
 
 
-def _user_file(places: Places) -> Path:
-    return places.mcp_file
-
-
 def _file(workspace: Path, *, project: bool) -> ServersFile:
     from rookery.platform.user_folders import PROJECT_MCP_FILES
 
     if project:
         return ServersFile(workspace / PROJECT_MCP_FILES[0], workspace)
-    return ServersFile(_user_file(find_places(os.environ)))
+    return ServersFile(find_places(os.environ).mcp_file)
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:

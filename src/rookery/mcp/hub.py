@@ -9,7 +9,6 @@ and a change would invalidate the provider's cache.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -31,7 +30,7 @@ from rookery.mcp.catalogue import (
 )
 from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
 from rookery.mcp.results import visible_line
-from rookery.mcp.server import McpServer, Progress, ServerHealth, State
+from rookery.mcp.server import McpServer, ServerHealth, State
 from rookery.mcp.server_programs import (
     EMPTY_FOLDER,
     ServerEnvironment,
@@ -70,18 +69,13 @@ class McpHub:
         self._doubts: tuple[str, ...] = ()
         self._reported: set[str] = set()
         self._refresh()
-        usable = [each for each in self._servers.values() if not each.withheld]
-        self.offered = tuple(map(self._line, usable))
+        self.offered = tuple(map(_line, self._usable))
         """A line for the model about each usable server; it never changes."""
 
     def health(self) -> list[ServerHealth]:
         """The state of every server, without asking it."""
         self._refresh()
         return [server.health() for server in self._servers.values()]
-
-    def errors(self, server: str) -> tuple[str, ...]:
-        """The reasons of all its failures, oldest first."""
-        return tuple(self.server(server).errors)
 
     def server(self, name: str) -> McpServer:
         """The server with this name or a similar one. Raises `BadArguments` if there is none."""
@@ -165,14 +159,6 @@ class McpHub:
         """Record the tool's current description as approved by the user."""
         self._pins.allow(self.server(server).definition, tool)
 
-    def missing_approval(self, server: str) -> str:
-        """Why the user must approve the server before it starts; empty if it is approved."""
-        return self.server(server).missing_approval
-
-    def agree(self, server: str) -> None:
-        """Store the user's approval of the server's current definition."""
-        self.server(server).agree()
-
     def is_connected(self, server: str) -> bool:
         return self.server(server).state is State.CONNECTED
 
@@ -191,31 +177,20 @@ class McpHub:
     async def prompts(self) -> list[PromptCommand]:
         """Prompts of all servers that are connected or cached. Connects to none."""
         self._refresh()
-        usable = [each for each in self._servers.values() if not each.withheld]
         return [
             PromptCommand(each.definition.name, prompt)
-            for each in usable
+            for each in self._usable
             for prompt in each.known.prompts
         ]
 
-    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> str:
-        """A prompt with its arguments filled in. Connects; raises `ToolError`."""
-        from rookery.mcp.results import prompt_text
-
-        return prompt_text(await self.server(server).prompt(name, arguments))
-
     async def prompt_of(self, line: str) -> str:
         """The prompt that `/mcp:server:prompt words` refers to. Connects; raises `ToolError`."""
+        from rookery.mcp.results import prompt_text
+
         name, _, words = line.strip().partition(" ")
         command = find_command(name, await self.prompts())
-        return await self.prompt(
-            command.server, command.prompt.name, arguments_for(command.prompt, words)
-        )
-
-    async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], progress: Progress
-    ) -> Any:
-        return await self.server(server).call(tool, arguments, progress)
+        arguments = arguments_for(command.prompt, words)
+        return prompt_text(await self.server(command.server).prompt(command.prompt.name, arguments))
 
     def retire(self) -> None:
         """End every server."""
@@ -252,11 +227,9 @@ class McpHub:
             withheld,
         )
 
-    def _line(self, server: McpServer) -> str:
-        tools = _enabled(server.known, server.definition)
-        names = ", ".join(each.name for each in tools)
-        text = f"{server.definition.name}: {names}" if names else server.definition.name
-        return visible_line(text, LONGEST_LINE)
+    @property
+    def _usable(self) -> list[McpServer]:
+        return [each for each in self._servers.values() if not each.withheld]
 
 
 @asynccontextmanager
@@ -305,6 +278,12 @@ async def open_hub(
             group.cancel_scope.cancel()
     if failure:
         raise failure
+
+
+def _line(server: McpServer) -> str:
+    names = ", ".join(each.name for each in _enabled(server.known, server.definition))
+    text = f"{server.definition.name}: {names}" if names else server.definition.name
+    return visible_line(text, LONGEST_LINE)
 
 
 def _describe(problem: ServerProblem) -> str:

@@ -201,9 +201,10 @@ class ServerGuard:
     async def _on_start(self, server: str) -> Ruling:
         if self._hub.is_connected(server):
             return Ruling()
-        definition = self._hub.server(server).definition
+        one = self._hub.server(server)
+        definition = one.definition
         what_starts = Ruling(notes=tuple(_what_starts(definition)))
-        if why := self._hub.missing_approval(server):
+        if why := one.missing_approval:
             what_starts = joined([ask(f"{why} {how_to_agree(definition.name)}"), what_starts])
         changed = await self._hub.changed_code(server)
         if changed is None:

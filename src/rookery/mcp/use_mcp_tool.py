@@ -259,7 +259,8 @@ class UseMcpTool:
             if changed:
                 self._hub.allow(server, tool)
             try:
-                result = await self._hub.call(server, name, arguments, ShownProgress(show))
+                one = self._hub.server(server)
+                result = await one.call(name, arguments, ShownProgress(show))
             except WrongArguments as error:
                 raise BadArguments(f"{error}\n{describe(server, [tool])}") from error
             return tool_outcome(result, ctx)
@@ -309,7 +310,7 @@ def check_permit(permit: Permit, action: Action, hub: McpHub, server: str) -> No
     if permit.digest != action.digest:
         raise Denied("This call was not permitted, so it was not made.")
     if permit.by_hand and not hub.is_connected(server):
-        hub.agree(server)
+        hub.server(server).agree()
 
 
 def describe(server: str, tools: Sequence[ToolOffer]) -> str:
