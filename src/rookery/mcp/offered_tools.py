@@ -27,9 +27,9 @@ from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.catalogue import ResourceOffer
 from rookery.mcp.config import Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
-from rookery.mcp.results import capped, resource_outcome, visible_line
+from rookery.mcp.results import resource_outcome, visible_line
 from rookery.mcp.server import State
-from rookery.mcp.use_mcp_tool import CHANGED, LOST, UseMcpTool, check_permit, startable
+from rookery.mcp.use_mcp_tool import CHANGED, LOST, UseMcpTool, check_permit, list_action, startable
 from rookery.mcp.variables import is_secret_name
 from rookery.platform.user_folders import MCP_FILE
 
@@ -60,8 +60,7 @@ class AccessMcpResource:
     async def prepare(self, args: AccessMcpResourceArgs, ctx: ToolContext) -> Action:
         name, uri = startable(self._hub, args.server, ctx), args.uri
         if uri is None:
-            running = self._hub.server(name).state is State.CONNECTED
-            return self._listing(name, ctx) if running else self._starting(name, ctx)
+            return self._list(name, ctx)
 
         async def perform(permit: Permit) -> Outcome:
             check_permit(permit, action, self._hub, name)
@@ -77,33 +76,17 @@ class AccessMcpResource:
         )
         return action
 
-    def _listing(self, name: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            catalogue = await self._hub.server(name).current()
+    def _list(self, name: str, ctx: ToolContext) -> Action:
+        server = self._hub.server(name)
+        running = server.state is State.CONNECTED
+
+        async def listing() -> str:
+            catalogue = await (server.current() if running else server.catalogue())
             if catalogue is None:
                 raise ToolError(LOST.format(name))
-            return Outcome(text=capped(_list_text(name, catalogue.resources), ctx))
+            return _list_text(name, catalogue.resources)
 
-        return Action(
-            title=f"List the resources of the MCP server {name}",
-            perform=perform,
-            payload={"type": "access_mcp_resource", "serverName": name},
-        )
-
-    def _starting(self, name: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            check_permit(permit, action, self._hub, name)
-            catalogue = await self._hub.server(name).catalogue()
-            return Outcome(text=capped(_list_text(name, catalogue.resources), ctx))
-
-        action = Action(
-            title=f"Start the MCP server {name} and list its resources",
-            perform=perform,
-            external=f"mcp {name}",
-            ask_as=AskKind.USE_MCP_SERVER,
-            payload={"type": "access_mcp_resource", "serverName": name},
-        )
-        return action
+        return list_action(self._hub, name, ctx, self.name, listing, running=running)
 
 
 def mcp_tools(hub: McpHub) -> dict[str, Tool[Any]]:

@@ -7,7 +7,7 @@ approval; until then its cached tools are used.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import anyio
@@ -193,7 +193,7 @@ class UseMcpTool:
         server = startable(self._hub, args.server, ctx)
         tools = await self._hub.current_tools(server)
         if args.tool is None:
-            return self._starting(server, ctx) if tools is None else self._listing(server, ctx)
+            return self._list(server, ctx, running=tools is not None)
         arguments = args.arguments or {}
         known = self._hub.known_tools(server) if tools is None else tools
         tool = _find_tool(args.tool, known)
@@ -204,33 +204,15 @@ class UseMcpTool:
         name = tool.name if tool else visible_line(args.tool, LONGEST_NAME)
         return self._call(server, name, tool, arguments, ctx)
 
-    def _listing(self, server: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            tools = await self._hub.current_tools(server)
+    def _list(self, server: str, ctx: ToolContext, *, running: bool) -> Action:
+        async def listing() -> str:
+            current = self._hub.current_tools(server) if running else self._tools(server, ctx)
+            tools = await current
             if tools is None:
                 raise ToolError(LOST.format(server))
-            return Outcome(text=capped(describe(server, tools), ctx))
+            return describe(server, tools)
 
-        return Action(
-            title=f"List the tools of the MCP server {server}",
-            perform=perform,
-            payload={"type": "use_mcp_tool", "serverName": server},
-        )
-
-    def _starting(self, server: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            check_permit(permit, action, self._hub, server)
-            tools = await self._tools(server, ctx)
-            return Outcome(text=capped(describe(server, tools), ctx))
-
-        action = Action(
-            title=f"Start the MCP server {server} and list its tools",
-            perform=perform,
-            external=f"mcp {server}",
-            ask_as=AskKind.USE_MCP_SERVER,
-            payload={"type": "use_mcp_tool", "serverName": server},
-        )
-        return action
+        return list_action(self._hub, server, ctx, self.name, listing, running=running)
 
     def _call(
         self,
@@ -302,6 +284,38 @@ def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:
         ctx.append(Noted(text=str(error)))
         raise
     return server.definition.name
+
+
+def list_action(
+    hub: McpHub,
+    server: str,
+    ctx: ToolContext,
+    tool: str,
+    listing: Callable[[], Awaitable[str]],
+    *,
+    running: bool,
+) -> Action:
+    """List the tools or resources of a server. If it is not running it is started, which needs
+    approval."""
+
+    async def perform(permit: Permit) -> Outcome:
+        if not running:
+            check_permit(permit, action, hub, server)
+        return Outcome(text=capped(await listing(), ctx))
+
+    what = "tools" if tool == USE_MCP else "resources"
+    payload = {"type": tool, "serverName": server}
+    if running:
+        title = f"List the {what} of the MCP server {server}"
+        return Action(title=title, perform=perform, payload=payload)
+    action = Action(
+        title=f"Start the MCP server {server} and list its {what}",
+        perform=perform,
+        external=f"mcp {server}",
+        ask_as=AskKind.USE_MCP_SERVER,
+        payload=payload,
+    )
+    return action
 
 
 def check_permit(permit: Permit, action: Action, hub: McpHub, server: str) -> None:
