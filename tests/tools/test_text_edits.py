@@ -164,13 +164,6 @@ async def test_a_change_of_nothing_needs_no_approval(bench: Workbench, tool: str
     assert "No changes needed" in (await action.perform(permit_for(action))).text
 
 
-@pytest.mark.parametrize("tool", ["search_replace", "edit_file"])
-async def test_an_omission_is_refused(bench: Workbench, tool: str):
-    bench.put("a.txt", "one\ntwo\n")
-    with pytest.raises(BadArguments, match="left out"):
-        await replaced(bench, tool, "one\ntwo", "1\n# ... rest of the code unchanged ...")
-
-
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_the_change_is_shown_and_an_absolute_path_inside_will_do(bench: Workbench, tool: str):
     file = bench.put("src/a.txt", "one\n")

@@ -199,7 +199,7 @@ def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[Known
         return ()
     from rookery.mcp.server import overview
 
-    found = overview(
+    _, found = overview(
         workspace=workspace,
         user_file=places.mcp_file,
         memory_file=places.mcp_memory,
@@ -208,13 +208,13 @@ def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[Known
     )
     known = [
         KnownMcpServer(
-            name=each.health.name,
-            source=each.health.source,
-            state=each.health.state.value,
-            error=each.health.error,
-            tools=each.health.tools,
+            name=each.name,
+            source=each.source,
+            state=each.state.value,
+            error=each.error,
+            tools=each.tools,
         )
-        for each in found.servers
+        for each in found
     ]
     return tuple(sorted(known, key=lambda server: server.source != "project"))
 

@@ -134,9 +134,10 @@ def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
     from rookery.mcp.server import overview
 
-    found = overview(**_hub_options(workspace))
+    found, states = overview(**_hub_options(workspace))
+    listed = list(zip(states, found.servers, strict=True))
     if as_json:
-        servers = [{**_fields(each.health), "place": each.place} for each in found.servers]
+        servers = [{**_fields(state), "place": each.place} for state, each in listed]
         problems = [{"server": each.server, "problem": each.text} for each in found.problems]
         print(json.dumps({"servers": servers, "problems": problems, "notes": found.doubts}))
         return 0
@@ -149,7 +150,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
         print(f"No MCP server is configured. Add one with: {NAME} mcp add NAME -- COMMAND")
         return 0
     now = datetime.now().astimezone()
-    rows = [_row(each.health, each.place, now) for each in found.servers]
+    rows = [_row(state, each.place, now) for state, each in listed]
     print("\n".join(_aligned(rows)))
     return 0
 

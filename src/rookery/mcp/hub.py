@@ -30,7 +30,7 @@ from rookery.mcp.catalogue import (
 )
 from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
 from rookery.mcp.results import visible_line
-from rookery.mcp.server import McpServer, ServerHealth, State
+from rookery.mcp.server import McpServer, ServerHealth, ServerRecords, State
 from rookery.mcp.server_programs import (
     EMPTY_FOLDER,
     ServerEnvironment,
@@ -50,16 +50,12 @@ class McpHub:
         self,
         group: TaskGroup,
         files: ConfigFiles,
-        memory: CatalogueCache,
-        pins: Pins,
-        agreements: Agreements,
+        records: ServerRecords,
         context: ServerEnvironment,
         *,
         may_act: bool,
     ) -> None:
-        self._agreements = agreements
-        self._memory = memory
-        self._pins = pins
+        self._records = records
         self._group = group
         self._files = files
         self._context = context
@@ -148,16 +144,16 @@ class McpHub:
             return False
         offer = named(one.known.tools).get(tool)
         if offer is None:
-            return not self._pins.has_seen(one.definition)
-        return not self._pins.changed(one.definition, offer)
+            return not self._records.pins.has_seen(one.definition)
+        return not self._records.pins.changed(one.definition, offer)
 
     def has_changed(self, server: str, tool: ToolOffer) -> bool:
         """Whether the tool differs from when it was first seen or last approved."""
-        return self._pins.changed(self.server(server).definition, tool)
+        return self._records.pins.changed(self.server(server).definition, tool)
 
     def allow(self, server: str, tool: ToolOffer) -> None:
         """Record the tool's current description as approved by the user."""
-        self._pins.allow(self.server(server).definition, tool)
+        self._records.pins.allow(self.server(server).definition, tool)
 
     def is_connected(self, server: str) -> bool:
         return self.server(server).state is State.CONNECTED
@@ -217,15 +213,7 @@ class McpHub:
     def _make(self, definition: ServerDefinition) -> McpServer:
         is_trusted = self._may_act and self._files.trusts(definition)
         withheld = None if is_trusted else State.UNTRUSTED
-        return McpServer(
-            definition,
-            self._context,
-            self._memory,
-            self._pins,
-            self._agreements,
-            self._group,
-            withheld,
-        )
+        return McpServer(definition, self._context, self._records, self._group, withheld)
 
     @property
     def _usable(self) -> list[McpServer]:
@@ -257,18 +245,14 @@ async def open_hub(
         timeouts=timeouts or ServerTimeouts(),
         since=now(),
     )
-    pins = Pins(user_file.with_name(PINS_FILE))
+    records = ServerRecords(
+        CatalogueCache(memory_file),
+        Pins(user_file.with_name(PINS_FILE)),
+        Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
+    )
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        hub = McpHub(
-            group,
-            files,
-            CatalogueCache(memory_file),
-            pins,
-            Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
-            context,
-            may_act=may_act,
-        )
+        hub = McpHub(group, files, records, context, may_act=may_act)
         try:
             yield hub
         except Exception as error:
