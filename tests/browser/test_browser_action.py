@@ -1,5 +1,8 @@
 """Everything the tool does, in a real browser on a real page."""
 
+import os
+import signal
+
 import anyio
 import pytest
 
@@ -263,10 +266,16 @@ async def test_a_page_that_is_closed_is_told_and_replaced(bench: Bench, site: Si
     assert "title: Welcome" in (await bench.go(f"{site.origin}/")).text
 
 
-async def test_closing_leaves_nothing(bench: Bench, site: Site):
+async def test_a_browser_that_is_killed_is_told_and_closing_leaves_nothing(
+    bench: Bench, site: Site
+):
     await bench.visit(f"{site.origin}/")
     pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
     assert (folder / "profile").is_dir()
+    os.kill(pids[1], signal.SIGKILL)
+    await until_gone(pids[1:])
+    with pytest.raises(ToolError, match="has ended"):
+        await bench.call("click", coordinate="1,1")
     assert (await bench.call("close")).text == "The browser is closed."
     assert not folder.exists()
     await until_gone(pids)

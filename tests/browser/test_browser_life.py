@@ -80,22 +80,21 @@ async def test_a_browser_that_nobody_uses_is_ended():
     assert anyio.current_time() - began >= 0.5
 
 
-async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(
+async def test_a_driver_that_is_killed_takes_its_browser_along(
     program: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
     async with open_bench(program) as bench:
-        for victim in ("browser", "driver"):
-            await bench.visit(f"{site.origin}/other")
-            driver, browser, *children = processes_of(bench)
-            assert not any(b"canary" in environment(pid) for pid in (browser, *children))
-            folder = folder_of(browser)
-            os.kill(browser if victim == "browser" else driver, signal.SIGKILL)
-            await until_gone([browser, *children])
-            with pytest.raises(ToolError, match="has ended"):
-                await bench.call("click", coordinate="1,1")
-            await bench.call("close")
-            assert not folder.exists()
+        await bench.visit(f"{site.origin}/other")
+        driver, *browser = processes_of(bench)
+        assert not any(b"canary" in environment(pid) for pid in browser)
+        folder = folder_of(browser[0])
+        os.kill(driver, signal.SIGKILL)
+        await until_gone(browser)
+        with pytest.raises(ToolError, match="has ended"):
+            await bench.call("click", coordinate="1,1")
+        await bench.call("close")
+        assert not folder.exists()
     assert complaints_of_the_loop() == []
 
 
