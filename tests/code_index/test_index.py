@@ -20,7 +20,7 @@ from rookery.core.indexed_code import Source
 from rookery.engine.ports.actions import Permit
 from rookery.errors import Denied, ToolError
 
-from .conftest import CountingSources, Shelf, ask, paths
+from .conftest import CountingSources, Shelf, ask, ask_until, paths
 
 pytestmark = pytest.mark.anyio
 
@@ -227,7 +227,7 @@ async def test_an_answer_waits_only_so_long_and_the_rest_goes_on(stocked: Shelf)
     go_on = threading.Event()
     stocked.sources.before_read = lambda path: None if path == "README.md" else _wait(go_on)
     index = stocked.open(patience=0.2)
-    found = await ask(index, "header lines")
+    found = await ask_until(index, "header lines", "Not indexed yet")
     assert found.hits == ()
     assert found.notes == ("(Not indexed yet: 3 files. Search again for these.)",)
     go_on.set()

@@ -422,7 +422,7 @@ PROMPTS = (
 async def test_a_command_that_waits_for_terminal_input_is_reported(tmp_path: Path):
     async def demand(bench: Bench, prompt: str) -> None:
         async with bench.task():
-            outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=1.5)
+            outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=2)
             assert "It is waiting for input" in outcome.text, prompt
             assert outcome.text.endswith("Output so far:\nName: ")
 
