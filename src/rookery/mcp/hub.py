@@ -28,7 +28,7 @@ from rookery.mcp.catalogue import (
     named,
     same_name,
 )
-from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
+from rookery.mcp.config import ServerDefinition, ServerProblem
 from rookery.mcp.results import visible_line
 from rookery.mcp.server import McpServer, ServerHealth, ServerRecords, State
 from rookery.mcp.server_programs import (
@@ -133,14 +133,11 @@ class McpHub:
         one = self.server(server)
         return _enabled(one.known, one.definition)
 
-    def is_off(self, server: str, tool: str) -> bool:
-        return _is_off(tool, self.server(server).definition)
-
     def always_allowed(self, server: str, tool: str) -> bool:
         """Whether the user's file allows the tool, and it has not changed since it was first
         seen."""
         one = self.server(server)
-        if not one.definition.allows(tool) or _is_off(tool, one.definition):
+        if not one.definition.allows(tool) or is_off(tool, one.definition):
             return False
         offer = named(one.known.tools).get(tool)
         if offer is None:
@@ -165,10 +162,6 @@ class McpHub:
         return await anyio.to_thread.run_sync(
             changed_code, one.definition, one.files, self._context
         )
-
-    def may_start(self, server: str) -> bool:
-        """Whether the user's file allows all tools of the server."""
-        return self.server(server).definition.allows(EVERY_TOOL)
 
     async def prompts(self) -> list[PromptCommand]:
         """Prompts of all servers that are connected or cached. Connects to none."""
@@ -276,8 +269,8 @@ def _describe(problem: ServerProblem) -> str:
 
 
 def _enabled(catalogue: Catalogue, server: ServerDefinition) -> list[ToolOffer]:
-    return [each for each in catalogue.tools if not _is_off(each.name, server)]
+    return [each for each in catalogue.tools if not is_off(each.name, server)]
 
 
-def _is_off(tool: str, server: ServerDefinition) -> bool:
+def is_off(tool: str, server: ServerDefinition) -> bool:
     return same_name(tool, server.disabled_tools) is not None

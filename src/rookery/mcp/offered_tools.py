@@ -25,7 +25,7 @@ from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
 from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.catalogue import ResourceOffer
-from rookery.mcp.config import Pairs, ServerDefinition, Transport
+from rookery.mcp.config import EVERY_TOOL, Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
 from rookery.mcp.results import resource_outcome, visible_line
 from rookery.mcp.server import State
@@ -211,7 +211,8 @@ class AlwaysAllowed:
             mine = action.external == f"mcp {server} {tool}"
             return allow() if mine and self._hub.always_allowed(server, tool) else Ruling()
         mine = action.external == f"mcp {server}"
-        return allow() if mine and self._hub.may_start(server) else Ruling()
+        whole = mine and self._hub.server(server).definition.allows(EVERY_TOOL)
+        return allow() if whole else Ruling()
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
         pass

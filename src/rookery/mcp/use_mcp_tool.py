@@ -23,7 +23,7 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 from rookery.mcp.catalogue import ToolOffer, named, same_name
 from rookery.mcp.connection import LONGEST_NAME
-from rookery.mcp.hub import McpHub
+from rookery.mcp.hub import McpHub, is_off
 from rookery.mcp.results import capped, tool_outcome, visible_line
 from rookery.mcp.server import SLOW_SECONDS, WrongArguments
 from rookery.mcp.server_programs import ChangedFiles
@@ -199,7 +199,7 @@ class UseMcpTool:
         tool = _find_tool(args.tool, known)
         if tool is not None:
             _check(server, tool, arguments)
-        elif tools is not None or self._hub.is_off(server, args.tool):
+        elif tools is not None or is_off(args.tool, self._hub.server(server).definition):
             raise _no_tool(server, args.tool, known)
         name = tool.name if tool else visible_line(args.tool, LONGEST_NAME)
         return self._call(server, name, tool, arguments, ctx)

@@ -116,7 +116,8 @@ class CustomTool:
 
         async def perform(permit: Permit) -> Outcome:
             await self._check_agreed(seen, missing, permit)
-            return _as_result(await run.perform(permit))
+            outcome = await run.perform(permit)
+            return replace(outcome, ending=Ending.FAILED) if outcome.exit_code else outcome
 
         return replace(
             run,
@@ -226,10 +227,6 @@ def _parameter(name: str, table: object) -> ToolParameter:
     if not isinstance(required := table.get("required", False), bool):
         raise ValueError(f"{where}required must be true or false")
     return ToolParameter(name, kind, _description(table, where), required)
-
-
-def _as_result(outcome: Outcome) -> Outcome:
-    return replace(outcome, ending=Ending.FAILED) if outcome.exit_code else outcome
 
 
 def _arguments(definition: ToolDefinition) -> type[msgspec.Struct]:
