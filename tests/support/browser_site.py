@@ -6,7 +6,7 @@ import signal
 import struct
 import threading
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -84,34 +84,44 @@ PAGES = {
 
 
 class Site:
-    """The server; `asked` are the paths of all requests."""
+    """A server; `asked` are all requests, as method and path. `/never` gets no answer, and
+    `/later` only once `late` is set."""
 
-    def __init__(self, elsewhere: str = "") -> None:
+    def __init__(self, elsewhere: str = "", pages: Mapping[str, str] = PAGES) -> None:
         self.asked: list[str] = []
+        self.pages = {path: text.replace("ELSEWHERE", elsewhere) for path, text in pages.items()}
+        self.redirections = {"/redirect": f"{elsewhere}/other", "/here": "/other"}
+        self.late = threading.Event()
         self._over = threading.Event()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                site.asked.append(self.path)
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                site.asked.append(f"{self.command} {self.path}")
+                if self.path == "/later":
+                    site.late.wait(30)
                 match self.path:
-                    case "/redirect":
-                        self._say(302, {"Location": f"{elsewhere}/other"}, b"")
-                    case "/here":
-                        self._say(302, {"Location": "/other"}, b"")
                     case "/file":
                         self._say(200, {"Content-Disposition": "attachment; filename=a"}, b"data")
                     case "/never":
                         site._over.wait(60)
-                    case path if path in PAGES:
-                        text = PAGES[path].replace("ELSEWHERE", elsewhere)
-                        self._say(200, {"Content-Type": "text/html; charset=utf-8"}, text.encode())
-                    case _:
-                        self._say(404, {}, b"")
+                    case path if path in site.redirections:
+                        self._say(307, {"Location": site.redirections[path]}, b"")
+                    case path:
+                        found, html = (
+                            path in site.pages,
+                            {"Content-Type": "text/html; charset=utf-8"},
+                        )
+                        text = site.pages.get(path, "").encode()
+                        self._say(200 if found else 404, html, text)
+
+            do_POST = do_GET
 
             def _say(self, status: int, fields: dict[str, str], body: bytes) -> None:
                 self.send_response(status)
-                for name, said in {**fields, "Content-Length": str(len(body))}.items():
+                more = {"Access-Control-Allow-Origin": "*", "Content-Length": str(len(body))}
+                for name, said in {**fields, **more}.items():
                     self.send_header(name, said)
                 self.end_headers()
                 self.wfile.write(body)
@@ -119,8 +129,13 @@ class Site:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.origin = f"http://127.0.0.1:{self._server.server_port}"
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Browsers that are ended hang up on it."""
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self.origin = f"http://127.0.0.1:{self.port}"
 
     @contextmanager
     def open(self) -> Iterator["Site"]:
@@ -129,10 +144,18 @@ class Site:
         try:
             yield self
         finally:
+            self.late.set()
             self._over.set()
             self._server.shutdown()
             thread.join()
             self._server.server_close()
+
+    async def hears(self, wanted: str, *, within: float = PATIENCE) -> bool:
+        with anyio.move_on_after(within):
+            while not any(wanted in each for each in self.asked):  # noqa: ASYNC110 (a thread hears)
+                await anyio.sleep(0.05)
+            return True
+        return False
 
 
 class Bench:
