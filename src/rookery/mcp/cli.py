@@ -21,7 +21,7 @@ from rookery.permissions.trust import TrustStore
 from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import private_folder, put, reason
 from rookery.platform.user_folders import find_places
-from rookery.storage.cli.session_listing import GAP, age
+from rookery.storage.cli.session_listing import GAP, age, padded
 
 SERVERS = "mcpServers"
 SHOWN_OF_A_NAME = 80
@@ -332,8 +332,4 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     shown = [[visible_line(cell) for cell in row] for row in rows]
     widths = [max(map(cells_of, column)) for column in zip(*shown, strict=True)]
     widths[-1] = 0
-    return [GAP.join(map(_padded, row, widths)) for row in shown]
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - cells_of(cell))
+    return [GAP.join(map(padded, row, widths)) for row in shown]
