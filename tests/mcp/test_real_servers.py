@@ -1,6 +1,8 @@
 """The reference servers, over every transport."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -97,3 +99,19 @@ async def test_the_filesystem_server_and_its_errors_work(bench: Bench):
         )
         assert outside.text.startswith("Error: Access denied")
         assert outside.ending is Ending.FAILED
+
+
+MODERN = Path(__file__).parents[1] / "support/modern_mcp_server.py"
+
+
+async def test_a_modern_server_is_called_and_list_changes_apply(bench: Bench):
+    bench.configure(new={"command": sys.executable, "args": [str(MODERN)]})
+    async with bench.hub(start=30) as hub:
+        said = await bench.use(hub, server="new", tool="add", arguments={"a": 2, "b": 3})
+        assert said.text == "5"
+        assert [tool.name for tool in await hub.tools("new")] == ["add", "grow"]
+        await bench.use(hub, server="new", tool="grow")
+        with anyio.fail_after(10):
+            while len(await hub.tools("new")) < 3:
+                pass
+        assert (await bench.use(hub, server="new", tool="another")).text == "new"
