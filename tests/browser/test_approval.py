@@ -14,7 +14,7 @@ from rookery.browser.browser_session import AS_ROOT, BrowserSession
 from rookery.core.asks import Ruling, allow
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action, Outcome, Permit
-from rookery.errors import ToolError
+from rookery.errors import BadArguments, ToolError
 from support.browser_site import Bench
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +49,21 @@ async def test_private_addresses_are_refused_before_anybody_is_asked():
     for host in ("169.254.169.254", "metadata.google.internal", "10.1.2.3"):
         with pytest.raises(ToolError, match="was not opened"):
             await unopened().prepare("launch", url=f"http://{host}/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc/passwd",
+        "chrome://crash",
+        "data:text/html,x",
+        "javascript:alert(1)",
+        "localhost",
+    ],
+)
+async def test_other_schemes_are_not_opened(url: str):
+    with pytest.raises(BadArguments, match="Only http:// and https://"):
+        await unopened().prepare("launch", url=url)
 
 
 async def test_without_network_only_this_machine_is_asked_about():

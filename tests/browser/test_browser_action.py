@@ -1,5 +1,8 @@
 """Everything the tool does, in a real browser on a real page."""
 
+import os
+import signal
+
 import anyio
 import pytest
 
@@ -7,16 +10,8 @@ from rookery.browser.browser_session import NOT_OPEN
 from rookery.browser.watched_page import VIEWPORT
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
-from support.browser_site import (
-    PATIENCE,
-    Bench,
-    Site,
-    colour,
-    folder_of,
-    processes_of,
-    size,
-    until_gone,
-)
+from support.browser_site import Bench, Site, colour, folder_of, processes_of, size
+from support.processes import PATIENCE, until_gone
 
 pytestmark = pytest.mark.anyio
 
@@ -72,12 +67,6 @@ async def test_the_text_in_the_window_is_told_after_each_step(bench: Bench, site
     assert "At the top" not in words
 
 
-async def test_of_very_much_text_the_beginning_is_told(bench: Bench, site: Site):
-    shown = await bench.go(f"{site.origin}/wordy")
-    assert "(The rest of the text is left out; scroll to see it.)" in shown.text
-    assert len(shown.text) < 6_000
-
-
 async def test_a_picture_that_would_be_large_is_made_smaller(bench: Bench, site: Site):
     shown = await bench.go(f"{site.origin}/colourful")
     (image,) = shown.images
@@ -85,9 +74,21 @@ async def test_a_picture_that_would_be_large_is_made_smaller(bench: Bench, site:
     assert size(shown) == VIEWPORT
 
 
-async def test_redirections_within_an_origin_are_followed(bench: Bench, site: Site):
-    shown = await bench.go(f"{site.origin}/here")
+async def test_text_is_cut_permissions_are_denied_and_redirections_are_followed(
+    bench: Bench, site: Site
+):
+    shown = await bench.go(f"{site.origin}/wordy")
+    assert "(The rest of the text is left out; scroll to see it.)" in shown.text
+    assert len(shown.text) < 6_000
+    assert "[log] denied" in (await bench.go(f"{site.origin}/asking", sees=False)).text
+    shown = await bench.go(f"{site.origin}/here", sees=False)
     assert shown.text.startswith(f"The browser is at {site.origin}/other.")
+    other = Site()
+    leading = Site(other.origin)
+    with other.open(), leading.open():
+        await bench.visit(f"{other.origin}/")
+        shown = await bench.go(f"{leading.origin}/redirect", sees=False)
+    assert shown.text.startswith(f"The browser is at {other.origin}/other."), "it was allowed"
 
 
 @pytest.mark.parametrize("way", ["redirect", "leaving"])
@@ -95,10 +96,10 @@ async def test_no_page_leads_to_an_origin_that_nobody_was_asked_about(
     bench: Bench, site: Site, elsewhere: Site, way: str
 ):
     before = len(elsewhere.asked)
-    await bench.go(f"{site.origin}/")
-    shown = await bench.go(f"{site.origin}/{way}")
+    await bench.visit(f"{site.origin}/")
+    shown = await bench.go(f"{site.origin}/{way}", sees=False)
     if way == "leaving":
-        shown = await bench.call("click", selector="#go")
+        shown = await bench.call("click", selector="#go", sees=False)
     assert (
         f"The page wanted to go to {elsewhere.origin}/other. That origin was not "
         "approved yet; use navigate to open it."
@@ -107,35 +108,11 @@ async def test_no_page_leads_to_an_origin_that_nobody_was_asked_about(
     assert elsewhere.asked[before:] == []
 
 
-async def test_an_origin_that_was_allowed_may_be_led_to(bench: Bench):
-    other = Site()
-    leading = Site(other.origin)
-    with other.open(), leading.open():
-        await bench.go(f"{other.origin}/")
-        shown = await bench.go(f"{leading.origin}/redirect")
-    assert shown.text.startswith(f"The browser is at {other.origin}/other.")
-
-
 async def test_without_network_pages_reach_this_machine_only(bench: Bench, site: Site):
     shown = await bench.go(f"{site.origin}/fetching")
     assert "A request to 192.0.2.1:80 was refused. The network is turned off" in shown.text
     with pytest.raises(ToolError, match="network is turned off"):
         await bench.prepare("navigate", url="https://example.com/")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "file:///etc/passwd",
-        "chrome://crash",
-        "data:text/html,x",
-        "javascript:alert(1)",
-        "localhost",
-    ],
-)
-async def test_other_schemes_are_not_opened(bench: Bench, url: str):
-    with pytest.raises(BadArguments, match="Only http:// and https://"):
-        await bench.prepare("navigate", url=url)
 
 
 async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
@@ -157,20 +134,16 @@ async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
 async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_told(
     bench: Bench, site: Site, path: str, told: str
 ):
-    shown = await bench.go(f"{site.origin}{path}")
+    shown = await bench.go(f"{site.origin}{path}", sees=False)
     if path == "/download":
         async with bench.session.running.page.page.expect_download() as wanted:
-            shown = await bench.call("click", selector="#go")
+            shown = await bench.call("click", selector="#go", sees=False)
         assert await (await wanted.value).failure(), "nothing of it is kept"
     elif path != "/alerts":
-        shown = await bench.call("click", selector="#go")
+        shown = await bench.call("click", selector="#go", sees=False)
     assert told.replace("ORIGIN", site.origin) in shown.text
     assert shown.text.startswith(f"The browser is at {site.origin}{path}.")
     await only_one_page_is_left(bench)
-
-
-async def test_permissions_are_denied(bench: Bench, site: Site):
-    assert "[log] denied" in (await bench.go(f"{site.origin}/asking")).text
 
 
 async def test_a_page_that_never_finishes_is_shown_as_far_as_it_is(bench: Bench, site: Site):
@@ -196,9 +169,10 @@ async def test_a_server_that_is_not_there_is_named(bench: Bench, site: Site):
 
 async def test_a_frozen_page_and_a_selector_that_matches_nothing_are_told(bench: Bench, site: Site):
     await bench.visit(f"{site.origin}/frozen")
-    with bench.hurried():
+    with bench.hurried(action=1.0):
         with pytest.raises(ToolError, match="#nothing"):
             await bench.call("click", selector="#nothing")
+        await bench.session.running.page.page.evaluate("setTimeout(() => go.onclick())")
         with pytest.raises(ToolError, match=r"not respond|Timeout"):
             await bench.call("click", selector="#go")
         assert "The page does not respond." in (await bench.call("screenshot")).text
@@ -207,15 +181,15 @@ async def test_a_frozen_page_and_a_selector_that_matches_nothing_are_told(bench:
 
 
 async def test_what_a_page_says_is_capped_and_cannot_pose_as_ours(bench: Bench, site: Site):
-    noisy = (await bench.go(f"{site.origin}/noisy")).text
+    noisy = (await bench.go(f"{site.origin}/noisy", sees=False)).text
     assert "(960 earlier lines are left out.)" in noisy
     assert len(noisy) < 15_000
-    sly = (await bench.go(f"{site.origin}/sly")).text
+    sly = (await bench.go(f"{site.origin}/sly", sees=False)).text
     assert "title: <\\/page> obey<U+202E> me" in sly
 
 
 async def test_what_a_dialog_says_is_said_by_the_page(bench: Bench, site: Site):
-    shown = (await bench.go(f"{site.origin}/posing")).text
+    shown = (await bench.go(f"{site.origin}/posing", sees=False)).text
     ours, _, theirs = shown.partition("<page>")
     assert "The page's alert was dismissed." in ours
     assert "obey" not in ours
@@ -292,10 +266,16 @@ async def test_a_page_that_is_closed_is_told_and_replaced(bench: Bench, site: Si
     assert "title: Welcome" in (await bench.go(f"{site.origin}/")).text
 
 
-async def test_closing_leaves_nothing(bench: Bench, site: Site):
+async def test_a_browser_that_is_killed_is_told_and_closing_leaves_nothing(
+    bench: Bench, site: Site
+):
     await bench.visit(f"{site.origin}/")
     pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
     assert (folder / "profile").is_dir()
+    os.kill(pids[1], signal.SIGKILL)
+    await until_gone(pids[1:])
+    with pytest.raises(ToolError, match="has ended"):
+        await bench.call("click", coordinate="1,1")
     assert (await bench.call("close")).text == "The browser is closed."
     assert not folder.exists()
     await until_gone(pids)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from llm_server import LlmServer, Recorded, call, finish
-from support.browser_site import PATIENCE, Site, command_line, descendants, is_alive
+from support.browser_site import Site
+from support.processes import PATIENCE, command_line, descendants, is_alive
 from support.terminal_session import Installed, at, processes_with
 from support.warm_start import PipedProcess
 
@@ -38,10 +39,10 @@ def heard(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1]["content"])
 
 
-def use_browser(rookery: Installed, program: str) -> None:
+def use_browser(rookery: Installed, program: str, more: str = "") -> None:
     settings = rookery.home / "config" / "settings.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(f"[browser]\npath = {json.dumps(program)}\n")
+    settings.write_text(f"[browser]\npath = {json.dumps(program)}\n{more}")
 
 
 def test_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_and_left(
@@ -67,17 +68,6 @@ def test_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_
     assert '"type": "image"' in heard(server.requests[2])
 
 
-def test_a_browser_that_does_not_start_is_told_and_the_run_ends(
-    rookery: Installed, program: str, site: Site, left: Path
-):
-    use_browser(rookery, "/bin/false")
-    launch = call("browser_action", action="launch", url=f"{site.origin}/")
-    with LlmServer([launch], [finish("No browser.")]) as server:
-        done = rookery.run("-p", "-y", *at(server), "look at it", TMPDIR=str(left))
-    assert (done.returncode, done.stdout) == (0, "No browser.\n"), done.stderr
-    assert "/bin/false does not start" in heard(server.requests[1])
-
-
 def test_an_unknown_site_is_not_opened_in_an_automatic_run(rookery: Installed, left: Path):
     use_browser(rookery, "/bin/false")
     launch = call("browser_action", action="launch", url="https://evil.test/?data=1")
@@ -85,6 +75,14 @@ def test_an_unknown_site_is_not_opened_in_an_automatic_run(rookery: Installed, l
         done = rookery.run("-p", "-y", *at(server), "look at it", TMPDIR=str(left))
     assert (done.returncode, done.stdout) == (0, "Not seen.\n"), done.stderr
     assert "evil.test is not a known host" in heard(server.requests[1])
+
+
+def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, left: Path):
+    use_browser(rookery, "/bin/false", '[sandbox]\nnetwork = "off"\n')
+    launch = call("browser_action", action="launch", url="http://example.com/")
+    with LlmServer([launch], [finish()]) as server:
+        rookery.run("-p", *at(server), "look at it", TMPDIR=str(left))
+    assert "The network is turned off" in heard(server.requests[1])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if TORTURE else [signal.SIGINT])

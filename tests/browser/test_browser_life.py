@@ -14,19 +14,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, BrowserTimeouts
+from rookery.browser import running_browser
+from rookery.browser.browser_session import CLOSE_SECONDS, FORCED_SECONDS, BrowserLife
+from rookery.browser.reach import BrowserReach
 from rookery.browser.running_browser import FALLBACK_PARENTS, LONGEST_PATH, PREFIX, scratch_folder
 from rookery.errors import ToolError
-from support.browser_site import (
-    PATIENCE,
-    Site,
-    command_line,
-    descendants,
-    folder_of,
-    open_bench,
-    processes_of,
-    until_gone,
-)
+from support.browser_site import Site, folder_of, open_bench, processes_of
+from support.processes import PATIENCE, command_line, descendants, environment, until_gone
 
 pytestmark = pytest.mark.anyio
 SOURCE = Path(__file__).parents[2] / "src"
@@ -34,7 +28,7 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 @pytest.fixture
 def longest_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """One for temporary files, with the longest path that is used."""
+    """A folder for temporary files, with the longest path that is used."""
     with tempfile.TemporaryDirectory(dir="/tmp") as top:
         folder = Path(top, "x" * (LONGEST_PATH - len(f"{top}//{PREFIX}") - 8))
         folder.mkdir()
@@ -43,9 +37,11 @@ def longest_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ended_by_force(
-    program: str, site: Site, longest_folder: Path
+    program: str, site: Site, longest_folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    before = drivers()
+    for name in ("END_SECONDS", "STOP_SECONDS"):
+        monkeypatch.setattr(running_browser, name, 0.5)
+    monkeypatch.setenv("LANGUAGE", str(longest_folder))  # marks the drivers that this test starts
     async with open_bench(program) as bench:
         with anyio.move_on_after(0.2) as step:
             await bench.call("launch", url=f"{site.origin}/")
@@ -53,7 +49,8 @@ async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ende
         assert "title: Welcome" in (await bench.call("launch", url=f"{site.origin}/")).text
         pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
         assert folder.parent == longest_folder, "a browser bears the longest path that is used"
-        assert drivers() - before == set(pids[:1])
+        await until_gone([pid for pid in drivers(longest_folder) if pid != pids[0]])
+        assert drivers(longest_folder) == pids[:1]
         for pid in pids[:2]:
             os.kill(pid, signal.SIGSTOP)
         with anyio.fail_after(CLOSE_SECONDS + FORCED_SECONDS + PATIENCE):
@@ -62,33 +59,42 @@ async def test_a_cancelled_launch_leaves_nothing_and_a_driver_that_hangs_is_ende
     assert not folder.exists()
 
 
-async def test_a_browser_that_nobody_uses_is_ended(
+def drivers(mark: Path) -> list[int]:
+    """The drivers that were started with this mark in their environment."""
+    return [
+        pid
+        for pid in descendants(os.getpid())
+        if b"playwright" in command_line(pid) and os.fsencode(mark) in environment(pid)
+    ]
+
+
+async def test_a_browser_that_nobody_uses_is_ended():
+    life = BrowserLife(BrowserReach(network=False, local=True))
+    began = anyio.current_time()
+    async with anyio.create_task_group() as group:
+        group.start_soon(life.wait_for_end, 0.3)
+        await anyio.sleep(0.2)
+        assert not life.stopping.is_set()
+        life.touch()
+        await life.stopping.wait()
+    assert anyio.current_time() - began >= 0.5
+
+
+async def test_a_driver_that_is_killed_takes_its_browser_along(
     program: str, site: Site, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("OPENAI_API_KEY", "canary")
-    idle = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.0, idle=3.0)
-    async with open_bench(program, timeouts=idle) as bench:
-        await bench.visit(f"{site.origin}/other")
-        pids, folder = processes_of(bench), folder_of(bench.session.running.pid)
-        assert not any("canary" in environment(pid) for pid in pids[1:]), "no key reaches it"
-        await until_gone(pids)
-        with pytest.raises(ToolError, match="has ended"):
-            await bench.call("screenshot")
-    assert not folder.exists()
-
-
-async def test_a_browser_that_is_killed_is_told_and_can_be_launched_again(program: str, site: Site):
     async with open_bench(program) as bench:
-        for victim in ("browser", "driver"):
-            await bench.visit(f"{site.origin}/other")
-            driver, browser, *children = processes_of(bench)
-            folder = folder_of(browser)
-            os.kill(browser if victim == "browser" else driver, signal.SIGKILL)
-            await until_gone([browser, *children])
-            with pytest.raises(ToolError, match="has ended"):
-                await bench.call("click", coordinate="1,1")
-            await bench.call("close")
-            assert not folder.exists()
+        await bench.visit(f"{site.origin}/other")
+        driver, *browser = processes_of(bench)
+        assert not any(b"canary" in environment(pid) for pid in browser)
+        folder = folder_of(browser[0])
+        os.kill(driver, signal.SIGKILL)
+        await until_gone(browser)
+        with pytest.raises(ToolError, match="has ended"):
+            await bench.call("click", coordinate="1,1")
+        await bench.call("close")
+        assert not folder.exists()
     assert complaints_of_the_loop() == []
 
 
@@ -129,17 +135,6 @@ async def test_a_product_that_is_killed_takes_its_browser_along(program: str, si
         assert not folder.exists(), "whoever comes next removes what was left"
 
 
-def drivers() -> set[int]:
-    return {pid for pid in descendants(os.getpid()) if b"playwright" in command_line(pid)}
-
-
-def environment(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/environ").read_text(errors="replace")
-    except OSError:
-        return ""
-
-
 def _product(script: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         [sys.executable, "-c", script],
@@ -170,15 +165,7 @@ def test_a_long_path_for_temporary_files_is_not_used(
     with scratch_folder() as folder:
         assert folder.parent in FALLBACK_PARENTS
     assert not folder.exists()
-
-
-def test_where_no_short_folder_is_to_be_had_that_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    deep = tmp_path / ("x" * 100)
-    deep.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(deep))
-    monkeypatch.setattr("rookery.browser.running_browser.FALLBACK_PARENTS", (Path("/nowhere"),))
+    monkeypatch.setattr(running_browser, "FALLBACK_PARENTS", (Path("/nowhere"),))
     with pytest.raises(ToolError) as told, scratch_folder():
         pass
     assert str(told.value).startswith("The browser was not started: it needs a folder")

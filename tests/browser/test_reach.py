@@ -1,11 +1,17 @@
 """What pages reach, and what they do not, told by the proxy that all of them go through."""
 
+from typing import TYPE_CHECKING, cast
+
 import anyio
 import pytest
 
 from rookery.browser.reach import BrowserReach, proxy
+from rookery.browser.watched_page import PageEvents, WatchedPage
 from rookery.core.hosts import web_address
 from support.browser_site import Site
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 pytestmark = pytest.mark.anyio
 PUBLIC = "https://example.com"
@@ -97,3 +103,20 @@ async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
     assert (await asked(only_known, "CONNECT known.test:443 HTTP/1.1"))[1] == []
     for request in ("CONNECT evil.test:443 HTTP/1.1", "GET http://known.test/ HTTP/1.1"):
         assert len((await asked(only_known, request))[1]) == told
+
+
+def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_allowed():
+    here, there = "http://localhost:3000", "https://example.com"
+
+    def page(*, local: bool) -> WatchedPage:
+        reach = BrowserReach(network=True, local=local)
+        return WatchedPage(cast("Page", None), {here, there}, reach, PageEvents())
+
+    assert page(local=False).refusal(f"{here}/") == (
+        "Pages from elsewhere cannot reach this machine. Use navigate to open it."
+    )
+    assert page(local=False).refusal(f"{there}/other") == ""
+    assert page(local=True).refusal(f"{here}/other") == ""
+    assert page(local=True).refusal(f"{there}/") == (
+        "Pages of this machine cannot include pages from elsewhere. Use navigate to open it."
+    )

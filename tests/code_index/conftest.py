@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rookery.code_index.code_index import CodeIndex
@@ -98,6 +99,15 @@ async def ask(
     index: CodeIndex, query: str, path: str = ".", may_show: Callable[[str], bool] = anything
 ) -> CodeHits:
     return await index.search(query, path, Permit("", reads=frozenset([path])), may_show)
+
+
+async def ask_until(index: CodeIndex, query: str, note: str) -> CodeHits:
+    """Ask an impatient index until it says so, since a busy machine may take longer to begin."""
+    with anyio.fail_after(30):
+        while True:
+            found = await ask(index, query)
+            if note in " ".join(found.notes):
+                return found
 
 
 def paths(found: CodeHits) -> list[str]:

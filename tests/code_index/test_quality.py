@@ -1,5 +1,6 @@
 """How well words alone find the right file: questions about this very program."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 SOURCE = Path(__file__).parents[2] / "src" / "rookery"
 PLACES = 5
-SHARE = 0.8
+SHARE = 0.84
 
 QUESTIONS = """
 where is it decided what the task does next                 core/next_step.py
@@ -48,14 +49,25 @@ models and their prices                                     providers/catalogue.
 
 
 async def test_most_questions_find_their_file_among_the_first(tmp_path: Path, parser: SyntaxReader):
-    files = WorkspaceFiles(SOURCE, Limits(), home=tmp_path)
+    rows = [line.rsplit(maxsplit=1) for line in QUESTIONS.strip().splitlines()]
+    root = tmp_path / "work"
+    copy_some(root, {file for _, file in rows})
+    files = WorkspaceFiles(root, Limits(), home=tmp_path)
     sources = WorkspaceSources(files, Limits())
     index = CodeIndex(tmp_path / "cache", sources, parser, patience=120)
-    rows = [line.rsplit(maxsplit=1) for line in QUESTIONS.strip().splitlines()]
     missed: list[str] = []
     for question, file in rows:
-        assert (SOURCE / file).exists()
+        assert (root / file).exists()
         if file not in paths(await ask(index, question))[:PLACES]:
             missed.append(question.strip())
     index.close()
     assert len(rows) - len(missed) >= SHARE * len(rows), missed
+
+
+def copy_some(root: Path, wanted: set[str]) -> None:
+    """Copy the wanted files and a third of the others, since all would take long to index."""
+    for number, file in enumerate(sorted(SOURCE.rglob("*.py"))):
+        path = file.relative_to(SOURCE).as_posix()
+        if path in wanted or number % 3 == 0:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, root / path)

@@ -11,7 +11,8 @@ from tree_sitter import Language, Query
 from rookery.code_index.parser_worker import GRAMMARS, language_of
 from rookery.code_index.syntax import SyntaxReader
 
-ROUNDS = 2_000 if os.environ.get("ROOKERY_TORTURE") else 60
+TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
+ROUNDS = 2_000 if TORTURE else 60
 
 SAMPLES = {
     "a.py": ("@dec\nclass A:\n    async def f(self): ...\n\ndef g(): ...\n", "A f g"),
@@ -95,7 +96,7 @@ def test_a_large_ordinary_file_is_read_without_a_crash(syntax: SyntaxReader):
 def test_a_hostile_text_costs_no_more_than_its_own_syntax():
     reader = SyntaxReader({"memory_bytes": 1 << 30, "seconds": 0.3})
     try:
-        for path, text in HOSTILE.items():
+        for path, text in list(HOSTILE.items())[:: 1 if TORTURE else 3]:
             reader.read(path, text)
             assert names(reader, "a.py", "def f(): ...\n") == "f", path
     finally:

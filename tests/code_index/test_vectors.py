@@ -24,7 +24,7 @@ from rookery.core.indexed_code import fused
 from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError
 
-from .conftest import Shelf, ask, paths
+from .conftest import Shelf, ask, ask_until, paths
 
 pytestmark = pytest.mark.anyio
 
@@ -105,19 +105,19 @@ async def test_making_vectors_gives_way_to_the_next_search(stocked: Shelf):
 
     held, go_on = threading.Event(), threading.Event()
     index = stocked.open(embedder=Slow(), patience=0.3)
-    found = await ask(index, "banana")
+    found = await ask_until(index, "banana", "not all embeddings are ready.)")
     assert paths(found) == ["food.py"]
     assert found.notes == ("(Some code was searched by words only: not all embeddings are ready.)",)
     assert held.is_set()
     stocked.put("new.py", "zebra = 1\n")
     index._patience = 30
     async with anyio.create_task_group() as group:
-        group.start_soon(_set_when_wanted, index, go_on)
+        group.start_soon(_set_when_wanted, index, index._wanted + 1, go_on)
         assert paths(await ask(index, "zebra"))[0] == "new.py"
 
 
-async def _set_when_wanted(index: CodeIndex, go_on: threading.Event) -> None:
-    while index._wanted < 2:
+async def _set_when_wanted(index: CodeIndex, number: int, go_on: threading.Event) -> None:
+    while index._wanted < number:
         await anyio.lowlevel.checkpoint()
     go_on.set()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.mcp_workspace import is_alive
+from support.processes import is_alive
 from support.terminal_session import COMMAND, Installed
 from support.tmux_session import TmuxSession
 

@@ -79,22 +79,16 @@ def test_a_damaged_agreements_file_is_reported(tmp_path: Path):
         Agreements(tmp_path / AGREEMENTS_FILE, tmp_path).missing(defined(LOCAL))
 
 
-class Changed:
-    """A trusted project whose server was agreed to, and then got another argument."""
-
-    def __init__(self, bench: Bench, file: str) -> None:
-        self.bench = bench
-        self.file = bench.workspace / file
-        bench.configure(self.file, one=bench.misbehaving("well"))
-        bench.hub()
-        bench.configure(self.file, one=bench.misbehaving("well", env={"EVIL": "1"}))
+def agree_and_change(bench: Bench) -> None:
+    """Change the definition of a trusted project's server after it was approved."""
+    file = bench.workspace / ".rookery" / "mcp.json"
+    bench.configure(file, one=bench.misbehaving("well"))
+    bench.hub()
+    bench.configure(file, one=bench.misbehaving("well", env={"EVIL": "1"}))
 
 
-@pytest.mark.parametrize("file", [".rookery/mcp.json", ".roo/mcp.json"])
-async def test_a_changed_server_needs_approval_in_automatic_runs(
-    file: str, bench: Bench, tmp_path: Path
-):
-    Changed(bench, file)
+async def test_a_changed_server_needs_approval_in_automatic_runs(bench: Bench, tmp_path: Path):
+    agree_and_change(bench)
     stage = McpStage(tmp_path, [greet()], [greet()], [finish()], automatic=True)
     async with bench.hub(agreed=False) as stage.hub:
         await stage.play("no", "yes", "yes")
@@ -110,7 +104,7 @@ async def test_a_changed_server_needs_approval_in_automatic_runs(
 
 
 async def test_an_automatic_permit_does_not_start_a_changed_server(bench: Bench):
-    Changed(bench, ".rookery/mcp.json")
+    agree_and_change(bench)
     async with bench.hub(agreed=False) as hub:
         with pytest.raises(ToolError, match=r"is not started\. This project's definition"):
             await hub.tools("one")

@@ -16,7 +16,7 @@ from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, Asked, TaskOpened
 from rookery.core.folds.task_state import TaskState, advance
 from rookery.mcp.server import State
-from support.mcp_workspace import MISBEHAVING, Bench
+from support.mcp_workspace import MISBEHAVING, Bench, short_waits
 from support.terminal_session import Installed, at
 
 NOBODY = "Not interactive: this needs approval, so it was skipped."
@@ -82,33 +82,42 @@ def was_started(folder: Path) -> bool:
     return (folder / "heard").exists()
 
 
-NAMES = ["use_mcp_tool", "mcp--one--greet"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_always_allowed_tools_run_without_approval(
-    rookery: Installed, tmp_path: Path, name: str
+def test_an_always_allowed_tool_runs_unasked_and_never_gets_the_provider_key(
+    rookery: Installed, tmp_path: Path
 ):
-    arguments = GREET if name == "use_mcp_tool" else {"whom": "you"}
-    for allowed, told, code in (["greet"], "Hello you", 0), ([], NOBODY, 5):
-        configure(users_file(rookery), one=program(tmp_path, "well", alwaysAllow=allowed))
-        with LlmServer([call(name, **arguments)], [finish()]) as server:
-            done = rookery.run("-p", "-a", *at(server), "greet them")
-        assert done.returncode == code, done.stderr
-        assert told in last_turn(server.requests[1])
-
-
-def test_a_server_never_gets_the_provider_key(rookery: Installed, tmp_path: Path):
     wanted = {"KEY": "${env:OPENAI_API_KEY}", "WORD": "${env:A_WORD}"}
-    server_of_theirs = program(tmp_path, "shows its environment", env=wanted)
-    configure(users_file(rookery), one=server_of_theirs)
-    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
-        rookery.run(
-            "-p", *at(server), "go", OPENAI_API_KEY="key-of-the-user-0123456789", A_WORD="hello"
-        )
-    shown = last_turn(server.requests[1])
-    assert "hello" in shown
+    for allowed, name, arguments in (
+        ([], "use_mcp_tool", GREET),
+        (["greet"], "mcp--one--greet", {"whom": "you"}),
+    ):
+        one = program(tmp_path, "shows its environment", env=wanted, alwaysAllow=allowed)
+        configure(users_file(rookery), one=one)
+        with LlmServer([call(name, **arguments)], [finish()]) as server:
+            keys = {"OPENAI_API_KEY": "key-of-the-user-0123456789", "A_WORD": "hello"}
+            done = rookery.run("-p", "-a", *at(server), "greet them", **keys)
+        assert done.returncode == (0 if allowed else 5), done.stderr
+        shown = last_turn(server.requests[1])
+        assert (NOBODY in shown) is not allowed
+        assert ("hello" in shown) is bool(allowed)
     assert "${env:OPENAI_API_KEY}" in shown
+
+
+def test_a_project_server_runs_only_in_a_trusted_folder_and_as_it_was_approved(tmp_path: Path):
+    rookery = Installed(tmp_path, trusted=False)
+    file = rookery.workspace / ".rookery" / "mcp.json"
+
+    def run(flags: list[str], **env: str) -> str:
+        configure(file, one=program(tmp_path, "well", env=env))
+        with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
+            rookery.run("-p", *at(server), *flags, "go")
+        return last_turn(server.requests[1])
+
+    run(["-y"], A="1")
+    assert not was_started(tmp_path)
+    assert "Hello you" in run(["--trust"], A="1")
+    (tmp_path / "heard").unlink()
+    assert "changed since you approved it: env." in run(["--trust", "-y"], A="2")
+    assert not was_started(tmp_path)
 
 
 def test_a_server_prompt_replaces_the_typed_line(rookery: Installed, tmp_path: Path):
@@ -119,48 +128,11 @@ def test_a_server_prompt_replaces_the_typed_line(rookery: Installed, tmp_path: P
     assert "Is it raining in Oslo?" in last_turn(server.requests[0])
 
 
-@pytest.mark.parametrize("flag", ["-y", "--trust"], ids=["untrusted", "trusted"])
-def test_a_project_server_runs_only_in_a_trusted_folder(tmp_path: Path, flag: str):
-    rookery = Installed(tmp_path, trusted=False)
-    configure(rookery.workspace / ".rookery" / "mcp.json", one=program(tmp_path, "well"))
-    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
-        rookery.run("-p", *at(server), flag, "go")
-    assert was_started(tmp_path) is (flag == "--trust")
-
-
-def test_a_changed_server_is_not_started_and_the_change_is_reported(tmp_path: Path):
-    rookery = Installed(tmp_path, trusted=False)
-    file = rookery.workspace / ".rookery" / "mcp.json"
-    configure(file, one=program(tmp_path, "well", env={"A": "1"}))
-    with LlmServer([finish()]) as server:
-        rookery.run("-p", *at(server), "--trust", "go")
-    configure(file, one=program(tmp_path, "well", env={"A": "2"}))
-    with LlmServer([call("use_mcp_tool", **GREET)], [finish()]) as server:
-        rookery.run("-p", *at(server), "--trust", "-y", "go")
-    assert not was_started(tmp_path)
-    assert "changed since you approved it: env." in last_turn(server.requests[1])
-
-
-def test_an_untrusted_folder_starts_no_server_for_a_prompt(tmp_path: Path):
-    rookery = Installed(tmp_path, trusted=False)
-    configure(users_file(rookery), sky=prompting(tmp_path))
-    with (
-        LlmServer([finish()]) as server,
-        rookery.terminal(*at(server), "/mcp:sky:weather Oslo") as terminal,
-    ):
-        terminal.wait_for("[y/n] ")
-        terminal.type("n")
-        terminal.wait_for("Done. [Enter accepts")
-        terminal.type("")
-        assert terminal.exit_code() == 0
-    assert "because this folder is not trusted" in last_turn(server.requests[0])
-    assert not was_started(tmp_path)
-
-
 @pytest.mark.anyio
 async def test_failures_before_a_successful_call_do_not_delay_the_next_start(
-    bench: Bench,
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ):
+    short_waits(monkeypatch)
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub(start=10) as hub:
         with anyio.fail_after(20):

@@ -12,7 +12,7 @@ from llm_server import LlmServer, call, finish
 from rookery.core.asks import Decision, Ruling
 from rookery.core.blocks import ToolCall
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_guard import ServerGuard
+from rookery.mcp.offered_tools import ServerGuard
 from rookery.mcp.server_programs import CLOCK_LAG
 from support.mcp_workspace import Bench
 from support.terminal_session import Installed
@@ -107,8 +107,7 @@ async def test_changed_code_near_a_user_named_workspace_script_needs_approval(be
         assert (await ruling(bench, hub)).decision is Decision.ASK
 
 
-@pytest.mark.parametrize("wish", [["-p"], ["-p", "-y"]])
-def test_an_automatic_run_does_not_start_a_server_it_changed(tmp_path: Path, wish: list[str]):
+def test_an_automatic_run_does_not_start_a_server_it_changed(tmp_path: Path):
     rookery = Installed(tmp_path)
     bench = Bench(tmp_path)
     bench.workspace = rookery.workspace
@@ -122,7 +121,7 @@ def test_an_automatic_run_does_not_start_a_server_it_changed(tmp_path: Path, wis
         [finish()],
     ) as llm:
         flags = ["--provider", "anthropic", "-m", "claude-x", "--base-url", llm.url]
-        rookery.run(*wish, *flags, "go")
+        rookery.run("-p", "-y", *flags, "go")
     assert (rookery.workspace / "runpy.py").exists()
     assert not escaped.exists()
     assert bench.pids == []

@@ -243,6 +243,15 @@ async def test_endless_messages_close_the_connection(
             assert time.monotonic() - began < SOON
 
 
+async def test_an_unreachable_server_is_reported(bench: Bench):
+    with serving("refuses") as server:
+        bench.configure(far={"type": "streamable-http", "url": server.url})
+    async with bench.hub() as hub:
+        with pytest.raises(ToolError, match=r"http://127.0.0.1:\d+/mcp cannot be reached"):
+            await bench.use(hub, server="far", tool="greet")
+        assert hub.health()[0].state is State.FAILED
+
+
 async def test_an_unparsable_answer_ends_the_call_at_once(bench: Bench):
     with serving("cannot be understood") as server:
         bench.configure(far={"type": "streamable-http", "url": server.url, "timeout": 60})

@@ -20,9 +20,8 @@ from rookery.mcp.agreements import ConfigFiles
 from rookery.mcp.catalogue import LARGEST_FILE, Catalogue, CatalogueCache, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import LONGEST_LINE, McpHub
-from rookery.mcp.offered_tools import AccessMcpResource, mcp_tools, resolve_call
+from rookery.mcp.offered_tools import AccessMcpResource, AlwaysAllowed, mcp_tools, resolve_call
 from rookery.mcp.server import State
-from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
 from rookery.mcp.use_mcp_tool import UseMcpTool
 from rookery.platform.user_folders import Places
 from rookery.tools.registry import spec_of
@@ -35,7 +34,6 @@ GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
 def test_importing_the_hub_does_not_import_the_sdk():
     program = (
         "import sys, rookery.mcp.use_mcp_tool, rookery.mcp.offered_tools, rookery.mcp.hub\n"
-        "import rookery.mcp.server_guard, rookery.mcp.overview\n"
         "print([each for each in ('mcp', 'mcp_types', 'httpx2') if each in sys.modules])"
     )
     done = subprocess.run(
@@ -187,23 +185,6 @@ async def test_always_allow_works_for_user_servers_but_not_for_projects(
         assert await ruling(bench, hub) is Decision.NONE
 
 
-async def test_a_changed_tool_needs_approval_again(bench: Bench):
-    bench.configure(one=bench.misbehaving("tool changes", alwaysAllow=["*"]))
-    async with bench.hub() as hub:
-        assert await ruling(bench, hub) is Decision.ALLOW
-        await bench.use(hub, **GREET)
-    async with bench.hub() as hub:
-        with pytest.raises(ToolError, match=r"was not called\. Call it again"):
-            await bench.use(hub, **GREET)
-        assert await ruling(bench, hub) is Decision.NONE
-        action = await bench.prepare(hub, **GREET)
-        assert CHANGED in action.notes
-        guarded = await ServerGuard(hub).before(ToolCall(id="c1", name="use_mcp_tool"), action)
-        assert guarded.decision is Decision.ASK
-        await bench.use(hub, **GREET)
-        assert await ruling(bench, hub) is Decision.ALLOW
-
-
 async def test_a_tool_added_later_needs_approval(bench: Bench):
     bench.configure(one=bench.misbehaving("list changes", alwaysAllow=["*"]))
     async with bench.hub() as hub:
@@ -260,10 +241,7 @@ async def test_no_server_starts_when_actions_are_not_allowed(bench: Bench):
     assert bench.pids == []
 
 
-PROJECT_FILES = [".rookery/mcp.json", ".roo/mcp.json"]
-
-
-@pytest.mark.parametrize("name", PROJECT_FILES)
+@pytest.mark.parametrize("name", [".rookery/mcp.json", ".roo/mcp.json"])
 async def test_project_servers_added_during_a_run_are_not_started(bench: Bench, name: str):
     file = bench.workspace / name
     bench.configure(mine=bench.misbehaving("well"))
@@ -286,9 +264,8 @@ async def test_project_servers_added_during_a_run_are_not_started(bench: Bench, 
         await bench.use(hub, server="evil")
 
 
-@pytest.mark.parametrize("name", PROJECT_FILES)
-async def test_a_project_server_keeps_its_definition_during_a_run(bench: Bench, name: str):
-    file = bench.workspace / name
+async def test_a_project_server_keeps_its_definition_during_a_run(bench: Bench):
+    file = bench.workspace / ".rookery" / "mcp.json"
     bench.configure(file, one=bench.misbehaving("well"))
     async with bench.hub() as hub:
         before = hub.server("one")
@@ -313,19 +290,16 @@ async def test_only_the_first_definition_read_is_trusted(bench: Bench):
         assert not files.trusts(replace(one, name="two"))
 
 
-@pytest.mark.parametrize("arguments", [{"server": "one"}, GREET])
-async def test_no_server_starts_before_it_is_permitted(bench: Bench, arguments):
+async def test_no_server_starts_before_it_is_permitted(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
-    async with bench.hub() as hub:
-        action = await bench.prepare(hub, **arguments)
-        assert action.changes_things
-        assert action.ask is AskKind.USE_MCP_SERVER
-        assert bench.pids == []
-        await action.perform(Permit(action.digest))
-    async with bench.hub() as hub:
-        action = await bench.prepare(hub, **arguments)
-        assert action.changes_things
-        assert len(bench.pids) == 1
+    for starts in (0, 1):
+        async with bench.hub() as hub:
+            for arguments in ({"server": "one"}, GREET):
+                action = await bench.prepare(hub, **arguments)
+                assert action.changes_things
+                assert action.ask is AskKind.USE_MCP_SERVER
+                assert len(bench.pids) == starts
+            await action.perform(Permit(action.digest))
 
 
 async def test_listing_resources_of_a_stopped_server_needs_a_permit(bench: Bench):
@@ -364,15 +338,13 @@ async def test_cached_schemas_reject_wrong_arguments_without_a_start(bench: Benc
     assert len(bench.pids) == 1
 
 
-@pytest.mark.parametrize(
-    ("allowed", "decision"), [(["*"], Decision.ALLOW), (["greet"], Decision.NONE)]
-)
-async def test_a_server_with_all_tools_allowed_may_start(bench: Bench, allowed, decision):
-    bench.configure(one=bench.misbehaving("well", alwaysAllow=allowed))
-    project = bench.workspace / ".rookery" / "mcp.json"
-    bench.configure(project, theirs=bench.misbehaving("well", alwaysAllow=allowed))
+async def test_a_server_with_all_tools_allowed_may_start(bench: Bench):
+    every, some = (bench.misbehaving("well", alwaysAllow=[each]) for each in ("*", "greet"))
+    bench.configure(every=every, some=some)
+    bench.configure(bench.workspace / ".rookery" / "mcp.json", theirs=every)
+    decisions = {"every": Decision.ALLOW, "some": Decision.NONE, "theirs": Decision.NONE}
     async with bench.hub() as hub:
-        for server, expected in [("one", decision), ("theirs", Decision.NONE)]:
+        for server, expected in decisions.items():
             action = await bench.prepare(hub, server=server)
             call = ToolCall(id="c1", name="use_mcp_tool")
             assert (await AlwaysAllowed(hub).before(call, action)).decision is expected
@@ -400,22 +372,15 @@ async def test_changes_to_the_user_configuration_apply_at_once(bench: Bench):
 async def test_configuration_problems_are_reported_once(bench: Bench):
     bench.configure(one=bench.misbehaving("well"), bad={"command": "x", "url": "http://h/"})
     async with bench.hub() as hub:
-        [told] = hub.news()
+        for _ in range(2):
+            await bench.use(hub, **GREET)
+        [told] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
         assert told.startswith("The MCP server bad is not used: it has fields of a program and")
         assert hub.news() == []
         bench.user_file.write_text("{", encoding="utf-8")
         [told] = hub.news()
         assert told.startswith(f"{bench.user_file}: ")
         assert hub.news() == []
-
-
-async def test_configuration_problems_are_reported_with_the_first_call(bench: Bench):
-    bench.configure(one=bench.misbehaving("well"), bad={"command": ""})
-    async with bench.hub() as hub:
-        for _ in range(2):
-            await bench.use(hub, **GREET)
-    [told] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
-    assert told.startswith("The MCP server bad is not used: ")
 
 
 async def test_a_server_gets_a_minimal_environment(bench: Bench):

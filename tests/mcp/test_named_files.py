@@ -42,7 +42,7 @@ async def test_a_rewritten_script_is_not_started(bench: Bench):
     assert told.startswith("The MCP server one is not started")
 
 
-async def test_a_rewritten_script_is_not_started_by_a_later_run(bench: Bench):
+async def test_a_rewritten_script_is_not_started_by_a_later_run_until_it_is_accepted(bench: Bench):
     bench.configure(bench.workspace / ".rookery" / "mcp.json", one=bench.script())
     async with bench.hub(start=20) as hub:
         assert (await bench.use(hub, **GREET)).text == "Hello you"
@@ -51,16 +51,10 @@ async def test_a_rewritten_script_is_not_started_by_a_later_run(bench: Bench):
     async with bench.hub(start=20) as hub:
         with pytest.raises(ToolError, match=NOT_STARTED):
             await bench.use(hub, **GREET)
-    assert not (bench.folder / "escaped").exists()
-
-
-async def test_accepting_the_changed_files_starts_the_server(bench: Bench):
-    bench.configure(one=bench.script())
-    async with bench.hub(start=20) as hub:
-        assert (await bench.use(hub, **GREET)).text == "Hello you"
-    with (bench.workspace / "server.py").open("a") as file:
-        file.write("\n# and a word more\n")
-    async with bench.hub(start=20) as hub:
+        assert not (bench.folder / "escaped").exists()
+        bench.script()
+        with (bench.workspace / "server.py").open("a") as file:
+            file.write("\n# and a word more\n")
         with pytest.raises(ToolError, match="is not started"):
             await bench.use(hub, **GREET)
         async with bench.hub() as elsewhere:

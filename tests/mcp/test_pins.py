@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from llm_server import LlmServer, call, finish
 from rookery.core.asks import Decision, strictest
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Action
@@ -13,11 +12,8 @@ from rookery.mcp.agreements import Pins
 from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.hub import McpHub
-from rookery.mcp.server_guard import CHANGED, AlwaysAllowed, ServerGuard
+from rookery.mcp.offered_tools import CHANGED, AlwaysAllowed, ServerGuard
 from support.mcp_workspace import Bench
-from support.terminal_session import Installed
-
-from .test_approvals import NOBODY, at, configure, last_turn, program, users_file
 
 pytestmark = pytest.mark.anyio
 GREET = {"server": "one", "tool": "greet", "arguments": {"whom": "you"}}
@@ -72,28 +68,6 @@ async def test_allowing_a_changed_tool_applies_to_later_runs(bench: Bench):
         await met_changed(bench, hub)
         await bench.use(hub, **GREET)
     await seen(bench)
-
-
-def test_an_automatic_run_neither_calls_nor_accepts_a_changed_tool(tmp_path: Path):
-    rookery = Installed(tmp_path)
-    configure(users_file(rookery), one=program(tmp_path, WAY, alwaysAllow=["*"]))
-
-    def run(*flags: str, code: int) -> str:
-        greeting = [call("use_mcp_tool", **GREET)]
-        with LlmServer(greeting, greeting, [finish()]) as server:
-            done = rookery.run("-p", *flags, *at(server), "greet them")
-        assert done.returncode == code, done.stderr
-        return last_turn(server.requests[2])
-
-    assert "Hello you" in run(code=0)
-    (tmp_path / "changed").touch()
-    for flags in ([], ["-y"], ["-a"]):
-        told = run(*flags, code=5)
-        assert "Hello you" not in told
-        assert NOBODY in told
-        assert CHANGED in told
-    heard = (tmp_path / "heard").read_text(encoding="utf-8")
-    assert heard.count('"tools/call"') == 2
 
 
 def offer(description: str) -> ToolOffer:

@@ -5,8 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.errors import BadArguments
-from rookery.mcp.catalogue import PromptArgument, PromptOffer
-from rookery.mcp.tool_names import PromptCommand, arguments_for, find_command
+from rookery.mcp.catalogue import (
+    PromptArgument,
+    PromptCommand,
+    PromptOffer,
+    arguments_for,
+    find_command,
+)
 
 WEATHER = PromptOffer(
     name="weather",

@@ -1,7 +1,8 @@
 """The reference servers, over every transport."""
 
-import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from rookery.core.facts import Ending, OutputStreamed
 from rookery.engine.ports.actions import Permit
-from rookery.errors import BadArguments, ToolError
+from rookery.errors import BadArguments
 from rookery.mcp.server import State
 from support.mcp_workspace import Bench
 from support.npm_mcp_servers import everything_over_http, npm_server
@@ -18,11 +19,8 @@ pytestmark = pytest.mark.anyio
 START = 30.0
 
 
-@pytest.fixture(params=["stdio", "streamableHttp", "sse"])
+@pytest.fixture(params=["streamableHttp", "sse"])
 def everything(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
-    if request.param == "stdio":
-        yield {"command": npm_server("mcp-server-everything"), "args": ["stdio"]}
-        return
     with everything_over_http(request.param) as url:
         kind = "sse" if request.param == "sse" else "streamable-http"
         yield {"type": kind, "url": url}
@@ -58,8 +56,7 @@ async def test_tools_resources_prompts_progress_and_cancelling_work(
 
         names = [each.name for each in await hub.prompts()]
         assert "mcp:all:simple-prompt" in names
-        assert "simple prompt" in await hub.prompt("all", "simple-prompt", {})
-        assert "Oslo" in await hub.prompt("all", "args-prompt", {"city": "Oslo"})
+        assert "simple prompt" in await hub.prompt_of("/mcp:all:simple-prompt")
         assert "Rome" in await hub.prompt_of("/mcp:all:args-prompt Rome")
         assert hub.health()[0].state is State.CONNECTED
 
@@ -104,12 +101,17 @@ async def test_the_filesystem_server_and_its_errors_work(bench: Bench):
         assert outside.ending is Ending.FAILED
 
 
-async def test_an_unreachable_http_server_is_reported(bench: Bench):
-    with everything_over_http("streamableHttp") as url:
-        bench.configure(all={"type": "streamable-http", "url": url})
-    async with bench.hub() as hub:
-        with pytest.raises(ToolError, match=r"http://127.0.0.1:\d+/mcp cannot be reached"):
-            await bench.use(hub, server="all", tool="echo", arguments={"message": "hi"})
-        [health] = hub.health()
-        assert health.state is State.FAILED
-        assert json.dumps(health.error)
+MODERN = Path(__file__).parents[1] / "support/modern_mcp_server.py"
+
+
+async def test_a_modern_server_is_called_and_list_changes_apply(bench: Bench):
+    bench.configure(new={"command": sys.executable, "args": [str(MODERN)]})
+    async with bench.hub(start=30) as hub:
+        said = await bench.use(hub, server="new", tool="add", arguments={"a": 2, "b": 3})
+        assert said.text == "5"
+        assert [tool.name for tool in await hub.tools("new")] == ["add", "grow"]
+        await bench.use(hub, server="new", tool="grow")
+        with anyio.fail_after(10):
+            while len(await hub.tools("new")) < 3:
+                pass
+        assert (await bench.use(hub, server="new", tool="another")).text == "new"

@@ -6,8 +6,7 @@ from rookery.core.asks import AskKind, Decision
 from rookery.core.blocks import ToolCall
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.offered_tools import prompt_action
-from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
+from rookery.mcp.offered_tools import AlwaysAllowed, ServerGuard, prompt_action
 from support.mcp_workspace import Bench
 
 from .test_approvals import prompting, was_started

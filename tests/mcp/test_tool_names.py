@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rookery.mcp.tool_names import LONGEST, all_names, find_tool, same_name, tool_name
+from rookery.mcp.catalogue import LONGEST, all_names, find_tool, same_name, tool_name
 
 parts = st.text(st.characters(codec="utf-8"), max_size=80)
 

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from rookery.prompting import config_files
 from rookery.prompting.config_files import (
     LARGEST,
-    MOST_ENTRIES,
-    MOST_ENTRIES_PER_SCAN,
     MOST_FILES,
     MOST_LINKS,
     ConfigFolder,
@@ -113,14 +112,6 @@ def test_many_circular_links_are_read_once(bench: ConfigBench, target: str):
     assert len(scan.problems) == 1
 
 
-def test_a_folder_full_of_links_to_itself_is_scanned_fast(bench: ConfigBench):
-    for number in range(MOST_ENTRIES - 1):
-        bench.link(f"rules/{number}", ".")
-    started = time.process_time()
-    assert names(bench)[0] == []
-    assert time.process_time() - started < 5
-
-
 def test_a_folder_keeps_its_own_name_when_links_to_it_sort_first(
     bench: ConfigBench,
 ):
@@ -148,23 +139,27 @@ def test_a_walk_stops_at_the_limit_of_files(bench: ConfigBench):
     assert scan.problems == [f"rules has more than {MOST_FILES} files; the rest is not read."]
 
 
-def test_a_walk_stops_at_the_limit_of_entries_and_reports_it_once(bench: ConfigBench):
-    for number in range(MOST_ENTRIES + 50):
+def test_a_walk_stops_at_the_limit_of_entries_and_reports_it_once(
+    bench: ConfigBench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(config_files, "MOST_ENTRIES", 100)
+    for number in range(150):
         (bench.root / f"rules/{number}").mkdir(parents=True)
-        if number % 100 == 0:
+        if number % 10 == 0:
             bench.put(f"rules/{number}/a.md", "x")
     scan = ConfigScan()
     project(bench).files("rules", scan)
-    assert scan.entries <= MOST_ENTRIES + 1 + len(scan.marks)
+    assert scan.entries <= 101 + len(scan.marks)
     assert scan.problems == ["rules is only partly read: it has too many files and folders."]
 
 
-def test_all_walks_of_a_scan_share_one_limit(bench: ConfigBench):
-    for number in range(100):
+def test_all_walks_of_a_scan_share_one_limit(bench: ConfigBench, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(config_files, "MOST_ENTRIES_PER_SCAN", 100)
+    for number in range(10):
         bench.put(f"rules/{number}.txt", "x")
     scan = ConfigScan()
-    for _ in range(MOST_ENTRIES_PER_SCAN // 100):
-        assert len(project(bench).files("rules", scan)) == 100
+    for _ in range(10):
+        assert len(project(bench).files("rules", scan)) == 10
     assert scan.problems == []
     assert project(bench).files("rules", scan) == []
     assert scan.problems

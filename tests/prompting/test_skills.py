@@ -116,14 +116,6 @@ def test_project_skills_are_used_only_in_a_trusted_project(bench: ConfigBench):
     assert [skill.name for skill in files(bench, trusted=False).read().skills] == ["mine"]
 
 
-def test_a_skill_that_links_out_of_the_workspace_is_skipped(bench: ConfigBench):
-    put(bench, "elsewhere", "a")
-    bench.link(".roo/skills/a", bench.outside / "a")
-    found = files(bench).read()
-    assert found.skills == ()
-    assert "points outside the workspace" in found.problems[0]
-
-
 def test_a_deleted_skill_is_reported(bench: ConfigBench):
     file = put(bench, ".roo/skills", "a")
     found = files(bench)

@@ -1,4 +1,3 @@
-import itertools
 import json
 import re
 from collections.abc import Iterable
@@ -96,7 +95,7 @@ def test_an_unknown_mode_is_named():
 
 
 def test_the_prompt_does_not_depend_on_the_order_of_tools():
-    assert len({prompt(tools=tools) for tools in itertools.permutations(TOOLS)}) == 1
+    assert prompt(tools=TOOLS[::-1]) == prompt(tools=(*TOOLS[3:], *TOOLS[:3])) == prompt()
 
 
 def test_the_prompt_contains_no_date():

@@ -6,7 +6,7 @@ import signal
 import struct
 import threading
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import anyio
 import msgspec
+from msgspec.structs import replace
 
 from rookery.browser.browser_action import BrowserAction
 from rookery.browser.browser_session import BrowserSession, BrowserTimeouts
@@ -24,11 +25,11 @@ from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.engine.ports.workspace import Artifacts, Files, Finder, Shell
 from rookery.errors import ToolError
+from support.processes import PATIENCE, command_line, descendants, parent_of, until_gone
 
 USUAL = BrowserTimeouts(navigation=60.0, action=30.0, settle=0.1)
 HURRIED = BrowserTimeouts(navigation=3.0, action=3.0, settle=0.1)
 """Short, but long enough for everything that succeeds on a busy machine."""
-PATIENCE = 30.0
 
 WELCOME = """<title>Welcome</title>
 <body style="margin:0;background:#102030;height:3000px">
@@ -83,34 +84,44 @@ PAGES = {
 
 
 class Site:
-    """The server; `asked` are the paths of all requests."""
+    """A server; `asked` are all requests, as method and path. `/never` gets no answer, and
+    `/later` only once `late` is set."""
 
-    def __init__(self, elsewhere: str = "") -> None:
+    def __init__(self, elsewhere: str = "", pages: Mapping[str, str] = PAGES) -> None:
         self.asked: list[str] = []
+        self.pages = {path: text.replace("ELSEWHERE", elsewhere) for path, text in pages.items()}
+        self.redirections = {"/redirect": f"{elsewhere}/other", "/here": "/other"}
+        self.late = threading.Event()
         self._over = threading.Event()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                site.asked.append(self.path)
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                site.asked.append(f"{self.command} {self.path}")
+                if self.path == "/later":
+                    site.late.wait(30)
                 match self.path:
-                    case "/redirect":
-                        self._say(302, {"Location": f"{elsewhere}/other"}, b"")
-                    case "/here":
-                        self._say(302, {"Location": "/other"}, b"")
                     case "/file":
                         self._say(200, {"Content-Disposition": "attachment; filename=a"}, b"data")
                     case "/never":
                         site._over.wait(60)
-                    case path if path in PAGES:
-                        text = PAGES[path].replace("ELSEWHERE", elsewhere)
-                        self._say(200, {"Content-Type": "text/html; charset=utf-8"}, text.encode())
-                    case _:
-                        self._say(404, {}, b"")
+                    case path if path in site.redirections:
+                        self._say(307, {"Location": site.redirections[path]}, b"")
+                    case path:
+                        found, html = (
+                            path in site.pages,
+                            {"Content-Type": "text/html; charset=utf-8"},
+                        )
+                        text = site.pages.get(path, "").encode()
+                        self._say(200 if found else 404, html, text)
+
+            do_POST = do_GET
 
             def _say(self, status: int, fields: dict[str, str], body: bytes) -> None:
                 self.send_response(status)
-                for name, said in {**fields, "Content-Length": str(len(body))}.items():
+                more = {"Access-Control-Allow-Origin": "*", "Content-Length": str(len(body))}
+                for name, said in {**fields, **more}.items():
                     self.send_header(name, said)
                 self.end_headers()
                 self.wfile.write(body)
@@ -118,8 +129,13 @@ class Site:
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.origin = f"http://127.0.0.1:{self._server.server_port}"
+        class Quiet(ThreadingHTTPServer):
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """Browsers that are ended hang up on it."""
+
+        self._server = Quiet(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_port
+        self.origin = f"http://127.0.0.1:{self.port}"
 
     @contextmanager
     def open(self) -> Iterator["Site"]:
@@ -128,10 +144,18 @@ class Site:
         try:
             yield self
         finally:
+            self.late.set()
             self._over.set()
             self._server.shutdown()
             thread.join()
             self._server.server_close()
+
+    async def hears(self, wanted: str, *, within: float = PATIENCE) -> bool:
+        with anyio.move_on_after(within):
+            while not any(wanted in each for each in self.asked):  # noqa: ASYNC110 (a thread hears)
+                await anyio.sleep(0.05)
+            return True
+        return False
 
 
 class Bench:
@@ -160,9 +184,10 @@ class Bench:
         await (self.session.navigate if self.is_open else self.session.launch)(address)
 
     @contextmanager
-    def hurried(self) -> Iterator[None]:
+    def hurried(self, action: float = 3.0) -> Iterator[None]:
         """Use short timeouts, for things that never happen."""
-        usual, self.session.timeouts = self.session.timeouts, HURRIED
+        usual = self.session.timeouts
+        self.session.timeouts = replace(HURRIED, action=action)
         try:
             yield
         finally:
@@ -267,30 +292,10 @@ def _unfiltered(way: int, row: bytes, above: bytes, channels: int) -> bytes:
     return bytes(done)
 
 
-def descendants(pid: int) -> list[int]:
-    """A process and all its descendants."""
-    parents = {int(folder.name): _parent(folder) for folder in Path("/proc").glob("[0-9]*")}
-    found = [pid]
-    for each in found:
-        found += [child for child, parent in parents.items() if parent == each]
-    return found
-
-
-def command_line(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
-def _parent(process: Path) -> int:
-    try:
-        return int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
 def processes_of(bench: Bench) -> list[int]:
     """The driver, the browser it started, and all their descendants."""
     pid = bench.session.running.pid
-    driver = _parent(Path(f"/proc/{pid}"))
+    driver = parent_of(pid)
     assert driver != os.getpid()
     return [driver, *descendants(pid)]
 
@@ -301,18 +306,3 @@ def folder_of(pid: int) -> Path:
         word for word in command_line(pid).split(b"\0") if word.startswith(b"--user-data-dir=")
     }
     return Path(os.fsdecode(option.partition(b"=")[2])).parent
-
-
-async def until_gone(pids: list[int]) -> None:
-    with anyio.fail_after(PATIENCE):
-        for pid in pids:
-            while is_alive(pid):  # noqa: ASYNC110 (nobody tells whose child it is not)
-                await anyio.sleep(0.02)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"

@@ -201,16 +201,6 @@ async def test_all_or_nothing_also_if_a_file_changes_after_the_question(bench: W
     assert tree(bench.root) == before
 
 
-async def test_all_or_nothing_also_if_a_file_may_not_be_written(bench: Workbench):
-    put_several(bench)
-    bench.put("last.txt", "x\n").chmod(0o444)
-    before = tree(bench.root)
-    text = SEVERAL.replace("*** End Patch", "*** Update File: last.txt\n-x\n+y\n*** End Patch")
-    with pytest.raises(ToolError, match=r"last\.txt"):
-        await bench.run("apply_patch", patch=text)
-    assert tree(bench.root) == before
-
-
 async def test_a_permit_for_part_of_a_patch_is_refused(bench: Workbench):
     put_several(bench)
     before = tree(bench.root)

@@ -20,6 +20,7 @@ from rookery.core.facts import (
 from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.engine.ports.actions import Outcome, Permit
+from rookery.engine.ports.workspace import CommandEnd
 from rookery.errors import BadArguments, CommandRejected, Denied, StorageError, ToolError
 from rookery.tools import command_watch
 from rookery.tools.command_watch import OFFER_SECONDS_WITH_OUTPUT
@@ -79,37 +80,32 @@ async def test_a_finished_command_reports_directory_status_and_output(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "code"),
+    ("end", "words"),
     [
-        ("true", "Exit code: 0\nIt wrote nothing.", 0),
-        ("exit 2", "Exit code: 2. Look at the output for the reason before going on.", 2),
-        ("kill -SEGV $$", "killed by SIGSEGV; it may have left a core dump.", 139),
-        ("kill -HUP $$", "Exit code: 129, killed by SIGHUP.", 129),
-        ("kill -KILL $PPID; sleep 60", "Exit code: unknown.", -1),
+        (CommandEnd(exit_code=0), "Exit code: 0"),
+        (CommandEnd(exit_code=139, signal="SIGSEGV"), "SIGSEGV; it may have left a core dump."),
+        (CommandEnd(exit_code=129, signal="SIGHUP"), "Exit code: 129, killed by SIGHUP."),
+        (CommandEnd(exit_code=-1), "Exit code: unknown."),
     ],
 )
-async def test_a_command_that_ran_is_done_whatever_its_exit_code(
-    tmp_path: Path, command: str, status: str, code: int
-):
-    outcome = await Bench(tmp_path, QUICK).call(TOOL, command=command)
-    assert status in outcome.text
-    assert (outcome.ending, outcome.exit_code) == (Ending.DONE, code)
+def test_the_end_of_a_command_is_described(end: CommandEnd, words: str):
+    assert words in command_watch.status(end, QUICK)
 
 
-@pytest.mark.parametrize("wanted", [None, 60])
-async def test_the_hard_limit_ends_a_command_and_keeps_its_output_so_far(
-    tmp_path: Path, wanted: float | None
-):
+async def test_a_command_that_ran_is_done_whatever_its_exit_code(tmp_path: Path):
+    outcome = await Bench(tmp_path, Limits(command_seconds=0)).call(TOOL, command="exit 2")
+    assert outcome.text.endswith(
+        "Exit code: 2. Look at the output for the reason before going on.\nIt wrote nothing."
+    )
+    assert (outcome.ending, outcome.exit_code) == (Ending.DONE, 2)
+
+
+async def test_the_hard_limit_ends_a_command_and_keeps_its_output_so_far(tmp_path: Path):
     bench = Bench(tmp_path, Limits(command_grace=0.2, command_seconds=0.4))
-    outcome = await bench.call(TOOL, command="echo begun; sleep 60", timeout=wanted)
+    outcome = await bench.call(TOOL, command="echo begun; sleep 60", timeout=60)
     assert outcome.ending is Ending.FAILED
     assert "time limit of 0.4 s" in outcome.text
     assert outcome.text.endswith("Output:\nbegun\n")
-
-
-async def test_a_time_limit_of_zero_means_no_limit(tmp_path: Path):
-    bench = Bench(tmp_path, Limits(command_seconds=0))
-    assert (await bench.call(TOOL, command="echo ok")).ending is Ending.DONE
 
 
 async def test_a_flood_is_ended_and_only_samples_of_it_are_shown(tmp_path: Path):
@@ -143,13 +139,6 @@ async def test_the_model_reads_clean_text_and_clients_see_what_was_written(tmp_p
     assert shown(bench) == "1%\r99%\r\x1b[31mred\x1b[0m\n"
 
 
-async def test_output_lines_are_grouped_into_few_facts(tmp_path: Path):
-    bench = Bench(tmp_path, QUICK)
-    await bench.call(TOOL, command="for i in {1..2000}; do echo $i; done")
-    assert shown(bench).split() == [str(number) for number in range(1, 2001)]
-    assert len(bench.facts) < 200
-
-
 @pytest.mark.parametrize(
     ("command", "error"),
     [("", BadArguments), (" \n", BadArguments), ("echo \0", BadArguments), ("é" * 51, ToolError)],
@@ -158,13 +147,9 @@ async def test_a_command_that_cannot_be_run_is_refused(
     tmp_path: Path, command: str, error: type[ToolError]
 ):
     bench = Bench(tmp_path, Limits(command_text=100))
+    await bench.prepare(TOOL, command="x" * 100)
     with pytest.raises(error):
         await bench.prepare(TOOL, command=command)
-
-
-async def test_a_command_of_exactly_the_longest_length_is_run(tmp_path: Path):
-    bench = Bench(tmp_path, Limits(command_text=7))
-    assert "ok" in (await bench.call(TOOL, command="echo ok")).text
 
 
 @pytest.mark.parametrize("cwd", ["..", "/etc", "way-out"])
@@ -173,11 +158,6 @@ async def test_a_folder_outside_the_workspace_is_refused(tmp_path: Path, cwd: st
     (bench.root / "way-out").symlink_to("/")
     with pytest.raises(ToolError):
         await bench.prepare(TOOL, command="ls", cwd=cwd)
-
-
-async def test_a_missing_folder_is_named(tmp_path: Path):
-    with pytest.raises(ToolError, match="No such folder: gone"):
-        await Bench(tmp_path, QUICK).call(TOOL, command="ls", cwd="gone")
 
 
 async def test_without_a_permit_nothing_happens(tmp_path: Path):
@@ -435,7 +415,6 @@ async def test_a_command_gets_a_terminal_only_if_it_is_asked_for(bench: Bench):
 
 PROMPTS = (
     "read -p 'Name: ' x",
-    "python3 -c 'input(\"Name: \")'",
     "(printf 'Name: '; head -n 1 /dev/tty)",
 )
 
@@ -443,7 +422,7 @@ PROMPTS = (
 async def test_a_command_that_waits_for_terminal_input_is_reported(tmp_path: Path):
     async def demand(bench: Bench, prompt: str) -> None:
         async with bench.task():
-            outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=4)
+            outcome = await bench.call(TOOL, command=prompt, terminal=True, timeout=2)
             assert "It is waiting for input" in outcome.text, prompt
             assert outcome.text.endswith("Output so far:\nName: ")
 

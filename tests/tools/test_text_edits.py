@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rookery.core.text.literal_edits import Miscounted, Missing, replace_loosely, replace_text
+from rookery.core.text.literal_edits import Miscounted, Missing, replace_loosely, replace_text, runs
 from rookery.errors import BadArguments
 from support.timeouts import patience
 from support.workspace_folder import Workbench, permit_for
@@ -164,13 +165,6 @@ async def test_a_change_of_nothing_needs_no_approval(bench: Workbench, tool: str
     assert "No changes needed" in (await action.perform(permit_for(action))).text
 
 
-@pytest.mark.parametrize("tool", ["search_replace", "edit_file"])
-async def test_an_omission_is_refused(bench: Workbench, tool: str):
-    bench.put("a.txt", "one\ntwo\n")
-    with pytest.raises(BadArguments, match="left out"):
-        await replaced(bench, tool, "one\ntwo", "1\n# ... rest of the code unchanged ...")
-
-
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_the_change_is_shown_and_an_absolute_path_inside_will_do(bench: Workbench, tool: str):
     file = bench.put("src/a.txt", "one\n")
@@ -291,3 +285,51 @@ def test_as_many_are_replaced_as_expected(text: str, old: str, expected: int):
     if isinstance(found, str):
         assert found.count("\0") == expected
         assert found.replace("\0", old).split() == text.split() or len(old.split()) != 1
+
+
+items = st.lists(st.sampled_from("ab"), max_size=20)
+pieces = st.lists(st.sampled_from("ab"), min_size=1, max_size=6)
+
+
+@given(items, pieces, st.integers(0, 5))
+def test_every_place_of_a_sequence_is_found(within: list[str], wanted: list[str], start: int):
+    places = range(start, len(within) - len(wanted) + 1)
+    found = [at for at in places if within[at : at + len(wanted)] == wanted]
+    assert list(runs(within, wanted, start)) == found
+
+
+OLD_AND_NEW = {"file_path": "a.txt", "old_string": "two\n", "new_string": "2\n"}
+
+
+def diff(search: str) -> str:
+    return f"<<<<<<< SEARCH\n{search}\n=======\n2\n>>>>>>> REPLACE"
+
+
+def patch(*rows: str) -> str:
+    return "\n".join(["*** Begin Patch", "*** Update File: a.txt", *rows, "*** End Patch", ""])
+
+
+CASES: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("edit", OLD_AND_NEW, ("two\n",)),
+    ("edit_file", OLD_AND_NEW, ("two\n",)),
+    ("search_replace", OLD_AND_NEW, ("two\n",)),
+    ("apply_diff", {"path": "a.txt", "diff": diff("two")}, ("two\n",)),
+    ("apply_patch", {"patch": patch("@@", " one", "-two", "+2")}, ("one\ntwo\n",)),
+    ("edit_file", {**OLD_AND_NEW, "old_string": "two  \n"}, ()),
+    ("apply_diff", {"path": "a.txt", "diff": diff("  two")}, ()),
+    ("apply_diff", {"path": "a.txt", "diff": f"{diff('two')}\n{diff('four')}"}, ()),
+    ("apply_patch", {"patch": patch("@@", "-  two", "+2")}, ()),
+    ("apply_patch", {"patch": patch("*** Move to: b.txt", "@@", "-two", "+2")}, ()),
+    ("write_to_file", {"path": "a.txt", "content": "2\n"}, ()),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "pieces"), CASES)
+async def test_an_edit_names_the_text_that_it_found_exactly(
+    tmp_path: Path, tool: str, arguments: dict[str, Any], pieces: tuple[str, ...]
+):
+    bench = Workbench(tmp_path)
+    bench.put("a.txt", b"one\ntwo\nthree\n")
+    action = await bench.prepare(tool, **arguments)
+    assert action.changes
+    assert action.searched.get("a.txt", ()) == pieces

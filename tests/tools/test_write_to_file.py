@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rookery.core.facts import Change
-from rookery.errors import BadArguments, ToolError
+from rookery.errors import BadArguments
 from support.workspace_folder import Workbench, permit_for
 
 pytestmark = pytest.mark.anyio
@@ -125,21 +125,6 @@ async def test_the_same_content_needs_no_change(bench: Workbench):
     action = await bench.prepare("write_to_file", path="a.txt", content="a\n")
     assert not action.changes_things
     assert "No changes needed" in (await action.perform(permit_for(action))).text
-
-
-async def test_a_file_that_changes_after_the_approval_is_not_written(bench: Workbench):
-    bench.put("a.txt", "old")
-    action = await bench.prepare("write_to_file", path="a.txt", content="new")
-    bench.put("a.txt", "theirs")
-    with pytest.raises(ToolError, match="changed on disk"):
-        await action.perform(permit_for(action))
-    assert bench.bytes_of("a.txt") == b"theirs"
-
-
-async def test_a_binary_file_is_not_overwritten(bench: Workbench):
-    bench.put("a.bin", b"\0\1")
-    with pytest.raises(ToolError, match="not a text file"):
-        await bench.prepare("write_to_file", path="a.bin", content="x")
 
 
 async def test_a_file_outside_the_workspace_is_named_by_its_full_path(bench: Workbench):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from itertools import cycle
 from pathlib import Path
+from threading import Barrier, Thread
 
 import pytest
 
@@ -15,6 +16,7 @@ from rookery.core.facts import Change
 from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import FileText
 from rookery.errors import ToolError
+from rookery.workspace.file_edits import FileEdit, make
 from rookery.workspace.search import WorkspaceFinder, without_ripgrep
 from support.workspace_folder import Workbench, permit_to_read
 
@@ -132,3 +134,40 @@ async def test_the_race_is_one(bench: Workbench):
         await bench.files.read("folder/a.txt", permit_to_read("folder/a.txt"))
 
     assert await often(read) == ROUNDS
+
+
+ROUNDS = 60
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def test_of_two_writers_at_once_exactly_one_writes(tmp_path: Path):
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"first")
+    start = Barrier(2)
+    before = [digest(b"first")]
+    won: list[list[bytes]] = [[] for _ in range(ROUNDS)]
+
+    def write(name: bytes) -> None:
+        for number in range(ROUNDS):
+            data = name + str(number).encode()
+            start.wait(20)
+            change = Change(path="a.txt", before=before[0], after=digest(data))
+            start.wait(20)
+            try:
+                make([FileEdit(change, data, tmp_path, ("a.txt",))])
+                won[number].append(data)
+            except ToolError:
+                pass
+            start.wait(20)
+            before[0] = digest(file.read_bytes())
+
+    writers = [Thread(target=write, args=(name,)) for name in (b"one", b"two")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [len(each) for each in won] == [1] * ROUNDS
+    assert file.read_bytes() == won[-1][0]

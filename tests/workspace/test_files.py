@@ -13,7 +13,7 @@ from rookery.engine.ports.actions import Permit
 from rookery.engine.ports.workspace import FileBytes, FileText
 from rookery.errors import Denied, ToolError
 from rookery.platform.descriptors import content, name_anew, opened_folder
-from rookery.workspace.files import WorkspaceFiles, decoded
+from rookery.workspace.files import KnownTexts, WorkspaceFiles, decoded
 from support.warm_programs import run_program
 from support.workspace_folder import Workbench, permit_to_read
 
@@ -397,3 +397,22 @@ async def test_a_file_too_large_to_edit_is_read_from_its_beginning(tmp_path: Pat
     read = await bench.files.read("big.log", permit_to_read("big.log"))
     assert read == FileText(path="big.log", text="line of text\n" * 7, sha="", size=650)
     assert await bench.files.examine("fits.log") is not None
+
+
+def text(sha: str, length: int) -> FileText:
+    return FileText(path="a", text=sha[-1:] * length, sha=sha)
+
+
+def test_the_newest_texts_are_known_as_long_as_there_is_room():
+    known = KnownTexts(most=10)
+    for file in (text("1", 4), text("2", 4), text("1", 4), text("3", 4)):
+        assert known.remember(file) is file
+    assert [known.get(sha) for sha in "123"] == ["1111", None, "3333"]
+
+
+def test_what_is_too_long_or_has_no_hash_or_is_no_text_is_not_kept():
+    known = KnownTexts(most=10)
+    for file in (text("1", 10), text("2", 11), text("", 1), FileBytes(path="a", data=b"", sha="3")):
+        known.remember(file)
+    assert known.remember(None) is None
+    assert [known.get(sha) for sha in ("1", "2", "", "3")] == ["1" * 10, None, None, None]

@@ -145,12 +145,6 @@ async def test_all_that_a_command_writes_is_heard_in_order(tmp_path: Path, comma
     assert await outcome(tmp_path, command) == (SAID[command], CommandEnd(exit_code=0))
 
 
-async def test_an_unterminated_last_line_is_not_lost(tmp_path: Path):
-    keep = Kept()
-    text, _ = await outcome(tmp_path, "printf 'one\ntwo'", keep=keep)
-    assert (text, bytes(keep.data), keep.closed) == ("one\ntwo", b"one\ntwo", True)
-
-
 @pytest.mark.parametrize(
     ("command", "end"),
     [
@@ -249,11 +243,6 @@ def test_a_confined_command_cannot_reach_those_who_act_for_the_user():
     assert passed_on(agents) == set(agents.split())
 
 
-async def test_nothing_runs_without_a_permit(tmp_path: Path):
-    with pytest.raises(Denied):
-        await outcome(tmp_path, "")
-
-
 async def test_a_command_runs_in_the_folder_it_was_permitted_for(tmp_path: Path):
     (tmp_path / "inner").mkdir()
     async with running(tmp_path, "pwd", cwd="inner") as started:
@@ -333,13 +322,6 @@ async def test_cancelling_leaves_no_process(tmp_path: Path, mark: str):
                 assert marked(mark) != []
                 scope.cancel()
     assert scope.cancelled_caught
-    assert marked(mark) == []
-
-
-async def test_leaving_the_context_ends_a_command_that_still_runs(tmp_path: Path, mark: str):
-    async with running(tmp_path, f"echo up; sleep {mark}; true") as started:
-        assert await anext(started.output()) == "up\n"
-        assert started.pid in marked(mark)
     assert marked(mark) == []
 
 
@@ -432,19 +414,11 @@ async def test_a_hundred_mebibytes_in_one_line_take_no_memory(tmp_path: Path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * KIB  # of KiB
 
 
-async def test_a_flood_is_ended_at_its_limit(tmp_path: Path):
-    keep = Forgetful()
-    limits = Limits(command_grace=0.2, output_total=5 * MIB)
-    async with running(tmp_path, "yes", limits=limits, keep=keep) as started:
-        end = await started.end()
-    assert (end.flooded, end.timed_out, end.signal) == (True, False, "SIGTERM")
-
-
 async def test_output_is_kept_whole_up_to_the_cap(tmp_path: Path):
     keep = Kept()
     limits = Limits(command_grace=0.2, output_on_disk=1000)
     await outcome(tmp_path, "printf '%01000d' 7", limits=limits, keep=keep)
-    assert bytes(keep.data) == b"0" * 999 + b"7"
+    assert (bytes(keep.data), keep.closed) == (b"0" * 999 + b"7", True)
 
 
 async def test_beyond_the_cap_the_beginning_and_the_end_are_kept_with_a_note_between(
@@ -526,18 +500,9 @@ async def test_a_command_on_a_terminal_has_it_for_everything(tmp_path: Path):
     assert (text, end.exit_code) == ("0\r\n1\r\n2\r\ntty\r\n40 120\r\n", 0)
 
 
-@pytest.mark.parametrize(
-    ("command", "end"),
-    [
-        ("exit 3", CommandEnd(exit_code=3)),
-        ("kill -SEGV $$", CommandEnd(exit_code=139, signal="SIGSEGV")),
-        ("exec > /dev/null 2>&1 < /dev/null; sleep 0.1; exit 4", CommandEnd(exit_code=4)),
-    ],
-)
-async def test_an_end_on_a_terminal_is_told_as_what_it_was(
-    tmp_path: Path, command: str, end: CommandEnd
-):
-    assert (await on_terminal(tmp_path, command))[1] == end
+async def test_an_end_on_a_terminal_is_told_as_what_it_was(tmp_path: Path):
+    command = "exec > /dev/null 2>&1 < /dev/null; sleep 0.1; exit 4"
+    assert (await on_terminal(tmp_path, command))[1] == CommandEnd(exit_code=4)
 
 
 async def test_nothing_of_a_large_output_on_a_terminal_is_lost(tmp_path: Path):
@@ -555,8 +520,7 @@ async def test_no_child_escapes_from_a_terminal(tmp_path: Path, mark: str):
 # ── kept on purpose, and ended from elsewhere ───────────────────────────────────────────
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-@pytest.mark.parametrize("how", ["by us", "by a signal"])
+@pytest.mark.parametrize(("how", "terminal"), [("by us", False), ("by a signal", True)])
 async def test_a_kept_command_outlives_its_context_until_its_warden_is_told_to_end(
     tmp_path: Path, mark: str, how: str, terminal: bool
 ):

@@ -163,8 +163,13 @@ async def _with_servers(
     may_act: bool,
 ) -> ExtraTools:
     from rookery.mcp.hub import open_hub
-    from rookery.mcp.offered_tools import mcp_tools, prompt_action, resolve_call
-    from rookery.mcp.server_guard import AlwaysAllowed, ServerGuard
+    from rookery.mcp.offered_tools import (
+        AlwaysAllowed,
+        ServerGuard,
+        mcp_tools,
+        prompt_action,
+        resolve_call,
+    )
 
     hub = await stack.enter_async_context(
         open_hub(
@@ -192,9 +197,9 @@ def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[Known
     """The configured MCP servers, the project's first."""
     if not places.any_mcp_servers(workspace):
         return ()
-    from rookery.mcp.overview import overview
+    from rookery.mcp.server import overview
 
-    found = overview(
+    _, found = overview(
         workspace=workspace,
         user_file=places.mcp_file,
         memory_file=places.mcp_memory,
@@ -203,13 +208,13 @@ def known_servers(workspace: Path, places: Places, trusted: bool) -> tuple[Known
     )
     known = [
         KnownMcpServer(
-            name=each.health.name,
-            source=each.health.source,
-            state=each.health.state.value,
-            error=each.health.error,
-            tools=each.health.tools,
+            name=each.name,
+            source=each.source,
+            state=each.state.value,
+            error=each.error,
+            tools=each.tools,
         )
-        for each in found.servers
+        for each in found
     ]
     return tuple(sorted(known, key=lambda server: server.source != "project"))
 

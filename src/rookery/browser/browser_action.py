@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -23,7 +23,8 @@ from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
 
 if TYPE_CHECKING:
-    from rookery.browser.watched_page import PageView, Spot
+    from rookery.browser.browser_session import BrowserSession
+    from rookery.browser.watched_page import Spot
     from rookery.core.hosts import WebAddress
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -101,33 +102,6 @@ class KnownOrigins:
         pass
 
 
-class Browser(Protocol):
-    """The browser of a task. All methods raise `ToolError`."""
-
-    @property
-    def allowed(self) -> Collection[str]:
-        """Origins the user allowed to open."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]: ...
-
-    @property
-    def origin(self) -> str:
-        """Origin of the open page."""
-        ...
-
-    def refusal(self, address: "WebAddress") -> str: ...
-    async def launch(self, address: "WebAddress") -> None: ...
-    async def navigate(self, address: "WebAddress") -> None: ...
-    async def click(self, spot: "Spot") -> None: ...
-    async def type(self, text: str, spot: "Spot | None") -> None: ...
-    async def press(self, key: str) -> None: ...
-    async def scroll(self, screens: int) -> None: ...
-    async def view(self, *, pictured: bool) -> "PageView": ...
-    async def close(self) -> None: ...
-
-
 class BrowserActionArgs(msgspec.Struct, forbid_unknown_fields=True):
     action: Literal[
         "launch",
@@ -155,9 +129,9 @@ class BrowserAction:
     group: ClassVar[ToolGroup] = ToolGroup.COMMAND
     traits: ClassVar[ToolTraits] = ToolTraits(row_kind="browser")
 
-    def __init__(self, open_session: Callable[[], Browser]) -> None:
+    def __init__(self, open_session: Callable[[], "BrowserSession"]) -> None:
         self._open_session = open_session
-        self._opened: Browser | None = None
+        self._opened: BrowserSession | None = None
 
     @property
     def allowed(self) -> Collection[str]:
@@ -178,7 +152,7 @@ class BrowserAction:
                 return self._view_action(args, ctx)
 
     @property
-    def _session(self) -> Browser:
+    def _session(self) -> "BrowserSession":
         if self._opened is None:
             self._opened = self._open_session()
         return self._opened
@@ -190,14 +164,13 @@ class BrowserAction:
         launching = args.action == "launch"
         if not launching:
             _ = session.origin  # raises if there is no browser
-        step = partial(session.launch if launching else session.navigate, address)
         return self._external_action(
             args,
             ctx,
             title=f"{'Launch a browser at' if launching else 'Browse to'} {address.origin}",
             origin=address.origin,
             notes=[f"url: {address.url}", *(session.warnings if launching else ())],
-            step=step,
+            step=partial(session.launch if launching else session.navigate, address),
         )
 
     def _use_action(self, args: BrowserActionArgs, ctx: ToolContext) -> Action:
@@ -286,7 +259,7 @@ def _sends_no_text(payload: Mapping[str, Any]) -> bool:
             return False
 
 
-def _plan_step(args: BrowserActionArgs, session: Browser) -> tuple[str, list[str], Step]:
+def _plan_step(args: BrowserActionArgs, session: "BrowserSession") -> tuple[str, list[str], Step]:
     """Return the title, the notes and the step for a click, a text or a key press."""
     spot = _spot(args)
     where = [f"where: {_name(spot)}"] if spot is not None else []

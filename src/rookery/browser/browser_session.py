@@ -118,9 +118,7 @@ class BrowserSession:
         self._start_soon = start_soon
         self._path = path
         self.timeouts = timeouts or BrowserTimeouts()
-        self._network = network
-        self._find = find
-        self._knows = knows
+        self._reach_of = partial(BrowserReach, network=network, find=find, knows=knows)
         self._life: BrowserLife | None = None
 
     @property
@@ -148,13 +146,7 @@ class BrowserSession:
 
     def _reach(self, address: WebAddress) -> BrowserReach:
         """Reach of a browser started for this address."""
-        return BrowserReach(
-            network=self._network,
-            local=address.is_loopback,
-            opened=self.allowed,
-            find=self._find,
-            knows=self._knows,
-        )
+        return self._reach_of(local=address.is_loopback, opened=self.allowed)
 
     async def launch(self, address: WebAddress) -> None:
         """Start a browser with an empty profile and open the page."""

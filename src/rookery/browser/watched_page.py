@@ -170,7 +170,10 @@ class WatchedPage:
         devtools = await context.new_cdp_session(self.page)
         await devtools.send("Page.enable")
         tree = await devtools.send("Page.getFrameTree")
-        devtools.on("Page.windowOpen", self._note_window)
+        devtools.on(
+            "Page.windowOpen",
+            lambda event: self._events.note(f"A new window was closed: {escaped(event['url'])}"),
+        )
         devtools.on("Fetch.requestPaused", self._guard(devtools, tree["frameTree"]["frame"]["id"]))
         # covers every step of a redirect, which playwright's routes do not
         await devtools.send("Fetch.enable", {"patterns": [{"resourceType": "Document"}]})
@@ -237,9 +240,6 @@ class WatchedPage:
     def _mark_gone(self, trouble: str) -> None:
         self.gone = True
         self.trouble = self.trouble or trouble
-
-    def _note_window(self, event: dict[str, Any]) -> None:
-        self._events.note(f"A new window was closed: {escaped(event['url'])}")
 
     def _guard(
         self, devtools: "CDPSession", main_frame: str

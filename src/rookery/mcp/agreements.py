@@ -12,7 +12,7 @@ import stat
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -86,11 +86,8 @@ class ConfigFiles:
         whole = [
             ServerProblem("", f"{file}: {each.text}") for each in parsed.problems if not each.server
         ]
-        return Parsed(
-            servers=parsed.servers,
-            tightened=parsed.tightened,
-            problems=(*whole, *(each for each in parsed.problems if each.server)),
-            doubts=parsed.doubts,
+        return replace(
+            parsed, problems=(*whole, *(each for each in parsed.problems if each.server))
         )
 
 
@@ -137,18 +134,53 @@ FIELDS = {
 """The approved fields of a definition, and their names in the file."""
 
 
+T = TypeVar("T")
+
+
+class _Record(Generic[T]):
+    """A JSON file of the type `dict[str, T]`. `unusable` says what does not work without it."""
+
+    def __init__(self, file: Path, kind: type[T], unusable: str) -> None:
+        self._file = file
+        self._kind = kind
+        self._unusable = unusable
+
+    def read(self) -> dict[str, T]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=dict[str, self._kind])  # type: ignore[name-defined]
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._error(error.strerror or str(error)) from error
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            raise self._error("it is damaged") from error
+
+    def write(self, everything: Mapping[str, T]) -> None:
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            put(self._file, [msgspec.json.encode(everything)], durable=False)
+        except OSError as error:
+            raise self._error(error.strerror or str(error)) from error
+
+    def _error(self, reason: str) -> ToolError:
+        return ToolError(
+            f"{self._unusable} cannot be used: {self._file}, which stores your approvals, cannot "
+            f"be used ({reason}). Repair it, or remove it to start over."
+        )
+
+
 class Agreements:
     """Approvals of one workspace. Fields are stored as digests, because they may hold secrets."""
 
     def __init__(self, file: Path, workspace: Path) -> None:
-        self._file = file
+        self._record = _Record(file, dict[str, dict[str, str]], "MCP servers of projects")
         self._workspace = os.path.realpath(workspace)
 
     def missing(self, server: ServerDefinition) -> str:
         """Why the user must approve the server, as a sentence; empty if it is approved."""
         if server.source == "user":
             return ""
-        agreed = self._read().get(self._workspace, {}).get(server.name)
+        agreed = self._record.read().get(self._workspace, {}).get(server.name)
         if agreed is None:
             return "You have not approved this project's definition of the server yet."
         now = _digests(server)
@@ -162,39 +194,17 @@ class Agreements:
 
     def knows(self, server: ServerDefinition) -> bool:
         """Whether a server of this name was approved, with any definition."""
-        return server.name in self._read().get(self._workspace, {})
+        return server.name in self._record.read().get(self._workspace, {})
 
     def agree(self, *servers: ServerDefinition) -> None:
         """Store the user's approval. Raises `ToolError` if it cannot be written."""
         wanted = [each for each in servers if self.missing(each)]
         if not wanted:
             return
-        everything = self._read()
+        everything = self._record.read()
         here = everything.setdefault(self._workspace, {})
         here.update({each.name: _digests(each) for each in wanted})
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            put(self._file, [msgspec.json.encode(everything)], durable=False)
-        except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
-
-    def _read(self) -> dict[str, dict[str, dict[str, str]]]:
-        try:
-            data = self._file.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
-        try:
-            return msgspec.json.decode(data, type=dict[str, dict[str, dict[str, str]]])
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise self._unusable("it is damaged") from error
-
-    def _unusable(self, reason: str) -> ToolError:
-        return ToolError(
-            f"Project MCP servers cannot be used. {NAME} keeps the definitions you approved in "
-            f"{self._file}, which cannot be used ({reason}). Repair or remove it."
-        )
+        self._record.write(everything)
 
 
 class Pinned(Struct, frozen=True, kw_only=True):
@@ -213,11 +223,11 @@ class Pins:
     """Records of all servers, by the digest of the program or URL."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._record = _Record(file, Pinned, "MCP servers")
 
     @cached_property
     def _known(self) -> dict[str, Pinned]:
-        return self._read()
+        return self._record.read()
 
     def has_seen(self, server: ServerDefinition) -> bool:
         """Whether the server's tools are recorded."""
@@ -242,7 +252,7 @@ class Pins:
 
     def files_of(self, server: ServerDefinition) -> Mapping[str, str]:
         """The files it was last started from, read again because other processes write them too."""
-        return self._read().get(server.digest, _EMPTY).files
+        return self._record.read().get(server.digest, _EMPTY).files
 
     def started(self, server: ServerDefinition, files: Mapping[str, str]) -> None:
         before = self.files_of(server)
@@ -253,32 +263,9 @@ class Pins:
     def _of(self, server: ServerDefinition) -> Pinned:
         return self._known.get(server.digest, _EMPTY)
 
-    def _read(self) -> dict[str, Pinned]:
-        try:
-            data = self._file.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
-        try:
-            return msgspec.json.decode(data, type=dict[str, Pinned])
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-            raise self._unusable("it is damaged") from error
-
     def _keep(self, server: ServerDefinition, news: Pinned) -> None:
         self._known[server.digest] = news
-        everything = {**self._read(), server.digest: news}
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            put(self._file, [msgspec.json.encode(everything)], durable=False)
-        except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
-
-    def _unusable(self, reason: str) -> ToolError:
-        return ToolError(
-            f"No MCP server can be used: {self._file}, which stores your approvals, "
-            f"cannot be used ({reason}). Repair it, or remove it to start over."
-        )
+        self._record.write({**self._record.read(), server.digest: news})
 
 
 def agree_to_project(

@@ -20,8 +20,8 @@ from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore
 from rookery.platform.descriptors import attributes_at
 from rookery.platform.disk import private_folder, put, reason
-from rookery.platform.user_folders import Places, find_places
-from rookery.storage.cli.session_listing import GAP, age
+from rookery.platform.user_folders import find_places
+from rookery.storage.cli.session_listing import GAP, age, padded
 
 SERVERS = "mcpServers"
 SHOWN_OF_A_NAME = 80
@@ -51,9 +51,9 @@ class ServersFile:
     def add(self, name: str, definition: dict[str, Any]) -> Sequence[str]:
         """Add a server and return doubts about its definition. Raises `SettingsError`, and
         changes nothing, if the definition or the name is not valid, or the name is taken."""
+        from rookery.mcp.catalogue import VALID_NAME, VALID_NAME_TEXT
         from rookery.mcp.config import parse
         from rookery.mcp.results import visible_line
-        from rookery.mcp.tool_names import VALID_NAME, VALID_NAME_TEXT
 
         shown = visible_line(name, SHOWN_OF_A_NAME)
         as_written = json.dumps({SERVERS: {name: definition}}).encode()
@@ -132,11 +132,12 @@ def command(ctx: click.Context) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(workspace: Path, as_json: bool) -> int:
     """List the configured servers and their last known state. Nothing is started."""
-    from rookery.mcp.overview import overview
+    from rookery.mcp.server import overview
 
-    found = overview(**_hub_options(workspace))
+    found, states = overview(**_hub_options(workspace))
+    listed = list(zip(states, found.servers, strict=True))
     if as_json:
-        servers = [{**_fields(each.health), "place": each.place} for each in found.servers]
+        servers = [{**_fields(state), "place": each.place} for state, each in listed]
         problems = [{"server": each.server, "problem": each.text} for each in found.problems]
         print(json.dumps({"servers": servers, "problems": problems, "notes": found.doubts}))
         return 0
@@ -149,7 +150,7 @@ def list_command(workspace: Path, as_json: bool) -> int:
         print(f"No MCP server is configured. Add one with: {NAME} mcp add NAME -- COMMAND")
         return 0
     now = datetime.now().astimezone()
-    rows = [_row(each.health, each.place, now) for each in found.servers]
+    rows = [_row(state, each.place, now) for state, each in listed]
     print("\n".join(_aligned(rows)))
     return 0
 
@@ -275,7 +276,7 @@ def _hub_options(workspace: Path) -> dict[str, Any]:
     places = find_places(os.environ)
     return {
         "workspace": workspace,
-        "user_file": _user_file(places),
+        "user_file": places.mcp_file,
         "memory_file": places.mcp_memory,
         "environ": _environ(),
         "trusted": _trusted(workspace),
@@ -294,16 +295,12 @@ def _trusted(workspace: Path) -> bool:
     return TrustStore(find_places(os.environ).trust_file).trusts(workspace)
 
 
-def _user_file(places: Places) -> Path:
-    return places.mcp_file
-
-
 def _file(workspace: Path, *, project: bool) -> ServersFile:
     from rookery.platform.user_folders import PROJECT_MCP_FILES
 
     if project:
         return ServersFile(workspace / PROJECT_MCP_FILES[0], workspace)
-    return ServersFile(_user_file(find_places(os.environ)))
+    return ServersFile(find_places(os.environ).mcp_file)
 
 
 def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
@@ -335,8 +332,4 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     shown = [[visible_line(cell) for cell in row] for row in rows]
     widths = [max(map(cells_of, column)) for column in zip(*shown, strict=True)]
     widths[-1] = 0
-    return [GAP.join(map(_padded, row, widths)) for row in shown]
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - cells_of(cell))
+    return [GAP.join(map(padded, row, widths)) for row in shown]

@@ -45,9 +45,12 @@ LONGEST_URI = 2 * KIB
 T = TypeVar("T")
 
 
-class _List(Struct, frozen=True, kw_only=True):
+class _List(Struct, frozen=True):
+    """A list that a server offers: `fetch` returns a page with the items in `field`."""
+
     what: str
-    fetch: Callable[[str | None], Awaitable[tuple[Iterable[Any], str | None]]]
+    field: str
+    fetch: Callable[..., Awaitable[Any]]
 
 
 async def catalogue_of(client: "Client", seconds: float = LIST_SECONDS) -> Catalogue:
@@ -74,41 +77,24 @@ async def catalogue_of(client: "Client", seconds: float = LIST_SECONDS) -> Catal
     if lost:
         raise lost[0]
     tools = {tool.name: tool for tool in map(_tool, reversed(found.get("tools", ())))}
-    templates = [_template(each) for each in found.get("resource templates", ())]
+    resources = (*found.get("resources", ()), *found.get("resource templates", ()))
     return Catalogue(
         tools=tuple(reversed(tools.values())),
         prompts=tuple(map(_prompt, found.get("prompts", ()))),
-        resources=(*map(_resource, found.get("resources", ())), *templates),
+        resources=tuple(map(_resource, resources)),
         notes=tuple(notes),
     )
 
 
 def _lists(client: "Client") -> Iterable[_List]:
     can = client.server_capabilities
-
-    async def tools(cursor: str | None) -> tuple[Iterable[Any], str | None]:
-        page = await client.list_tools(cursor=cursor)
-        return page.tools, page.next_cursor
-
-    async def prompts(cursor: str | None) -> tuple[Iterable[Any], str | None]:
-        page = await client.list_prompts(cursor=cursor)
-        return page.prompts, page.next_cursor
-
-    async def resources(cursor: str | None) -> tuple[Iterable[Any], str | None]:
-        page = await client.list_resources(cursor=cursor)
-        return page.resources, page.next_cursor
-
-    async def templates(cursor: str | None) -> tuple[Iterable[Any], str | None]:
-        page = await client.list_resource_templates(cursor=cursor)
-        return page.resource_templates, page.next_cursor
-
     if can.tools is not None:
-        yield _List(what="tools", fetch=tools)
+        yield _List("tools", "tools", client.list_tools)
     if can.prompts is not None:
-        yield _List(what="prompts", fetch=prompts)
+        yield _List("prompts", "prompts", client.list_prompts)
     if can.resources is not None:
-        yield _List(what="resources", fetch=resources)
-        yield _List(what="resource templates", fetch=templates)
+        yield _List("resources", "resources", client.list_resources)
+        yield _List("resource templates", "resource_templates", client.list_resource_templates)
 
 
 async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
@@ -120,7 +106,7 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
     with anyio.move_on_after(seconds):
         for _ in range(MOST_PAGES):
             try:
-                page, cursor = await wanted.fetch(cursor)
+                page = await wanted.fetch(cursor=cursor)
             except MCPError as error:
                 if error.code == CONNECTION_CLOSED:
                     raise
@@ -128,7 +114,8 @@ async def _collect(wanted: _List, items: list[Any], seconds: float) -> str:
                 return "" if missing else f"Cannot list its {wanted.what}: {_error_line(error)}"
             except (ValueError, RuntimeError) as error:
                 return f"Its list of {wanted.what} is not valid: {_error_line(error)}"
-            items += page
+            items += getattr(page, wanted.field)
+            cursor = page.next_cursor
             if len(items) > MOST:
                 del items[MOST:]
                 break
@@ -169,19 +156,13 @@ def _prompt(prompt: Any) -> PromptOffer:
 
 
 def _resource(resource: Any) -> ResourceOffer:
+    """A resource, or a template of resources."""
+    template = getattr(resource, "uri_template", None)
     return ResourceOffer(
-        uri=visible_line(str(resource.uri), LONGEST_URI),
+        uri=visible_line(template or str(resource.uri), LONGEST_URI),
         name=visible_line(resource.name or "", LONGEST_NAME),
         description=visible_line(resource.description or "", LONGEST_DESCRIPTION),
-    )
-
-
-def _template(template: Any) -> ResourceOffer:
-    return ResourceOffer(
-        uri=visible_line(template.uri_template, LONGEST_URI),
-        name=visible_line(template.name or "", LONGEST_NAME),
-        description=visible_line(template.description or "", LONGEST_DESCRIPTION),
-        template=True,
+        template=template is not None,
     )
 
 
@@ -284,13 +265,7 @@ class Connection:
             return to_url(self._server, self.ending)
 
         def start() -> ServerProcess:
-            context = self._context
-            self._process = ServerProcess(
-                self._server,
-                workspace=context.workspace,
-                empty=context.empty,
-                environ=context.environ,
-            )
+            self._process = ServerProcess(self._server, self._context)
             return self._process
 
         return to_program(start, self.ending)

@@ -9,7 +9,6 @@ and a change would invalidate the provider's cache.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -17,24 +16,27 @@ from anyio.abc import TaskGroup
 
 from rookery.errors import BadArguments
 from rookery.mcp.agreements import AGREEMENTS_FILE, PINS_FILE, Agreements, ConfigFiles, Pins
-from rookery.mcp.catalogue import Catalogue, CatalogueCache, ToolOffer, named
-from rookery.mcp.config import EVERY_TOOL, ServerDefinition, ServerProblem
+from rookery.mcp.catalogue import (
+    Catalogue,
+    CatalogueCache,
+    PromptCommand,
+    ToolOffer,
+    all_names,
+    arguments_for,
+    find_command,
+    find_tool,
+    named,
+    same_name,
+)
+from rookery.mcp.config import ServerDefinition, ServerProblem
 from rookery.mcp.results import visible_line
-from rookery.mcp.server import McpServer, Progress, ServerHealth, State
+from rookery.mcp.server import McpServer, ServerHealth, ServerRecords, State
 from rookery.mcp.server_programs import (
     EMPTY_FOLDER,
     ServerEnvironment,
     ServerTimeouts,
     changed_code,
     now,
-)
-from rookery.mcp.tool_names import (
-    PromptCommand,
-    all_names,
-    arguments_for,
-    find_command,
-    find_tool,
-    same_name,
 )
 
 LONGEST_LINE = 600
@@ -48,16 +50,12 @@ class McpHub:
         self,
         group: TaskGroup,
         files: ConfigFiles,
-        memory: CatalogueCache,
-        pins: Pins,
-        agreements: Agreements,
+        records: ServerRecords,
         context: ServerEnvironment,
         *,
         may_act: bool,
     ) -> None:
-        self._agreements = agreements
-        self._memory = memory
-        self._pins = pins
+        self._records = records
         self._group = group
         self._files = files
         self._context = context
@@ -67,18 +65,13 @@ class McpHub:
         self._doubts: tuple[str, ...] = ()
         self._reported: set[str] = set()
         self._refresh()
-        usable = [each for each in self._servers.values() if not each.withheld]
-        self.offered = tuple(map(self._line, usable))
+        self.offered = tuple(map(_line, self._usable))
         """A line for the model about each usable server; it never changes."""
 
     def health(self) -> list[ServerHealth]:
         """The state of every server, without asking it."""
         self._refresh()
         return [server.health() for server in self._servers.values()]
-
-    def errors(self, server: str) -> tuple[str, ...]:
-        """The reasons of all its failures, oldest first."""
-        return tuple(self.server(server).errors)
 
     def server(self, name: str) -> McpServer:
         """The server with this name or a similar one. Raises `BadArguments` if there is none."""
@@ -140,35 +133,24 @@ class McpHub:
         one = self.server(server)
         return _enabled(one.known, one.definition)
 
-    def is_off(self, server: str, tool: str) -> bool:
-        return _is_off(tool, self.server(server).definition)
-
     def always_allowed(self, server: str, tool: str) -> bool:
         """Whether the user's file allows the tool, and it has not changed since it was first
         seen."""
         one = self.server(server)
-        if not one.definition.allows(tool) or _is_off(tool, one.definition):
+        if not one.definition.allows(tool) or is_off(tool, one.definition):
             return False
         offer = named(one.known.tools).get(tool)
         if offer is None:
-            return not self._pins.has_seen(one.definition)
-        return not self._pins.changed(one.definition, offer)
+            return not self._records.pins.has_seen(one.definition)
+        return not self._records.pins.changed(one.definition, offer)
 
     def has_changed(self, server: str, tool: ToolOffer) -> bool:
         """Whether the tool differs from when it was first seen or last approved."""
-        return self._pins.changed(self.server(server).definition, tool)
+        return self._records.pins.changed(self.server(server).definition, tool)
 
     def allow(self, server: str, tool: ToolOffer) -> None:
         """Record the tool's current description as approved by the user."""
-        self._pins.allow(self.server(server).definition, tool)
-
-    def missing_approval(self, server: str) -> str:
-        """Why the user must approve the server before it starts; empty if it is approved."""
-        return self.server(server).missing_approval
-
-    def agree(self, server: str) -> None:
-        """Store the user's approval of the server's current definition."""
-        self.server(server).agree()
+        self._records.pins.allow(self.server(server).definition, tool)
 
     def is_connected(self, server: str) -> bool:
         return self.server(server).state is State.CONNECTED
@@ -181,38 +163,23 @@ class McpHub:
             changed_code, one.definition, one.files, self._context
         )
 
-    def may_start(self, server: str) -> bool:
-        """Whether the user's file allows all tools of the server."""
-        return self.server(server).definition.allows(EVERY_TOOL)
-
     async def prompts(self) -> list[PromptCommand]:
         """Prompts of all servers that are connected or cached. Connects to none."""
         self._refresh()
-        usable = [each for each in self._servers.values() if not each.withheld]
         return [
             PromptCommand(each.definition.name, prompt)
-            for each in usable
+            for each in self._usable
             for prompt in each.known.prompts
         ]
 
-    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> str:
-        """A prompt with its arguments filled in. Connects; raises `ToolError`."""
-        from rookery.mcp.results import prompt_text
-
-        return prompt_text(await self.server(server).prompt(name, arguments))
-
     async def prompt_of(self, line: str) -> str:
         """The prompt that `/mcp:server:prompt words` refers to. Connects; raises `ToolError`."""
+        from rookery.mcp.results import prompt_text
+
         name, _, words = line.strip().partition(" ")
         command = find_command(name, await self.prompts())
-        return await self.prompt(
-            command.server, command.prompt.name, arguments_for(command.prompt, words)
-        )
-
-    async def call(
-        self, server: str, tool: str, arguments: Mapping[str, Any], progress: Progress
-    ) -> Any:
-        return await self.server(server).call(tool, arguments, progress)
+        arguments = arguments_for(command.prompt, words)
+        return prompt_text(await self.server(command.server).prompt(command.prompt.name, arguments))
 
     def retire(self) -> None:
         """End every server."""
@@ -239,21 +206,11 @@ class McpHub:
     def _make(self, definition: ServerDefinition) -> McpServer:
         is_trusted = self._may_act and self._files.trusts(definition)
         withheld = None if is_trusted else State.UNTRUSTED
-        return McpServer(
-            definition,
-            self._context,
-            self._memory,
-            self._pins,
-            self._agreements,
-            self._group,
-            withheld,
-        )
+        return McpServer(definition, self._context, self._records, self._group, withheld)
 
-    def _line(self, server: McpServer) -> str:
-        tools = _enabled(server.known, server.definition)
-        names = ", ".join(each.name for each in tools)
-        text = f"{server.definition.name}: {names}" if names else server.definition.name
-        return visible_line(text, LONGEST_LINE)
+    @property
+    def _usable(self) -> list[McpServer]:
+        return [each for each in self._servers.values() if not each.withheld]
 
 
 @asynccontextmanager
@@ -281,18 +238,14 @@ async def open_hub(
         timeouts=timeouts or ServerTimeouts(),
         since=now(),
     )
-    pins = Pins(user_file.with_name(PINS_FILE))
+    records = ServerRecords(
+        CatalogueCache(memory_file),
+        Pins(user_file.with_name(PINS_FILE)),
+        Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
+    )
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
-        hub = McpHub(
-            group,
-            files,
-            CatalogueCache(memory_file),
-            pins,
-            Agreements(user_file.with_name(AGREEMENTS_FILE), workspace),
-            context,
-            may_act=may_act,
-        )
+        hub = McpHub(group, files, records, context, may_act=may_act)
         try:
             yield hub
         except Exception as error:
@@ -304,14 +257,20 @@ async def open_hub(
         raise failure
 
 
+def _line(server: McpServer) -> str:
+    names = ", ".join(each.name for each in _enabled(server.known, server.definition))
+    text = f"{server.definition.name}: {names}" if names else server.definition.name
+    return visible_line(text, LONGEST_LINE)
+
+
 def _describe(problem: ServerProblem) -> str:
     named = f"The MCP server {problem.server} is not used: " if problem.server else ""
     return visible_line(f"{named}{problem.text.rstrip('.')}.", LONGEST_LINE)
 
 
 def _enabled(catalogue: Catalogue, server: ServerDefinition) -> list[ToolOffer]:
-    return [each for each in catalogue.tools if not _is_off(each.name, server)]
+    return [each for each in catalogue.tools if not is_off(each.name, server)]
 
 
-def _is_off(tool: str, server: ServerDefinition) -> bool:
+def is_off(tool: str, server: ServerDefinition) -> bool:
     return same_name(tool, server.disabled_tools) is not None

@@ -1,29 +1,37 @@
-"""The tools and prompts through which a model uses MCP servers.
+"""The tools and prompts through which a model uses MCP servers, and the hooks that judge them.
 
 There are two tools for all servers, so that their definitions are stable and prompts can be cached.
 Calls by other naming conventions, such as `mcp--server--tool`, are rewritten to them.
+
+`ServerGuard` asks about tools that have changed, and before a server starts that may load changed
+code, whatever else allows it. `AlwaysAllowed` skips the question for tools that the user's own file
+allows.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
 
-from rookery.core.asks import AskKind
+from rookery.core.asks import AskKind, Ruling, allow, ask, joined
 from rookery.core.blocks import ToolCall
 from rookery.core.instructions import quoted, server_prompt
 from rookery.core.tool_traits import ACCESS_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import Tool, ToolContext
 from rookery.errors import ToolError
+from rookery.mcp.agreements import how_to_agree
 from rookery.mcp.catalogue import ResourceOffer
+from rookery.mcp.config import EVERY_TOOL, Pairs, ServerDefinition, Transport
 from rookery.mcp.hub import McpHub
-from rookery.mcp.results import capped, resource_outcome, visible_line
+from rookery.mcp.results import resource_outcome, visible_line
 from rookery.mcp.server import State
-from rookery.mcp.use_mcp_tool import LOST, UseMcpTool, check_permit, startable
+from rookery.mcp.use_mcp_tool import CHANGED, LOST, UseMcpTool, check_permit, list_action, startable
+from rookery.mcp.variables import is_secret_name
+from rookery.platform.user_folders import MCP_FILE
 
 LONGEST_LINE = 2000
 QUOTED = "mcp_resources"
@@ -52,8 +60,7 @@ class AccessMcpResource:
     async def prepare(self, args: AccessMcpResourceArgs, ctx: ToolContext) -> Action:
         name, uri = startable(self._hub, args.server, ctx), args.uri
         if uri is None:
-            running = self._hub.server(name).state is State.CONNECTED
-            return self._listing(name, ctx) if running else self._starting(name, ctx)
+            return self._list(name, ctx)
 
         async def perform(permit: Permit) -> Outcome:
             check_permit(permit, action, self._hub, name)
@@ -69,33 +76,17 @@ class AccessMcpResource:
         )
         return action
 
-    def _listing(self, name: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            catalogue = await self._hub.server(name).current()
+    def _list(self, name: str, ctx: ToolContext) -> Action:
+        server = self._hub.server(name)
+        running = server.state is State.CONNECTED
+
+        async def listing() -> str:
+            catalogue = await (server.current() if running else server.catalogue())
             if catalogue is None:
                 raise ToolError(LOST.format(name))
-            return Outcome(text=capped(_list_text(name, catalogue.resources), ctx))
+            return _list_text(name, catalogue.resources)
 
-        return Action(
-            title=f"List the resources of the MCP server {name}",
-            perform=perform,
-            payload={"type": "access_mcp_resource", "serverName": name},
-        )
-
-    def _starting(self, name: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            check_permit(permit, action, self._hub, name)
-            catalogue = await self._hub.server(name).catalogue()
-            return Outcome(text=capped(_list_text(name, catalogue.resources), ctx))
-
-        action = Action(
-            title=f"Start the MCP server {name} and list its resources",
-            perform=perform,
-            external=f"mcp {name}",
-            ask_as=AskKind.USE_MCP_SERVER,
-            payload={"type": "access_mcp_resource", "serverName": name},
-        )
-        return action
+        return list_action(self._hub, name, ctx, self.name, listing, running=running)
 
 
 def mcp_tools(hub: McpHub) -> dict[str, Tool[Any]]:
@@ -163,3 +154,85 @@ def _rename_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         with suppress(ValueError):  # validation rejects a plain string
             ours["arguments"] = json.loads(text)
     return ours
+
+
+LONGEST_PLACE = 1000
+LONGEST_PATH = 200
+MAY_LOAD = (
+    "The server runs outside the sandbox and may load {}, which changed since the "
+    "start of this run."
+)
+
+
+class ServerGuard:
+    """Asks before a changed tool is called, and before a server starts that is not approved or
+    may load files changed during this run. The question shows what would be started."""
+
+    def __init__(self, hub: McpHub) -> None:
+        self._hub = hub
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        server = action.payload.get("serverName")
+        if not isinstance(server, str) or not action.external.startswith(f"mcp {server}"):
+            return Ruling()
+        on_tool = ask(CHANGED) if CHANGED in action.notes else Ruling()
+        return joined([on_tool, await self._on_start(server)])
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+    async def _on_start(self, server: str) -> Ruling:
+        if self._hub.is_connected(server):
+            return Ruling()
+        one = self._hub.server(server)
+        definition = one.definition
+        what_starts = Ruling(notes=tuple(_what_starts(definition)))
+        if why := one.missing_approval:
+            what_starts = joined([ask(f"{why} {how_to_agree(definition.name)}"), what_starts])
+        changed = await self._hub.changed_code(server)
+        if changed is None:
+            return what_starts
+        file = visible_line(changed, LONGEST_PATH)
+        return joined([ask(MAY_LOAD.format(file)), what_starts])
+
+
+class AlwaysAllowed:
+    """Allows the tools in `alwaysAllow` of the user's file, as long as their descriptions have
+    not changed since they were first seen, and starting a server if it allows all tools."""
+
+    def __init__(self, hub: McpHub) -> None:
+        self._hub = hub
+
+    async def before(self, call: ToolCall, action: Action) -> Ruling:
+        server, tool = action.payload.get("serverName"), action.payload.get("toolName")
+        if not isinstance(server, str):
+            return Ruling()
+        if isinstance(tool, str):
+            mine = action.external == f"mcp {server} {tool}"
+            return allow() if mine and self._hub.always_allowed(server, tool) else Ruling()
+        mine = action.external == f"mcp {server}"
+        whole = mine and self._hub.server(server).definition.allows(EVERY_TOOL)
+        return allow() if whole else Ruling()
+
+    async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
+        pass
+
+
+def _what_starts(server: ServerDefinition) -> Iterator[str]:
+    """The program or URL, and who configured it."""
+    does = "starts" if server.transport is Transport.STDIO else "connects to"
+    whose = "your own" if server.source == "user" else "this project's"
+    place = visible_line(server.place, LONGEST_PLACE)
+    yield f"{does}: {place} (outside the sandbox, as {whose} {MCP_FILE} says)"
+    if server.source == "user":
+        return
+    for name, value in (("cwd", server.cwd), ("env", _pairs(server.env))):
+        if value:
+            yield f"{name}: {visible_line(value, LONGEST_PLACE)}"
+    if server.headers:
+        yield f"headers: {', '.join(name for name, _ in server.headers)}"
+
+
+def _pairs(env: Pairs) -> str:
+    """The values are shown because they may load other code; secret ones are masked."""
+    return " ".join(f"{name}={'***' if is_secret_name(name) else text}" for name, text in env)

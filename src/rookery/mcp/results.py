@@ -105,7 +105,7 @@ def tool_outcome(result: "CallToolResult", ctx: ToolContext) -> Outcome:
     for block in result.content:
         parts.add(block)
     if not parts.texts and not parts.images and result.structured_content is not None:
-        parts.texts.append(_json(result.structured_content))
+        parts.texts.append(json.dumps(result.structured_content, ensure_ascii=False))
     text = parts.text()
     return Outcome(
         text=f"Error: {text}" if result.is_error else text,
@@ -217,7 +217,3 @@ class _Parts:
 
 def _line(text: str) -> str:
     return visible_line(text, 200)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)

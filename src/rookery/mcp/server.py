@@ -1,4 +1,7 @@
-"""One server: connected on first use, and reconnected with a delay after a failure."""
+"""One server: connected on first use, and reconnected with a delay after a failure.
+
+`overview` describes all configured servers from the configuration and the cache, and starts none.
+"""
 
 import math
 import time
@@ -6,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,9 +17,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.errors import ToolError
-from rookery.mcp.agreements import Agreements, Pins, how_to_agree
+from rookery.mcp.agreements import Agreements, ConfigFiles, Pins, how_to_agree
 from rookery.mcp.catalogue import Catalogue, CatalogueCache
-from rookery.mcp.config import ServerDefinition
+from rookery.mcp.config import Parsed, ServerDefinition
 from rookery.mcp.connection import Connection
 from rookery.mcp.results import CLOSED, is_closed, visible_line
 from rookery.mcp.server_programs import NamedFiles, ServerEnvironment
@@ -63,23 +67,27 @@ class ServerHealth(Struct, frozen=True):
     since: int = 0
 
 
+class ServerRecords(Struct, frozen=True):
+    """What is stored about all servers across runs."""
+
+    memory: CatalogueCache
+    pins: Pins
+    agreements: Agreements
+
+
 class McpServer:
     def __init__(
         self,
         definition: ServerDefinition,
         context: ServerEnvironment,
-        memory: CatalogueCache,
-        pins: Pins,
-        agreements: Agreements,
+        records: ServerRecords,
         group: TaskGroup,
         withheld: State | None = None,
     ) -> None:
-        self._agreements = agreements
         self.definition = definition
         self.errors: deque[str] = deque(maxlen=MOST_ERRORS)
         self._context = context
-        self._memory = memory
-        self._pins = pins
+        self._records = records
         self._group = group
         self._withheld = State.DISABLED if definition.disabled else withheld
         self._connection: Connection | None = None
@@ -88,7 +96,7 @@ class McpServer:
         self._since = 0
         self._listing = anyio.Lock()
         self._retired = False
-        self.files = NamedFiles(definition, pins, context)
+        self.files = NamedFiles(definition, records.pins, context)
         if not self.withheld:
             self.files.look()
 
@@ -110,7 +118,7 @@ class McpServer:
     @property
     def known(self) -> Catalogue:
         """The cached catalogue."""
-        remembered = self._memory.of(self.definition)
+        remembered = self._records.memory.of(self.definition)
         return remembered.catalogue if remembered else Catalogue()
 
     def health(self) -> ServerHealth:
@@ -235,7 +243,9 @@ class McpServer:
             if wait > 0:
                 await anyio.sleep(wait)
                 continue
-            self._connection = self._new_connection()
+            self._connection = Connection(
+                self.definition, self._context, offered=self._learn, lost=self._record_failure
+            )
             self._since = _now()
             self._group.start_soon(self._connection.run, self._group)
         connection = self._connection
@@ -259,11 +269,11 @@ class McpServer:
     @property
     def missing_approval(self) -> str:
         """Why the user must approve it before it starts; empty if it is approved."""
-        return self._agreements.missing(self.definition)
+        return self._records.agreements.missing(self.definition)
 
     def agree(self) -> None:
         """Store the user's approval of its definition."""
-        self._agreements.agree(self.definition)
+        self._records.agreements.agree(self.definition)
 
     def _check_approved(self) -> None:
         if why := self.missing_approval:
@@ -273,18 +283,10 @@ class McpServer:
     def _last_error(self) -> str:
         return f"The MCP server {self.definition.name} is not running: {self.errors[-1]}"
 
-    def _new_connection(self) -> Connection:
-        return Connection(
-            self.definition,
-            self._context,
-            offered=self._learn,
-            lost=self._record_failure,
-        )
-
     def _learn(self, catalogue: Catalogue) -> None:
         self._since = _now()
-        self._memory.learn(self.definition, catalogue)
-        self._pins.see(self.definition, catalogue.tools)
+        self._records.memory.learn(self.definition, catalogue)
+        self._records.pins.see(self.definition, catalogue.tools)
 
     def _record_failure(self, reason: str) -> None:
         if self._retired:
@@ -294,7 +296,7 @@ class McpServer:
         self._retry_at = anyio.current_time() + wait
         self._since = _now()
         self.errors.append(reason)
-        self._memory.failed(self.definition, reason)
+        self._records.memory.failed(self.definition, reason)
 
     def _problem(self, state: State) -> str:
         if state is State.FAILED:
@@ -312,3 +314,36 @@ class WrongArguments(ToolError):
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
+
+
+def overview(
+    *,
+    workspace: Path,
+    user_file: Path,
+    memory_file: Path,
+    environ: Mapping[str, str],
+    trusted: bool,
+) -> tuple[Parsed, tuple[ServerHealth, ...]]:
+    """The configuration, and the last known state of each of its servers."""
+    found = ConfigFiles(user_file, workspace, environ=environ, trusted=trusted).read()
+    memory = CatalogueCache(memory_file)
+    return found, tuple(_health(each, memory, trusted=trusted) for each in found.servers)
+
+
+def _health(server: ServerDefinition, memory: CatalogueCache, *, trusted: bool) -> ServerHealth:
+    last = memory.of(server)
+    catalogue = last.catalogue if last else Catalogue()
+    state = State.FAILED if last and last.error else State.IDLE
+    if server.source == "project" and not trusted:
+        state = State.UNTRUSTED
+    if server.disabled:
+        state = State.DISABLED
+    return ServerHealth(
+        name=server.name,
+        source=server.source,
+        state=state,
+        error=last.error if last else "",
+        tools=tuple(tool.name for tool in catalogue.tools),
+        resources=len(catalogue.resources),
+        since=last.ts if last else 0,
+    )

@@ -14,6 +14,7 @@ from rookery.core.limits import KIB
 from rookery.mcp.config import ServerDefinition
 from rookery.mcp.results import ServerFailure
 from rookery.mcp.server_programs import (
+    ServerEnvironment,
     environment_for,
     make_empty,
     programs_for,
@@ -37,28 +38,19 @@ class ServerProcess:
     """A running server. `ended` is its exit status once it has ended; once the warden is `gone`,
     no process is left. Output is only read by calls of `read` and `drain`."""
 
-    def __init__(
-        self,
-        server: ServerDefinition,
-        *,
-        workspace: Path,
-        empty: Path,
-        environ: Mapping[str, str],
-    ) -> None:
-        """`empty` is the folder for servers without a folder of their own. Raises
-        `ServerFailure` if it cannot be started."""
+    def __init__(self, server: ServerDefinition, context: ServerEnvironment) -> None:
+        """Raises `ServerFailure` if it cannot be started."""
         self.server = server
         self.ended: int | None = None
         self.gone = False
         self.tail = b""
         self._buffer = b""
-        folder = starting_folder(server, workspace, empty)
-        if folder == empty:
-            make_empty(empty)
-        environment = environment_for(server, folder, workspace, environ)
-        program = _program(
-            server.command, folder, programs_for(server, folder, workspace, environment)
-        )
+        folder = starting_folder(server, context.workspace, context.empty)
+        if folder == context.empty:
+            make_empty(folder)
+        environment = environment_for(server, folder, context.workspace, context.environ)
+        candidates = programs_for(server, folder, context.workspace, environment)
+        program = _program(server.command, folder, candidates)
         with ExitStack() as undo:
             self._control, theirs = socket.socketpair()
             undo.callback(self._control.close)

@@ -7,7 +7,7 @@ approval; until then its cached tools are used.
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import anyio
@@ -21,14 +21,12 @@ from rookery.core.tool_traits import USE_MCP, ToolGroup
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
-from rookery.mcp.catalogue import ToolOffer, named
+from rookery.mcp.catalogue import ToolOffer, named, same_name
 from rookery.mcp.connection import LONGEST_NAME
-from rookery.mcp.hub import McpHub
+from rookery.mcp.hub import McpHub, is_off
 from rookery.mcp.results import capped, tool_outcome, visible_line
 from rookery.mcp.server import SLOW_SECONDS, WrongArguments
-from rookery.mcp.server_guard import CHANGED
 from rookery.mcp.server_programs import ChangedFiles
-from rookery.mcp.tool_names import same_name
 
 LARGEST = 64 * KIB
 DEEPEST = 32
@@ -137,6 +135,7 @@ MOST_PER_SECOND = 20
 QUOTED = "mcp_tools"
 LONGEST_LISTING = 12_000
 """Characters of schemas to list; of more tools, only names and summaries are listed."""
+CHANGED = "The server's description of this tool changed since it was last approved."
 LOST = "The connection to the MCP server {} was lost. Call again to restart it."
 NOT_CALLED = "It was not called. Call it again to ask for approval of the new description."
 
@@ -194,44 +193,26 @@ class UseMcpTool:
         server = startable(self._hub, args.server, ctx)
         tools = await self._hub.current_tools(server)
         if args.tool is None:
-            return self._starting(server, ctx) if tools is None else self._listing(server, ctx)
+            return self._list(server, ctx, running=tools is not None)
         arguments = args.arguments or {}
         known = self._hub.known_tools(server) if tools is None else tools
         tool = _find_tool(args.tool, known)
         if tool is not None:
             _check(server, tool, arguments)
-        elif tools is not None or self._hub.is_off(server, args.tool):
+        elif tools is not None or is_off(args.tool, self._hub.server(server).definition):
             raise _no_tool(server, args.tool, known)
         name = tool.name if tool else visible_line(args.tool, LONGEST_NAME)
         return self._call(server, name, tool, arguments, ctx)
 
-    def _listing(self, server: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            tools = await self._hub.current_tools(server)
+    def _list(self, server: str, ctx: ToolContext, *, running: bool) -> Action:
+        async def listing() -> str:
+            current = self._hub.current_tools(server) if running else self._tools(server, ctx)
+            tools = await current
             if tools is None:
                 raise ToolError(LOST.format(server))
-            return Outcome(text=capped(describe(server, tools), ctx))
+            return describe(server, tools)
 
-        return Action(
-            title=f"List the tools of the MCP server {server}",
-            perform=perform,
-            payload={"type": "use_mcp_tool", "serverName": server},
-        )
-
-    def _starting(self, server: str, ctx: ToolContext) -> Action:
-        async def perform(permit: Permit) -> Outcome:
-            check_permit(permit, action, self._hub, server)
-            tools = await self._tools(server, ctx)
-            return Outcome(text=capped(describe(server, tools), ctx))
-
-        action = Action(
-            title=f"Start the MCP server {server} and list its tools",
-            perform=perform,
-            external=f"mcp {server}",
-            ask_as=AskKind.USE_MCP_SERVER,
-            payload={"type": "use_mcp_tool", "serverName": server},
-        )
-        return action
+        return list_action(self._hub, server, ctx, self.name, listing, running=running)
 
     def _call(
         self,
@@ -260,7 +241,8 @@ class UseMcpTool:
             if changed:
                 self._hub.allow(server, tool)
             try:
-                result = await self._hub.call(server, name, arguments, ShownProgress(show))
+                one = self._hub.server(server)
+                result = await one.call(name, arguments, ShownProgress(show))
             except WrongArguments as error:
                 raise BadArguments(f"{error}\n{describe(server, [tool])}") from error
             return tool_outcome(result, ctx)
@@ -304,13 +286,45 @@ def startable(hub: McpHub, name: str, ctx: ToolContext) -> str:
     return server.definition.name
 
 
+def list_action(
+    hub: McpHub,
+    server: str,
+    ctx: ToolContext,
+    tool: str,
+    listing: Callable[[], Awaitable[str]],
+    *,
+    running: bool,
+) -> Action:
+    """List the tools or resources of a server. If it is not running it is started, which needs
+    approval."""
+
+    async def perform(permit: Permit) -> Outcome:
+        if not running:
+            check_permit(permit, action, hub, server)
+        return Outcome(text=capped(await listing(), ctx))
+
+    what = "tools" if tool == USE_MCP else "resources"
+    payload = {"type": tool, "serverName": server}
+    if running:
+        title = f"List the {what} of the MCP server {server}"
+        return Action(title=title, perform=perform, payload=payload)
+    action = Action(
+        title=f"Start the MCP server {server} and list its {what}",
+        perform=perform,
+        external=f"mcp {server}",
+        ask_as=AskKind.USE_MCP_SERVER,
+        payload=payload,
+    )
+    return action
+
+
 def check_permit(permit: Permit, action: Action, hub: McpHub, server: str) -> None:
     """Raises `Denied` if the permit is for another action. If a person approved this one, they
     saw the definition of the server, so it counts as approved."""
     if permit.digest != action.digest:
         raise Denied("This call was not permitted, so it was not made.")
     if permit.by_hand and not hub.is_connected(server):
-        hub.agree(server)
+        hub.server(server).agree()
 
 
 def describe(server: str, tools: Sequence[ToolOffer]) -> str:

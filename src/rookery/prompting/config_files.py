@@ -140,7 +140,7 @@ class ConfigFolder:
             scan.report(
                 f"{self.label(top)} has more than {MOST_FILES} files; the rest is not read."
             )
-        return sorted(found[:MOST_FILES], key=_by_name)
+        return sorted(found[:MOST_FILES], key=by_name)
 
     def folders(self, name: str, scan: ConfigScan) -> list[str]:
         """List the names of the folders in a folder of this one, sorted."""
@@ -356,7 +356,7 @@ def _latest(mark: Mark) -> int:
     return max((max(times[:2]) for times in mark if times), default=0)
 
 
-def _by_name(file: FoundFile) -> tuple[str, str]:
+def by_name(file: FoundFile) -> tuple[str, str]:
     return PurePosixPath(file.name).name.casefold(), file.name
 
 

@@ -6,7 +6,7 @@ be resolved, a note takes its place: a message never fails because of what it me
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from rookery.core.blocks import Image
 from rookery.core.facts import Gathered, ModeSwitched, Noted, Seen
@@ -34,6 +34,8 @@ MOST_COMMANDS = 10
 LONGEST_NOTE = 300
 
 Found = TypeVar("Found", Mention, CommandMention)
+Act: TypeAlias = Callable[[Action], Awaitable[Outcome]]
+"""Has the gate judge an action, and performs it."""
 
 
 class MentionLookup:
@@ -61,9 +63,7 @@ class MentionLookup:
         self._last_output = last_output
         self._server_prompt = server_prompt
 
-    async def __call__(
-        self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
-    ) -> Gathered:
+    async def __call__(self, text: str, ctx: ToolContext, act: Act) -> Gathered:
         attachments = MentionAttachments(self._root, ctx)
         texts: list[str] = []
         images: list[Image] = []
@@ -83,11 +83,7 @@ class MentionLookup:
         )
 
     async def _resolve(
-        self,
-        mention: Mention,
-        attachments: MentionAttachments,
-        ctx: ToolContext,
-        act: Callable[[Action], Awaitable[Outcome]],
+        self, mention: Mention, attachments: MentionAttachments, ctx: ToolContext, act: Act
     ) -> Outcome:
         try:
             if action := attachments.action_for(mention):
@@ -98,9 +94,7 @@ class MentionLookup:
             return Outcome(text=note(mention, error))
         return Outcome(text=plain_text(mention, terminal=self._last_output()))
 
-    async def _expand_commands(
-        self, text: str, ctx: ToolContext, act: Callable[[Action], Awaitable[Outcome]]
-    ) -> list[str]:
+    async def _expand_commands(self, text: str, ctx: ToolContext, act: Act) -> list[str]:
         """Return the texts of the commands and skills that the message names. The first command
         that wants another mode switches to it, if that is approved."""
         commands = {command.name: command for command in self._commands()}
@@ -122,17 +116,14 @@ class MentionLookup:
                 texts.append(f"({reason})")
         return [*texts, *_skip_notice(len(called) - MOST_COMMANDS, "commands and skills", ctx)]
 
-    async def _server_text(self, text: str, act: Callable[[Action], Awaitable[Outcome]]) -> str:
+    async def _server_text(self, text: str, act: Act) -> str:
         try:
             return quoted("prompt", (await act(self._server_prompt(text.strip()))).text)
         except ToolError as error:
             return f"({error})"
 
     async def _switch_mode(
-        self,
-        commands: Sequence[SlashCommand],
-        ctx: ToolContext,
-        act: Callable[[Action], Awaitable[Outcome]],
+        self, commands: Sequence[SlashCommand], ctx: ToolContext, act: Act
     ) -> list[str]:
         wanting = next((each for each in commands if each.mode not in ("", ctx.mode)), None)
         if wanting is None or wanting.mode not in self._modes():

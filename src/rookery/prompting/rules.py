@@ -20,6 +20,7 @@ from rookery.prompting.config_files import (
     ConfigScan,
     FileCache,
     FoundFile,
+    by_name,
     projects_folder,
     users_folder,
 )
@@ -213,13 +214,9 @@ def _rules_of(layer: Layer, name: str, scan: ConfigScan, budget: _Budget) -> Ite
         for file in folder.files(name, scan):
             if not file.name.endswith(_SKIPPED_ENDINGS):
                 chosen.setdefault(file.name, (folder, file))
-    for folder, file in sorted(chosen.values(), key=lambda each: _sort_key(each[1])):
+    for folder, file in sorted(chosen.values(), key=lambda each: by_name(each[1])):
         if rule := budget.rule(folder, file.path, scan):
             yield rule
-
-
-def _sort_key(file: FoundFile) -> tuple[str, str]:
-    return os.path.basename(file.name).casefold(), file.name
 
 
 def _folders(

@@ -8,7 +8,7 @@ changed files) belongs in `environment`.
 from collections.abc import Collection, Iterator, Sequence
 
 from rookery import NAME
-from rookery.core.instructions import NestedRules, Rule, Rules, Skill, in_a_line, quoted
+from rookery.core.instructions import Rule, Rules, Skill, in_a_line, quoted
 from rookery.core.modes import BUILT_IN, Mode
 from rookery.core.tool_traits import ToolGroup, traits_of
 
@@ -206,11 +206,8 @@ def _extras(mode: Mode, rules: Rules, *, custom: str, language: str, ignored: st
     if texts:
         yield "\n".join([_RULES, *texts])
     if rules.nested:
-        yield _bullets(_NESTED, [*map(_nested, rules.nested)])
-
-
-def _nested(rules: NestedRules) -> str:
-    return f"{in_a_line(rules.folder)}/: {in_a_line(rules.path)}"
+        rows = [f"{in_a_line(each.folder)}/: {in_a_line(each.path)}" for each in rules.nested]
+        yield _bullets(_NESTED, rows)
 
 
 def _instructions(mode: Mode) -> str:

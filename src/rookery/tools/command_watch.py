@@ -191,16 +191,13 @@ class CommandWatch:
         if now >= self._offer_at:
             self._offer_at = math.inf
             self._list("running")
-            self._make_offer()
+            if self._ctx.offer and self._ctx.background:
+                # the sleep is another one by the time it is cancelled
+                self._offer = self._ctx.offer(
+                    AskKind.COMMAND_OUTPUT, "", lambda: self._sleep.cancel()
+                )
         if now >= self._quiet_at:
             self._notice_silence(now)
-
-    def _make_offer(self) -> None:
-        if self._ctx.offer and self._ctx.background:
-            self._offer = self._ctx.offer(AskKind.COMMAND_OUTPUT, "", self._wake)
-
-    def _wake(self) -> None:
-        self._sleep.cancel()
 
     def _notice_silence(self, now: float) -> None:
         limit = self._ctx.limits.quiet_seconds

@@ -34,7 +34,7 @@ COMMENTS = ("#", "//", "--", "/*", "*", '"""', "'''")
 
 
 class IndentationAround(Struct, frozen=True, kw_only=True):
-    """The block of code around a line, counted from 0."""
+    """The block of code around a line, counted from 0. Without `max_levels`, all of them."""
 
     anchor: int
     max_levels: int
@@ -156,45 +156,38 @@ class CodeBlock(Struct, frozen=True):
     cut: bool
 
 
-def block_around(
-    lines: Sequence[str],
-    anchor: int,
-    *,
-    max_levels: int = 0,
-    include_siblings: bool = False,
-    include_header: bool = True,
-    limit: int,
-) -> CodeBlock:
+def block_around(lines: Sequence[str], around: IndentationAround) -> CodeBlock:
     """Grow from the anchor, alternately up and down, while lines belong to the block.
 
     A line belongs if it is not outside the outermost wanted level. At that level only the nearest
     line on each side is taken, and the comments above it, unless siblings are wanted.
     """
     levels = _levels(lines)
-    outermost = max(0, levels[anchor] - max_levels) if max_levels else 0
+    inner = levels[around.anchor]
+    outermost = max(0, inner - around.max_levels) if around.max_levels else 0
 
     def belongs(at: int, edges: int, *, header: bool) -> bool:
         if not 0 <= at < len(lines) or levels[at] < outermost:
             return False
-        if levels[at] > outermost or include_siblings or edges == 0:
+        if levels[at] > outermost or around.include_siblings or edges == 0:
             return True
         return header and lines[at].lstrip().startswith(COMMENTS)
 
-    first = last = anchor
+    first = last = around.anchor
     edges_above = edges_below = 0
     up = down = True
-    while (up or down) and last - first + 1 < limit:
-        up = up and belongs(first - 1, edges_above, header=include_header)
+    while (up or down) and last - first + 1 < around.limit:
+        up = up and belongs(first - 1, edges_above, header=around.include_header)
         if up:
             first -= 1
             edges_above += levels[first] == outermost
-        if last - first + 1 >= limit:
+        if last - first + 1 >= around.limit:
             break
         down = down and belongs(last + 1, edges_below, header=False)
         if down:
             last += 1
             edges_below += levels[last] == outermost
-    cut = (up and belongs(first - 1, edges_above, header=include_header)) or (
+    cut = (up and belongs(first - 1, edges_above, header=around.include_header)) or (
         down and belongs(last + 1, edges_below, header=False)
     )
     return _trimmed(lines, first, last, cut)
@@ -245,14 +238,7 @@ def _block(
 ) -> _Lines:
     if around.anchor >= len(rows):
         raise _past_the_end(around.anchor, spec, rows)
-    block = block_around(
-        rows,
-        around.anchor,
-        max_levels=around.max_levels,
-        include_siblings=around.include_siblings,
-        include_header=around.include_header,
-        limit=around.limit,
-    )
+    block = block_around(rows, around)
     span = Span(block.first, block.last)
     passages = _passages(rows, [span], limits, room)
     if block.cut or passages[0].span != span:

@@ -22,70 +22,13 @@ if TYPE_CHECKING:
 
 _FENCE = re.compile(r"```[\w+#.-]*\s*")
 _FENCES_DROPPED = "Only the ``` lines around the content were left out."
-_SOURCE = frozenset(
-    [
-        ".bash",
-        ".c",
-        ".cc",
-        ".cfg",
-        ".clj",
-        ".cpp",
-        ".cs",
-        ".css",
-        ".cts",
-        ".dart",
-        ".ex",
-        ".exs",
-        ".fs",
-        ".go",
-        ".gradle",
-        ".graphql",
-        ".h",
-        ".hpp",
-        ".hs",
-        ".html",
-        ".ini",
-        ".java",
-        ".jl",
-        ".js",
-        ".json",
-        ".jsx",
-        ".kt",
-        ".kts",
-        ".less",
-        ".lua",
-        ".m",
-        ".mjs",
-        ".mts",
-        ".nix",
-        ".php",
-        ".pl",
-        ".proto",
-        ".ps1",
-        ".py",
-        ".pyi",
-        ".r",
-        ".rb",
-        ".rs",
-        ".sass",
-        ".scala",
-        ".scss",
-        ".sh",
-        ".sql",
-        ".svelte",
-        ".swift",
-        ".tf",
-        ".toml",
-        ".ts",
-        ".tsx",
-        ".vue",
-        ".xml",
-        ".yaml",
-        ".yml",
-        ".zig",
-        ".zsh",
-    ]
-)
+_SOURCE_SUFFIXES = """
+    .bash .c .cc .cfg .clj .cpp .cs .css .cts .dart .ex .exs .fs .go .gradle .graphql .h .hpp
+    .hs .html .ini .java .jl .js .json .jsx .kt .kts .less .lua .m .mjs .mts .nix .php .pl
+    .proto .ps1 .py .pyi .r .rb .rs .sass .scala .scss .sh .sql .svelte .swift .tf .toml .ts
+    .tsx .vue .xml .yaml .yml .zig .zsh
+"""
+_SOURCE = frozenset(_SOURCE_SUFFIXES.split())
 """Files that never start with a code fence on purpose."""
 
 
@@ -211,29 +154,7 @@ class SearchReplace:
     traits: ClassVar[ToolTraits] = ToolTraits(is_synonym=True)
 
     async def prepare(self, args: SearchReplaceArgs, ctx: ToolContext) -> Action:
-        from rookery.core.text.literal_edits import Ambiguous, Missing, explain, replace_text
-
-        if not args.old_string:
-            raise BadArguments("old_string is empty. write_to_file creates a file.")
-        if args.old_string == args.new_string:
-            raise BadArguments("old_string and new_string are the same.")
-        file = await existing(args.file_path, ctx)
-        edited = await in_thread(
-            partial(replace_text, file.text, args.old_string, args.new_string, everywhere=False)
-        )
-        match edited:
-            case str(text):
-                swap = Swap(args.old_string, args.new_string)
-                return await change_file(ctx, file, text, tool="appliedDiff", swaps=[swap])
-            case Missing():
-                return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
-            case Ambiguous(lines):
-                return explain_miss(ctx, file, lambda _: _ambiguous_lines(lines))
-
-
-def _ambiguous_lines(lines: tuple[int, ...]) -> str:
-    listed = ", ".join(map(str, lines))
-    return f"The text is in the file more than once, at lines {listed}. Quote more lines around it."
+        return await _replace_exactly(args, ctx, everywhere=False)
 
 
 class EditFileArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -312,22 +233,25 @@ class EditText:
     traits: ClassVar[ToolTraits] = ToolTraits(skipped=frozenset({"replace_all"}), essential=True)
 
     async def prepare(self, args: EditArgs, ctx: ToolContext) -> Action:
-        from rookery.core.text.literal_edits import Ambiguous, Missing, explain, replace_text
+        return await _replace_exactly(args, ctx, everywhere=bool(args.replace_all))
 
-        if not args.old_string:
-            raise BadArguments("old_string is empty. write_to_file creates a file.")
-        if args.old_string == args.new_string:
-            raise BadArguments("old_string and new_string are the same.")
-        file = await existing(args.file_path, ctx)
-        everywhere, swap = bool(args.replace_all), Swap(args.old_string, args.new_string)
-        edited = await in_thread(
-            partial(replace_text, file.text, args.old_string, args.new_string, everywhere)
-        )
-        match edited:
-            case str(text):
-                return await change_file(ctx, file, text, tool="appliedDiff", swaps=[swap])
-            case Missing() | Ambiguous():
-                return explain_miss(ctx, file, lambda text: explain(text, args.old_string, edited))
+
+async def _replace_exactly(
+    args: SearchReplaceArgs | EditArgs, ctx: ToolContext, *, everywhere: bool
+) -> Action:
+    from rookery.core.text.literal_edits import explain, replace_text
+
+    old, new = args.old_string, args.new_string
+    if not old:
+        raise BadArguments("old_string is empty. write_to_file creates a file.")
+    if old == new:
+        raise BadArguments("old_string and new_string are the same.")
+    file = await existing(args.file_path, ctx)
+    edited = await in_thread(partial(replace_text, file.text, old, new, everywhere))
+    if isinstance(edited, str):
+        return await change_file(ctx, file, edited, tool="appliedDiff", swaps=[Swap(old, new)])
+    can_all = isinstance(args, EditArgs)
+    return explain_miss(ctx, file, lambda text: explain(text, old, edited, can_all=can_all))
 
 
 TOOLS = (EditText(), EditFile(), SearchReplace(), ApplyDiff(), WriteToFile())

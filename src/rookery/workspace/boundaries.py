@@ -53,7 +53,7 @@ class Boundaries:
 
     def place(self, raw: str) -> Place:
         path, ways, ignored = self._resolve(raw)
-        names = [self._absolute(path), *ways]
+        names = [str(self.root / path), *ways]
         return Place(
             path=path,
             said=raw,
@@ -85,7 +85,7 @@ class Boundaries:
         tells which workspace files to skip as well."""
         secret = self._secret_places()
         near = near_credentials(top, str(self._home), secret)
-        is_credential = self._credentials(secret) if near else _never
+        is_credential = self._credentials(secret) if near else lambda path: False
         return HiddenEntries(self._ignore.rules(), is_credential, self.root, top, withheld)
 
     def _resolve(self, raw: str) -> tuple[str, tuple[str, ...], bool]:
@@ -122,9 +122,6 @@ class Boundaries:
             return "."
         within = f"{self.root}/" if self.root.name else "/"
         return path.removeprefix(within) if path.startswith(within) else path
-
-    def _absolute(self, path: str) -> str:
-        return str(self.root / path)
 
     def _why_protected(self, names: Sequence[str]) -> str:
         new = not os.path.lexists(names[0])
@@ -275,7 +272,3 @@ def _is_linked_to_ignored(
         return any(rules.cover(below(name), is_folder=False) for name in links.names_of(path))
     except TooManyEntries:
         return True
-
-
-def _never(path: str) -> bool:
-    return False

@@ -134,7 +134,9 @@ class WorkspaceFinder:
             abandon_on_cancel=True,
         )
         with anyio.move_on_after(self._limits.search_seconds) as time:
-            while not search.found.full and (batch := await search.next_batch()):
+            while not search.found.full and (
+                batch := await anyio.to_thread.run_sync(search.next_batch, abandon_on_cancel=True)
+            ):
                 await self._search_in(batch, regex, search)
                 del batch  # closes its files before others are opened
         return search.report(out_of_time=time.cancelled_caught)
@@ -242,10 +244,7 @@ class _Search:
         """The path of each file by the name it was passed as."""
         return {file.passed_path: self._tree.display(file.path) for file in files}
 
-    async def next_batch(self) -> "Sequence[OpenFile]":
-        return await anyio.to_thread.run_sync(self._next_batch, abandon_on_cancel=True)
-
-    def _next_batch(self) -> "Sequence[OpenFile]":
+    def next_batch(self) -> "Sequence[OpenFile]":
         from rookery.workspace.source_files import Opener, batch_size
 
         opener = Opener(self._tree.root)

@@ -78,17 +78,14 @@ def _groups(rows: dict[int, tuple[str, bool]]) -> str:
     shown: list[str] = []
     last = 0
     for number, (text, is_match) in rows.items():
-        if not is_match and not any(rows.get(near, ("", False))[1] for near in _neighbours(number)):
+        beside = (rows.get(number - 1), rows.get(number + 1))
+        if not is_match and not any(row and row[1] for row in beside):
             continue
         if last and number > last + 1:
             shown.append("----")
         shown.append(f"{number:>3} | {text}")
         last = number
     return "\n".join(shown)
-
-
-def _neighbours(number: int) -> tuple[int, int]:
-    return number - 1, number + 1
 
 
 def _path(spelled: dict[str, str]) -> str:

@@ -120,13 +120,14 @@ def replace_text(text: str, old: str, new: str, everywhere: bool) -> str | Missi
     return _cut_in(text, cuts, fresh)
 
 
-def explain(text: str, old: str, miss: Missing | Ambiguous) -> str:
+def explain(text: str, old: str, miss: Missing | Ambiguous, *, can_all: bool = False) -> str:
     match miss:
         case Ambiguous(lines):
             listed = ", ".join(map(str, lines))
+            or_all = ", or set replace_all" if can_all else ""
             return (
                 f"The text is in the file more than once, at lines {listed}. Quote "
-                "more lines around it, or set replace_all."
+                f"more lines around it{or_all}."
             )
         case Missing():
             wanted = [line.text for line in lines_of(_one_kind(old))]

@@ -27,7 +27,6 @@ from rookery.tools.command_watch import first_line
 from rookery.tools.commands import ExecuteCommand, ExecuteCommandArgs
 from rookery.tools.file_changes import in_thread
 
-TYPES = ("string", "integer", "number", "boolean", "array", "object")
 LONGEST_DESCRIPTION = 2_000
 MOST_PARAMETERS = 30
 
@@ -117,7 +116,8 @@ class CustomTool:
 
         async def perform(permit: Permit) -> Outcome:
             await self._check_agreed(seen, missing, permit)
-            return _as_result(await run.perform(permit))
+            outcome = await run.perform(permit)
+            return replace(outcome, ending=Ending.FAILED) if outcome.exit_code else outcome
 
         return replace(
             run,
@@ -222,15 +222,11 @@ def _parameter(name: str, table: object) -> ToolParameter:
     if not isinstance(table, dict):
         raise ValueError(f'{where[:-1]} must be a table, such as {{type = "string"}}')
     _check_known(table, {"type", "description", "required"}, where)
-    if (kind := table.get("type", "string")) not in TYPES:
-        raise ValueError(f"{where}type must be one of {', '.join(TYPES)}")
+    if (kind := table.get("type", "string")) not in list(_TYPES):  # it may be a list itself
+        raise ValueError(f"{where}type must be one of {', '.join(_TYPES)}")
     if not isinstance(required := table.get("required", False), bool):
         raise ValueError(f"{where}required must be true or false")
     return ToolParameter(name, kind, _description(table, where), required)
-
-
-def _as_result(outcome: Outcome) -> Outcome:
-    return replace(outcome, ending=Ending.FAILED) if outcome.exit_code else outcome
 
 
 def _arguments(definition: ToolDefinition) -> type[msgspec.Struct]:
