@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeOperations
+from rookery.manager.worktrees.worktree_git import Fetching
 from rookery.manager.worktrees.worktree_values import (
     BranchFate,
     Code,

@@ -31,7 +31,7 @@ from rookery.manager.sessions.session_store import holder_note, manager_folder
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
-from rookery.manager.worktrees.create import Fetching
+from rookery.manager.worktrees.worktree_git import Fetching
 from rookery.platform.user_folders import Places
 
 SECONDS_TO_SETTLE = 40.0

@@ -204,7 +204,7 @@ def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_
 ):
     worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
-    assert bench.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
+    assert bench.desk.resume(worktree) == Resumed(worktree=worktree)
     assert (Path(worktree.path) / "new").exists()
     put(Path(worktree.path), {"a.txt": b"committed\n"})
     git(Path(worktree.path), "commit", "-q", "-am", "work")
@@ -214,7 +214,7 @@ def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_
     assert code_of(bench.desk.finish(worktree)) is Code.MISSING
     resumed = bench.desk.resume(worktree)
     assert isinstance(resumed, Resumed)
-    assert (resumed.worktree, resumed.recreated) == (worktree, True)
+    assert resumed.worktree == worktree
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
     assert ("b.txt", b"only staged\n") in bench.held()
     assert "is saved as refs/rookery/keep/" in resumed.notes[0]
@@ -291,7 +291,7 @@ def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
     worktree = inner.made()
     assert worktree.parent_branch == "mine"
     assert git(tmp_path / "mine", "status", "--porcelain") == b""
-    assert inner.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
+    assert inner.desk.resume(worktree) == Resumed(worktree=worktree)
 
 
 def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):

@@ -5,7 +5,6 @@ Generated files are marked, and files that are too large are listed but not show
 
 import os
 from collections.abc import Collection, Iterator
-from hashlib import sha256
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -29,7 +28,7 @@ from rookery.manager.review.file_sides import (
 from rookery.manager.shown_rows import ChangedFile, Review
 from rookery.manager.worktrees.checkout_files import LINK
 from rookery.manager.worktrees.worktree_git import Git, InTheWay, own_index
-from rookery.manager.worktrees.worktree_values import Code
+from rookery.manager.worktrees.worktree_values import Code, digest
 from rookery.platform.paths import visible
 
 LOCK_FILES = frozenset(
@@ -118,7 +117,7 @@ def find_change(checkout: Checkout, scope: GitScope, path: str) -> ListedFile:
     raise InTheWay(Code.NOTHING_TO_DO, f"{path} is no longer changed; look again.", [path])
 
 
-def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int) -> TextDiff:
+def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int = 3) -> TextDiff:
     """Diff of a file by its displayed path. Raises `InTheWay` if it has no changes."""
     found = find_change(checkout, scope, path)
     old, new = old_side(checkout.git, found.raw), new_side(checkout, found.raw)
@@ -157,8 +156,8 @@ def generated(checkout: Checkout, paths: Collection[str]) -> set[str]:
 
 def digest_of(scope: GitScope, raw: RawChange, new: Side) -> str:
     """Digest of exactly what is compared; it changes with content, path and base."""
-    parts = (scope, raw.path, raw.old_path, raw.old_mode, raw.old_id, new.mode, new.known_by)
-    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    old = (raw.old_path, raw.old_mode, raw.old_id)
+    return digest(scope, raw.path, *old, new.mode, new.known_by)
 
 
 def _looks_generated(path: str) -> bool:

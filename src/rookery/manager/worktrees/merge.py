@@ -8,8 +8,8 @@ import os
 from collections.abc import Sequence
 
 from rookery import faults
-from rookery.manager.worktrees.branch_names import folder_name
 from rookery.manager.worktrees.checkout_files import contents_of, index_of
+from rookery.manager.worktrees.create import folder_name
 from rookery.manager.worktrees.keep import keep, keep_files, uncommitted
 from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import Project, demand_branch, git_of, state_of
@@ -20,13 +20,12 @@ from rookery.manager.worktrees.worktree_values import (
     Merged,
     Worktree,
     WorktreeState,
-    default_message,
 )
 
 _CONFLICT = 1
 
 _NO_OPTIONS = "NO_MERGE_OPTIONS"
-_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=")
+_STATUS = ("status", "--porcelain", "-z", "--no-renames")
 
 
 class Conflict(InTheWay):
@@ -44,7 +43,7 @@ def stage(project: Project, worktree: Worktree) -> Finished:
         demand_no_conflict(git)
         kept = _save_staged(project, worktree, git)
         notes = stage_all(git)
-        return Finished(commit="", files=len(staged(git)), keep=kept, notes=notes)
+        return Finished(commit="", files=len(_staged(git)), keep=kept, notes=notes)
 
 
 def finish(project: Project, worktree: Worktree, message: str = "") -> Finished:
@@ -56,16 +55,21 @@ def finish(project: Project, worktree: Worktree, message: str = "") -> Finished:
         kept = _save_staged(project, worktree, git)
         notes = stage_all(git)
         faults.kp("worktree.staged")
-        files = staged(git)
+        files = _staged(git)
         if not files:
             raise InTheWay(Code.NOTHING_TO_DO, f"Nothing is left to commit in {worktree.branch}.")
-        said = (message or default_message(worktree)).encode()
+        said = (message or f"chore: {worktree.label or worktree.branch}").encode()
         git.run("commit", "-q", "--no-verify", "--no-gpg-sign", "-F", "-", given=said)
         faults.kp("worktree.committed")
         return Finished(commit=git.commit("HEAD"), files=len(files), keep=kept, notes=notes)
 
 
-def staged(git: Git) -> list[str]:
+def staged(project: Project, worktree: Worktree) -> list[str]:
+    """Files that are staged and not committed."""
+    return _staged(git_of(project, worktree))
+
+
+def _staged(git: Git) -> list[str]:
     return git.names("diff", "--cached", "--name-only", "--no-renames", "-z")
 
 
@@ -160,7 +164,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _demand_committed(git: Git, worktree: Worktree) -> None:
-    changed = [line[3:] for line in git.names(*_STATUS[:-1], f"{_STATUS[-1]}all")]
+    changed = [line[3:] for line in git.names(*_STATUS, "--untracked-files=all")]
     if changed:
         raise InTheWay(
             Code.UNCOMMITTED,
@@ -181,7 +185,7 @@ def _demand_parent(project: Project, worktree: Worktree) -> None:
 
 
 def _demand_clean(project: Project) -> None:
-    changed = [line[3:] for line in project.git.names(*_STATUS[:-1], f"{_STATUS[-1]}no")]
+    changed = [line[3:] for line in project.git.names(*_STATUS, "--untracked-files=no")]
     if changed:
         raise InTheWay(
             Code.UNCOMMITTED,

@@ -7,6 +7,7 @@ The repository is always named explicitly, never discovered: everything in a che
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -34,6 +35,17 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 _LONGEST, _LONGEST_WRITING = 120.0, 1800.0
 """Time limits in seconds: git would wait for ever on a pipe in place of a file."""
 _WRITING = frozenset(("worktree", "merge", "commit", "apply", "update-index", "read-tree"))
+_PROTOCOLS = ("https", "ssh")
+_FRESH_SECONDS = 60.0
+_LONGEST_FETCH = 30.0
+_NO_PROGRAMS = ("-c", "credential.helper=", "-c", "core.alternateRefsCommand=true")
+_FETCH_OPTIONS = (
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--upload-pack=git-upload-pack",
+)
 _LOCKED = (".lock': File exists", "is locked", "Unable to create")
 
 
@@ -125,7 +137,13 @@ class Git:
     def environment(self) -> dict[str, str]:
         """Environment that clears each program named in the repository's settings and sets the
         user's identity for commits."""
-        bare = self._without_programs
+        bare = {
+            **self._named,
+            **git_hardening()[0],
+            "GIT_WORK_TREE": str(self.folder),
+            "GIT_LITERAL_PATHSPECS": "1",
+            "LC_ALL": "C",
+        }
         asked = ("config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS)
         keys = run_git(
             self.program, _configured(asked), folder=self.git_folder, variables=bare
@@ -145,21 +163,8 @@ class Git:
     def _named(self) -> dict[str, str]:
         """Variables that name the repository. An agent can write to git's folder for its
         worktree, where a file could point git to another repository with settings of its own."""
-        return {
-            **without_git_variables(),
-            "GIT_DIR": str(self.git_folder),
-            "GIT_COMMON_DIR": str(self.common),
-        }
-
-    @property
-    def _without_programs(self) -> dict[str, str]:
-        return {
-            **self._named,
-            **git_hardening()[0],
-            "GIT_WORK_TREE": str(self.folder),
-            "GIT_LITERAL_PATHSPECS": "1",
-            "LC_ALL": "C",
-        }
+        own = {"GIT_DIR": str(self.git_folder), "GIT_COMMON_DIR": str(self.common)}
+        return {**without_git_variables(), **own}
 
     @property
     def _identity(self) -> dict[str, str]:
@@ -175,6 +180,35 @@ class Git:
                 name = f"GIT_{who}_{what}"
                 said[name] = os.environ.get(name) or held.get(key) or otherwise
         return said
+
+
+class Fetching:
+    """Fetches branches, at most once a minute each. Without protocols it fetches nothing."""
+
+    def __init__(self, protocols: Sequence[str] = _PROTOCOLS) -> None:
+        self._protocols = tuple(protocols)
+        self._fetched: dict[tuple[str, str, str], float] = {}
+
+    def fetch(self, git: Git, remote: str, branch: str) -> bool:
+        key = (str(git.common), remote, branch)
+        if time.monotonic() - self._fetched.get(key, float("-inf")) < _FRESH_SECONDS:
+            return True
+        if not self._protocols or not self._fetch(git, remote, branch):
+            return False
+        self._fetched[key] = time.monotonic()
+        return True
+
+    def _fetch(self, git: Git, remote: str, branch: str) -> bool:
+        allowed = {
+            "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
+        }
+        spec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
+        try:
+            words = (*_NO_PROGRAMS, "fetch", *_FETCH_OPTIONS, "--", remote, spec)
+            return not git.ask(*words, variables=allowed, seconds=_LONGEST_FETCH).status
+        except InTheWay:
+            return False
 
 
 @contextmanager
