@@ -151,7 +151,7 @@ class UnservedDevices:
         return {ListDevices: self._do, RevokeDevice: self._do}
 
     async def _do(self, request: Any) -> Any:
-        from rookery.manager.web.devices import DeviceHandler, Devices
+        from rookery.manager.web.access import DeviceHandler, Devices
 
         return await DeviceHandler(Devices(self._file), _ignore).handlers[type(request)](request)
 

@@ -15,24 +15,24 @@ import pytest
 from anyio.abc import ByteStream
 from websockets.exceptions import ConnectionClosed
 
-from rookery.manager.web import visitors
+from rookery.manager.web import access
+from rookery.manager.web.access import CONNECTIONS
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.web_limits import CONNECTIONS
 from support import web_server
 from support.web_server import LOOPBACK, PATIENCE, Served, call, page_in, request, said_to, served
 
 pytestmark = pytest.mark.anyio
 
-CROWD = 1000
+CROWD = 5 * CONNECTIONS
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same waits, shorter."""
-    monkeypatch.setattr(visitors, "HANDSHAKE", 0.3)
-    monkeypatch.setattr(visitors, "ANONYMOUS_REQUEST", 0.3)
-    monkeypatch.setattr(visitors, "BETWEEN_REQUESTS", 0.3)
-    monkeypatch.setattr(visitors, "STALLED", 0.3)
+    monkeypatch.setattr(access, "HANDSHAKE", 0.3)
+    monkeypatch.setattr(access, "ANONYMOUS_REQUEST", 0.3)
+    monkeypatch.setattr(access, "BETWEEN_REQUESTS", 0.3)
+    monkeypatch.setattr(access, "STALLED", 0.3)
 
 
 @contextmanager
@@ -103,7 +103,7 @@ async def test_a_slow_download_completes(tmp_path: Path, monkeypatch: pytest.Mon
     folder = page_in(tmp_path / "page")
     (folder / "large.txt").write_bytes(b"x" * 8_000_000)
     for slower in (1, 5):
-        monkeypatch.setattr(visitors, "STALLED", 1.0 * slower)
+        monkeypatch.setattr(access, "STALLED", 1.0 * slower)
         async with served(tmp_path / str(slower), page=PageFiles(folder)) as server:
             with connections(server, 1) as (far,):
                 far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
@@ -130,9 +130,9 @@ async def test_authenticated_clients_have_no_request_timeout(
 ):
     """A busy machine introduces itself slowly; then all of it is tried again, and takes longer."""
     for slower in (1, 5, 25):
-        monkeypatch.setattr(visitors, "HANDSHAKE", 2.0 * slower)
-        monkeypatch.setattr(visitors, "ANONYMOUS_REQUEST", 0.3 * slower)
-        monkeypatch.setattr(visitors, "BETWEEN_REQUESTS", 0.3 * slower)
+        monkeypatch.setattr(access, "HANDSHAKE", 2.0 * slower)
+        monkeypatch.setattr(access, "ANONYMOUS_REQUEST", 0.3 * slower)
+        monkeypatch.setattr(access, "BETWEEN_REQUESTS", 0.3 * slower)
         monkeypatch.setattr(web_server, "PONDERING", 1.0 * slower)
         async with served(tmp_path / str(slower)) as server:
             with suppress(ConnectionClosed, httpx2.TransportError):

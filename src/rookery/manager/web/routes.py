@@ -26,11 +26,18 @@ from rookery.core.commands import repeated_field
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.handlers.router import reply_to_json, request_from_json
-from rookery.manager.web.devices import Identity
+from rookery.manager.web.access import (
+    BODY,
+    FIRST_FRAME,
+    HANDSHAKE,
+    STALLED,
+    WHOLE_BODY,
+    Access,
+    Identity,
+    Visitor,
+)
 from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.request_guard import API, SOCKET, refusal_headers
-from rookery.manager.web.visitors import Access, Visitor
-from rookery.manager.web.web_limits import BODY, FIRST_FRAME, HANDSHAKE, STALLED, WHOLE_BODY
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
 from rookery.protocol.jsonrpc import error_of
@@ -224,7 +231,9 @@ class Routes:
                 await channel.aclose()
 
     def _wrong_code(self, request: Request) -> Response:
-        return self._refusal(self._access.wrong_code(request.client.host if request.client else ""))
+        return self._refusal(
+            self._access.wrong_codes.note(request.client.host if request.client else "")
+        )
 
     def _refusal(self, status: HTTPStatus) -> Response:
         self._access.count_blocked()
