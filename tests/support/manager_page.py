@@ -270,8 +270,10 @@ class Window:
         self._unused: list[Page] = []
 
     def page(self) -> Page:
-        """An empty page without stored data."""
-        return self._unused.pop() if self._unused else self._context.new_page()
+        """An empty page without stored data, in front: others are painted once a second."""
+        page = self._unused.pop() if self._unused else self._context.new_page()
+        page.bring_to_front()
+        return page
 
     def take_back(self, page: Page) -> None:
         # a page that navigates by itself keeps its renderer process, and can still clear what it
