@@ -21,7 +21,7 @@ from rookery.manager.worktrees.worktree_values import (
     WorktreeState,
 )
 from support.warm_programs import start_program
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put, result
 
 
 def test_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
@@ -70,26 +70,22 @@ def test_branches_begin_at_what_the_remote_has_now_and_are_taken_up_from_it(
     put(colleague, {"a.txt": b"news\n"})
     git(colleague, "commit", "-q", "-am", "news")
     git(colleague, "push", "-q", "origin", "HEAD", "HEAD:theirs/feature")
-    created = bench.desk.create("agent/new")
-    assert isinstance(created, Created)
+    created = result(Created, bench.desk.create("agent/new"))
     assert created.worktree.remote == "origin"
     assert created.notes == ()
     assert (Path(created.worktree.path) / "a.txt").read_bytes() == b"news\n"
     assert b"[" not in git(bench.folder, "branch", "-vv", "--list", "agent/new").split(b"news")[0]
     git(bench.folder, "branch", "local")
     for branch in ("local", "theirs/feature"):
-        created = bench.desk.import_branch(branch)
-        assert isinstance(created, Created)
+        created = result(Created, bench.desk.import_branch(branch))
         assert created.worktree.branch == branch
         assert not created.worktree.branch_owned
-        again = bench.desk.import_branch(branch)
-        assert isinstance(again, Created)
+        again = result(Created, bench.desk.import_branch(branch))
         assert again.worktree == created.worktree
     assert code_of(bench.desk.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
     assert code_of(bench.desk.import_branch("main")) is Code.BRANCH_CHECKED_OUT
     remote.rename(tmp_path / "gone")
-    stale = WorktreeBench(bench.folder).desk.create("agent/stale")
-    assert isinstance(stale, Created)
+    stale = result(Created, WorktreeBench(bench.folder).desk.create("agent/stale"))
     assert stale.notes == ("origin did not answer; main may be out of date.",)
 
 
@@ -134,8 +130,7 @@ def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench)
     put(bench.folder, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"})
     git(bench.folder, "commit", "-q", "-am", "large")
     if shutil.which("git-lfs"):
-        created = bench.desk.create("x")
-        assert isinstance(created, Created)
+        created = result(Created, bench.desk.create("x"))
         assert "git lfs pull" in created.notes[0]
     else:
         assert code_of(bench.desk.create("x")) is Code.LFS_MISSING
@@ -212,8 +207,7 @@ def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_
     git(Path(worktree.path), "add", "b.txt")
     shutil.rmtree(worktree.path)
     assert code_of(bench.desk.finish(worktree)) is Code.MISSING
-    resumed = bench.desk.resume(worktree)
-    assert isinstance(resumed, Resumed)
+    resumed = result(Resumed, bench.desk.resume(worktree))
     assert resumed.worktree == worktree
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
     assert ("b.txt", b"only staged\n") in bench.held()
@@ -272,8 +266,7 @@ def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: 
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(mine))
     git(bench.folder, "branch", "free")
     assert bench.desk.importable() == Importable(branches=("free",), worktrees=(str(mine),))
-    created = bench.desk.import_worktree(mine)
-    assert isinstance(created, Created)
+    created = result(Created, bench.desk.import_worktree(mine))
     assert created.worktree.imported
     assert bench.desk.importable() == Importable(branches=("free",), worktrees=())
     put(mine, {"a.txt": b"mine\n"})

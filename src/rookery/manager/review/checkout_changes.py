@@ -212,9 +212,8 @@ def _full_index(git: Git) -> Iterator[tuple[Mapping[str, str], tuple[str, ...]]]
     files = [path for path in others if not path.endswith("/")]
     with own_index(git) as index:
         if files:
-            given = b"".join(os.fsencode(path) + b"\0" for path in files)
             words = ("--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul")
-            git.run("add", *words, given=given, variables=index)
+            git.run("add", *words, given=files, variables=index)
         yield index, nested
 
 

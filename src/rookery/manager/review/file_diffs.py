@@ -3,8 +3,7 @@
 Generated files are marked, and files that are too large are listed but not shown.
 """
 
-import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -41,7 +40,7 @@ LOCK_FILES = frozenset(
 )
 _ENDINGS = (".min.js", ".min.css", ".min.mjs", ".js.map", ".css.map", ".snap", "_pb2.py", ".pb.go")
 _ATTRIBUTE = "linguist-generated"
-_SAYS_NO = (b"unspecified", b"unset", b"false")
+_SAYS_NO = ("unspecified", "unset", "false")
 MOST_SHOWN = 20 * MIB
 """Bytes of all files of a review; later files are only listed."""
 MOST_LISTED = 3000
@@ -147,7 +146,7 @@ def diff_of_sides(
     return TextDiff(file=file, lines=lines, note=_about(old, new), old=was, new=now)
 
 
-def generated(checkout: Checkout, paths: Collection[str]) -> set[str]:
+def generated(checkout: Checkout, paths: Sequence[str]) -> set[str]:
     """The generated files, by name or by an attribute in the base. Attributes in the checkout do
     not count: an agent could use them to hide changes."""
     named = {path for path in paths if _looks_generated(path)}
@@ -165,17 +164,16 @@ def _looks_generated(path: str) -> bool:
     return name in LOCK_FILES or name.endswith(_ENDINGS)
 
 
-def _declared(checkout: Checkout, paths: Collection[str]) -> set[str]:
+def _declared(checkout: Checkout, paths: Sequence[str]) -> set[str]:
     if not paths or not checkout.base:
         return set()
     git = checkout.git
-    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
     with own_index(git) as index:
         git.run("read-tree", checkout.base, variables=index)
         words = ("check-attr", "--cached", "-z", "--stdin", _ATTRIBUTE)
-        said = git.run(*words, given=given, variables=index).out.split(b"\0")
+        said = git.names(*words, given=paths, **index)
     rows = zip(said[::3], said[2::3], strict=False)
-    return {os.fsdecode(path) for path, held in rows if held not in _SAYS_NO}
+    return {path for path, held in rows if held not in _SAYS_NO}
 
 
 def _shown(

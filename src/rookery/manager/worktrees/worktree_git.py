@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from rookery import NAME
 from rookery.errors import RookeryError
@@ -49,6 +50,10 @@ _FETCH_OPTIONS = (
 _LOCKED = (".lock': File exists", "is locked", "Unable to create")
 
 
+Given: TypeAlias = bytes | Sequence[str]
+"""Input of a command: bytes, or paths that it reads with `-z`."""
+
+
 class InTheWay(RookeryError):
     """Raised within this package; its operations return the obstacle."""
 
@@ -84,8 +89,13 @@ class Git:
         """The output of a command, stripped."""
         return self.run(*words, variables=more).text.strip()
 
-    def names(self, *words: str, given: bytes = b"", **more: str) -> list[str]:
+    def names(self, *words: str, given: Given = b"", **more: str) -> list[str]:
         return self.run(*words, given=given, variables=more).names
+
+    def add(self, paths: Sequence[str], **more: str) -> None:
+        """Put files into the index as they are on disk."""
+        words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+        self.run(*words, given=paths, variables=more)
 
     def succeeds(self, *words: str) -> bool:
         return self.ask(*words).status == 0
@@ -97,7 +107,7 @@ class Git:
         return self.ask("rev-parse", "--verify", "-q", f"{name}^{{commit}}").text.strip()
 
     def run(
-        self, *words: str, given: bytes = b"", variables: Mapping[str, str] | None = None
+        self, *words: str, given: Given = b"", variables: Mapping[str, str] | None = None
     ) -> GitAnswer:
         answer = self.ask(*words, given=given, variables=variables)
         if answer.status:
@@ -107,7 +117,7 @@ class Git:
     def ask(
         self,
         *words: str,
-        given: bytes = b"",
+        given: Given = b"",
         variables: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> GitAnswer:
@@ -120,7 +130,7 @@ class Git:
                 _configured(words),
                 folder=self._inside,
                 variables={**self.environment, **(variables or {})},
-                given=given,
+                given=given if isinstance(given, bytes) else _nul_ended(given),
                 seconds=longest,
             )
         except ProgramTimeout as error:
@@ -219,6 +229,10 @@ def own_index(git: Git) -> Iterator[dict[str, str]]:
         if (git.git_folder / "index").exists():
             shutil.copy2(git.git_folder / "index", index)
         yield {"GIT_INDEX_FILE": str(index)}
+
+
+def _nul_ended(paths: Sequence[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _configured(words: Sequence[str], durable: bool = False) -> tuple[str, ...]:

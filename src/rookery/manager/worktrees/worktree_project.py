@@ -51,6 +51,23 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_UNUSABLE = {
+    WorktreeState.MISSING: (
+        Code.MISSING,
+        "The worktree {} was removed; resume the session to recreate it from its branch.",
+    ),
+    WorktreeState.LOST: (Code.MISSING, "The worktree {} and its branch {} were removed."),
+    WorktreeState.UNFINISHED: (
+        Code.UNFINISHED,
+        "The worktree {} is incomplete; remove it and start again.",
+    ),
+    WorktreeState.BROKEN: (
+        Code.BROKEN,
+        "{} is no longer a worktree of this project; run `git worktree repair`.",
+    ),
+}
+
+
 class Registered(Struct, frozen=True, kw_only=True):
     """A worktree as git knows it; `admin` is git's folder for it."""
 
@@ -233,28 +250,11 @@ def state_of(project: Project, worktree: Worktree) -> WorktreeState:
 def git_of(project: Project, worktree: Worktree) -> Git:
     """Git on a worktree. Raises `InTheWay` if the worktree cannot be used."""
     state = state_of(project, worktree)
-    if state in (WorktreeState.MISSING, WorktreeState.LOST):
-        raise InTheWay(
-            Code.MISSING,
-            (
-                f"The worktree {worktree.path} was removed; resume the session to "
-                "recreate it from its branch."
-            )
-            if state is WorktreeState.MISSING
-            else f"The worktree {worktree.path} and its branch {worktree.branch} were removed.",
-        )
     found = registered_at(project, Path(worktree.path))
-    if state is WorktreeState.UNFINISHED:
-        raise InTheWay(
-            Code.UNFINISHED,
-            f"The worktree {worktree.path} is incomplete; remove it and start again.",
-        )
-    if state is WorktreeState.BROKEN or found is None:
-        raise InTheWay(
-            Code.BROKEN,
-            f"{worktree.path} is no longer a worktree of this project; run `git worktree repair`.",
-        )
-    return project.git.at(found.admin, found.folder)
+    if state is WorktreeState.READY and found:
+        return project.git.at(found.admin, found.folder)
+    code, text = _UNUSABLE.get(state, _UNUSABLE[WorktreeState.BROKEN])
+    raise InTheWay(code, text.format(worktree.path, worktree.branch))
 
 
 def demand_branch(git: Git, worktree: Worktree) -> None:
