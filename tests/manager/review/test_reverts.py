@@ -155,7 +155,7 @@ CONTENTS = st.one_of(st.none(), st.binary(max_size=30), st.just(PROJECT_FILES["a
 
 
 @settings(
-    max_examples=100 if TORTURE else 8,  # a quarter of a second each
+    max_examples=100 if TORTURE else 4,  # a quarter of a second each
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

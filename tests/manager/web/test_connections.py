@@ -177,20 +177,6 @@ async def test_many_connections_do_not_block_authenticated_or_new_clients(tmp_pa
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_a_connection_beyond_the_limit_is_closed_if_all_are_authenticated(tmp_path: Path):
-    async with served(tmp_path) as server, anyio.create_task_group() as group:
-        pages = [await server.socket() for _ in range(CONNECTIONS)]
-        for page in pages:
-            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
-        answer = await server.say(request("GET /", f"Host: {server.host}"))
-        assert answer.raw == b""
-        await pages[0].close()
-        assert (await server.say(request("GET /", f"Host: {server.host}"))).status == 200
-        assert "result" in await call(pages[-1], "echo")
-        for page in pages:
-            group.start_soon(page.close)
-
-
 async def test_pipelined_requests_are_answered_until_one_is_malformed(tmp_path: Path):
     async with served(tmp_path) as server, server.client() as client:
         one = f"GET / HTTP/1.1\r\nHost: {server.host}\r\n\r\n"

@@ -40,7 +40,6 @@ from support.web_server import (
     LOOPBACK,
     PATIENCE,
     Served,
-    call,
     introduction,
     request,
     said_to,
@@ -250,27 +249,6 @@ async def test_only_paired_devices_connect_from_outside(tmp_path: Path, tls: Pat
             await page.send(introduction(here.token))
             with pytest.raises(ConnectionClosed):
                 await page.recv()
-
-
-async def test_a_revoked_device_is_disconnected_at_once(tmp_path: Path, tls: Path):
-    async with outside(tmp_path, tls) as (here, trust):
-        device_id, token = here.access.keys.devices.pair("My phone")
-        url, origin = f"wss://{OUTSIDE}:{here.port}/ws", f"https://{OUTSIDE}:{here.port}"
-        async with (
-            connect(url, ssl=trust, proxy=None, origin=origin) as page,  # type: ignore[arg-type]
-            here.socket() as own,
-        ):
-            assert "result" in await call(page, "initialize", protocol=1, token=token)
-            assert "result" in await call(own, "initialize", protocol=1, token=here.token)
-            revoke = {"kind": "revoke_device", "id": device_id}
-            async with here.client() as near:
-                done = await near.post("/api/do", headers=here.bearer, json=revoke)
-                assert done.json() == {"notes": ["My phone was revoked."]}
-            with anyio.fail_after(PATIENCE), pytest.raises(ConnectionClosed):
-                await page.recv()
-            assert "result" in await call(own, "echo")
-        async with device(here, trust, headers={"Authorization": f"Bearer {token}"}) as phone:
-            assert (await phone.get("/api/health")).status_code == 401
 
 
 NAMES = {

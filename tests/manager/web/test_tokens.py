@@ -16,14 +16,18 @@ from rookery.manager.requests import ListDevices, RevokeDevice
 from rookery.manager.web.access import (
     ADDRESSES_REMEMBERED,
     CODES,
+    CONNECTIONS,
+    CONNECTIONS_OF_A_DEVICE,
     DEVICES,
     LAUNCH_CODE,
     PAIRING_CODE,
     WRONG_PER_MINUTE,
     DeviceHandler,
     Devices,
+    Identity,
     Keys,
     OneTimeCodes,
+    Visitors,
     WrongGuesses,
 )
 from rookery.manager.web.routes import is_of_another_user
@@ -226,6 +230,28 @@ def test_device_names_are_sanitized(devices: Devices):
     ):
         devices.pair(said)
         assert devices.all()[-1].name == shown
+
+
+async def test_only_unauthenticated_connections_give_way_to_others():
+    here, from_outside = Visitors(), Visitors()
+    first, second = here.add(), here.add()
+    assert first
+    assert second
+    first.authenticate(Identity("token"))
+    for _ in range(CONNECTIONS):
+        assert here.add()
+        assert here.add(outside=True), "they have room of their own"
+    assert len(here) == 2 * CONNECTIONS
+    assert (first in here, second in here) == (True, False)
+    for visitor in here:
+        visitor.authenticate(Identity("token"))
+    assert here.add() is None
+
+    devices = [from_outside.add(outside=True) for _ in range(CONNECTIONS_OF_A_DEVICE + 1)]
+    for device in devices:
+        assert device
+        device.authenticate(Identity("its token", "its id"))
+    assert [each in from_outside for each in devices] == [False] + [True] * CONNECTIONS_OF_A_DEVICE
 
 
 def test_wrong_guesses_are_counted_by_address_and_forgotten_after_a_minute(clock: Clock):

@@ -30,7 +30,7 @@ from support.warm_programs import run_program, start_program
 from support.worktree_folders import WorktreeBench, git, put, result
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-EXAMPLES = 300 if TORTURE else 5
+EXAMPLES = 300 if TORTURE else 3
 KILLS = 50 if TORTURE else 1
 
 NAMES = ("a.txt", "b.txt", "crlf.txt", "run.sh", "src/deep/c.py", "picture.bin")

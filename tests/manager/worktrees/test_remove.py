@@ -76,36 +76,40 @@ def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBenc
     assert (recovered.deleted, recovered.trouble) == ((removed.leftover,), ())
 
 
-def test_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
-    worktree = bench.begun()
-    folder = Path(worktree.path)
+def overlooked(bench: WorktreeBench, folder: Path) -> None:
     git(folder, "update-index", "--assume-unchanged", "a.txt")
     git(folder, "update-index", "--skip-worktree", "b.txt")
     put(folder, {"a.txt": b"overlooked\n", "b.txt": b"skipped\n"})
-    assert bench.planned(worktree).to_keep == ("a.txt", "b.txt")
-    treasure = bench.treasure(folder)
-    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
-    assert bench.desk.clear(removed) is None
-    assert treasure - bench.held() == set()
 
 
-def test_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
-    worktree = bench.begun()
-    folder = Path(worktree.path)
+def on_a_branch_without_a_commit(bench: WorktreeBench, folder: Path) -> None:
+    git(folder, "checkout", "-q", "--orphan", "fresh")
+    put(folder, {"b.txt": b"fresh\n"})
+
+
+def in_conflict(bench: WorktreeBench, folder: Path) -> None:
     put(folder, {"a.txt": b"theirs\n"})
     git(folder, "commit", "-q", "-am", "theirs")
     put(bench.folder, {"a.txt": b"ours\n"})
     git(bench.folder, "commit", "-q", "-am", "ours")
     with pytest.raises(subprocess.CalledProcessError):
         git(folder, "merge", "main")
-    treasure = bench.treasure(folder)
+
+
+@pytest.mark.parametrize("work", [overlooked, on_a_branch_without_a_commit, in_conflict])
+def test_unusual_work_is_kept_whole(
+    bench: WorktreeBench, work: Callable[[WorktreeBench, Path], None]
+):
+    worktree = bench.begun()
+    work(bench, Path(worktree.path))
+    treasure = {data for _, data in bench.treasure(Path(worktree.path))}
     removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
     assert removed.keep
     assert bench.desk.clear(removed) is None
-    sides = {data for _, data in treasure}
-    assert {b"ours\n", b"theirs\n"} <= sides
-    assert sides - {data for _, data in bench.held()} == set()
-    assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
+    assert treasure - {data for _, data in bench.held()} == set()
+    if work is in_conflict:
+        assert {b"ours\n", b"theirs\n"} <= treasure
+        assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
 
 
 def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
@@ -220,17 +224,6 @@ def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
     assert bench.treasure(again) == before
     assert git(again, "status", "--porcelain") == status
     assert not os.access(again / "run.sh", os.X_OK)
-
-
-def test_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
-    worktree = bench.begun()
-    folder = Path(worktree.path)
-    git(folder, "checkout", "-q", "--orphan", "fresh")
-    put(folder, {"b.txt": b"fresh\n"})
-    treasure = bench.treasure(folder)
-    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
-    assert bench.desk.clear(removed) is None
-    assert treasure - bench.held() == set()
 
 
 def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench: WorktreeBench):
