@@ -164,6 +164,13 @@ class Served(Struct):
         given.setdefault("origin", self.origin)
         return connect(f"ws://{self.host}/ws", proxy=None, **given)
 
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[ClientConnection]:
+        """An authenticated WebSocket."""
+        async with self.socket() as page:
+            assert "result" in await call(page, "initialize", protocol=1, token=self.token)
+            yield page
+
     @property
     def handshake(self) -> bytes:
         lines = ["GET /ws HTTP/1.1", f"Host: {self.host}", f"Origin: {self.origin}", *UPGRADE]
