@@ -161,7 +161,9 @@ class Routes:
             given = _read_launch(await _body(request))
         except _UNREADABLE:
             return self._refusal(HTTPStatus.BAD_REQUEST)
-        if request.state.served.outside or is_of_another_user(*_addresses(request)):
+        if request.state.served.outside or is_of_another_user(
+            request.scope["client"], request.scope["server"]
+        ):
             return self._refusal(HTTPStatus.FORBIDDEN)
         if not self._access.keys.launch_codes.redeem(given.code):
             return self._wrong_code(request)
@@ -299,7 +301,3 @@ def _json(answer: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
 async def _body(request: Request) -> bytes:
     with anyio.fail_after(WHOLE_BODY):
         return await request.body()
-
-
-def _addresses(request: Request) -> tuple[tuple[str, int], tuple[str, int]]:
-    return request.scope["client"], request.scope["server"]

@@ -163,7 +163,6 @@ class WebServer:
         self._plan = plan
         self._access = access
         self.port = sockets.port
-        self.addresses = tuple(str(each.getsockname()[0]) for each in sockets.inside)
 
     @property
     def url(self) -> str:
