@@ -10,7 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,7 +128,6 @@ class Manager:
         assert line, self._troubles.read_text()
         self.links: dict[str, Any] = json.loads(line)
         self.url: str = self.links["url"]
-        self._token = ""
 
     def link(self) -> str:
         """A link that opens the page once."""
@@ -143,12 +142,14 @@ class Manager:
         assert found[0]
         return found[0].launch_url
 
+    @cached_property
+    def token(self) -> str:
+        code = self.link().partition("#launch=")[2]
+        return str(self._post("launch", {"code": code})["token"])
+
     def do(self, kind: str, **fields: Any) -> Any:
         """Send a request to the HTTP API."""
-        if not self._token:
-            code = self.link().partition("#launch=")[2]
-            self._token = self._post("launch", {"code": code})["token"]
-        return self._post("do", {"kind": kind, **fields}, Authorization=f"Bearer {self._token}")
+        return self._post("do", {"kind": kind, **fields}, Authorization=f"Bearer {self.token}")
 
     def start(self, prompt: str, *answers: Answer, **more: Any) -> str:
         """Start a session with scripted answers, and return its id."""
@@ -270,8 +271,10 @@ class Window:
         self._unused: list[Page] = []
 
     def page(self) -> Page:
-        """An empty page without stored data."""
-        return self._unused.pop() if self._unused else self._context.new_page()
+        """An empty page without stored data, in front: others are painted once a second."""
+        page = self._unused.pop() if self._unused else self._context.new_page()
+        page.bring_to_front()
+        return page
 
     def take_back(self, page: Page) -> None:
         # a page that navigates by itself keeps its renderer process, and can still clear what it

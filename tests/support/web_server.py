@@ -23,10 +23,9 @@ from rookery.manager.requests import (
     SendWords,
 )
 from rookery.manager.shown_rows import Done
-from rookery.manager.web.devices import DeviceHandler, Devices, Keys
+from rookery.manager.web.access import Access, DeviceHandler, Devices, Keys, Visitors
 from rookery.manager.web.listeners import ListenPlan
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.visitors import Access, Visitors
 from rookery.manager.web.web_server import WebServer, web_server
 from rookery.protocol.channels import Channel
 from rookery.protocol.jsonrpc import METHOD_NOT_FOUND, Disconnected, Params, Peer, RpcError
@@ -164,6 +163,13 @@ class Served(Struct):
     def socket(self, **given: Any) -> connect:
         given.setdefault("origin", self.origin)
         return connect(f"ws://{self.host}/ws", proxy=None, **given)
+
+    @asynccontextmanager
+    async def page(self) -> AsyncIterator[ClientConnection]:
+        """An authenticated WebSocket."""
+        async with self.socket() as page:
+            assert "result" in await call(page, "initialize", protocol=1, token=self.token)
+            yield page
 
     @property
     def handshake(self) -> bytes:

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeOperations
+from rookery.manager.worktrees.worktree_git import Fetching
 from rookery.manager.worktrees.worktree_values import (
     BranchFate,
     Code,
@@ -28,6 +28,7 @@ from rookery.manager.worktrees.worktree_values import (
 )
 from support.repositories import copy_of, new_template
 
+T = TypeVar("T")
 Bytes = set[tuple[str, bytes]]
 
 PROJECT_FILES = {
@@ -49,6 +50,12 @@ def git(folder: Path, *words: str, given: bytes | None = None) -> bytes:
         ["git", *identity, *words], cwd=folder, input=given, check=True, capture_output=True
     )
     return done.stdout
+
+
+def result(kind: type[T], said: object) -> T:
+    """The result of an operation that worked."""
+    assert isinstance(said, kind), said
+    return said
 
 
 def code_of(said: object) -> Code:

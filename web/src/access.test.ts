@@ -1,11 +1,12 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { codeIn, deviceName, exchange, forgetToken, storedToken } from "./access";
+import { codeIn, deviceName, exchange, storedToken } from "./access";
 
 const answering = (status: number, body: unknown) =>
   vi.fn(async () => new Response(JSON.stringify(body), { status }));
 
 afterEach(() => {
-  forgetToken();
+  sessionStorage.clear();
+  localStorage.clear();
   vi.unstubAllGlobals();
 });
 

@@ -15,11 +15,6 @@ export function storedToken(): string | null {
   return sessionStorage.getItem(TOKEN) ?? localStorage.getItem(TOKEN);
 }
 
-export function forgetToken(): void {
-  sessionStorage.removeItem(TOKEN);
-  localStorage.removeItem(TOKEN);
-}
-
 /** Raises an `Error` with a sentence if the code is refused. */
 export async function exchange({ how, code }: Code): Promise<void> {
   const body = how === "launch" ? { code } : { code, name: deviceName(navigator.userAgent) };

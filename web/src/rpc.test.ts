@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { BROKEN_OFF, Connection, Refused, type Socket, UNAUTHORIZED, UNREACHABLE } from "./rpc";
+import { BROKEN_OFF, Connection, Refused, type Socket, UNREACHABLE } from "./rpc";
 
 interface Said {
   id: number;
@@ -109,7 +109,7 @@ describe("the introduction", () => {
   it("that is refused shuts, and is not tried again", async () => {
     connection.connect();
     wire().onopen?.(undefined as never);
-    await wire().refuse("initialize", UNAUTHORIZED, "This token is not known here.");
+    await wire().refuse("initialize", -32003, "This token is not known here.");
     await vi.advanceTimersByTimeAsync(60_000);
     expect(wires).toHaveLength(1);
     expect([connection.status.value, connection.problem.value]).toEqual(["shut", "This token is not known here."]);

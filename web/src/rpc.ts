@@ -9,7 +9,6 @@ import { signal } from "@preact/signals";
 import type { Answers, Initialized, Refusal, Requests } from "./protocol";
 
 export const PROTOCOL = 1;
-export const UNAUTHORIZED = -32003;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
 const PROBE_TIMEOUT = 4_000;

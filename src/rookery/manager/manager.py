@@ -31,7 +31,7 @@ from rookery.manager.sessions.session_store import holder_note, manager_folder
 from rookery.manager.sessions.session_summary import SessionSummary
 from rookery.manager.sessions.supervisor import Supervisor, open_supervisor
 from rookery.manager.shown_rows import Overview
-from rookery.manager.worktrees.create import Fetching
+from rookery.manager.worktrees.worktree_git import Fetching
 from rookery.platform.user_folders import Places
 
 SECONDS_TO_SETTLE = 40.0
@@ -191,7 +191,7 @@ class UnservedDevices:
         return {ListDevices: self._do, RevokeDevice: self._do}
 
     async def _do(self, request: Any) -> Any:
-        from rookery.manager.web.devices import DeviceHandler, Devices
+        from rookery.manager.web.access import DeviceHandler, Devices
 
         return await DeviceHandler(Devices(self._file), _ignore).handlers[type(request)](request)
 

@@ -1,8 +1,13 @@
 """The page bears a lost manager, a session with a long past, and content that means harm."""
 
+import json
 import os
 import re
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +18,7 @@ from playwright.sync_api import Request, expect
 from llm_server import call, finish, gate, say, think
 from rookery.core.blocks import Thinking
 from rookery.core.facts import AssistantSpoke, Event, RequestStarted, TaskOpened
+from rookery.manager.web.page_files import FOLDER
 from rookery.storage.journal_lines import JOURNAL
 from rookery.storage.sessions import TaskStore
 from support.manager_page import PATIENCE, Manager, Project, Tab, Tabs, Window, managed, until
@@ -82,12 +88,91 @@ HOSTILE_PLACES = {
 }
 
 
+EVIL = """\
+<!doctype html><title>evil</title><script>
+const there = "OURS";
+const tried = {};
+const json = { "Content-Type": "application/json", Authorization: "Bearer TOKEN" };
+const body = '{"kind": "list_branches"}';
+const ways = {
+  simple: () => fetch(`${there}/api/do`, { method: "POST", mode: "no-cors", body }),
+  json: () => fetch(`${there}/api/do`, { method: "POST", headers: json, body }),
+  read: () => fetch(`${there}/`).then((answer) => answer.text()),
+  opaque: () => fetch(`${there}/`, { mode: "no-cors" }),
+  socket: () => new Promise((done, fail) => {
+    const socket = new WebSocket(`${there.replace("http", "ws")}/ws`);
+    socket.onopen = done;
+    socket.onerror = fail;
+  }),
+  script: () => element("script", "src", "SCRIPT"),
+  picture: () => element("img", "src", "/icon.svg"),
+};
+function element(name, attribute, path) {
+  return new Promise((done, fail) => {
+    const made = document.createElement(name);
+    made.onload = done;
+    made.onerror = fail;
+    made[attribute] = there + path;
+    document.body.append(made);
+  });
+}
+addEventListener("load", async () => {
+  for (const [name, way] of Object.entries(ways))
+    tried[name] = await way().then(() => "worked", () => "failed");
+  document.title = JSON.stringify(tried);
+});
+</script><body><iframe src="OURS/"></iframe>
+"""
+
+
+@contextmanager
+def somebody_elses(html: str) -> Iterator[str]:
+    """A page on this machine, but not ours."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(html.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_page_of_somebody_else_on_this_machine_gets_nothing(window: Window, manager: Manager):
+    token = manager.token
+    blocked = manager.do("list_sessions")["overview"]["blocked_requests"]
+    script = next((FOLDER / "assets").glob("index-*.js")).name
+    evil = EVIL.replace("OURS", manager.url.rstrip("/")).replace("TOKEN", token)
+    page = window.page()
+    with somebody_elses(evil.replace("SCRIPT", f"/assets/{script}")) as address:
+        page.goto(address)
+        expect(page).to_have_title(re.compile("^{"))
+        tried = json.loads(page.title())
+        assert page.frames[1].url.startswith("chrome-error:")
+        window.take_back(page)
+    assert {*tried.values()} == {"failed"}
+    seen = manager.do("list_sessions")["overview"]["blocked_requests"]
+    assert seen - blocked >= len(tried)
+
+
 def test_a_link_opens_the_page_once_and_without_one_it_says_what_to_do(tabs: Tabs):
     tabs.expected = ("Failed to load resource",)
     link = tabs.manager.link()
     first = tabs.open(link)
     expect(first.page.get_by_role("complementary", name="Sessions")).to_be_visible()
     assert "launch" not in first.page.url
+    assert first.page.evaluate("document.cookie") == ""
     second = tabs.open(link)
     expect(second.page.get_by_role("main")).to_contain_text("This link has expired")
     third = tabs.open(tabs.manager.url)

@@ -12,6 +12,7 @@ from rookery.manager.rendering import markdown_html as markdown
 from rookery.manager.rendering import safe_html as code
 from rookery.manager.rendering.markdown_html import (
     LONGEST_TEXT,
+    MOST_ADDRESSES,
     BlockScanner,
     GrowingHtml,
     rendered,
@@ -21,7 +22,7 @@ from rookery.manager.rendering.safe_html import LANGUAGES, lines_of
 from rookery.manager.rendering.session_rows import markdown_of
 from support.html_check import looked_at
 
-EXAMPLES = 500 if os.environ.get("ROOKERY_TORTURE") else 120
+EXAMPLES = 500 if os.environ.get("ROOKERY_TORTURE") else 60
 """What they are drawn from is small."""
 
 
@@ -47,6 +48,7 @@ def html(text: str) -> str:
         ("<a@b.co>", ">a@b.co</a></p>"),
         ("[x.y](https://evil.org)", '>x.y</a><span class="host"> (evil.org)</span>'),
         ("[a](https://x.y@evil.org/)", "(evil.org)"),
+        ("<https://x.y@evil.org>", '<span class="host"> (evil.org)</span>'),
         ("![a cat](https://x.y/z.png)", '<span class="picture">a cat (https://x.y/z.png)</span>'),
     ],
 )
@@ -77,6 +79,10 @@ HOSTILE = [
     "[x](//evil.org)",
     "[x](/etc/passwd)",
     "[x](mailto:)",
+    "[x](http:other.example)",
+    "[x](http:/other.example)",
+    "[x](https:///other.example)",
+    f"[x](https://good.example.{'a' * 300}.evil.example)",
     "<javascript:alert(1)>",
     "<data:text/html,x>",
     "![x](javascript:alert(1))",
@@ -101,8 +107,10 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_that_could_act_gets_through(text: str):
     looked = looked_at(html(text))
-    shown = [tag for tag, _ in looked.tags]
-    assert not {"script", "img", "svg", "style", "iframe"} & set(shown)
+    shown = {tag for tag, _ in looked.tags}
+    assert not {"script", "img", "svg", "style", "iframe"} & shown
+    if text.startswith("[x](http"):
+        assert ("a" in shown) is ("://x" in text), "an address without a host is no link"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +138,46 @@ def test_what_cannot_be_seen_is_spelled_out(text: str, spelled: str, around: str
     assert spelled in lines_of("a.py", text)[0]
 
 
-def test_one_emoji_of_two_hides_nothing():
-    assert "\U0001f469\u200d\U0001f4bb" in html("\U0001f469\u200d\U0001f4bb")
-    assert "❤\ufe0f" in html("❤\ufe0f")
+@pytest.mark.parametrize(
+    "text", ["❤\ufe0f", "1\ufe0f\u20e3", "©\ufe0f", "▶\ufe0f", "❤\ufe0f\u200d🔥"]
+)
+def test_an_emoji_stays_one(text: str):
+    assert rendered(text) == (f"<p>{text}</p>\n",)
+
+
+HIDDEN = {
+    "many of one": ("a" + "\u200b" * 9_000 + "b", "U+200B ×500"),
+    "a sign for emoji only": ("ad\ufe0fb", "U+FE0F"),
+    "a heap of marks": ("a" + "\u0301" * 400, "392 more marks"),
+}
+
+
+@pytest.mark.parametrize(("text", "shown"), HIDDEN.values(), ids=HIDDEN)
+def test_what_is_not_seen_is_spelled_out_in_little_room(text: str, shown: str):
+    (block,) = rendered(text)
+    assert shown in block
+    assert len(block) < 2_000
+
+
+LONG = "https://x.example/" + "y" * 20_000
+
+
+@pytest.mark.parametrize("use", ["[a]", "![a]", "[b][a]"], ids=["link", "picture", "named link"])
+def test_an_address_is_written_a_few_times_and_not_thousands_of_times(use: str):
+    assert len(html(f"[a]: {LONG}\n\n" + f"{use}\n" * 2_000)) < 4 * MOST_ADDRESSES
+    few = html(f"[a]: {LONG}\n\n" + f"{use}\n" * 5)
+    assert few.count(f'href="{LONG}"') == (0 if use == "![a]" else 5)
+
+
+def test_texts_that_take_long_end_as_plain_ones(monkeypatch: pytest.MonkeyPatch):
+    """Each block of it takes more than its share."""
+    monkeypatch.setattr(markdown, "SECONDS_TO_RENDER", 0.1)
+    wide = "|" + "a|" * 400 + "\n|" + "-|" * 400 + "\n" + "a\n" * 40
+    begin = time.thread_time()
+    blocks = rendered(f"{wide}\n" * 5 + "The *end*")
+    assert "*end*" in blocks[-1]
+    assert 0.1 < time.thread_time() - begin < 4
+    assert sum("<table>" in block for block in blocks) < 5
 
 
 WORDS = st.sampled_from(

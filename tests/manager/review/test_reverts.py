@@ -18,7 +18,15 @@ from rookery.manager.worktrees.worktree_project import Project
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
 from support.access_lists import restrict, still_restricted
 from support.warm_programs import run_program
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, files_in, git, put
+from support.worktree_folders import (
+    PROJECT_FILES,
+    WorktreeBench,
+    code_of,
+    files_in,
+    git,
+    put,
+    result,
+)
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
@@ -31,17 +39,14 @@ def desk(bench: WorktreeBench) -> ReviewOperations:
 def digests(
     desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, str]:
-    found = desk.changes(worktree, scope)
-    assert isinstance(found, Review), found
+    found = result(Review, desk.changes(worktree, scope))
     return {each.path: each.digest for each in found.files}
 
 
 def reverted(
     desk: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> Reverted:
-    done = desk.revert(worktree, path, digests(desk, worktree, scope)[path])
-    assert isinstance(done, Reverted), done
-    return done
+    return result(Reverted, desk.revert(worktree, path, digests(desk, worktree, scope)[path]))
 
 
 def revert_if_shown(desk: ReviewOperations, worktree: Worktree) -> None:
@@ -150,7 +155,7 @@ CONTENTS = st.one_of(st.none(), st.binary(max_size=30), st.just(PROJECT_FILES["a
 
 
 @settings(
-    max_examples=100 if TORTURE else 8,  # a quarter of a second each
+    max_examples=100 if TORTURE else 4,  # a quarter of a second each
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -9,7 +9,7 @@ from rookery.manager.review.file_diffs import TextDiff
 from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.shown_rows import ChangedFile, Review, WorktreeStats
 from rookery.manager.worktrees.worktree_values import Code, Obstacle, Worktree
-from support.worktree_folders import WorktreeBench, files_in, git, put
+from support.worktree_folders import WorktreeBench, files_in, git, put, result
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"
 
@@ -20,9 +20,7 @@ def desk(bench: WorktreeBench) -> ReviewOperations:
 
 
 def review(desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch") -> Review:
-    found = desk.changes(worktree, scope)
-    assert isinstance(found, Review), found
-    return found
+    return result(Review, desk.changes(worktree, scope))
 
 
 def files(
@@ -34,9 +32,7 @@ def files(
 def diff(
     desk: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> TextDiff:
-    found = desk.diff(worktree, scope, path)
-    assert isinstance(found, TextDiff), found
-    return found
+    return result(TextDiff, desk.diff(worktree, scope, path))
 
 
 def kinds(found: TextDiff) -> list[tuple[str, bytes]]:
@@ -304,8 +300,7 @@ def test_statistics_are_counted_again_only_if_something_changed(
     assert desk.stats(worktree) == EXPECTED
     assert counted == []
     put(folder, {"new/file": b"one\ntwo\nthree\n"})
-    seen = desk.stats(worktree)
-    assert isinstance(seen, WorktreeStats)
+    seen = result(WorktreeStats, desk.stats(worktree))
     assert (seen.added, len(counted)) == (6, 1)
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "all")

@@ -1,38 +1,56 @@
-"""Those who come and say nothing, or little, or too slowly; and those who come in crowds."""
+"""Clients that send nothing, little, slowly or too much, and clients in crowds."""
 
+import json
 import os
 import resource
 import socket
+import struct
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import httpx2
 import pytest
 from anyio.abc import ByteStream
 from websockets.exceptions import ConnectionClosed
 
-from rookery.manager.web import visitors
+from rookery.manager.web import access
+from rookery.manager.web.access import ANONYMOUS_FRAMES, CONNECTIONS
+from rookery.manager.web.listeners import ListenPlan
 from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.web_limits import CONNECTIONS
+from rookery.manager.web.routes import is_of_another_user
 from support import web_server
-from support.web_server import LOOPBACK, PATIENCE, Served, call, page_in, request, said_to, served
+from support.web_server import (
+    LOOPBACK,
+    PATIENCE,
+    Served,
+    call,
+    introduction,
+    page_in,
+    request,
+    said_to,
+    served,
+)
 
 pytestmark = pytest.mark.anyio
 
-CROWD = 1000
+TUNNEL = "https://tunnel.example"
+TEXT, CONTINUED, PING, PONG = 1, 0, 9, 10
+CROWD = 5 * CONNECTIONS
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same waits, shorter."""
-    monkeypatch.setattr(visitors, "HANDSHAKE", 0.3)
-    monkeypatch.setattr(visitors, "ANONYMOUS_REQUEST", 0.3)
-    monkeypatch.setattr(visitors, "BETWEEN_REQUESTS", 0.3)
-    monkeypatch.setattr(visitors, "STALLED", 0.3)
+    monkeypatch.setattr(access, "HANDSHAKE", 0.3)
+    monkeypatch.setattr(access, "ANONYMOUS_REQUEST", 0.3)
+    monkeypatch.setattr(access, "BETWEEN_REQUESTS", 0.3)
+    monkeypatch.setattr(access, "STALLED", 0.3)
 
 
 @contextmanager
@@ -103,7 +121,7 @@ async def test_a_slow_download_completes(tmp_path: Path, monkeypatch: pytest.Mon
     folder = page_in(tmp_path / "page")
     (folder / "large.txt").write_bytes(b"x" * 8_000_000)
     for slower in (1, 5):
-        monkeypatch.setattr(visitors, "STALLED", 1.0 * slower)
+        monkeypatch.setattr(access, "STALLED", 1.0 * slower)
         async with served(tmp_path / str(slower), page=PageFiles(folder)) as server:
             with connections(server, 1) as (far,):
                 far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
@@ -130,9 +148,9 @@ async def test_authenticated_clients_have_no_request_timeout(
 ):
     """A busy machine introduces itself slowly; then all of it is tried again, and takes longer."""
     for slower in (1, 5, 25):
-        monkeypatch.setattr(visitors, "HANDSHAKE", 2.0 * slower)
-        monkeypatch.setattr(visitors, "ANONYMOUS_REQUEST", 0.3 * slower)
-        monkeypatch.setattr(visitors, "BETWEEN_REQUESTS", 0.3 * slower)
+        monkeypatch.setattr(access, "HANDSHAKE", 2.0 * slower)
+        monkeypatch.setattr(access, "ANONYMOUS_REQUEST", 0.3 * slower)
+        monkeypatch.setattr(access, "BETWEEN_REQUESTS", 0.3 * slower)
         monkeypatch.setattr(web_server, "PONDERING", 1.0 * slower)
         async with served(tmp_path / str(slower)) as server:
             with suppress(ConnectionClosed, httpx2.TransportError):
@@ -156,8 +174,7 @@ async def test_many_connections_do_not_block_authenticated_or_new_clients(tmp_pa
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8 * CROWD), hard))
     try:
-        async with served(tmp_path) as server, server.socket() as page:
-            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
+        async with served(tmp_path) as server, server.page() as page:
             descriptors = len(os.listdir("/dev/fd"))
             crowd = connections(server, CROWD)
             there = await anyio.to_thread.run_sync(crowd.__enter__)
@@ -175,20 +192,6 @@ async def test_many_connections_do_not_block_authenticated_or_new_clients(tmp_pa
                 crowd.__exit__(None, None, None)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-async def test_a_connection_beyond_the_limit_is_closed_if_all_are_authenticated(tmp_path: Path):
-    async with served(tmp_path) as server, anyio.create_task_group() as group:
-        pages = [await server.socket() for _ in range(CONNECTIONS)]
-        for page in pages:
-            assert "result" in await call(page, "initialize", protocol=1, token=server.token)
-        answer = await server.say(request("GET /", f"Host: {server.host}"))
-        assert answer.raw == b""
-        await pages[0].close()
-        assert (await server.say(request("GET /", f"Host: {server.host}"))).status == 200
-        assert "result" in await call(pages[-1], "echo")
-        for page in pages:
-            group.start_soon(page.close)
 
 
 async def test_pipelined_requests_are_answered_until_one_is_malformed(tmp_path: Path):
@@ -210,3 +213,116 @@ async def test_small_responses_are_sent_without_delay(tmp_path: Path):
             assert (await client.get("/api/health", headers=server.bearer)).status_code == 200
             took.append(time.perf_counter() - began)
         assert sorted(took)[10] < 0.03
+
+
+def frame(opcode: int, said: bytes = b"", *, last: bool = True) -> bytes:
+    """A small one, as a client sends it."""
+    return struct.pack("!BB4s", opcode | 0x80 * last, 0x80 | len(said), b"\0" * 4) + said
+
+
+def crowd(stack: ExitStack, address: str, port: int, number: int) -> None:
+    """They are at the door before the server has looked."""
+    for _ in range(number):
+        far = stack.enter_context(socket.socket())
+        far.setblocking(False)
+        far.connect_ex((address, port))
+
+
+async def test_a_flood_of_connections_does_not_block_other_tasks(tmp_path: Path):
+    async with served(tmp_path) as server:
+        with ExitStack() as stack:
+            crowd(stack, LOOPBACK, server.port, CONNECTIONS)
+            turns = 0
+            with anyio.fail_after(PATIENCE):
+                while len(server.access.visitors) < CONNECTIONS:
+                    await anyio.lowlevel.checkpoint()
+                    turns += 1
+        assert turns >= CONNECTIONS // 2, "others have their turn between two who come"
+
+
+async def shaken(server: Served) -> ByteStream:
+    stream = await anyio.connect_tcp(LOOPBACK, server.port)
+    await stream.send(server.handshake)
+    head = b""
+    while b"\r\n\r\n" not in head:
+        head += await stream.receive()
+    assert head.startswith(b"HTTP/1.1 101 ")
+    return stream
+
+
+SMALL = {
+    "pings": frame(PING),
+    "pongs": frame(PONG),
+    "pieces of nothing": frame(CONTINUED, last=False),
+}
+
+
+async def test_only_authenticated_clients_may_send_many_small_frames(
+    tmp_path: Path,
+):
+    async with served(tmp_path) as server:
+        for number, (name, small) in enumerate(SMALL.items(), 1):
+            async with await shaken(server) as stream:
+                begun = frame(TEXT, b"{", last=False) if name == "pieces of nothing" else b""
+                many = begun + small * (4 * ANONYMOUS_FRAMES // len(small))
+                echoes = (await said_to(stream, many, server.host)).raw
+            assert len(echoes) <= ANONYMOUS_FRAMES, name
+            assert server.blocked == number, name
+            await server.is_left_alone()
+        async with server.page() as page:
+            page.transport.write(frame(PING) * ANONYMOUS_FRAMES)
+            assert "result" in await call(page, "echo", said="x" * 100_000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a connection is")
+def test_a_connection_closed_early_counts_as_another_users():
+    """Of an end that is closed the system says that it is root's."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        far = socket.create_connection(listener.getsockname())
+        near, client = listener.accept()
+        with near:
+            assert not is_of_another_user(client, listener.getsockname())
+            far.close()
+            assert is_of_another_user(client, listener.getsockname())
+
+
+async def test_concurrent_uses_of_one_launch_link_let_in_one_client(tmp_path: Path):
+    async with served(tmp_path) as server, server.client() as client:
+        address, code = server.server.launch_url().split("#launch=")
+        assert address == f"http://{LOOPBACK}:{server.port}/"
+        told: list[int] = []
+
+        async def launch() -> None:
+            answer = await client.post("/api/launch", json={"code": code})
+            told.append(answer.status_code)
+            assert answer.headers["cache-control"] == "no-store"
+            assert "set-cookie" not in answer.headers
+            assert (server.token in answer.text) is (answer.status_code == 200)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(launch)
+        assert sorted(told) == [200, *[401] * 7]
+
+
+async def test_a_revoked_device_is_disconnected_and_its_request_in_flight_dropped(tmp_path: Path):
+    async with served(tmp_path, ListenPlan(tunnel=TUNNEL)) as server:
+        device_id, token = server.access.keys.devices.pair("A phone")
+        wish = json.dumps({"kind": "list_branches"})
+        lines = ["POST /api/do HTTP/1.1", "Host: tunnel.example", f"Authorization: Bearer {token}"]
+        lines += ["Content-Type: application/json", f"Content-Length: {len(wish)}", "", ""]
+        async with await anyio.connect_tcp(LOOPBACK, server.port) as stream:
+            await stream.send("\r\n".join(lines).encode())
+            with anyio.fail_after(PATIENCE):
+                while not any(each.identity for each in server.access.visitors):  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+            revoke = {"kind": "revoke_device", "id": device_id}
+            async with server.client() as near:
+                done = await near.post("/api/do", headers=server.bearer, json=revoke)
+                assert done.json() == {"notes": ["A phone was revoked."]}
+            assert (await said_to(stream, wish, server.host)).raw == b""
+        async with server.socket(origin=TUNNEL) as page:
+            await page.send(introduction(token))
+            with anyio.fail_after(PATIENCE), pytest.raises(ConnectionClosed):
+                await page.recv()
+        assert server.requests.done == []

@@ -3,21 +3,18 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import anyio
 import pytest
 
-from rookery.errors import SettingsError, StorageError
+from rookery.errors import SettingsError
 from rookery.manager.sessions.session_process import start_ticks
 from rookery.manager.web.server_links import (
     SOCKET_FILE,
     Links,
     ask_for_links,
     record_port,
-    running_port,
     serve_links,
 )
 from support.web_server import said_to
@@ -28,62 +25,22 @@ LINKS = Links(url="http://127.0.0.1:1/", launch_url="http://127.0.0.1:1/#launch=
 
 
 def test_the_server_file_is_private_and_removed_on_exit(tmp_path: Path):
-    folder = tmp_path / "state" / "manager"
+    """What a killed server left, or a link in its place, is replaced."""
+    folder, victim = tmp_path / "state" / "manager", tmp_path / "victim"
+    victim.write_text("precious", encoding="utf-8")
+    folder.mkdir(parents=True)
+    file = folder / "server.json"
+    file.symlink_to(victim)
     with record_port(folder, 4711):
-        file = folder / "server.json"
+        assert not file.is_symlink()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert json.loads(file.read_bytes()) == {
             "port": 4711,
             "pid": os.getpid(),
             "born": start_ticks(os.getpid()),
         }
-        assert running_port(folder) == 4711
     assert not file.exists()
-    assert running_port(folder) is None
-
-
-def test_a_symlink_in_place_of_the_server_file_is_not_followed(tmp_path: Path):
-    victim = tmp_path / "victim"
-    victim.write_text("precious", encoding="utf-8")
-    folder = tmp_path / "state"
-    folder.mkdir(mode=0o700)
-    (folder / "server.json").symlink_to(victim)
-    with record_port(folder, 1):
-        assert not (folder / "server.json").is_symlink()
     assert victim.read_text(encoding="utf-8") == "precious"
-
-
-def test_a_server_file_of_a_dead_process_is_replaced(tmp_path: Path):
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    leave_note(tmp_path, pid=gone.pid, began=12345)
-    assert running_port(tmp_path) is None
-    with record_port(tmp_path, 2):
-        assert running_port(tmp_path) == 2
-
-
-def test_a_server_file_with_a_reused_pid_is_ignored(tmp_path: Path):
-    leave_note(tmp_path, pid=os.getpid(), began=start_ticks(os.getpid()) - 1)
-    assert running_port(tmp_path) is None
-
-
-def test_the_server_file_of_a_running_server_is_not_replaced(tmp_path: Path):
-    leave_note(tmp_path, pid=os.getpid(), began=start_ticks(os.getpid()))
-    with pytest.raises(StorageError), record_port(tmp_path, 2):
-        pass
-    assert running_port(tmp_path) == 1
-
-
-def test_a_damaged_server_file_is_ignored(tmp_path: Path):
-    for content in ("", "{", "[]", '{"port": "1"}', '{"port": 1, "pid": -1}'):
-        (tmp_path / "server.json").write_text(content, encoding="utf-8")
-        assert running_port(tmp_path) is None, content
-
-
-def leave_note(folder: Path, *, pid: int, began: int) -> None:
-    note = {"port": 1, "pid": pid, "born": began}
-    (folder / "server.json").write_text(json.dumps(note), encoding="utf-8")
 
 
 async def test_links_are_requested_through_a_private_socket(tmp_path: Path):

@@ -13,17 +13,24 @@ from hypothesis import strategies as st
 from rookery.errors import CommandRejected, StorageError
 from rookery.manager.handlers.router import Router
 from rookery.manager.requests import ListDevices, RevokeDevice
-from rookery.manager.web.devices import DeviceHandler, Devices, Keys, OneTimeCodes
-from rookery.manager.web.routes import is_of_another_user
-from rookery.manager.web.visitors import WrongGuesses
-from rookery.manager.web.web_limits import (
+from rookery.manager.web.access import (
     ADDRESSES_REMEMBERED,
     CODES,
+    CONNECTIONS,
+    CONNECTIONS_OF_A_DEVICE,
     DEVICES,
     LAUNCH_CODE,
     PAIRING_CODE,
     WRONG_PER_MINUTE,
+    DeviceHandler,
+    Devices,
+    Identity,
+    Keys,
+    OneTimeCodes,
+    Visitors,
+    WrongGuesses,
 )
+from rookery.manager.web.routes import is_of_another_user
 from support.web_server import LOOPBACK, SESSION, served
 
 pytestmark = pytest.mark.anyio
@@ -57,23 +64,14 @@ def test_every_start_has_a_token_of_256_random_bits(devices: Devices):
 
 
 @given(st.one_of(st.text(), st.none(), st.integers(), st.binary(), st.lists(st.text())))
-def test_other_strings_are_not_accepted_as_the_token(guess: object):
-    keys = Keys(Devices(Path("nowhere") / "devices.json"))
+def test_other_strings_are_not_accepted_as_the_token_or_a_code(guess: object):
+    keys, codes = Keys(Devices(Path("nowhere") / "devices.json")), OneTimeCodes(LAUNCH_CODE)
+    token, code = keys.token, codes.new()
     assert keys.identity(guess, outside=False) is None
-    assert keys.identity(keys.token, outside=False) is not None
-
-
-def test_near_matches_are_not_accepted_as_the_token(devices: Devices):
-    keys = Keys(devices)
-    token = keys.token
     for near in (token[:-1], f"{token}0", token.upper(), ""):
         assert near == token or not keys.identity(near, outside=False), near
-
-
-def test_a_code_works_once(clock: Clock):
-    codes = OneTimeCodes(LAUNCH_CODE, clock)
-    code, other = codes.new(), codes.new()
-    assert [codes.redeem(code), codes.redeem(code), codes.redeem(other)] == [True, False, True]
+    assert keys.identity(token, outside=False) is not None
+    assert [codes.redeem(each) for each in (guess, code, code)] == [False, True, False]
 
 
 def test_a_code_expires(clock: Clock):
@@ -93,33 +91,9 @@ def test_a_code_expires(clock: Clock):
 
 def test_only_the_newest_codes_stay_valid(clock: Clock):
     codes = OneTimeCodes(LAUNCH_CODE, clock)
-    made = [codes.new() for _ in range(100 * CODES)]
+    made = [codes.new() for _ in range(3 * CODES)]
     assert [codes.redeem(code) for code in made[-CODES:]] == [True] * CODES
     assert not any(map(codes.redeem, made[:-CODES]))
-
-
-@given(st.one_of(st.text(), st.none(), st.integers()))
-def test_a_guessed_code_is_refused(guess: object):
-    codes = OneTimeCodes(LAUNCH_CODE)
-    code = codes.new()
-    assert not codes.redeem(guess)
-    assert codes.redeem(code)
-
-
-async def test_a_launch_link_works_once_and_sets_no_cookie(tmp_path: Path):
-    async with served(tmp_path) as server, server.client() as client:
-        link = server.server.launch_url()
-        address, code = link.split("#launch=")
-        assert address == f"http://{LOOPBACK}:{server.port}/"
-        first = await client.post("/api/launch", json={"code": code})
-        assert (first.status_code, first.json()) == (200, {"token": server.token})
-        assert (first.headers["cache-control"], "set-cookie" in first.headers) == (
-            "no-store",
-            False,
-        )
-        again = await client.post("/api/launch", json={"code": code})
-        assert (again.status_code, again.content) == (401, b"")
-        assert server.blocked == 1
 
 
 async def test_malformed_mismatched_or_expired_codes_are_refused(tmp_path: Path, clock: Clock):
@@ -258,21 +232,35 @@ def test_device_names_are_sanitized(devices: Devices):
         assert devices.all()[-1].name == shown
 
 
-def test_wrong_guesses_are_forgotten_after_a_minute(clock: Clock):
-    wrong = WrongGuesses(clock)
-    for _ in range(WRONG_PER_MINUTE - 1):
-        wrong.note("a")
-    clock.now += 30
-    assert not wrong.too_many("a")
-    wrong.note("a")
-    assert wrong.too_many("a")
-    assert not wrong.too_many("b")
-    clock.now += 30
-    assert not wrong.too_many("a")
+async def test_only_unauthenticated_connections_give_way_to_others():
+    here, from_outside = Visitors(), Visitors()
+    first, second = here.add(), here.add()
+    assert first
+    assert second
+    first.authenticate(Identity("token"))
+    for _ in range(CONNECTIONS):
+        assert here.add()
+        assert here.add(outside=True), "they have room of their own"
+    assert len(here) == 2 * CONNECTIONS
+    assert (first in here, second in here) == (True, False)
+    for visitor in here:
+        visitor.authenticate(Identity("token"))
+    assert here.add() is None
+
+    devices = [from_outside.add(outside=True) for _ in range(CONNECTIONS_OF_A_DEVICE + 1)]
+    for device in devices:
+        assert device
+        device.authenticate(Identity("its token", "its id"))
+    assert [each in from_outside for each in devices] == [False] + [True] * CONNECTIONS_OF_A_DEVICE
 
 
-def test_guesses_from_many_addresses_use_little_memory(clock: Clock):
+def test_wrong_guesses_are_counted_by_address_and_forgotten_after_a_minute(clock: Clock):
     wrong = WrongGuesses(clock)
-    for number in range(100 * ADDRESSES_REMEMBERED):
+    assert {wrong.note("a") for _ in range(WRONG_PER_MINUTE)} == {401}
+    clock.now += 30
+    assert (wrong.note("a"), wrong.note("b")) == (429, 401)
+    clock.now += 60
+    assert wrong.note("a") == 401
+    for number in range(2 * ADDRESSES_REMEMBERED):
         wrong.note(str(number))
     assert len(wrong._by_address) == ADDRESSES_REMEMBERED

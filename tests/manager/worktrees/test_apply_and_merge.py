@@ -15,7 +15,15 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
 )
 from support.access_lists import restrict, still_restricted
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, files_in, git, put
+from support.worktree_folders import (
+    PROJECT_FILES,
+    WorktreeBench,
+    code_of,
+    files_in,
+    git,
+    put,
+    result,
+)
 
 
 def worked(bench: WorktreeBench) -> Worktree:
@@ -47,12 +55,10 @@ def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(be
     (bench.folder / "b.txt").chmod(0o600)
     for path in ("../x", "/etc/passwd", "a/../../x", "", "a\0b"):
         assert code_of(bench.desk.apply(worktree, [path])) is Code.OUTSIDE, path
-    chosen = bench.desk.apply(worktree, ["b.txt"])
-    assert isinstance(chosen, AppliedWork)
+    chosen = result(AppliedWork, bench.desk.apply(worktree, ["b.txt"]))
     assert chosen.paths == ("b.txt",)
     assert git(bench.folder, "status", "--porcelain") == b" M b.txt\n"
-    applied = bench.desk.apply(worktree)
-    assert isinstance(applied, AppliedWork), applied
+    result(AppliedWork, bench.desk.apply(worktree))
     expected = {each for each in files_in(folder) if each[0] != "x.log"}
     assert files_in(bench.folder) == expected
     assert not os.access(bench.folder / "run.sh", os.X_OK)
@@ -66,11 +72,9 @@ def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(be
 def test_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
     worktree = bench.begun(worked)
     put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nFIVE\n"})
-    plan = bench.desk.plan_apply(worktree)
-    assert isinstance(plan, ApplyPlan)
+    plan = result(ApplyPlan, bench.desk.plan_apply(worktree))
     assert "a.txt" in plan.paths
-    applied = bench.desk.apply(worktree)
-    assert isinstance(applied, AppliedWork)
+    applied = result(AppliedWork, bench.desk.apply(worktree))
     assert (bench.folder / "a.txt").read_bytes() == b"ONE\ntwo\nthree\nfour\nFIVE\n"
     assert applied.keep
     kept = git(bench.folder, "show", f"{applied.keep.ref}:a.txt")
@@ -131,8 +135,7 @@ def test_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: W
     worktree = bench.begun(worked)
     git(Path(worktree.path), "init", "-q", "inner")
     put(Path(worktree.path), {"inner/x": b"x"})
-    done = bench.desk.finish(worktree, "feat: do it")
-    assert isinstance(done, Finished)
+    done = result(Finished, bench.desk.finish(worktree, "feat: do it"))
     assert done.files == 6
     assert done.notes == ("inner is a nested repository and was left out.",)
     assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
@@ -150,8 +153,7 @@ def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench
     put(folder, {"b.txt": b"first version\n"})
     git(folder, "add", "b.txt")
     put(folder, {"b.txt": b"second version\n"})
-    staged = bench.desk.stage(worktree)
-    assert isinstance(staged, Finished)
+    staged = result(Finished, bench.desk.stage(worktree))
     assert staged.keep
     assert bench.desk.staged(worktree) == ["b.txt"]
     assert ("b.txt", b"first version\n") in bench.held()
@@ -195,8 +197,7 @@ def test_a_merge_into_a_clean_parent(bench: WorktreeBench):
     put(bench.folder, {"crlf.txt": b"meanwhile\n"})
     assert code_of(bench.desk.merge(worktree)) is Code.UNCOMMITTED
     git(bench.folder, "commit", "-q", "-am", "meanwhile")
-    merged = bench.desk.merge(worktree)
-    assert isinstance(merged, Merged), merged
+    merged = result(Merged, bench.desk.merge(worktree))
     assert merged.into == "main"
     assert (bench.folder / "new/file").read_bytes() == b"untracked\n"
     assert (bench.folder / "crlf.txt").read_bytes() == b"meanwhile\n"
@@ -233,8 +234,7 @@ def test_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: Worktr
     put(bench.folder, {"crlf.txt": b"first\r\nsecond\r\n"})
     git(bench.folder, "add", "crlf.txt")
     assert git(bench.folder, "status", "--porcelain") == b""
-    merged = bench.desk.merge(worktree)
-    assert isinstance(merged, Merged), merged
+    result(Merged, bench.desk.merge(worktree))
     assert ("crlf.txt", b"first\r\nsecond\r\n") in bench.held()
 
 
@@ -244,8 +244,7 @@ def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeB
     git(bench.folder, "mv", "a.txt", "moved.txt")
     git(bench.folder, "commit", "-q", "-m", "moved")
     put(bench.folder, {"moved.txt": b"one\ntwo\nTHREE\nfour\nfive\n"})
-    applied = bench.desk.apply(worktree)
-    assert isinstance(applied, AppliedWork), applied
+    result(AppliedWork, bench.desk.apply(worktree))
     assert (bench.folder / "moved.txt").read_bytes() == b"ONE\ntwo\nTHREE\nfour\nfive\n"
     assert not (bench.folder / "a.txt").exists()
 

@@ -1,13 +1,24 @@
 """Making worktrees, coming back to them, taking up what is there."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rookery.manager.worktrees.create import (
+    automatic_branch,
+    folder_name,
+    free_branch,
+    free_for_versions,
+    own_branch,
+    version_branches,
+)
 from rookery.manager.worktrees.operations import WorktreeOperations
 from rookery.manager.worktrees.worktree_values import (
     Code,
@@ -21,7 +32,62 @@ from rookery.manager.worktrees.worktree_values import (
     WorktreeState,
 )
 from support.warm_programs import start_program
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put, result
+
+
+@pytest.mark.parametrize(
+    ("said", "branch"),
+    [
+        ("Fix the Parser!", "fix-the-parser"),
+        ("feature/New UI", "feature/new-ui"),
+        ("--force", "force"),
+        ("a..b//c.lock", "a-b/c-lock"),
+        ("@{-1}", "1"),
+        ("x" * 80, "x" * 50),
+        ("été", "t"),
+        ("!!!", ""),
+    ],
+)
+def test_a_name_of_the_users_is_made_fit(said: str, branch: str):
+    assert own_branch(said) == branch
+
+
+def test_an_automatic_name_is_made_from_the_prompt():
+    assert automatic_branch("Fix login: it  hangs") == "agent/fix-login-it-hangs"
+    assert automatic_branch("修复", chance=12) == "agent/brisk-field"
+    assert automatic_branch("x", prefix="bot-") == "bot-x"
+
+
+@pytest.mark.parametrize(
+    ("branches", "folders", "free"),
+    [
+        ([], [], "agent/x"),
+        (["agent/x"], [], "agent/x-2"),
+        ([], ["agent-x"], "agent/x-2"),
+        (["agent/x"], ["agent-x-2"], "agent/x-3"),
+        (["agent"], [], "agent-x"),
+        (["agent/x/y"], [], "agent/x-2"),
+    ],
+)
+def test_branch_and_folder_must_both_be_free(branches: list[str], folders: list[str], free: str):
+    assert free_branch("agent/x", branches, folders) == free
+
+
+@given(st.text(max_size=120))
+def test_whatever_is_said_git_can_have_it_as_a_branch(said: str):
+    for branch in (own_branch(said), automatic_branch(said)):
+        assert re.fullmatch(r"(?:[a-z0-9_]+(?:-+[a-z0-9_]+)*(?:/|$))*", branch)
+        assert not branch.endswith(("/", "-"))
+        assert len(branch) <= 56
+        assert "/" not in folder_name(branch)
+
+
+def test_one_to_four_versions_share_a_name_that_is_free_for_all():
+    assert version_branches("fix", 3) == ["fix", "fix_v2", "fix_v3"]
+    assert [len(version_branches("fix", asked)) for asked in (0, 1, 4, 9)] == [1, 1, 4, 4]
+    assert free_for_versions("agent/x", 3, ["agent/x_v3"], []) == "agent/x-2"
+    assert free_for_versions("agent/x", 2, ["agent/x_v3"], []) == "agent/x"
+    assert free_for_versions("agent/x", 2, ["agent/x", "agent/x-2_v2"], []) == "agent/x-3"
 
 
 def test_a_worktree_lies_in_the_project_and_git_does_not_see_it(bench: WorktreeBench):
@@ -70,26 +136,22 @@ def test_branches_begin_at_what_the_remote_has_now_and_are_taken_up_from_it(
     put(colleague, {"a.txt": b"news\n"})
     git(colleague, "commit", "-q", "-am", "news")
     git(colleague, "push", "-q", "origin", "HEAD", "HEAD:theirs/feature")
-    created = bench.desk.create("agent/new")
-    assert isinstance(created, Created)
+    created = result(Created, bench.desk.create("agent/new"))
     assert created.worktree.remote == "origin"
     assert created.notes == ()
     assert (Path(created.worktree.path) / "a.txt").read_bytes() == b"news\n"
     assert b"[" not in git(bench.folder, "branch", "-vv", "--list", "agent/new").split(b"news")[0]
     git(bench.folder, "branch", "local")
     for branch in ("local", "theirs/feature"):
-        created = bench.desk.import_branch(branch)
-        assert isinstance(created, Created)
+        created = result(Created, bench.desk.import_branch(branch))
         assert created.worktree.branch == branch
         assert not created.worktree.branch_owned
-        again = bench.desk.import_branch(branch)
-        assert isinstance(again, Created)
+        again = result(Created, bench.desk.import_branch(branch))
         assert again.worktree == created.worktree
     assert code_of(bench.desk.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
     assert code_of(bench.desk.import_branch("main")) is Code.BRANCH_CHECKED_OUT
     remote.rename(tmp_path / "gone")
-    stale = WorktreeBench(bench.folder).desk.create("agent/stale")
-    assert isinstance(stale, Created)
+    stale = result(Created, WorktreeBench(bench.folder).desk.create("agent/stale"))
     assert stale.notes == ("origin did not answer; main may be out of date.",)
 
 
@@ -134,8 +196,7 @@ def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench)
     put(bench.folder, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"})
     git(bench.folder, "commit", "-q", "-am", "large")
     if shutil.which("git-lfs"):
-        created = bench.desk.create("x")
-        assert isinstance(created, Created)
+        created = result(Created, bench.desk.create("x"))
         assert "git lfs pull" in created.notes[0]
     else:
         assert code_of(bench.desk.create("x")) is Code.LFS_MISSING
@@ -204,7 +265,7 @@ def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_
 ):
     worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
-    assert bench.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
+    assert bench.desk.resume(worktree) == Resumed(worktree=worktree)
     assert (Path(worktree.path) / "new").exists()
     put(Path(worktree.path), {"a.txt": b"committed\n"})
     git(Path(worktree.path), "commit", "-q", "-am", "work")
@@ -212,9 +273,8 @@ def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_
     git(Path(worktree.path), "add", "b.txt")
     shutil.rmtree(worktree.path)
     assert code_of(bench.desk.finish(worktree)) is Code.MISSING
-    resumed = bench.desk.resume(worktree)
-    assert isinstance(resumed, Resumed)
-    assert (resumed.worktree, resumed.recreated) == (worktree, True)
+    resumed = result(Resumed, bench.desk.resume(worktree))
+    assert resumed.worktree == worktree
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
     assert ("b.txt", b"only staged\n") in bench.held()
     assert "is saved as refs/rookery/keep/" in resumed.notes[0]
@@ -272,8 +332,7 @@ def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: 
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(mine))
     git(bench.folder, "branch", "free")
     assert bench.desk.importable() == Importable(branches=("free",), worktrees=(str(mine),))
-    created = bench.desk.import_worktree(mine)
-    assert isinstance(created, Created)
+    created = result(Created, bench.desk.import_worktree(mine))
     assert created.worktree.imported
     assert bench.desk.importable() == Importable(branches=("free",), worktrees=())
     put(mine, {"a.txt": b"mine\n"})
@@ -291,7 +350,7 @@ def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
     worktree = inner.made()
     assert worktree.parent_branch == "mine"
     assert git(tmp_path / "mine", "status", "--porcelain") == b""
-    assert inner.desk.resume(worktree) == Resumed(worktree=worktree, recreated=False)
+    assert inner.desk.resume(worktree) == Resumed(worktree=worktree)
 
 
 def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):

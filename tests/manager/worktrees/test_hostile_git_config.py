@@ -27,7 +27,7 @@ from rookery.manager.worktrees.worktree_values import (
     Worktree,
     WorktreeState,
 )
-from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put
+from support.worktree_folders import PROJECT_FILES, WorktreeBench, code_of, git, put, result
 
 TRAPS = {
     "core": ("fsmonitor", "pager", "editor"),
@@ -64,8 +64,7 @@ def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path
     git(bench.folder, "commit", "-q", "-am", "main")
     trap = tmp_path / "sprung"
     set_traps(bench, trap)
-    created = bench.desk.create("agent/work", base="meanwhile")
-    assert isinstance(created, Created)
+    created = result(Created, bench.desk.create("agent/work", base="meanwhile"))
     assert not trap.exists()
     worktree = replace(created.worktree, parent_branch="main")
     folder = Path(worktree.path)
@@ -78,11 +77,9 @@ def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path
     assert not trap.exists()
     put(folder, {".gitattributes": b"* diff=x filter=x\n", "a.txt": b"changed\r\n", "new": b"n\n"})
     desk = ReviewOperations(bench.folder)
-    review = desk.changes(worktree, "branch")
-    assert isinstance(review, Review)
+    review = result(Review, desk.changes(worktree, "branch"))
     (file,) = [each for each in review.files if each.path == "a.txt"]
-    diff = desk.diff(worktree, "branch", "a.txt")
-    assert isinstance(diff, TextDiff)
+    diff = result(TextDiff, desk.diff(worktree, "branch", "a.txt"))
     assert diff.lines[-1].data == b"changed\r\n"
     assert isinstance(desk.diff(worktree, "branch", "new"), TextDiff)
     assert isinstance(desk.stats(worktree), WorktreeStats)
@@ -159,8 +156,7 @@ def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: Workt
     found = registered_at(project, folder)
     assert found
     assert found.admin.name == folder.name
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed), removed
+    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
     assert isinstance(removed.keep, Keep)
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"only staged\n"
 
@@ -171,8 +167,7 @@ def test_what_is_finished_is_in_the_projects_own_repository(bench: WorktreeBench
     shutil.move(theirs, tmp_path / "theirs")
     (Path(worktree.path) / ".gitattributes").unlink()
     impostor(bench, worktree, common=str(tmp_path / "theirs"))
-    done = bench.desk.finish(worktree, "All of it")
-    assert isinstance(done, Finished), done
+    result(Finished, bench.desk.finish(worktree, "All of it"))
     assert git(bench.folder, "show", f"{worktree.branch}:a.txt") == b"other\n"
 
 

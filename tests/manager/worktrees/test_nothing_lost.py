@@ -27,10 +27,10 @@ from rookery.manager.worktrees.worktree_values import (
 from support import worktree_folders
 from support.chance import new_seed
 from support.warm_programs import run_program, start_program
-from support.worktree_folders import WorktreeBench, git, put
+from support.worktree_folders import WorktreeBench, git, put, result
 
 TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
-EXAMPLES = 300 if TORTURE else 5
+EXAMPLES = 300 if TORTURE else 3
 KILLS = 50 if TORTURE else 1
 
 NAMES = ("a.txt", "b.txt", "crlf.txt", "run.sh", "src/deep/c.py", "picture.bin")
@@ -99,8 +99,7 @@ def test_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, byte
         for step in steps:
             take(Path(worktree.path), step)
         treasure = bench.treasure(Path(worktree.path))
-        removed = bench.desk.remove(bench.planned(worktree))
-        assert isinstance(removed, Removed), removed
+        removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
         bench.desk.clear(removed)
         git(bench.folder, "gc", "-q", "--prune=now")
         assert treasure - bench.held() == set()
@@ -194,8 +193,7 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
     died = run_program(ONE_OPERATION, operation, str(bench.folder), name, ROOKERY_KILLPOINT=point)
     assert died.returncode == -9, died
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
-    recovered = bench.desk.recover()
-    assert isinstance(recovered, RecoveredWork)
+    recovered = result(RecoveredWork, bench.desk.recover())
     assert recovered.trouble == ()
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
     assert not [each for each in bench.place.iterdir() if each.name.startswith(".")]
@@ -229,8 +227,7 @@ def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path,
         while works_in_group(process.pid):
             time.sleep(0.01)
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
-        recovered = bench.desk.recover()
-        assert isinstance(recovered, RecoveredWork)
+        result(RecoveredWork, bench.desk.recover())
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
 
 

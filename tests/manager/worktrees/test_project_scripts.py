@@ -15,7 +15,7 @@ from rookery.manager.worktrees.project_scripts import (
     run_setup,
     setup_script,
 )
-from rookery.manager.worktrees.worktree_values import Copied, PortBlock, Worktree, environment_of
+from rookery.manager.worktrees.worktree_values import PortBlock, Worktree
 from support.worktree_folders import WorktreeBench, git, put
 
 pytestmark = pytest.mark.anyio
@@ -24,19 +24,20 @@ pytestmark = pytest.mark.anyio
 def test_environment_files_and_listed_ignored_files_are_copied(bench: WorktreeBench):
     put(bench.folder, {".env": b"A=1\n", ".env.local": b"B=2\n", "sub/.env": b"not at the top\n"})
     put(bench.folder, {"cache/kept.db": b"db", "cache/other": b"no", "seen.key": b"not ignored"})
-    put(bench.folder, {"packages/deep/my.key": b"key"})
+    put(bench.folder, {"packages/deep/my.key": b"key", ".env.shared": b"tracked\n"})
+    git(bench.folder, "add", "-f", ".env.shared")
+    git(bench.folder, "commit", "-q", "-m", "env")
+    put(bench.folder, {".env.shared": b"changed\n"})
     (bench.folder / ".env").chmod(0o600)
     worktree = bench.made()
-    heard: list[tuple[int, int]] = []
-    copied = bench.desk.copy_included(worktree, lambda done, of: heard.append((done, of)))
-    expected = (".env", ".env.local", "cache/kept.db", "packages/deep/my.key")
-    assert copied == Copied(paths=expected)
-    assert heard == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    copied = bench.desk.copy_included(worktree)
+    assert copied == [".env", ".env.local", "cache/kept.db", "packages/deep/my.key"]
     folder = Path(worktree.path)
     assert (folder / "packages/deep/my.key").read_bytes() == b"key"
     assert (folder / ".env").stat().st_mode & 0o777 == 0o600
     assert sorted(os.listdir(folder / "cache")) == ["kept.db"]
     assert not (folder / "sub").exists()
+    assert (folder / ".env.shared").read_bytes() == b"tracked\n", "the branch has its own"
 
 
 def test_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tmp_path: Path):
@@ -51,31 +52,10 @@ def test_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tm
     folder = Path(worktree.path)
     put(folder, {".env": b"worktree's\n"})
     (folder / "way").symlink_to(tmp_path / "outside")
-    copied = bench.desk.copy_included(worktree)
-    assert isinstance(copied, Copied)
-    assert copied.paths == ()
-    assert copied.skipped == (".env", ".env.link", ".env.pipe", "way/x.key")
+    assert bench.desk.copy_included(worktree) == []
+    assert not {".env.link", ".env.pipe"} & {*os.listdir(folder)}
     assert (folder / ".env").read_bytes() == b"worktree's\n"
     assert os.listdir(tmp_path / "outside") == []
-
-
-def test_tracked_files_are_not_copied_over_the_branchs_own(bench: WorktreeBench):
-    put(bench.folder, {".env": b"tracked\n"})
-    git(bench.folder, "add", "-f", ".env")
-    git(bench.folder, "commit", "-q", "-m", "env")
-    put(bench.folder, {".env": b"changed\n"})
-    worktree = bench.made()
-    assert bench.desk.copy_included(worktree) == Copied(paths=())
-    assert (Path(worktree.path) / ".env").read_bytes() == b"tracked\n"
-
-
-def test_each_worktree_has_ports_of_its_own(bench: WorktreeBench):
-    made = [bench.made(name) for name in ("one", "two", "three")]
-    blocks = [each.ports for each in made]
-    assert all(blocks)
-    ports = [port for block in blocks if block for port in block.ports]
-    assert len(set(ports)) == 30
-    assert all(20_000 <= port < 32_000 for port in ports)
 
 
 def test_a_block_that_somebody_listens_in_is_not_given_out():
@@ -105,10 +85,11 @@ async def run(bench: WorktreeBench, worktree: Worktree, text: str, **more: Any) 
 async def test_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: WorktreeBench):
     worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
     heard: list[str] = []
-    text = 'pwd; echo "$REPO_PATH $WORKTREE_PORT"; echo oops >&2; touch made\n'
+    named = "$REPO_PATH $WORKTREE_PATH $WORKTREE_PORT $WORKTREE_PORTS"
+    text = f'pwd; echo "{named}"; echo oops >&2; touch made\n'
     done = await run(bench, worktree, text, on_output=heard.append)
     assert done.trouble == ""
-    assert done.output == f"{worktree.path}\n{bench.folder} 20010\noops\n"
+    assert done.output == f"{worktree.path}\n{bench.folder} {worktree.path} 20010 10\noops\n"
     assert "".join(heard) == done.output
     assert (Path(worktree.path) / "made").exists()
     failed = await run(bench, worktree, "echo before\nexit 3\n")
@@ -124,8 +105,8 @@ async def test_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: W
 async def test_a_script_that_takes_too_long_is_ended_with_all_it_started(bench: WorktreeBench):
     worktree = bench.begun()
     text = "echo begun; sleep 600 & echo $! >pid; wait\n"
-    ended = await run(bench, worktree, text, seconds=3.0)
-    assert ended == SetupRun(output="begun\n", trouble="The set-up script was stopped after 3 s.")
+    ended = await run(bench, worktree, text, seconds=1.0)
+    assert ended == SetupRun(output="begun\n", trouble="The set-up script was stopped after 1 s.")
     assert not _runs(int((Path(worktree.path) / "pid").read_text()))
 
 
@@ -143,13 +124,3 @@ def test_a_script_that_is_a_link_or_too_large_is_none(bench: WorktreeBench):
     assert setup_script(bench.folder) is None
     put(bench.folder, {".roo/setup-script.sh": b"#" * 200_000})
     assert setup_script(bench.folder) is None
-
-
-def test_sessions_are_told_where_they_are(bench: WorktreeBench):
-    worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
-    assert environment_of(worktree, "/project") == {
-        "WORKTREE_PATH": worktree.path,
-        "REPO_PATH": "/project",
-        "WORKTREE_PORT": "20010",
-        "WORKTREE_PORTS": "10",
-    }

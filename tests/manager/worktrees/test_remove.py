@@ -19,7 +19,7 @@ from rookery.manager.worktrees.worktree_values import (
     Removed,
     WorktreeState,
 )
-from support.worktree_folders import WorktreeBench, git, put
+from support.worktree_folders import WorktreeBench, code_of, git, put, result
 
 
 def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
@@ -48,8 +48,7 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     treasure = bench.treasure(folder)
     plan = bench.planned(worktree)
     assert plan.left_out == ("cache/", "packages/")
-    removed = bench.desk.remove(plan)
-    assert isinstance(removed, Removed), removed
+    removed = result(Removed, bench.desk.remove(plan))
     assert isinstance(removed.keep, Keep)
     assert not folder.exists()
     assert bench.desk.clear(removed) is None
@@ -68,49 +67,49 @@ def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBenc
     assert bench.desk.copy_included(worktree)
     plan = bench.planned(worktree)
     assert plan.to_keep == ()
-    removed = bench.desk.remove(plan)
-    assert isinstance(removed, Removed)
+    removed = result(Removed, bench.desk.remove(plan))
     assert removed.keep is None
     assert bench.desk.keeps() == []
     assert b"agent/work" in git(bench.folder, "branch", "--list", "agent/work")
     assert b".roo" not in git(bench.folder, "worktree", "list")
-    recovered = bench.desk.recover()
-    assert isinstance(recovered, RecoveredWork)
+    recovered = result(RecoveredWork, bench.desk.recover())
     assert (recovered.deleted, recovered.trouble) == ((removed.leftover,), ())
 
 
-def test_a_change_that_git_was_told_to_overlook_is_kept(bench: WorktreeBench):
-    worktree = bench.begun()
-    folder = Path(worktree.path)
+def overlooked(bench: WorktreeBench, folder: Path) -> None:
     git(folder, "update-index", "--assume-unchanged", "a.txt")
     git(folder, "update-index", "--skip-worktree", "b.txt")
     put(folder, {"a.txt": b"overlooked\n", "b.txt": b"skipped\n"})
-    assert bench.planned(worktree).to_keep == ("a.txt", "b.txt")
-    treasure = bench.treasure(folder)
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed)
-    assert bench.desk.clear(removed) is None
-    assert treasure - bench.held() == set()
 
 
-def test_a_merge_in_conflict_is_kept_with_all_its_sides(bench: WorktreeBench):
-    worktree = bench.begun()
-    folder = Path(worktree.path)
+def on_a_branch_without_a_commit(bench: WorktreeBench, folder: Path) -> None:
+    git(folder, "checkout", "-q", "--orphan", "fresh")
+    put(folder, {"b.txt": b"fresh\n"})
+
+
+def in_conflict(bench: WorktreeBench, folder: Path) -> None:
     put(folder, {"a.txt": b"theirs\n"})
     git(folder, "commit", "-q", "-am", "theirs")
     put(bench.folder, {"a.txt": b"ours\n"})
     git(bench.folder, "commit", "-q", "-am", "ours")
     with pytest.raises(subprocess.CalledProcessError):
         git(folder, "merge", "main")
-    treasure = bench.treasure(folder)
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed)
+
+
+@pytest.mark.parametrize("work", [overlooked, on_a_branch_without_a_commit, in_conflict])
+def test_unusual_work_is_kept_whole(
+    bench: WorktreeBench, work: Callable[[WorktreeBench, Path], None]
+):
+    worktree = bench.begun()
+    work(bench, Path(worktree.path))
+    treasure = {data for _, data in bench.treasure(Path(worktree.path))}
+    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
     assert removed.keep
     assert bench.desk.clear(removed) is None
-    sides = {data for _, data in treasure}
-    assert {b"ours\n", b"theirs\n"} <= sides
-    assert sides - {data for _, data in bench.held()} == set()
-    assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
+    assert treasure - {data for _, data in bench.held()} == set()
+    if work is in_conflict:
+        assert {b"ours\n", b"theirs\n"} <= treasure
+        assert git(bench.folder, "show", f"{removed.keep.ref}^3:2/a.txt") == b"theirs\n"
 
 
 def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
@@ -136,8 +135,7 @@ def test_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: Workt
     git(folder, "commit", "-q", "-am", "work")
     plan = bench.planned(worktree)
     assert plan.unmerged_commits == 1
-    removed = bench.desk.remove(plan, BranchFate.DELETE)
-    assert isinstance(removed, Removed)
+    removed = result(Removed, bench.desk.remove(plan, BranchFate.DELETE))
     assert removed.branch_deleted
     assert bench.desk.clear(removed) is None
     assert git(bench.folder, "branch", "--list", "agent/*") == b""
@@ -203,9 +201,7 @@ def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
     assert not isinstance(imported, Obstacle)
     plan = bench.planned(imported.worktree)
     as_if_ours = replace(plan, worktree=replace(imported.worktree, imported=False))
-    said = bench.desk.remove(as_if_ours)
-    assert isinstance(said, Obstacle)
-    assert said.code is Code.OUTSIDE
+    assert code_of(bench.desk.remove(as_if_ours)) is Code.OUTSIDE
     assert (tmp_path / "mine" / "a.txt").exists()
 
 
@@ -220,28 +216,14 @@ def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
     (folder / "a.txt").symlink_to("b.txt")
     (folder / "src/deep/c.py").unlink()
     before, status = bench.treasure(folder), git(folder, "status", "--porcelain")
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed)
+    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
     assert removed.keep
     assert bench.desk.keeps() == [removed.keep]
-    back = bench.desk.bring_back(removed.keep, "agent/again")
-    assert isinstance(back, Created), back
+    back = result(Created, bench.desk.bring_back(removed.keep, "agent/again"))
     again = Path(back.worktree.path)
     assert bench.treasure(again) == before
     assert git(again, "status", "--porcelain") == status
     assert not os.access(again / "run.sh", os.X_OK)
-
-
-def test_a_branch_without_a_commit_is_kept_too(bench: WorktreeBench):
-    worktree = bench.begun()
-    folder = Path(worktree.path)
-    git(folder, "checkout", "-q", "--orphan", "fresh")
-    put(folder, {"b.txt": b"fresh\n"})
-    treasure = bench.treasure(folder)
-    removed = bench.desk.remove(bench.planned(worktree))
-    assert isinstance(removed, Removed), removed
-    assert bench.desk.clear(removed) is None
-    assert treasure - bench.held() == set()
 
 
 def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench: WorktreeBench):
@@ -251,8 +233,7 @@ def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench
     for said in (bench.desk.resume(worktree), bench.desk.remove(bench.planned(worktree))):
         assert isinstance(said, Obstacle)
         assert said.code is Code.UNFINISHED
-    recovered = bench.desk.recover()
-    assert isinstance(recovered, RecoveredWork)
+    recovered = result(RecoveredWork, bench.desk.recover())
     assert len(recovered.keeps) == 1
     assert ("new", b"n") in bench.held()
 
@@ -261,8 +242,7 @@ def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBe
     worktree = bench.begun()
     git(Path(worktree.path), "checkout", "-q", "--detach")
     git(bench.folder, "checkout", "-q", "agent/work")
-    removed = bench.desk.remove(bench.planned(worktree), BranchFate.DELETE)
-    assert isinstance(removed, Removed)
+    removed = result(Removed, bench.desk.remove(bench.planned(worktree), BranchFate.DELETE))
     assert not removed.branch_deleted
     assert git(bench.folder, "rev-parse", "--verify", "refs/heads/agent/work")
 

@@ -6,7 +6,6 @@ import {
   applyHeading,
   canApply,
   conflictPath,
-  hasChanges,
   keptName,
   nameOf,
   removalVerb,
@@ -43,12 +42,6 @@ describe("statistics", () => {
     ],
   ])("%j", (some, words) => {
     expect(statsWords({ ...NONE, ...some })).toBe(words);
-  });
-
-  it("tell whether there is anything to lose", () => {
-    expect(hasChanges({ ...NONE, behind: 4 })).toBe(false);
-    expect(hasChanges({ ...NONE, uncommitted: 1 })).toBe(true);
-    expect(hasChanges({ ...NONE, ahead: 1 })).toBe(true);
   });
 });
 

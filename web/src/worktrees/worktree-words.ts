@@ -49,10 +49,6 @@ export function statsWords(stats: WorktreeStats): string {
   return parts.join(", ") || "No changes";
 }
 
-export function hasChanges(stats: WorktreeStats): boolean {
-  return stats.files + stats.ahead + stats.uncommitted > 0;
-}
-
 /** The name of the file of a conflict, which is written `path: reason`. */
 export function conflictPath(conflict: string, paths: readonly string[]): string | null {
   const fitting = paths.filter((path) => conflict === path || conflict.startsWith(`${path}:`));

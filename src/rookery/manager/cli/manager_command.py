@@ -32,10 +32,10 @@ from rookery.platform.user_folders import Places, find_places
 if TYPE_CHECKING:
     from rookery.manager.handlers.router import Handler
     from rookery.manager.manager import Manager
+    from rookery.manager.web.access import Access
     from rookery.manager.web.listeners import ListenOptions, ListenPlan
     from rookery.manager.web.page_files import PageFiles
     from rookery.manager.web.server_links import Links
-    from rookery.manager.web.visitors import Access
     from rookery.manager.web.web_server import WebServer
 
 LOCK_WAIT_SECONDS = 10.0
@@ -134,8 +134,7 @@ async def _use_running(options: ManagerOptions, links: "Links") -> int:
 
 
 async def _serve(options: ManagerOptions, setup: ServerSetup) -> int:
-    from rookery.manager.web.devices import DeviceHandler, Devices, Keys
-    from rookery.manager.web.visitors import Access, Visitors
+    from rookery.manager.web.access import Access, DeviceHandler, Devices, Keys, Visitors
 
     devices, visitors = Devices(setup.folder / "devices.json"), Visitors()
     handlers = [DeviceHandler(devices, visitors.disconnect)]

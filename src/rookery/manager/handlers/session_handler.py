@@ -38,7 +38,7 @@ from rookery.manager.sessions.session_record import (
 from rookery.manager.sessions.session_summary import Switches
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Done, Exported, InboxRow, Listing, Overview, Started
-from rookery.manager.worktrees.branch_names import slug
+from rookery.manager.worktrees.create import slug
 from rookery.protocol.channels import LONGEST_MESSAGE
 
 DONE = Done()

@@ -20,8 +20,8 @@ from rookery.manager.dependencies import TrustedFolders
 from rookery.manager.review.reviews import ReviewOperations
 from rookery.manager.sessions.session_record import SessionRecord
 from rookery.manager.sessions.supervisor import Supervisor
-from rookery.manager.worktrees.create import Fetching
 from rookery.manager.worktrees.operations import WorktreeOperations
+from rookery.manager.worktrees.worktree_git import Fetching
 from rookery.manager.worktrees.worktree_values import (
     KEEP_REFS,
     Listed,

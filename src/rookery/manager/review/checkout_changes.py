@@ -2,7 +2,7 @@
 
 Git runs nothing that the repository names: see `worktree_git`. Untracked files are added to a copy
 of the index, by name only, so that git finds renames among them; nothing is stored in the
-repository. `Statistics` is called often, and counts only if something has changed.
+repository. `stats_since` is called often, and counts only if something has changed.
 """
 
 import os
@@ -85,23 +85,22 @@ class _Status(Struct, frozen=True):
     uncommitted: int
 
 
-class Statistics:
-    """Caches the statistics of each worktree, keyed by git's status output."""
+KnownStats: TypeAlias = dict[str, tuple[str, WorktreeStats]]
+"""Statistics by worktree, each with a fingerprint of what was counted."""
 
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, WorktreeStats]] = {}
 
-    def of(self, project: Project, worktree: Worktree) -> WorktreeStats:
-        """Raises `InTheWay` if the worktree is missing."""
-        git = git_of(project, worktree)
-        seen = _status(git, parents_of(project, worktree))
-        fingerprint, stats = self._known.get(worktree.id, ("", WorktreeStats()))
-        if fingerprint == seen.fingerprint:
-            return stats
-        checkout = checkout_of(project, worktree)
-        stats = stats_of(checkout, raw_changes(checkout, "branch").files, seen.uncommitted)
-        self._known[worktree.id] = (seen.fingerprint, stats)
+def stats_since(project: Project, known: KnownStats, worktree: Worktree) -> WorktreeStats:
+    """Statistics of a worktree, counted only if something changed since they were `known`. Raises
+    `InTheWay` if the worktree is missing."""
+    git = git_of(project, worktree)
+    seen = _status(git, parents_of(project, worktree))
+    fingerprint, stats = known.get(worktree.id, ("", WorktreeStats()))
+    if fingerprint == seen.fingerprint:
         return stats
+    checkout = checkout_of(project, worktree)
+    stats = stats_of(checkout, raw_changes(checkout, "branch").files, seen.uncommitted)
+    known[worktree.id] = (seen.fingerprint, stats)
+    return stats
 
 
 def checkout_of(project: Project, worktree: Worktree | None) -> Checkout:
@@ -213,9 +212,8 @@ def _full_index(git: Git) -> Iterator[tuple[Mapping[str, str], tuple[str, ...]]]
     files = [path for path in others if not path.endswith("/")]
     with own_index(git) as index:
         if files:
-            given = b"".join(os.fsencode(path) + b"\0" for path in files)
             words = ("--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul")
-            git.run("add", *words, given=given, variables=index)
+            git.run("add", *words, given=files, variables=index)
         yield index, nested
 
 

@@ -3,9 +3,7 @@
 Generated files are marked, and files that are too large are listed but not shown.
 """
 
-import os
-from collections.abc import Collection, Iterator
-from hashlib import sha256
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -29,7 +27,7 @@ from rookery.manager.review.file_sides import (
 from rookery.manager.shown_rows import ChangedFile, Review
 from rookery.manager.worktrees.checkout_files import LINK
 from rookery.manager.worktrees.worktree_git import Git, InTheWay, own_index
-from rookery.manager.worktrees.worktree_values import Code
+from rookery.manager.worktrees.worktree_values import Code, digest
 from rookery.platform.paths import visible
 
 LOCK_FILES = frozenset(
@@ -42,7 +40,7 @@ LOCK_FILES = frozenset(
 )
 _ENDINGS = (".min.js", ".min.css", ".min.mjs", ".js.map", ".css.map", ".snap", "_pb2.py", ".pb.go")
 _ATTRIBUTE = "linguist-generated"
-_SAYS_NO = (b"unspecified", b"unset", b"false")
+_SAYS_NO = ("unspecified", "unset", "false")
 MOST_SHOWN = 20 * MIB
 """Bytes of all files of a review; later files are only listed."""
 MOST_LISTED = 3000
@@ -118,7 +116,7 @@ def find_change(checkout: Checkout, scope: GitScope, path: str) -> ListedFile:
     raise InTheWay(Code.NOTHING_TO_DO, f"{path} is no longer changed; look again.", [path])
 
 
-def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int) -> TextDiff:
+def diff_of(checkout: Checkout, scope: GitScope, path: str, *, context: int = 3) -> TextDiff:
     """Diff of a file by its displayed path. Raises `InTheWay` if it has no changes."""
     found = find_change(checkout, scope, path)
     old, new = old_side(checkout.git, found.raw), new_side(checkout, found.raw)
@@ -148,7 +146,7 @@ def diff_of_sides(
     return TextDiff(file=file, lines=lines, note=_about(old, new), old=was, new=now)
 
 
-def generated(checkout: Checkout, paths: Collection[str]) -> set[str]:
+def generated(checkout: Checkout, paths: Sequence[str]) -> set[str]:
     """The generated files, by name or by an attribute in the base. Attributes in the checkout do
     not count: an agent could use them to hide changes."""
     named = {path for path in paths if _looks_generated(path)}
@@ -157,8 +155,8 @@ def generated(checkout: Checkout, paths: Collection[str]) -> set[str]:
 
 def digest_of(scope: GitScope, raw: RawChange, new: Side) -> str:
     """Digest of exactly what is compared; it changes with content, path and base."""
-    parts = (scope, raw.path, raw.old_path, raw.old_mode, raw.old_id, new.mode, new.known_by)
-    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    old = (raw.old_path, raw.old_mode, raw.old_id)
+    return digest(scope, raw.path, *old, new.mode, new.known_by)
 
 
 def _looks_generated(path: str) -> bool:
@@ -166,17 +164,16 @@ def _looks_generated(path: str) -> bool:
     return name in LOCK_FILES or name.endswith(_ENDINGS)
 
 
-def _declared(checkout: Checkout, paths: Collection[str]) -> set[str]:
+def _declared(checkout: Checkout, paths: Sequence[str]) -> set[str]:
     if not paths or not checkout.base:
         return set()
     git = checkout.git
-    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
     with own_index(git) as index:
         git.run("read-tree", checkout.base, variables=index)
         words = ("check-attr", "--cached", "-z", "--stdin", _ATTRIBUTE)
-        said = git.run(*words, given=given, variables=index).out.split(b"\0")
+        said = git.names(*words, given=paths, **index)
     rows = zip(said[::3], said[2::3], strict=False)
-    return {os.fsdecode(path) for path, held in rows if held not in _SAYS_NO}
+    return {path for path, held in rows if held not in _SAYS_NO}
 
 
 def _shown(

@@ -1,15 +1,14 @@
 """All review operations on a project's worktrees, including reverting a file.
 
-As in `WorktreeOperations`, obstacles are returned, calls block, and the project must be trusted. A
-file is reverted only if it is as the user saw it, and its content is saved first.
+A file is reverted only if it is as the user saw it, and its content is saved first.
 """
 
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 
@@ -23,10 +22,11 @@ from rookery.manager.dependencies import Snapshots
 from rookery.manager.review.checkout_changes import (
     Checkout,
     GitScope,
+    KnownStats,
     RawChange,
-    Statistics,
     checkout_of,
     raw_changes,
+    stats_since,
 )
 from rookery.manager.review.file_diffs import (
     TextDiff,
@@ -48,14 +48,15 @@ from rookery.manager.shown_rows import ChangedFile, FileKind, Review, WorktreeSt
 from rookery.manager.worktrees.checkout_files import LINK, PROGRAM
 from rookery.manager.worktrees.keep import keep_files
 from rookery.manager.worktrees.merge import demand_no_filter
-from rookery.manager.worktrees.operations import returns_obstacles
 from rookery.manager.worktrees.worktree_git import InTheWay
-from rookery.manager.worktrees.worktree_project import Project
-from rookery.manager.worktrees.worktree_values import Code, Keep, Worktree
+from rookery.manager.worktrees.worktree_project import Project, ProjectOperations, operation
+from rookery.manager.worktrees.worktree_values import Code, Keep, Obstacle, Worktree, digest
 from rookery.platform.descriptors import opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 from rookery.platform.paths import visible
 
+P = ParamSpec("P")
+R = TypeVar("R")
 MOST_FILES = 1000
 """Files shown of one step."""
 MOST_SHOWN = 20 * MIB
@@ -77,8 +78,7 @@ class SessionFile(Struct, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        parts = ("session", self.path, _side(self.old).known_by, _side(self.new).known_by)
-        return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+        return digest("session", self.path, _side(self.old).known_by, _side(self.new).known_by)
 
 
 def steps_of(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
@@ -187,45 +187,6 @@ _NOT_AS_SHOWN = "changed since you saw it, so it was not reverted; look again."
 class Reverted(Struct, frozen=True, kw_only=True):
     path: str
     keep: Keep | None = None
-
-
-class ReviewOperations:
-    """Review operations on a project; without a worktree they use the project's own checkout."""
-
-    def __init__(self, project: Path) -> None:
-        self._folder = project
-        self._statistics = Statistics()
-
-    @property
-    def _project(self) -> Project:
-        """Created for each call: the programs to disable are read from the current git settings."""
-        return Project(self._folder)
-
-    @returns_obstacles
-    def changes(self, worktree: Worktree | None, scope: GitScope) -> Review:
-        return changes_of(checkout_of(self._project, worktree), scope)
-
-    @returns_obstacles
-    def diff(
-        self, worktree: Worktree | None, scope: GitScope, path: str, *, context: int = 3
-    ) -> TextDiff:
-        checkout = checkout_of(self._project, worktree)
-        return diff_of(checkout, scope, path, context=context)
-
-    @returns_obstacles
-    def revert(self, worktree: Worktree | None, path: str, digest: str) -> Reverted:
-        return revert(checkout_of(self._project, worktree), path, digest)
-
-    @returns_obstacles
-    def revert_to(
-        self, worktree: Worktree | None, path: str, *, now: HeldFile | None, then: HeldFile | None
-    ) -> Reverted:
-        """Replace the content `now` of a file by `then`."""
-        return revert_to(checkout_of(self._project, worktree), path, now=now, then=then)
-
-    @returns_obstacles
-    def stats(self, worktree: Worktree) -> WorktreeStats:
-        return self._statistics.of(self._project, worktree)
 
 
 def revert(checkout: Checkout, path: str, digest: str) -> Reverted:
@@ -397,3 +358,34 @@ def _drop_empty(root: Path, path: str) -> None:
             with opened_folder(root, names[:-1]) as folder:
                 os.rmdir(names[-1], dir_fd=folder)
             names = names[:-1]
+
+
+def _on_checkout(
+    function: Callable[Concatenate[Checkout, P], R],
+) -> Callable[Concatenate[ProjectOperations, Worktree | None, P], R | Obstacle]:
+    """An operation on the checkout of a worktree, or of the project itself."""
+
+    def on_project(
+        project: Project, worktree: Worktree | None, /, *given: P.args, **named: P.kwargs
+    ) -> R:
+        return function(checkout_of(project, worktree), *given, **named)
+
+    return operation(on_project)
+
+
+class ReviewOperations(ProjectOperations):
+    """Review operations on a project. Each returns its result or an `Obstacle`."""
+
+    def __init__(self, project: Path) -> None:
+        super().__init__(project)
+        self._known: KnownStats = {}
+
+    changes = _on_checkout(changes_of)
+    diff = _on_checkout(diff_of)
+    revert = _on_checkout(revert)
+    revert_to = _on_checkout(revert_to)
+
+    _stats = operation(stats_since)
+
+    def stats(self, worktree: Worktree) -> WorktreeStats | Obstacle:
+        return self._stats(self._known, worktree)

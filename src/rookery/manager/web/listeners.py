@@ -11,11 +11,10 @@ import os
 import re
 import socket
 import ssl
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
-from importlib.util import find_spec
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -143,7 +142,8 @@ class ListenOptions(Struct, frozen=True, kw_only=True):
 class Sockets(Struct, frozen=True):
     port: int
     inside: tuple[socket.socket, ...]
-    outside: socket.socket | None = None
+    outside: socket.socket | None
+    all: ExitStack
 
 
 class _NoSuchAddress(Exception):
@@ -162,9 +162,7 @@ def sockets_at(port: int, outside: Address | None) -> Iterator[Sockets]:
     try:
         yield opened
     finally:
-        for each in (*opened.inside, opened.outside):
-            if each:
-                each.close()
+        opened.all.close()
 
 
 def address_of(name: str) -> Address | None:
@@ -189,8 +187,7 @@ def self_signed(folder: Path, address: Address) -> Certificate:
     name = hashlib.sha256(" ".join(address.names).encode()).hexdigest()[:16]
     path = private_folder(folder) / f"{name}.pem"
     if not _is_recent(path):
-        make = _create_with_library if find_spec("cryptography") else _create_with_openssl
-        put(path, [make(folder, address)])
+        put(path, [_created_certificate(folder, address)])
     return Certificate(path, path, self_signed=True)
 
 
@@ -212,42 +209,7 @@ def _no_password() -> str:
     raise ValueError("the key has a password; use a key without one")
 
 
-def _create_with_library(folder: Path, address: Address) -> bytes:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
-    now = datetime.now(UTC)
-    names = [
-        x509.IPAddress(ipaddress.ip_address(each)) if _is_address(each) else x509.DNSName(each)
-        for each in address.names
-    ]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=_DAYS - 1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    ) + certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _create_with_openssl(folder: Path, address: Address) -> bytes:
-    import tempfile
-
+def _created_certificate(folder: Path, address: Address) -> bytes:
     kinds = [f"{'IP' if _is_address(each) else 'DNS'}:{each}" for each in address.names]
     with tempfile.TemporaryDirectory(dir=folder) as place:
         key, certificate = Path(place) / "key", Path(place) / "certificate"
@@ -264,8 +226,8 @@ def _create_with_openssl(folder: Path, address: Address) -> bytes:
                 raise OSError("openssl failed")
         except OSError as error:
             raise SettingsError(
-                "Cannot make a certificate. Install the Python package cryptography or the program "
-                "openssl, or give --tls-cert and --tls-key."
+                "Cannot make a certificate. Install the program openssl, or give --tls-cert and "
+                "--tls-key."
             ) from error
         return key.read_bytes() + certificate.read_bytes()
 
@@ -280,27 +242,23 @@ def _is_address(name: str) -> bool:
 
 def _open(port: int, outside: Address | None) -> Sockets | None:
     """Open the sockets; None if another port should be tried."""
-    sockets: list[socket.socket] = []
-    try:
-        sockets.append(_listener(LOOPBACK, port))
-        found = int(sockets[0].getsockname()[1])
-        with suppress(_NoSuchAddress):
-            sockets.append(_listener(LOOPBACK_6, found))
-        inside = tuple(sockets)
-        if outside:
-            sockets.append(_listener(outside.address, found))
-        return Sockets(found, inside, sockets[-1] if outside else None)
-    except _NoSuchAddress as error:
-        _close(sockets)
-        raise SettingsError(f"--host: {error} is not an address of this machine.") from error
-    except OSError as error:
-        _close(sockets)
-        if port == 0 and error.errno == errno.EADDRINUSE:
-            return None
-        raise SettingsError(
-            f"Cannot listen on port {port} ({error.strerror or error}). Give another "
-            "with --port, or 0 for any free one."
-        ) from error
+    with ExitStack() as stack:
+        try:
+            first = stack.enter_context(_listener(LOOPBACK, port))
+            found, inside = int(first.getsockname()[1]), [first]
+            with suppress(_NoSuchAddress):
+                inside.append(stack.enter_context(_listener(LOOPBACK_6, found)))
+            other = stack.enter_context(_listener(outside.address, found)) if outside else None
+        except _NoSuchAddress as error:
+            raise SettingsError(f"--host: {error} is not an address of this machine.") from error
+        except OSError as error:
+            if port == 0 and error.errno == errno.EADDRINUSE:
+                return None
+            raise SettingsError(
+                f"Cannot listen on port {port} ({error.strerror or error}). Give another "
+                "with --port, or 0 for any free one."
+            ) from error
+        return Sockets(found, tuple(inside), other, stack.pop_all())
 
 
 def _listener(address: str, port: int) -> socket.socket:
@@ -323,11 +281,6 @@ def _listener(address: str, port: int) -> socket.socket:
             raise _NoSuchAddress(address) from error
         raise
     return listener
-
-
-def _close(sockets: list[socket.socket]) -> None:
-    for each in sockets:
-        each.close()
 
 
 def _origin(said: str) -> str:

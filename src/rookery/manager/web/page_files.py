@@ -1,8 +1,7 @@
 """Static files of the page. They hold no data and are served without authentication.
 
-They are read at start and after each build, and only files found then are served, so no request
-path can reach anything else. Files of earlier builds that are named by their content are kept for
-pages that are still open.
+They are read at start, and only files found then are served, so no request path can reach anything
+else.
 """
 
 import os
@@ -55,9 +54,7 @@ class PageFile(Struct, frozen=True):
 
 class PageFiles:
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or FOLDER
-        self._stamp = _stamp(self._folder)
-        self._files: Mapping[str, PageFile] = dict(_files_in(self._folder))
+        self._files: Mapping[str, PageFile] = dict(_files_in(folder or FOLDER))
 
     @property
     def is_built(self) -> bool:
@@ -65,31 +62,9 @@ class PageFiles:
 
     def at(self, path: str) -> PageFile | None:
         """The file at a request path, undecoded."""
-        if path in ("/", f"/{_INDEX}"):
-            self._reload_if_built()
         if path != "/":
             return self._files.get(path)
         return self._files.get(f"/{_INDEX}") or _file(_INDEX, _NOT_BUILT.encode())
-
-    def _reload_if_built(self) -> None:
-        stamp = _stamp(self._folder)
-        if stamp is None or stamp == self._stamp:
-            return
-        try:
-            built = dict(_files_in(self._folder))
-        except FileNotFoundError:
-            return  # a build is running; serve the last one until it is done
-        kept = {path: file for path, file in self._files.items() if file.cached == IMMUTABLE}
-        self._files, self._stamp = kept | built, stamp
-
-
-def _stamp(folder: Path) -> tuple[int, ...] | None:
-    """Value that changes when the page is built again."""
-    try:
-        found = (folder / _INDEX).lstat()
-    except FileNotFoundError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _files_in(folder: Path) -> Iterator[tuple[str, PageFile]]:

@@ -14,9 +14,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rookery.manager.web.devices import Identity
-from rookery.manager.web.visitors import Access, Visitor
-from rookery.manager.web.web_limits import CODE_BODY, HEAD, HEADERS, UPLOAD
+from rookery.manager.web.access import CODE_BODY, HEAD, HEADERS, UPLOAD, Access, Identity, Visitor
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "

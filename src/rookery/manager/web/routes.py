@@ -26,11 +26,18 @@ from rookery.core.commands import repeated_field
 from rookery.core.queries import Asking
 from rookery.errors import CommandRejected, RookeryError
 from rookery.manager.handlers.router import reply_to_json, request_from_json
-from rookery.manager.web.devices import Identity
+from rookery.manager.web.access import (
+    BODY,
+    FIRST_FRAME,
+    HANDSHAKE,
+    STALLED,
+    WHOLE_BODY,
+    Access,
+    Identity,
+    Visitor,
+)
 from rookery.manager.web.page_files import PageFiles
 from rookery.manager.web.request_guard import API, SOCKET, refusal_headers
-from rookery.manager.web.visitors import Access, Visitor
-from rookery.manager.web.web_limits import BODY, FIRST_FRAME, HANDSHAKE, STALLED, WHOLE_BODY
 from rookery.protocol.channels import Channel, ChannelEnded
 from rookery.protocol.codec import PROTOCOL, answer_to_json
 from rookery.protocol.jsonrpc import error_of
@@ -154,7 +161,9 @@ class Routes:
             given = _read_launch(await _body(request))
         except _UNREADABLE:
             return self._refusal(HTTPStatus.BAD_REQUEST)
-        if request.state.served.outside or is_of_another_user(*_addresses(request)):
+        if request.state.served.outside or is_of_another_user(
+            request.scope["client"], request.scope["server"]
+        ):
             return self._refusal(HTTPStatus.FORBIDDEN)
         if not self._access.keys.launch_codes.redeem(given.code):
             return self._wrong_code(request)
@@ -224,7 +233,9 @@ class Routes:
                 await channel.aclose()
 
     def _wrong_code(self, request: Request) -> Response:
-        return self._refusal(self._access.wrong_code(request.client.host if request.client else ""))
+        return self._refusal(
+            self._access.wrong_codes.note(request.client.host if request.client else "")
+        )
 
     def _refusal(self, status: HTTPStatus) -> Response:
         self._access.count_blocked()
@@ -290,7 +301,3 @@ def _json(answer: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
 async def _body(request: Request) -> bytes:
     with anyio.fail_after(WHOLE_BODY):
         return await request.body()
-
-
-def _addresses(request: Request) -> tuple[tuple[str, int], tuple[str, int]]:
-    return request.scope["client"], request.scope["server"]

@@ -4,11 +4,9 @@ A file, without secrets, records its port. Links are handed out over a socket th
 can use, so no code is ever stored. A link can be shown as a QR code.
 """
 
-import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -18,7 +16,7 @@ from msgspec import Struct
 
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.sessions.session_process import start_ticks
-from rookery.platform.disk import PRIVATE_FILE, private_folder, reason
+from rookery.platform.disk import private_folder, put, reason
 from rookery.protocol.channels import ChannelEnded, TooLong
 from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
 
@@ -28,7 +26,6 @@ _BLACK_ON_WHITE = "\x1b[38;5;16;48;5;231m"
 _RESET = "\x1b[0m"
 _HALVES = {(0, 0): " ", (0, 1): "▄", (1, 0): "▀", (1, 1): "█"}
 PORT_FILE = "server.json"
-_LONGEST_NOTE = 4096
 SOCKET_FILE = "web.sock"
 _SECONDS = 5.0
 _LONGEST_MESSAGE = 1024
@@ -51,33 +48,17 @@ class _LinkRequest(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def record_port(folder: Path, port: int) -> Iterator[None]:
-    """Record the port while the server runs. Replaces only the file of an exited process."""
+    """Record the port for other programs, while the server runs that serves the links."""
     path = private_folder(folder) / PORT_FILE
     note = {"port": port, "pid": os.getpid(), "born": start_ticks(os.getpid())}
-    if running_port(folder) is None:
-        path.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with open(os.open(path, flags, PRIVATE_FILE), "w", encoding="ascii") as file:
-            json.dump(note, file)
+        put(path, [msgspec.json.encode(note)])
     except OSError as error:
         raise StorageError(f"{path} cannot be written ({reason(error)}).") from error
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
-
-
-def running_port(folder: Path) -> int | None:
-    """Port of a running server; its start time is compared too, because a pid may be reused."""
-    with suppress(OSError, ValueError):
-        descriptor = os.open(folder / PORT_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(descriptor, encoding="ascii") as file:
-            record = json.loads(file.read(_LONGEST_NOTE))
-        match record:
-            case {"port": int(port), "pid": int(pid), "born": int(began)}:
-                return port if began == start_ticks(pid) and _exists(pid) else None
-    return None
 
 
 @asynccontextmanager
@@ -106,10 +87,7 @@ async def ask_for_links(folder: Path, *, pair: bool = False) -> Links | None:
 
 
 def qr_code(link: str) -> str:
-    """QR code with two rows per line and fixed colours, dark on light in any terminal; empty if
-    segno is not installed."""
-    if find_spec("segno") is None:
-        return ""
+    """QR code with two rows per line and fixed colours, dark on light in any terminal."""
     import segno
 
     rows = [[*row] for row in segno.make_qr(link, error="l").matrix_iter(border=_BORDER)]
@@ -120,14 +98,6 @@ def qr_code(link: str) -> str:
         for pair in zip(rows[::2], rows[1::2], strict=True)
     ]
     return "".join(f"{_BLACK_ON_WHITE}{line}{_RESET}\n" for line in lines)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 async def _serve_clients(listener: SocketListener, links: Callable[[bool], Links]) -> None:

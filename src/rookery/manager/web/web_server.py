@@ -25,12 +25,7 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from rookery.core.limits import KIB
-from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, ListenPlan, Sockets, sockets_at
-from rookery.manager.web.page_files import PageFiles
-from rookery.manager.web.request_guard import Guard, OwnHost, OwnHosts, bracketed, hosts_at, refusal
-from rookery.manager.web.routes import RequestRouter, Routes, Talk
-from rookery.manager.web.visitors import Access, Visitor
-from rookery.manager.web.web_limits import (
+from rookery.manager.web.access import (
     ANONYMOUS_FRAMES,
     BETWEEN_REQUESTS,
     FIRST_FRAME,
@@ -40,7 +35,13 @@ from rookery.manager.web.web_limits import (
     HEADERS,
     PING,
     SHUTDOWN,
+    Access,
+    Visitor,
 )
+from rookery.manager.web.listeners import LOOPBACK, LOOPBACK_6, ListenPlan, Sockets, sockets_at
+from rookery.manager.web.page_files import PageFiles
+from rookery.manager.web.request_guard import Guard, OwnHost, OwnHosts, bracketed, hosts_at, refusal
+from rookery.manager.web.routes import RequestRouter, Routes, Talk
 from rookery.protocol.channels import NO_ROOM, SECONDS_UNTIL_ROOM
 
 _LONGEST_LINE = 8_000
@@ -162,7 +163,6 @@ class WebServer:
         self._plan = plan
         self._access = access
         self.port = sockets.port
-        self.addresses = tuple(str(each.getsockname()[0]) for each in sockets.inside)
 
     @property
     def url(self) -> str:

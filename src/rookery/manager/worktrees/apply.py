@@ -141,7 +141,7 @@ def _changes(project: Project, worktree: Worktree, only: Sequence[str]) -> Chang
         )
     with own_index(git) as index:
         notes = stage_all(git, **index)
-        tree = git.run("write-tree", variables=index).text.strip()
+        tree = git.output("write-tree", **index)
     names = _names(git, base, tree, *only)
     if not names:
         raise InTheWay(Code.NOTHING_TO_DO, f"{worktree.branch} has no changes to apply.")
@@ -161,16 +161,14 @@ def _with_only(git: Git, base: str, tree: str, names: Sequence[str]) -> str:
         ]
         given = b"".join(os.fsencode(row) for row in rows)
         git.run("update-index", "-z", "--index-info", given=given, variables=index)
-        return git.run("write-tree", variables=index).text.strip()
+        return git.output("write-tree", **index)
 
 
 def _tree_of_project(project: Project, paths: Sequence[str]) -> str:
     """The project's index as a tree, with the working copies at these paths."""
-    given = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
     with own_index(project.git) as index:
-        project.git.run(*words, given=given, variables=index)
-        return project.git.run("write-tree", variables=index).text.strip()
+        project.git.add(paths, **index)
+        return project.git.output("write-tree", **index)
 
 
 def _merge(git: Git, changes: Changes, before: str) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
 from rookery.manager.worktrees.worktree_project import OWN_FOLDER, Project, git_of
-from rookery.manager.worktrees.worktree_values import Code, Copied, Worktree
+from rookery.manager.worktrees.worktree_values import Code, Worktree
 from rookery.platform.git_folders import regular_content
 
 INCLUDE_FILE = ".worktreeinclude"
@@ -68,9 +68,8 @@ def contents_of(folder: Path) -> Contents:
                 nested += [inside] if inside else []
             elif stat.S_ISDIR(there.st_mode):
                 waiting.append(path)
-            elif mode := _mode(there.st_mode):
-                seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
-                files[path] = FileInCheckout(mode, seen)
+            elif found_file := _file(there):
+                files[path] = found_file
     return Contents(files=files, nested=tuple(nested), unreadable=tuple(unreadable))
 
 
@@ -82,9 +81,8 @@ def contents_at(folder: Path, paths: Iterable[str]) -> Contents:
             there = os.lstat(folder / path)
         except (FileNotFoundError, NotADirectoryError):
             continue
-        if mode := _mode(there.st_mode):
-            seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
-            files[path] = FileInCheckout(mode, seen)
+        if found := _file(there):
+            files[path] = found
     return Contents(files=files, nested=(), unreadable=())
 
 
@@ -96,7 +94,19 @@ def changed_files(
     algorithm: str,
 ) -> dict[str, Stored]:
     """The wanted files whose bytes or mode differ from the commit, as git would store them."""
-    return dict(_changed(folder, contents, committed, wanted, algorithm))
+    changed: dict[str, Stored] = {}
+    for path, found in contents.files.items():
+        if path not in committed and not wanted(path):
+            continue
+        try:
+            now = Stored(found.mode, id_of(folder / path, found.mode, algorithm))
+        except OSError as error:
+            raise InTheWay(
+                Code.NOT_KEPT, f"{path} cannot be read ({error.strerror}); fix that first.", [path]
+            ) from error
+        if committed.get(path) != now:
+            changed[path] = now
+    return changed
 
 
 def id_of(path: Path, mode: str, algorithm: str) -> str:
@@ -145,25 +155,24 @@ def included_files(project: Project, git: Git) -> list[str]:
         others = ("ls-files", "-o", "-i", "-z")
         named = git.names(*others, f"--exclude-from={listed}")
         found = {*named} & {*git.names(*others, "--exclude-standard")}
-    environment = [name for name in os.listdir(git.folder) if _is_environment(name)]
+    environment = [
+        name
+        for name in os.listdir(git.folder)
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _ENVIRONMENT)
+    ]
     tracked = git.names("ls-files", "-z", "--", *environment) if environment else []
     found |= {*environment} - {*tracked}
-    return sorted(path for path in found if _is_outside_own(path))
+    return sorted(
+        path for path in found if not path.endswith("/") and not path.startswith(f"{OWN_FOLDER}/")
+    )
 
 
-def copy_included(
-    project: Project, worktree: Worktree, progress: Callable[[int, int], None]
-) -> Copied:
-    """Copy included files without overwriting any. `progress` gets the number done and the
-    total."""
+def copy_included(project: Project, worktree: Worktree) -> list[str]:
+    """Copy included files without overwriting any, and return those copied: regular files that
+    the worktree did not have."""
     target = git_of(project, worktree).folder
     paths = included_files(project, project.git)
-    copied: list[str] = []
-    skipped: list[str] = []
-    for at, path in enumerate(paths, 1):
-        (copied if _copy_file(project.folder / path, target, path) else skipped).append(path)
-        progress(at, len(paths))
-    return Copied(paths=tuple(copied), skipped=tuple(skipped))
+    return [path for path in paths if _copy_file(project.folder / path, target, path)]
 
 
 def _copy_file(source: Path, root: Path, path: str) -> bool:
@@ -204,38 +213,13 @@ def _make_parents(root: Path, path: str) -> bool:
     return True
 
 
-def _is_environment(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _ENVIRONMENT)
-
-
-def _is_outside_own(path: str) -> bool:
-    return not path.endswith("/") and not path.startswith(f"{OWN_FOLDER}/")
-
-
-def _changed(
-    folder: Path,
-    contents: Contents,
-    committed: Mapping[str, Stored],
-    wanted: Callable[[str], bool],
-    algorithm: str,
-) -> Iterator[tuple[str, Stored]]:
-    for path, found in contents.files.items():
-        if path not in committed and not wanted(path):
-            continue
-        try:
-            now = Stored(found.mode, id_of(folder / path, found.mode, algorithm))
-        except OSError as error:
-            raise InTheWay(
-                Code.NOT_KEPT, f"{path} cannot be read ({error.strerror}); fix that first.", [path]
-            ) from error
-        if committed.get(path) != now:
-            yield path, now
-
-
-def _mode(mode: int) -> str:
-    """Git's mode; empty for sockets, pipes and devices."""
-    if stat.S_ISLNK(mode):
-        return LINK
-    if not stat.S_ISREG(mode):
-        return ""
-    return PROGRAM if mode & stat.S_IXUSR else PLAIN
+def _file(there: os.stat_result) -> FileInCheckout | None:
+    """None for sockets, pipes and devices."""
+    if stat.S_ISLNK(there.st_mode):
+        mode = LINK
+    elif stat.S_ISREG(there.st_mode):
+        mode = PROGRAM if there.st_mode & stat.S_IXUSR else PLAIN
+    else:
+        return None
+    seen = (there.st_ino, there.st_size, there.st_mtime_ns, there.st_ctime_ns)
+    return FileInCheckout(mode, seen)

@@ -1,56 +1,53 @@
-"""Creates worktrees: one, or several versions of one task.
+"""Names branches and creates worktrees: one, or several versions of one task.
 
-A new branch starts at the remote's current commit, if the remote answers. Only `Fetching` uses the
-network: it never prompts and runs no program that the repository names. Each worktree gets a block
-of ports, so that several can run side by side.
+A name must be free as a branch and as a folder; git allows no branch `a/b` next to a branch `a`.
+
+A new branch starts at the remote's current commit, if the remote answers. Each worktree gets a
+block of ports, so that several can run side by side.
 """
 
+import os
+import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.manager.worktrees.branch_names import (
-    VersionPlan,
-    folder_name,
-    free_name,
-    version_plans,
-)
 from rookery.manager.worktrees.worktree_git import GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import (
     Project,
     all_listed,
+    registered,
     registered_at,
     write_metadata,
 )
 from rookery.manager.worktrees.worktree_values import (
+    PORTS_IN_A_BLOCK,
     Code,
     Created,
     Obstacle,
     PortBlock,
     Worktree,
     WorktreeStep,
-    block_order,
 )
 from rookery.platform.own_programs import find_own_program
 
-PROTOCOLS = ("https", "ssh")
-FRESH_SECONDS = 60.0
-LONGEST = 30.0
-_NO_PROGRAMS = ("-c", "credential.helper=", "-c", "core.alternateRefsCommand=true")
-_OPTIONS = (
-    "--no-tags",
-    "--no-recurse-submodules",
-    "--no-write-fetch-head",
-    "--no-auto-maintenance",
-    "--upload-pack=git-upload-pack",
-)
+LONGEST_NAME = 50
+PREFIX = "agent/"
+MOST_VERSIONS = 4
+_OTHER = re.compile(r"[^a-z0-9_]+")
+_FIRST = ("amber", "brisk", "calm", "clear", "early", "gentle", "green", "keen", "quiet", "swift")
+_SECOND = ("brook", "cedar", "field", "finch", "harbor", "maple", "meadow", "pine", "river", "rook")
+FIRST_PORT, LAST_PORT = 20_000, 31_999
+"""Below the ephemeral ports of common systems."""
 _POINTERS = "Large files are pointers until `git lfs pull` is run in the worktree."
 
 
@@ -61,65 +58,24 @@ class StartPoint(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Fetching:
-    """Fetches branches, at most once a minute each. Without protocols it fetches nothing."""
-
-    def __init__(
-        self, protocols: Sequence[str] = PROTOCOLS, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._protocols = tuple(protocols)
-        self._clock = clock
-        self._fetched: dict[tuple[str, str, str], float] = {}
-
-    def fetch(self, project: Project, remote: str, branch: str) -> bool:
-        key = (str(project.common), remote, branch)
-        if self._clock() - self._fetched.get(key, float("-inf")) < FRESH_SECONDS:
-            return True
-        if not self._protocols or not self._fetch(project, remote, branch):
-            return False
-        self._fetched[key] = self._clock()
-        return True
-
-    def _fetch(self, project: Project, remote: str, branch: str) -> bool:
-        allowed = {
-            "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
-            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
-        }
-        spec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
-        try:
-            words = (*_NO_PROGRAMS, "fetch", *_OPTIONS, "--", remote, spec)
-            return not project.git.ask(*words, variables=allowed, seconds=LONGEST).status
-        except InTheWay:
-            return False
-
-
 def create(
     project: Project,
-    fetching: Fetching,
-    *,
     branch: str,
+    *,
     label: str = "",
     base: str = "",
     on_step: Callable[[WorktreeStep], None] = lambda step: None,
 ) -> Created:
     """Create a worktree with a new branch, named `branch` or similar if that is taken. `on_step` is
     called before each step and may raise to stop."""
-    on_step(WorktreeStep.SYNCING)
-    with project.alone():
-        on_step(WorktreeStep.VERIFYING)
-        project.demand_commits()
-        on_step(WorktreeStep.FETCHING)
-        start = start_point(project, fetching, base=base)
-        on_step(WorktreeStep.CREATING)
-        project.make_place()
+    with _start(project, base, on_step) as start:
         return _create(project, start, branch=free_name(project, branch), label=label)
 
 
 def create_versions(
     project: Project,
-    fetching: Fetching,
-    *,
     branch: str,
+    *,
     label: str,
     versions: int,
     base: str = "",
@@ -129,30 +85,45 @@ def create_versions(
 ) -> None:
     """Create several worktrees from the same commit. `on_ready` is called for each, numbered from
     1. Raises only if none could be created."""
+    failed: list[InTheWay] = []
+    with _start(project, base, on_step) as start:
+        group = group_id or secrets.token_hex(8)
+        names = version_branches(free_name(project, branch, versions=versions), versions)
+        for number, name in enumerate(names, 1):
+            own_label = label if number == 1 else f"{label} v{number}"
+            made: Created | Obstacle
+            try:
+                made = _create(project, start, branch=name, label=own_label, group=group)
+            except InTheWay as error:
+                failed.append(error)
+                made = error.obstacle
+            on_ready(number, made)
+        if len(failed) == len(names):
+            raise failed[0]
+
+
+@contextmanager
+def _start(
+    project: Project, base: str, on_step: Callable[[WorktreeStep], None]
+) -> Iterator[StartPoint]:
+    """Hold the repository's lock, with everything ready to create worktrees."""
     on_step(WorktreeStep.SYNCING)
     with project.alone():
         on_step(WorktreeStep.VERIFYING)
         project.demand_commits()
         on_step(WorktreeStep.FETCHING)
-        start = start_point(project, fetching, base=base)
+        start = start_point(project, base)
         on_step(WorktreeStep.CREATING)
         project.make_place()
-        name = free_name(project, branch, versions=versions)
-        group = group_id or secrets.token_hex(8)
-        made = [
-            _try_create(project, start, plan, on_ready)
-            for plan in version_plans(label, name, versions=versions, group_id=group)
-        ]
-        if isinstance(made[0], Obstacle) and not any(isinstance(one, Created) for one in made):
-            raise InTheWay(made[0].code, made[0].text)
+        yield start
 
 
-def start_point(project: Project, fetching: Fetching, *, base: str = "") -> StartPoint:
+def start_point(project: Project, base: str) -> StartPoint:
     """Find the commit to start at. `base` is the user's choice."""
     branch = base or _default_base(project)
     remote = _remote_of(project, branch)
     tracking = f"refs/remotes/{remote}/{branch}"
-    fetched = bool(remote) and fetching.fetch(project, remote, branch)
+    fetched = bool(remote) and project.fetch(remote, branch)
     there, here = project.git.commit(tracking), project.git.commit(f"refs/heads/{branch}")
     notes: tuple[str, ...] = ()
     if remote and there and not fetched:
@@ -171,7 +142,10 @@ def free_block(place: str, taken: Collection[PortBlock]) -> PortBlock | None:
     starts at a hash of the path, so that projects rarely collide."""
     held = {block.first for block in taken}
     start_at = int.from_bytes(sha256(place.encode("utf-8", "surrogateescape")).digest()[:4], "big")
-    order = (block for block in block_order(start_at) if block.first not in held)
+    number = (LAST_PORT - FIRST_PORT + 1) // PORTS_IN_A_BLOCK
+    places = ((start_at + at) % number for at in range(number))
+    blocks = (PortBlock(first=FIRST_PORT + at * PORTS_IN_A_BLOCK) for at in places)
+    order = (block for block in blocks if block.first not in held)
     return next((block for block in order if all(map(_is_free, block.ports))), None)
 
 
@@ -254,21 +228,6 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _try_create(
-    project: Project,
-    start: StartPoint,
-    plan: VersionPlan,
-    on_ready: Callable[[int, Created | Obstacle], None],
-) -> Created | Obstacle:
-    made: Created | Obstacle
-    try:
-        made = _create(project, start, branch=plan.branch, label=plan.label, group=plan.group_id)
-    except InTheWay as error:
-        made = error.obstacle
-    on_ready(plan.number, made)
-    return made
-
-
 def _create(
     project: Project, start: StartPoint, *, branch: str, label: str, group: str = ""
 ) -> Created:
@@ -287,3 +246,78 @@ def _create(
     made = register(project, worktree)
     faults.kp("worktree.noted")
     return Created(worktree=made, base=start.commit, notes=notes)
+
+
+def slug(text: str) -> str:
+    """Lower-case name with one `-` for each run of other characters; may be empty."""
+    return _OTHER.sub("-", text.lower())[:LONGEST_NAME].strip("-_")
+
+
+def own_branch(name: str) -> str:
+    """Clean up a branch name given by the user; slashes stay."""
+    parts = filter(None, (_OTHER.sub("-", part).strip("-_") for part in name.lower().split("/")))
+    return "/".join(parts)[:LONGEST_NAME].strip("-_/")
+
+
+def automatic_branch(prompt: str, *, prefix: str = PREFIX, chance: int = 0) -> str:
+    """Branch name made from the prompt, or of two words picked by `chance` if it has no letters."""
+    first, second = divmod(chance % (len(_FIRST) * len(_SECOND)), len(_SECOND))
+    return f"{prefix}{slug(prompt) or f'{_FIRST[first]}-{_SECOND[second]}'}"
+
+
+def folder_name(branch: str) -> str:
+    return branch.replace("/", "-")
+
+
+def free_branch(wanted: str, branches: Collection[str], folders: Collection[str]) -> str:
+    """The name, or the first of `-2`, `-3`, … that is free."""
+    if any(wanted.startswith(f"{branch}/") for branch in branches):
+        wanted = wanted.replace("/", "-")
+    tries = (wanted if number == 1 else f"{wanted}-{number}" for number in count(1))
+    return next(name for name in tries if is_free(name, branches, folders))
+
+
+def is_free(branch: str, branches: Collection[str], folders: Collection[str]) -> bool:
+    in_the_way = branch in branches or any(
+        other.startswith(f"{branch}/") or branch.startswith(f"{other}/") for other in branches
+    )
+    return not in_the_way and folder_name(branch) not in folders
+
+
+def version_branches(branch: str, versions: int) -> list[str]:
+    """Branches of one to four versions."""
+    number = max(1, min(MOST_VERSIONS, versions))
+    return [branch if at == 1 else f"{branch}_v{at}" for at in range(1, number + 1)]
+
+
+def free_for_versions(
+    wanted: str, versions: int, branches: Collection[str], folders: Collection[str]
+) -> str:
+    """A name that is free for all versions, so that they share it."""
+    taken = [*branches]
+    while True:
+        name = free_branch(wanted, taken, folders)
+        if all(is_free(each, branches, folders) for each in version_branches(name, versions)):
+            return name
+        taken.append(name)
+
+
+def known_branches(project: Project) -> list[str]:
+    """Branch names without duplicates: the checked-out one, other local ones, those of remotes."""
+    form = "--format=%(refname:lstrip=3)"
+    there = project.git.output("for-each-ref", form, "refs/remotes").splitlines()
+    here = [project.current_branch, *project.branches]
+    return list(dict.fromkeys(name for name in (*here, *there) if name and name != "HEAD"))
+
+
+def demand_name(project: Project, branch: str) -> None:
+    if not project.git.succeeds("check-ref-format", "--branch", branch):
+        raise InTheWay(Code.BAD_NAME, f"{branch!r} is not a valid branch name; choose another.")
+
+
+def free_name(project: Project, wanted: str, *, versions: int = 1) -> str:
+    demand_name(project, wanted)
+    there = os.listdir(project.place) if project.place.is_dir() else []
+    known = [each.folder for each in registered(project)]
+    folders = there + [folder.name for folder in known if folder.parent == project.place]
+    return free_for_versions(wanted, versions, project.branches, folders)

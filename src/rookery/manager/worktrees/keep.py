@@ -173,10 +173,10 @@ def keep(git: Git, name: str, about: str, work: Uncommitted) -> Keep:
     return Keep(ref=ref, commit=commit, about=about)
 
 
-def keeps(git: Git) -> list[Keep]:
+def keeps(project: Project) -> list[Keep]:
     """All saved work, oldest first."""
     form = "--format=%(refname)%00%(objectname)%00%(subject)"
-    lines = git.output("for-each-ref", "--sort=creatordate", form, KEEP_REFS).splitlines()
+    lines = project.git.output("for-each-ref", "--sort=creatordate", form, KEEP_REFS).splitlines()
     rows = (line.split("\0") for line in lines)
     return [Keep(ref=ref, commit=commit, about=about) for ref, commit, about in rows]
 

@@ -7,9 +7,11 @@ conflicts and if no uncommitted file would be overwritten.
 import os
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from rookery import faults
-from rookery.manager.worktrees.branch_names import folder_name
 from rookery.manager.worktrees.checkout_files import contents_of, index_of
+from rookery.manager.worktrees.create import folder_name
 from rookery.manager.worktrees.keep import keep, keep_files, uncommitted
 from rookery.manager.worktrees.worktree_git import Git, GitCommandFailed, InTheWay
 from rookery.manager.worktrees.worktree_project import Project, demand_branch, git_of, state_of
@@ -20,13 +22,12 @@ from rookery.manager.worktrees.worktree_values import (
     Merged,
     Worktree,
     WorktreeState,
-    default_message,
 )
 
 _CONFLICT = 1
 
 _NO_OPTIONS = "NO_MERGE_OPTIONS"
-_STATUS = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=")
+_STATUS = ("status", "--porcelain", "-z", "--no-renames")
 
 
 class Conflict(InTheWay):
@@ -39,33 +40,37 @@ def stage(project: Project, worktree: Worktree) -> Finished:
     """Stage everything for a later commit. Staged versions that differ from the files are saved
     first. The result's `commit` is empty."""
     with project.alone():
-        git = git_of(project, worktree)
-        demand_branch(git, worktree)
-        demand_no_conflict(git)
-        kept = _save_staged(project, worktree, git)
-        notes = stage_all(git)
-        return Finished(commit="", files=len(staged(git)), keep=kept, notes=notes)
+        return _stage(project, git_of(project, worktree), worktree)
 
 
 def finish(project: Project, worktree: Worktree, message: str = "") -> Finished:
     """Commit everything. Raises `InTheWay` if there is nothing to commit or a conflict."""
     with project.alone():
         git = git_of(project, worktree)
-        demand_branch(git, worktree)
-        demand_no_conflict(git)
-        kept = _save_staged(project, worktree, git)
-        notes = stage_all(git)
+        found = _stage(project, git, worktree)
         faults.kp("worktree.staged")
-        files = staged(git)
-        if not files:
+        if not found.files:
             raise InTheWay(Code.NOTHING_TO_DO, f"Nothing is left to commit in {worktree.branch}.")
-        said = (message or default_message(worktree)).encode()
+        said = (message or f"chore: {worktree.label or worktree.branch}").encode()
         git.run("commit", "-q", "--no-verify", "--no-gpg-sign", "-F", "-", given=said)
         faults.kp("worktree.committed")
-        return Finished(commit=git.commit("HEAD"), files=len(files), keep=kept, notes=notes)
+        return replace(found, commit=git.commit("HEAD"))
 
 
-def staged(git: Git) -> list[str]:
+def staged(project: Project, worktree: Worktree) -> list[str]:
+    """Files that are staged and not committed."""
+    return _staged(git_of(project, worktree))
+
+
+def _stage(project: Project, git: Git, worktree: Worktree) -> Finished:
+    demand_branch(git, worktree)
+    demand_no_conflict(git)
+    kept = _save_staged(project, worktree, git)
+    notes = stage_all(git)
+    return Finished(commit="", files=len(_staged(git)), keep=kept, notes=notes)
+
+
+def _staged(git: Git) -> list[str]:
     return git.names("diff", "--cached", "--name-only", "--no-renames", "-z")
 
 
@@ -77,17 +82,14 @@ def stage_all(git: Git, **variables: str) -> tuple[str, ...]:
     changed = git.names("ls-files", "-m", "-o", "-d", "--exclude-standard", "-z")
     paths = [path for path in dict.fromkeys(changed) if not _is_below(path, nested)]
     demand_no_filter(git, paths)
-    given = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
-    git.run(*words, given=given, variables=variables)
+    git.add(paths, **variables)
     return tuple(f"{each} is a nested repository and was left out." for each in ours)
 
 
 def demand_no_filter(git: Git, paths: Sequence[str]) -> None:
     """Refuse files with a git filter: filters are programs and are not run here, so the wrong
     bytes would be committed."""
-    given = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    said = git.names("check-attr", "-z", "--stdin", "filter", given=given)
+    said = git.names("check-attr", "-z", "--stdin", "filter", given=paths)
     rows = zip(said[::3], said[2::3], strict=False)
     found = [path for path, held in rows if held not in ("unspecified", "unset")]
     if found:
@@ -160,8 +162,7 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _demand_committed(git: Git, worktree: Worktree) -> None:
-    changed = [line[3:] for line in git.names(*_STATUS[:-1], f"{_STATUS[-1]}all")]
-    if changed:
+    if changed := [line[3:] for line in git.names(*_STATUS, "--untracked-files=all")]:
         raise InTheWay(
             Code.UNCOMMITTED,
             f"{worktree.branch} has changes that are not committed; finish it first.",
@@ -181,8 +182,7 @@ def _demand_parent(project: Project, worktree: Worktree) -> None:
 
 
 def _demand_clean(project: Project) -> None:
-    changed = [line[3:] for line in project.git.names(*_STATUS[:-1], f"{_STATUS[-1]}no")]
-    if changed:
+    if changed := [line[3:] for line in project.git.names(*_STATUS, "--untracked-files=no")]:
         raise InTheWay(
             Code.UNCOMMITTED,
             "The project has changes that are not committed; commit them, then merge.",

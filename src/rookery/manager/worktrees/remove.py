@@ -12,9 +12,11 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rookery import faults
-from rookery.manager.worktrees.branch_names import folder_name
 from rookery.manager.worktrees.checkout_files import contents_of
+from rookery.manager.worktrees.create import folder_name
 from rookery.manager.worktrees.keep import keep, survey
 from rookery.manager.worktrees.reuse import dismiss
 from rookery.manager.worktrees.worktree_git import Git, InTheWay
@@ -55,7 +57,8 @@ def plan_removal(project: Project, worktree: Worktree) -> RemovalPlan:
         WorktreeState.LOST,
     ):
         return RemovalPlan(worktree=worktree, to_keep=(), unmerged_commits=unmerged, left_out=())
-    found = survey(project, _git(project, _removable(project, worktree)))
+    place = _removable(project, worktree)
+    found = survey(project, project.git.at(place.admin, place.folder))
     return RemovalPlan(
         worktree=worktree,
         to_keep=found.work.paths,
@@ -96,14 +99,20 @@ def recover(project: Project) -> RecoveredWork:
                     kept, folder = _resume_removal(project, folder)
                     keeps += [kept] if kept else []
                 _forget_missing(project, original_path(folder))
-                delete(folder)
+                _delete(folder)
                 deleted.append(str(folder))
             except InTheWay as error:
                 trouble.append(error.obstacle)
     return RecoveredWork(keeps=tuple(keeps), deleted=tuple(deleted), trouble=tuple(trouble))
 
 
-def delete(folder: Path) -> None:
+def clear(project: Project, removed: Removed) -> None:
+    """Delete the folder that a removal left, which may take a while."""
+    if removed.leftover:
+        _delete(Path(removed.leftover))
+
+
+def _delete(folder: Path) -> None:
     """Delete a `.deleting-…` folder. Raises `InTheWay` if some of it is left."""
     assert folder.name.startswith(DELETING)
     shutil.rmtree(folder, onerror=_make_writable)
@@ -203,9 +212,7 @@ def _delete_branch(project: Project, removed: Removed) -> Removed:
         kept = kept or Keep(ref=ref, commit=tip, about=f"The branch {branch}")
     faults.kp("worktree.branch")
     project.git.run("update-ref", "-d", f"refs/heads/{branch}", tip)
-    return Removed(
-        worktree=removed.worktree, keep=kept, leftover=removed.leftover, branch_deleted=True
-    )
+    return replace(removed, keep=kept, branch_deleted=True)
 
 
 def _unmerged(project: Project, worktree: Worktree) -> int:
@@ -216,10 +223,6 @@ def _unmerged(project: Project, worktree: Worktree) -> int:
     return int(project.git.output("rev-list", "--count", f"{parent}..{tip}"))
 
 
-def _git(project: Project, found: Registered) -> Git:
-    return project.git.at(found.admin, found.folder)
-
-
 def _make_writable(function: Callable[[str], object], path: str, _: object) -> None:
     """Retry with write permission, which some tools remove from folders."""
     for each in (os.path.dirname(path), path):
@@ -228,4 +231,4 @@ def _make_writable(function: Callable[[str], object], path: str, _: object) -> N
     try:
         function(path)
     except OSError:
-        return  # `delete` checks what is left
+        return  # `_delete` checks what is left

@@ -10,11 +10,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from rookery import faults
-from rookery.manager.worktrees.branch_names import demand_name, folder_name, free_name
 from rookery.manager.worktrees.checkout_files import LINK, MODULE, PROGRAM, Stored, tree_of
 from rookery.manager.worktrees.create import (
-    Fetching,
     check_out,
+    demand_name,
+    folder_name,
+    free_name,
     large_files,
     new_worktree,
     register,
@@ -52,7 +53,7 @@ def resume(project: Project, worktree: Worktree) -> Resumed:
     with project.alone():
         if state_of(project, worktree) is not WorktreeState.MISSING:
             git_of(project, worktree)
-            return Resumed(worktree=worktree, recreated=False)
+            return Resumed(worktree=worktree)
         return _recreate(project, worktree)
 
 
@@ -73,12 +74,12 @@ def dismiss(project: Project, found: Registered) -> Keep | None:
     return kept
 
 
-def bring_back(project: Project, ref: str, *, branch: str, label: str = "") -> Created:
+def bring_back(project: Project, saved: Keep, branch: str) -> Created:
     """Restore saved files and index to a new worktree with a new branch. The reference stays."""
     with project.alone():
-        kept = project.git.commit(ref) if ref.startswith(KEEP_REFS) else ""
+        kept = project.git.commit(saved.ref) if saved.ref.startswith(KEEP_REFS) else ""
         if not kept:
-            raise InTheWay(Code.BRANCH_NOT_FOUND, f"No saved work under {ref}.")
+            raise InTheWay(Code.BRANCH_NOT_FOUND, f"No saved work under {saved.ref}.")
         parents = project.git.output("rev-list", "--parents", "-n", "1", kept).split()[1:]
         base = parents[0] if parents else kept
         project.make_place()
@@ -87,13 +88,15 @@ def bring_back(project: Project, ref: str, *, branch: str, label: str = "") -> C
         check_out(project, folder, name, commit=base)
         worktree = replace(
             new_worktree(project, folder, name),
-            label=label,
             parent_branch=project.current_branch,
             branch_owned=True,
         )
         register(project, worktree)
-        _fill(project, worktree, kept, base)
-        _stage(project, worktree, parents[1:])
+        git = git_of(project, worktree)
+        _fill(git, kept, base)
+        for commit in parents[1:2]:
+            if git.output("log", "-1", "--format=%s", commit) == STAGED:
+                git.run("read-tree", commit)
         return Created(worktree=worktree, base=base)
 
 
@@ -105,16 +108,14 @@ def importable(project: Project) -> Importable:
     return Importable(branches=tuple(free), worktrees=tuple(unknown))
 
 
-def import_branch(
-    project: Project, fetching: Fetching, branch: str, *, label: str = "", parent: str = ""
-) -> Created:
+def import_branch(project: Project, branch: str, *, label: str = "", parent: str = "") -> Created:
     """Create a worktree for an existing branch, local or on a remote."""
     with project.alone():
         project.demand_commits()
         demand_name(project, branch)
         if holder := holder_of(project, branch):
             return _existing_worktree(project, holder, branch)
-        remote = "" if branch in project.branches else _find_remote(project, fetching, branch)
+        remote = "" if branch in project.branches else _find_remote(project, branch)
         tip = project.git.commit(
             f"refs/remotes/{remote}/{branch}" if remote else f"refs/heads/{branch}"
         )
@@ -135,25 +136,23 @@ def import_branch(
         return Created(worktree=register(project, worktree), base=tip, notes=notes)
 
 
-def import_worktree(
-    project: Project, folder: Path, *, label: str = "", parent: str = ""
-) -> Created:
+def import_worktree(project: Project, folder: Path) -> Created:
     """Register a worktree the user created. It can be forgotten, but is never removed."""
     with project.alone():
         place = folder.parent.resolve() / folder.name
         found = registered_at(project, place)
         if not found or common_folder(str(place)) != str(project.common):
             raise InTheWay(Code.BROKEN, f"{place} is not a worktree of this project.")
+        base = project.git.at(found.admin, found.folder).commit("HEAD")
         known = read_metadata(found.admin)
         if known:
-            return Created(worktree=known, base=_head(project, known))
+            return Created(worktree=known, base=base)
         worktree = replace(
             new_worktree(project, place, found.branch),
-            label=label,
-            parent_branch=parent or project.current_branch,
+            parent_branch=project.current_branch,
             imported=place.parent != project.place,
         )
-        return Created(worktree=register(project, worktree), base=_head(project, worktree))
+        return Created(worktree=register(project, worktree), base=base)
 
 
 def _existing_worktree(project: Project, holder: Path, branch: str) -> Created:
@@ -167,9 +166,9 @@ def _existing_worktree(project: Project, holder: Path, branch: str) -> Created:
     return Created(worktree=known, base=project.git.commit(f"refs/heads/{branch}"))
 
 
-def _find_remote(project: Project, fetching: Fetching, branch: str) -> str:
+def _find_remote(project: Project, branch: str) -> str:
     for remote in project.remotes:
-        fetching.fetch(project, remote, branch)
+        project.fetch(remote, branch)
         if project.git.commit(f"refs/remotes/{remote}/{branch}"):
             return remote
     raise InTheWay(
@@ -177,14 +176,7 @@ def _find_remote(project: Project, fetching: Fetching, branch: str) -> str:
     )
 
 
-def _head(project: Project, worktree: Worktree) -> str:
-    found = registered_at(project, Path(worktree.path))
-    assert found
-    return project.git.at(found.admin, found.folder).commit("HEAD")
-
-
-def _fill(project: Project, worktree: Worktree, kept: str, base: str) -> None:
-    git = git_of(project, worktree)
+def _fill(git: Git, kept: str, base: str) -> None:
     wanted, there = tree_of(git, kept), tree_of(git, base)
     for path in there.keys() - wanted.keys():
         (git.folder / path).unlink(missing_ok=True)
@@ -213,14 +205,6 @@ def _drop_empty(folder: Path, root: Path) -> None:
         folder = folder.parent
 
 
-def _stage(project: Project, worktree: Worktree, others: list[str]) -> None:
-    git = git_of(project, worktree)
-    said = [(each, git.output("log", "-1", "--format=%s", each)) for each in others[:1]]
-    for commit, about in said:
-        if about == STAGED:
-            git.run("read-tree", commit)
-
-
 def _recreate(project: Project, worktree: Worktree) -> Resumed:
     folder = Path(worktree.path)
     if worktree.imported:
@@ -243,4 +227,4 @@ def _recreate(project: Project, worktree: Worktree) -> Resumed:
     project.make_place()
     check_out(project, folder, worktree.branch)
     again = register(project, replace(worktree, path=str(folder)))
-    return Resumed(worktree=again, recreated=True, notes=notes)
+    return Resumed(worktree=again, notes=notes)

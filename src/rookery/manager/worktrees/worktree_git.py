@@ -7,10 +7,12 @@ The repository is always named explicitly, never discovered: everything in a che
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from rookery import NAME
 from rookery.errors import RookeryError
@@ -34,7 +36,22 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 _LONGEST, _LONGEST_WRITING = 120.0, 1800.0
 """Time limits in seconds: git would wait for ever on a pipe in place of a file."""
 _WRITING = frozenset(("worktree", "merge", "commit", "apply", "update-index", "read-tree"))
+_PROTOCOLS = ("https", "ssh")
+_FRESH_SECONDS = 60.0
+_LONGEST_FETCH = 30.0
+_NO_PROGRAMS = ("-c", "credential.helper=", "-c", "core.alternateRefsCommand=true")
+_FETCH_OPTIONS = (
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--upload-pack=git-upload-pack",
+)
 _LOCKED = (".lock': File exists", "is locked", "Unable to create")
+
+
+Given: TypeAlias = bytes | Sequence[str]
+"""Input of a command: bytes, or paths that it reads with `-z`."""
 
 
 class InTheWay(RookeryError):
@@ -72,8 +89,13 @@ class Git:
         """The output of a command, stripped."""
         return self.run(*words, variables=more).text.strip()
 
-    def names(self, *words: str, given: bytes = b"", **more: str) -> list[str]:
+    def names(self, *words: str, given: Given = b"", **more: str) -> list[str]:
         return self.run(*words, given=given, variables=more).names
+
+    def add(self, paths: Sequence[str], **more: str) -> None:
+        """Put files into the index as they are on disk."""
+        words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+        self.run(*words, given=paths, variables=more)
 
     def succeeds(self, *words: str) -> bool:
         return self.ask(*words).status == 0
@@ -85,7 +107,7 @@ class Git:
         return self.ask("rev-parse", "--verify", "-q", f"{name}^{{commit}}").text.strip()
 
     def run(
-        self, *words: str, given: bytes = b"", variables: Mapping[str, str] | None = None
+        self, *words: str, given: Given = b"", variables: Mapping[str, str] | None = None
     ) -> GitAnswer:
         answer = self.ask(*words, given=given, variables=variables)
         if answer.status:
@@ -95,7 +117,7 @@ class Git:
     def ask(
         self,
         *words: str,
-        given: bytes = b"",
+        given: Given = b"",
         variables: Mapping[str, str] | None = None,
         seconds: float | None = None,
     ) -> GitAnswer:
@@ -108,7 +130,7 @@ class Git:
                 _configured(words),
                 folder=self._inside,
                 variables={**self.environment, **(variables or {})},
-                given=given,
+                given=given if isinstance(given, bytes) else _nul_ended(given),
                 seconds=longest,
             )
         except ProgramTimeout as error:
@@ -125,7 +147,13 @@ class Git:
     def environment(self) -> dict[str, str]:
         """Environment that clears each program named in the repository's settings and sets the
         user's identity for commits."""
-        bare = self._without_programs
+        bare = {
+            **self._named,
+            **git_hardening()[0],
+            "GIT_WORK_TREE": str(self.folder),
+            "GIT_LITERAL_PATHSPECS": "1",
+            "LC_ALL": "C",
+        }
         asked = ("config", "-z", "--name-only", "--get-regexp", NAMED_PROGRAMS)
         keys = run_git(
             self.program, _configured(asked), folder=self.git_folder, variables=bare
@@ -145,21 +173,8 @@ class Git:
     def _named(self) -> dict[str, str]:
         """Variables that name the repository. An agent can write to git's folder for its
         worktree, where a file could point git to another repository with settings of its own."""
-        return {
-            **without_git_variables(),
-            "GIT_DIR": str(self.git_folder),
-            "GIT_COMMON_DIR": str(self.common),
-        }
-
-    @property
-    def _without_programs(self) -> dict[str, str]:
-        return {
-            **self._named,
-            **git_hardening()[0],
-            "GIT_WORK_TREE": str(self.folder),
-            "GIT_LITERAL_PATHSPECS": "1",
-            "LC_ALL": "C",
-        }
+        own = {"GIT_DIR": str(self.git_folder), "GIT_COMMON_DIR": str(self.common)}
+        return {**without_git_variables(), **own}
 
     @property
     def _identity(self) -> dict[str, str]:
@@ -177,6 +192,35 @@ class Git:
         return said
 
 
+class Fetching:
+    """Fetches branches, at most once a minute each. Without protocols it fetches nothing."""
+
+    def __init__(self, protocols: Sequence[str] = _PROTOCOLS) -> None:
+        self._protocols = tuple(protocols)
+        self._fetched: dict[tuple[str, str, str], float] = {}
+
+    def fetch(self, git: Git, remote: str, branch: str) -> bool:
+        key = (str(git.common), remote, branch)
+        if time.monotonic() - self._fetched.get(key, float("-inf")) < _FRESH_SECONDS:
+            return True
+        if not self._protocols or not self._fetch(git, remote, branch):
+            return False
+        self._fetched[key] = time.monotonic()
+        return True
+
+    def _fetch(self, git: Git, remote: str, branch: str) -> bool:
+        allowed = {
+            "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
+        }
+        spec = f"+refs/heads/{branch}:refs/remotes/{remote}/{branch}"
+        try:
+            words = (*_NO_PROGRAMS, "fetch", *_FETCH_OPTIONS, "--", remote, spec)
+            return not git.ask(*words, variables=allowed, seconds=_LONGEST_FETCH).status
+        except InTheWay:
+            return False
+
+
 @contextmanager
 def own_index(git: Git) -> Iterator[dict[str, str]]:
     """A temporary copy of the index, as the variable that selects it."""
@@ -185,6 +229,10 @@ def own_index(git: Git) -> Iterator[dict[str, str]]:
         if (git.git_folder / "index").exists():
             shutil.copy2(git.git_folder / "index", index)
         yield {"GIT_INDEX_FILE": str(index)}
+
+
+def _nul_ended(paths: Sequence[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
 def _configured(words: Sequence[str], durable: bool = False) -> tuple[str, ...]:

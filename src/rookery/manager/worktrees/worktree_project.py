@@ -4,23 +4,24 @@ Metadata of a worktree is stored in git's folder for it, so it exists as long as
 worktree, whatever happens to our own files.
 """
 
+import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import Concatenate, ParamSpec, TypeVar
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from rookery import NAME, PROJECT_FOLDER
-from rookery.manager.worktrees.worktree_git import Git, InTheWay
+from rookery.manager.worktrees.worktree_git import Fetching, Git, InTheWay
 from rookery.manager.worktrees.worktree_values import (
     Code,
     Listed,
-    PortBlock,
+    Obstacle,
     Worktree,
     WorktreeState,
 )
@@ -29,6 +30,7 @@ from rookery.platform.git_folders import (
     NOTE_OF_WORKTREE,
     common_folder,
     entries,
+    first_line,
     is_folder,
     regular_content,
 )
@@ -45,6 +47,25 @@ REMOVING, DELETING = ".removing-", ".deleting-"
 """Prefixes of folders being removed; everything in the second kind is saved."""
 WAIT = 120.0
 """Seconds to wait for another process that changes the worktrees."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+_UNUSABLE = {
+    WorktreeState.MISSING: (
+        Code.MISSING,
+        "The worktree {} was removed; resume the session to recreate it from its branch.",
+    ),
+    WorktreeState.LOST: (Code.MISSING, "The worktree {} and its branch {} were removed."),
+    WorktreeState.UNFINISHED: (
+        Code.UNFINISHED,
+        "The worktree {} is incomplete; remove it and start again.",
+    ),
+    WorktreeState.BROKEN: (
+        Code.BROKEN,
+        "{} is no longer a worktree of this project; run `git worktree repair`.",
+    ),
+}
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -62,8 +83,9 @@ class Registered(Struct, frozen=True, kw_only=True):
 class Project:
     """A project whose folder is the root of a checkout, the main one or a worktree."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fetching: Fetching | None = None) -> None:
         """Raises `InTheWay` if there is no git or no repository."""
+        self._fetching = fetching or Fetching(())
         self.folder = folder.resolve()
         own = self.folder / ".git"
         self.program = find_own_program("git", self.folder)
@@ -76,8 +98,14 @@ class Project:
                 f"{self.folder} is not the root of a git repository; open the root.",
             )
         self.common = Path(found)
-        own_part = own if is_folder(str(own)) else _git_folder_of(own)
+        # the target of a `.git` file; `common_folder` has checked that it points back
+        named = first_line(str(own)).removeprefix("gitdir:").strip()
+        own_part = own if is_folder(str(own)) else (self.folder / named).resolve()
         self.git = Git(self.program, own_part, self.folder, self.common)
+
+    def fetch(self, remote: str, branch: str) -> bool:
+        """Fetch a branch, unless the network must not be used. Return whether it is current."""
+        return self._fetching.fetch(self.git, remote, branch)
 
     @property
     def place(self) -> Path:
@@ -102,11 +130,11 @@ class Project:
         return self.git.ask("symbolic-ref", "-q", "--short", "HEAD").text.strip()
 
     @contextmanager
-    def alone(self, *, wait: float = WAIT) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """Hold the repository's lock for changes; it is released if the process dies."""
         descriptor = open_lock(self.common / f"{NAME}-worktrees.lock")
         try:
-            if not lock_within(descriptor, wait):
+            if not lock_within(descriptor, WAIT):
                 raise InTheWay(
                     Code.LOCKED, "Another process uses the worktrees of this project; wait."
                 )
@@ -142,13 +170,44 @@ class Project:
         return self.git.output("rev-parse", "--show-object-format")
 
 
-def registered(project: Project) -> list[Registered]:
-    """All linked worktrees, even if their folders are gone."""
-    return list(_registered(project))
+class ProjectOperations:
+    """Base of classes whose methods are made with `operation`. They block: call them in a thread.
+    The project must be trusted, because git reads its settings."""
+
+    def __init__(self, project: Path, *, fetching: Fetching | None = None) -> None:
+        self._folder = project
+        self._fetching = fetching or Fetching()
+
+    def open_project(self) -> Project:
+        """Done for each call: the programs to disable are read from the current git settings."""
+        return Project(self._folder, self._fetching)
+
+
+def operation(
+    function: Callable[Concatenate[Project, P], R],
+) -> Callable[Concatenate[ProjectOperations, P], R | Obstacle]:
+    """A method that calls the function with the project. It returns obstacles, and file system
+    errors as obstacles, instead of raising."""
+
+    @wraps(function)
+    def answer(self: ProjectOperations, /, *given: P.args, **named: P.kwargs) -> R | Obstacle:
+        try:
+            return function(self.open_project(), *given, **named)
+        except InTheWay as error:
+            return error.obstacle
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            where = f" ({error.filename})" if error.filename else ""
+            return Obstacle(
+                code=Code.DISK_FULL if full else Code.GIT_FAILED,
+                text=f"The system refused{where}: {error.strerror}.",
+            )
+
+    return answer
 
 
 def registered_at(project: Project, folder: Path) -> Registered | None:
-    return next((each for each in _registered(project) if each.folder == folder), None)
+    return next((each for each in registered(project) if each.folder == folder), None)
 
 
 def holder_of(project: Project, branch: str) -> Path | None:
@@ -156,13 +215,13 @@ def holder_of(project: Project, branch: str) -> Path | None:
     main = project.common.parent
     if _head_branch(project.common) == branch and (main / ".git").exists():
         return main
-    held = (each for each in _registered(project) if each.branch == branch)
+    held = (each for each in registered(project) if each.branch == branch)
     return next((each.folder for each in held if each.folder.exists()), None)
 
 
 def all_listed(project: Project) -> list[Listed]:
     """The worktrees created or imported here, oldest first."""
-    found = (metadata_of(project, each) for each in _registered(project))
+    found = (metadata_of(project, each) for each in registered(project))
     known = sorted(filter(None, found), key=lambda each: (each.created_at, each.path))
     return [Listed(worktree=each, state=state_of(project, each)) for each in known]
 
@@ -191,28 +250,11 @@ def state_of(project: Project, worktree: Worktree) -> WorktreeState:
 def git_of(project: Project, worktree: Worktree) -> Git:
     """Git on a worktree. Raises `InTheWay` if the worktree cannot be used."""
     state = state_of(project, worktree)
-    if state in (WorktreeState.MISSING, WorktreeState.LOST):
-        raise InTheWay(
-            Code.MISSING,
-            (
-                f"The worktree {worktree.path} was removed; resume the session to "
-                "recreate it from its branch."
-            )
-            if state is WorktreeState.MISSING
-            else f"The worktree {worktree.path} and its branch {worktree.branch} were removed.",
-        )
     found = registered_at(project, Path(worktree.path))
-    if state is WorktreeState.UNFINISHED:
-        raise InTheWay(
-            Code.UNFINISHED,
-            f"The worktree {worktree.path} is incomplete; remove it and start again.",
-        )
-    if state is WorktreeState.BROKEN or found is None:
-        raise InTheWay(
-            Code.BROKEN,
-            f"{worktree.path} is no longer a worktree of this project; run `git worktree repair`.",
-        )
-    return project.git.at(found.admin, found.folder)
+    if state is WorktreeState.READY and found:
+        return project.git.at(found.admin, found.folder)
+    code, text = _UNUSABLE.get(state, _UNUSABLE[WorktreeState.BROKEN])
+    raise InTheWay(code, text.format(worktree.path, worktree.branch))
 
 
 def demand_branch(git: Git, worktree: Worktree) -> None:
@@ -232,24 +274,11 @@ def write_metadata(admin: Path, worktree: Worktree) -> None:
 
 def read_metadata(admin: Path) -> Worktree | None:
     """The saved metadata; None if it is missing or cannot be read."""
-    data = regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST)
     try:
-        said: Any = json.loads(data or b"")
-        first = (said["ports"] or {}).get("first")
-        return Worktree(
-            id=str(said["id"]),
-            branch=str(said["branch"]),
-            path=str(said["path"]),
-            parent_branch=str(said["parent_branch"]),
-            remote=str(said["remote"]),
-            created_at=int(said["created_at"]),
-            group_id=str(said["group_id"]),
-            label=str(said["label"]),
-            ports=PortBlock(first=int(first)) if first else None,
-            imported=bool(said["imported"]),
-            branch_owned=bool(said["branch_owned"]),
+        return convert(
+            json.loads(regular_content(str(admin / NOTE_OF_WORKTREE), _LARGEST) or b""), Worktree
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, ValidationError, RecursionError):
         return None
 
 
@@ -264,8 +293,9 @@ def interrupted_removals(project: Project) -> list[Path]:
     return [Path(each) for each in found if os.path.basename(each).startswith((REMOVING, DELETING))]
 
 
-def _registered(project: Project) -> Iterator[Registered]:
-    """One entry per folder: an agent can create a git folder that claims another's files."""
+def registered(project: Project) -> Iterator[Registered]:
+    """All linked worktrees, even if their folders are gone. One per folder: an agent can create a
+    git folder that claims another's files."""
     found: dict[Path, list[Registered]] = {}
     for each in _claimed(project):
         found.setdefault(each.folder, []).append(each)
@@ -274,16 +304,14 @@ def _registered(project: Project) -> Iterator[Registered]:
 
 
 def _is_named_by_its_files(claim: Registered) -> bool:
-    said = (regular_content(str(claim.folder / ".git"), 4096) or b"").split(b"\n", 1)[0]
-    own = os.fsdecode(said).removeprefix("gitdir:").strip()
+    own = first_line(str(claim.folder / ".git")).removeprefix("gitdir:").strip()
     return bool(own) and os.path.realpath(claim.folder / own) == os.path.realpath(claim.admin)
 
 
 def _claimed(project: Project) -> Iterator[Registered]:
     for admin in filter(is_folder, entries(str(project.common / "worktrees"))):
-        git = (regular_content(f"{admin}/gitdir", 4096) or b"").decode("utf-8", "surrogateescape")
-        if git.strip():
-            place = Path(os.path.join(admin, git.strip())).parent
+        if git := first_line(f"{admin}/gitdir").strip():
+            place = Path(os.path.join(admin, git)).parent
             reason = (regular_content(f"{admin}/locked", 4096) or b"").strip()
             yield Registered(
                 admin=Path(admin),
@@ -295,11 +323,5 @@ def _claimed(project: Project) -> Iterator[Registered]:
 
 
 def _head_branch(git_folder: Path) -> str:
-    said = (regular_content(str(git_folder / "HEAD"), 4096) or b"").decode("utf-8", "replace")
-    return said.strip().removeprefix("ref: refs/heads/") if said.startswith("ref: ") else ""
-
-
-def _git_folder_of(file: Path) -> Path:
-    """Target of a `.git` file; `common_folder` has checked that it points back."""
-    said = file.read_text(encoding="utf-8").splitlines()[0].removeprefix("gitdir:").strip()
-    return (file.parent / said).resolve()
+    said = first_line(str(git_folder / "HEAD"))
+    return said.removeprefix("ref: refs/heads/").strip() if said.startswith("ref: ") else ""

@@ -12,8 +12,6 @@ from msgspec import Struct
 from rookery import NAME
 
 PORTS_IN_A_BLOCK = 10
-FIRST_PORT, LAST_PORT = 20_000, 31_999
-"""Below the ephemeral ports of common systems."""
 KEEP_REFS = f"refs/{NAME}/keep/"
 
 
@@ -29,7 +27,6 @@ class Code(StrEnum):
     PATH_EXISTS = "path_exists"
     BASE_NOT_FOUND = "base_not_found"
     CREATE_FAILED = "create_failed"
-    SETUP_FAILED = "setup_failed"
     DISK_FULL = "disk_full"
     LOCKED = "locked"
     MISSING = "missing"
@@ -118,17 +115,8 @@ class Created(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Copied(Struct, frozen=True, kw_only=True):
-    """Ignored files that were copied to the worktree."""
-
-    paths: tuple[str, ...]
-    skipped: tuple[str, ...] = ()
-    """Files that existed already, or are not regular files."""
-
-
 class Resumed(Struct, frozen=True, kw_only=True):
     worktree: Worktree
-    recreated: bool
     notes: tuple[str, ...] = ()
 
 
@@ -163,7 +151,7 @@ class ApplyPlan(Struct, frozen=True, kw_only=True):
     @property
     def token(self) -> str:
         """Identifies exactly this plan."""
-        return _digest("apply", self.worktree.id, self.before, self.after, *self.paths)
+        return digest("apply", self.worktree.id, self.before, self.after, *self.paths)
 
 
 class AppliedWork(Struct, frozen=True, kw_only=True):
@@ -194,7 +182,7 @@ class RemovalPlan(Struct, frozen=True, kw_only=True):
         """Identifies exactly this plan."""
         counted = (str(self.unmerged_commits), str(len(self.to_keep)))
         where = (self.worktree.id, self.worktree.path, self.worktree.branch)
-        return _digest("remove", *where, *counted, *self.to_keep, *self.left_out)
+        return digest("remove", *where, *counted, *self.to_keep, *self.left_out)
 
     @property
     def told(self) -> str:
@@ -243,7 +231,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -254,14 +242,3 @@ def environment_of(worktree: Worktree, project: str) -> dict[str, str]:
         said["WORKTREE_PORT"] = str(worktree.ports.first)
         said["WORKTREE_PORTS"] = str(worktree.ports.size)
     return said
-
-
-def default_message(worktree: Worktree) -> str:
-    return f"chore: {worktree.label or worktree.branch}"
-
-
-def block_order(start_at: int) -> list[PortBlock]:
-    """All blocks, starting at one selected by the number `start_at`."""
-    number = (LAST_PORT - FIRST_PORT + 1) // PORTS_IN_A_BLOCK
-    order = ((start_at + at) % number for at in range(number))
-    return [PortBlock(first=FIRST_PORT + at * PORTS_IN_A_BLOCK) for at in order]
