@@ -170,6 +170,14 @@ class StartSettings(Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     """Unknown settings, and known ones with an invalid value."""
 
+    def with_defaults(self, default: "StartSettings") -> "StartSettings":
+        return StartSettings(
+            mode=self.mode or default.mode,
+            provider=self.provider or default.provider,
+            model=self.model or default.model,
+            automatic=default.automatic if self.automatic is None else self.automatic,
+        )
+
 
 def start_settings(given: Mapping[str, Any]) -> StartSettings:
     words = {name: text for name, text in given.items() if isinstance(text, str) and text.strip()}
