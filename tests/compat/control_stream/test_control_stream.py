@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rookery.compat.control_stream.event_stream import ControlStream
 from rookery.compat.control_stream.followed_task import change_between, continues, queue_event
-from rookery.compat.control_stream.stream_commands import CAPABILITIES, CancelTask, Ping, Start
+from rookery.compat.control_stream.stream_commands import CAPABILITIES, StreamCommand
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (
@@ -151,7 +151,7 @@ def test_the_first_event_names_the_commands():
 
 def test_replies_have_their_fields_and_done_only_on_done():
     stream = ControlStream()
-    ping = Ping(request_id="p")
+    ping = StreamCommand("ping", "p")
     assert stream.acknowledge(ping) == {
         "type": "control",
         "subtype": "ack",
@@ -328,7 +328,7 @@ class TestStartingOver:
     def test_a_start_that_is_refused_leaves_the_task_before_it_driven(self):
         told = started(*COMPLETE)
         stream = told.stream
-        start = Start(request_id="s2", prompt="x", task_id="t2", configuration={})
+        start = StreamCommand("start", "s2", {"prompt": "x", "taskId": "t2"})
         ack = stream.accept_start(start, "t2")
         assert (ack["taskId"], stream.task_id, stream.busy) == ("t2", "t", True)
         assert stream.note("x")["requestId"] == "s2"
@@ -600,4 +600,4 @@ def test_a_start_is_settled_once_and_each_turn_and_each_queued_message_has_one_r
 def test_a_command_without_a_request_is_not_attributed():
     stream = ControlStream()
     stream.begin()
-    assert stream.settle(CancelTask(request_id="c"), "no_active_task")["success"] is True
+    assert stream.settle(StreamCommand("cancel", "c"), "no_active_task")["success"] is True
