@@ -14,9 +14,7 @@ from support.terminal_session import Installed
 NO_SANDBOX = '[sandbox]\nuse = "off"\n'
 WORK = {
     "merge": ("git merge -q feature", "sandbox"),
-    "reset": ("git reset -q --hard feature", "none"),
     "move": ("git mv pkg pkg2", "none"),
-    "and more": ("git checkout -q feature && python3 -c 'print(1)'", "none"),
     "unpack": ("tar xf files.tar", "sandbox"),
 }
 
