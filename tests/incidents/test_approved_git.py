@@ -65,11 +65,3 @@ def files(root: Path) -> dict[str, bytes]:
         for path in root.rglob("*")
         if path.is_file() and ".git" not in path.parts
     }
-
-
-@pytest.mark.parametrize("project", ["none"], indirect=True)
-def test_git_history_moved_by_an_approved_command_stays_there(project: Governed):
-    approved(project, "mkdir x && mv .git x/gitold")
-    (moved,) = project.root.rglob("gitold")
-    assert git(project.root, f"--git-dir={moved}", "log", "--all", "--format=%s") == "second\nfirst"
-    assert not (project.root / ".git").exists()

@@ -10,7 +10,6 @@ import pytest
 from msgspec import Struct
 
 from llm_server import call
-from rookery.commands.plain_line import plain
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import all_settings
 from rookery.workspace.search import find_ripgrep
@@ -175,11 +174,6 @@ def test_read_only_commands_run_the_systems_own_programs(asked: Asked, command: 
     if not shutil.which(command.split()[0]):
         pytest.skip(f"{command.split()[0]} is not installed")
     assert UNASKED[command] in asked.results[command]
-
-
-@pytest.mark.parametrize("text", SHELL_TEXTS.values(), ids=SHELL_TEXTS)
-def test_hostile_shell_texts_are_not_plain_lines(text: str):
-    assert plain(text) is None
 
 
 def test_the_default_settings_allow_no_command():
