@@ -13,9 +13,14 @@ import pytest
 from anyio.abc import SocketStream
 
 from rookery.errors import SettingsError
-from rookery.protocol.channels import LONGEST_MESSAGE
+from rookery.protocol.channels import (
+    LONGEST_MESSAGE,
+    channel_on,
+    is_same_user,
+    unix_channel,
+    unix_listener,
+)
 from rookery.protocol.server import serve
-from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
 from support.protocol_hosts import Caller, Logs
 
 pytestmark = pytest.mark.anyio

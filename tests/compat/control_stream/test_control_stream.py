@@ -35,8 +35,8 @@ from rookery.core.facts import (
     UserSpoke,
     next_event,
 )
-from rookery.core.folds.agent_state import AgentState
 from rookery.core.limits import FailureKind
+from rookery.core.message import AgentState
 
 Told = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")

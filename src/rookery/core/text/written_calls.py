@@ -26,8 +26,7 @@ from rookery.core.text.call_shapes import (
     tagged_call,
 )
 from rookery.core.text.literals import NoValue
-from rookery.core.text.near_names import closest
-from rookery.core.tool_traits import COMMAND
+from rookery.core.tool_traits import COMMAND, closest
 
 __all__ = ["Tools", "Written", "WrittenCall", "closest", "read_calls"]
 
