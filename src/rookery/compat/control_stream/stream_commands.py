@@ -65,10 +65,6 @@ def _words_problem(given: Any) -> str:
     return "" if isinstance(given, str) and given.strip() else "must be a non-blank string"
 
 
-def _text_problem(given: Any) -> str:
-    return "" if isinstance(given, str) else "must be a string"
-
-
 def _images_problem(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         return "must be a list of strings"
@@ -83,28 +79,25 @@ def _uuid_problem(given: Any) -> str:
     return _words_problem(given) or ("" if _UUID.match(given.strip()) else "must be a UUID")
 
 
-def _settings_problem(given: Any) -> str:
-    return "" if isinstance(given, dict) else "must be an object"
-
-
-def _row_problem(given: Any) -> str:
-    return "" if type(given) is int else "must be the id of a question, a whole number"
-
-
 def _choice_problem(given: Any) -> str:
     known = given in ("yes", "no", *CHOICES)
     return "" if known else f"must be one of yes, no, {', '.join(CHOICES)}"
 
 
+def of_type(cls: type, name: str, words: str) -> Shape:
+    """Values of this type; a boolean is no integer."""
+    return Shape({"type": name}, lambda given: "" if type(given) is cls else f"must be {words}")
+
+
 WORDS = Shape({"type": "string", "pattern": "\\S"}, _words_problem)
-TEXT = Shape({"type": "string"}, _text_problem)
+TEXT = of_type(str, "string", "a string")
 IMAGES = Shape(
     {"type": "array", "maxItems": MOST_IMAGES, "items": {"type": "string", "pattern": PATTERN}},
     _images_problem,
 )
 TASK_ID = Shape({"type": "string", "pattern": UUID_PATTERN}, _uuid_problem)
-SETTINGS = Shape({"type": "object"}, _settings_problem)
-ROW = Shape({"type": "integer"}, _row_problem)
+SETTINGS = of_type(dict, "object", "an object")
+ROW = of_type(int, "integer", "the id of a question, a whole number")
 CHOICE = Shape({"enum": ["yes", "no", *CHOICES]}, _choice_problem)
 
 _PROMPT, _IMAGES, _TEXT = Field("prompt", WORDS, True), Field("images", IMAGES), Field("text", TEXT)

@@ -19,6 +19,7 @@ from rookery.compat.control_stream.stream_commands import (
     WORDS,
     Field,
     Shape,
+    of_type,
 )
 from rookery.compat.json_io.task_rows import Wire
 from rookery.core.asks import CHOICES, Reply
@@ -49,10 +50,6 @@ def _ts_problem(given: Any) -> str:
     return "" if moment else "must be the ts of a message, a number"
 
 
-def _bool_problem(given: Any) -> str:
-    return "" if isinstance(given, bool) else "must be true or false"
-
-
 def _one_of(*choices: str) -> Shape:
     names = " or ".join(f'"{each}"' for each in choices)
     return Shape(
@@ -79,7 +76,7 @@ IMAGES = Shape(
     _images_problem,
 )
 ROW_TS = Shape({"type": "number"}, _ts_problem)
-BOOL = Shape({"type": "boolean"}, _bool_problem)
+BOOL = of_type(bool, "boolean", "true or false")
 
 _TEXT, _IMAGES = Field("text", TEXT), Field("images", IMAGES)
 _NAMED = (Field("text", WORDS, True),)
@@ -152,7 +149,8 @@ KINDS: Mapping[str, tuple[Field, ...]] = {
 def read_request(line: bytes, number: int) -> DriverMessage:
     """Parse a line. Raises `BadMessage` with the first problem."""
     try:
-        given = whole_values(_load(line.decode("utf-8")))
+        given = json.loads(line.decode("utf-8"), parse_float=_finite, parse_constant=_finite)
+        given = whole_values(given)
     except UnicodeDecodeError as error:
         raise _bad(number, "it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -168,10 +166,6 @@ def read_request(line: bytes, number: int) -> DriverMessage:
         raise _bad(number, f"{type}: {problem}")
     names = (field.name for field in KINDS[type])
     return DriverMessage(type, {name: given[name] for name in names if given.get(name) is not None})
-
-
-def _load(text: str) -> Any:
-    return json.loads(text, parse_float=_finite, parse_constant=_finite)
 
 
 def _finite(text: str) -> float:
