@@ -18,9 +18,10 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
-from rookery.core.commands import misspelled_field
+from rookery.core.commands import CloseTask, misspelled_field
 from rookery.core.facts import Event
 from rookery.core.limits import FailureKind
+from rookery.core.queries import AskModes
 from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
@@ -203,6 +204,18 @@ def approval_problem(settings: StartSettings) -> str:
     if clause := misspelled_field(settings.ignored, [APPROVAL]):
         return f"The configuration {clause} Nothing was done."
     return ""
+
+
+async def check_mode(host: Host, mode: str) -> None:
+    """Raises `SettingsError` if there is no such mode; empty keeps the mode of the run."""
+    known = [each.slug for each in await host.query(AskModes())] if mode else []
+    if mode and mode not in known:
+        raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
+
+
+async def close_task(host: Host, task_id: str) -> None:
+    with suppress(CommandRejected):  # already closed
+        await host.send(CloseTask(task_id=task_id))
 
 
 class LineReader(Generic[Parsed, Bad]):

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 import anyio
 
@@ -13,18 +12,23 @@ from rookery.compat.control_stream.followed_task import (
     continues,
 )
 from rookery.compat.control_stream.stream_commands import StreamCommand
-from rookery.compat.driver import StartSettings, approval_problem, start_settings
+from rookery.compat.driver import (
+    StartSettings,
+    approval_problem,
+    check_mode,
+    close_task,
+    start_settings,
+)
 from rookery.compat.structured_output.call_rows import Output
 from rookery.core.asks import CHOICES, Choice, Reply, reply_of, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import (
     Answer,
     Cancel,
-    CloseTask,
     OpenTask,
     Speak,
 )
-from rookery.core.queries import AskAbout, AskModes
+from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.codec import Host
 
@@ -131,14 +135,13 @@ class Requests:
             self._send(stream.begin_task(task_id, command.request_id))
         self._follow(task_id)
         if before:
-            await self._close(before)
+            await close_task(self._host, before)
 
     async def _open(self, command: StreamCommand, task_id: str, wanted: StartSettings) -> None:
         if task_id in self._known:
             raise SettingsError(f"Task {task_id} already exists. Omit taskId, or use another.")
         about = await self._host.query(AskAbout())
-        if wanted.mode:
-            await self._check_mode(wanted.mode)
+        await check_mode(self._host, wanted.mode)
         mode = wanted.mode or about.mode
         model = wanted.model or (about.model if wanted.provider else "")
         await self._host.send(
@@ -153,11 +156,6 @@ class Requests:
             )
         )
         self._known.add(task_id)
-
-    async def _check_mode(self, mode: str) -> None:
-        known = [each.slug for each in await self._host.query(AskModes())]
-        if mode not in known:
-            raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
 
     async def _message(self, command: StreamCommand) -> None:
         stream = self._stream
@@ -266,12 +264,8 @@ class Requests:
             raise _RequestRefused("task_busy")
         if before := self._stream.task_id:
             self._send(self._stream.leave_task())
-            await self._close(before)
+            await close_task(self._host, before)
         self._accept(command, "cleared")
-
-    async def _close(self, task_id: str) -> None:
-        with suppress(CommandRejected):  # already closed
-            await self._host.send(CloseTask(task_id=task_id))
 
 
 def _reply(command: StreamCommand) -> tuple[Reply, Choice | None]:

@@ -7,7 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rookery.compat.driver import StartSettings, approval_problem, start_settings
+from rookery.compat.driver import (
+    StartSettings,
+    approval_problem,
+    check_mode,
+    close_task,
+    start_settings,
+)
 from rookery.compat.json_io.lookups import (
     LOOKUPS,
     EngineAnswers,
@@ -22,8 +28,8 @@ from rookery.compat.json_io.task_rows import Wire
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image
-from rookery.core.commands import CloseTask, Command, OpenTask, ReopenTask
-from rookery.core.queries import AskModes, AskTasks
+from rookery.core.commands import Command, OpenTask, ReopenTask
+from rookery.core.queries import AskTasks
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.codec import Host
 from rookery.protocol.picture_files import load_pictures
@@ -137,7 +143,7 @@ class EngineRequests:
         self._send(self._messages.created(now, first.text))
         self._follow(first.task_id)
         if before:
-            await self._close(before)
+            await close_task(self._host, before)
         self._beside(self.send_history)
 
     def _with_settings(self, first: OpenTask, wanted: StartSettings) -> OpenTask:
@@ -159,7 +165,7 @@ class EngineRequests:
         self._send(self._messages.created(now))
         self._follow(task_id)
         if before:
-            await self._close(before)
+            await close_task(self._host, before)
 
     async def interrupt(self) -> None:
         messages = self._messages
@@ -183,7 +189,7 @@ class EngineRequests:
             raise SettingsError(NOTHING_SAID)
         settings = start_settings(given.get("taskConfiguration", {}))
         wanted = settings.with_defaults(self._messages.wanted)
-        await self._check_mode(wanted.mode)
+        await check_mode(self._host, wanted.mode)
         self._check_settings(settings)
         task_id = given.get("taskId", "").strip().lower() or self._next_id or str(uuid.uuid4())
         mode = wanted.mode or self._messages.about.mode
@@ -194,7 +200,7 @@ class EngineRequests:
         before, over = self._messages.root, self._messages.over
         self._send(self._messages.leave())
         if before and not over:
-            await self._close(before)
+            await close_task(self._host, before)
 
     async def _show(self, task_id: str) -> None:
         if task_id in self._deleting:
@@ -218,7 +224,7 @@ class EngineRequests:
         await self.send_history()
 
     async def _choose(self, settings: StartSettings) -> None:
-        await self._check_mode(settings.mode)
+        await check_mode(self._host, settings.mode)
         self._check_settings(settings)
         if not self._messages.over:
             task_id = self._messages.root
@@ -267,11 +273,6 @@ class EngineRequests:
     async def _look_up(self, message: DriverMessage) -> None:
         self._send(await look_up(self._host, self._messages, message))
 
-    async def _check_mode(self, mode: str) -> None:
-        known = [each.slug for each in await self._host.query(AskModes())] if mode else []
-        if mode and mode not in known:
-            raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
-
     async def _check_here(self, task_id: str) -> None:
         known = await self._host.query(AskTasks(most=ALL))
         if all(each.task_id != task_id for each in known):
@@ -289,7 +290,3 @@ class EngineRequests:
             raise SettingsError(problem)
         if settings.ignored:
             self._note(f"These settings are ignored: {', '.join(settings.ignored)}.")
-
-    async def _close(self, task_id: str) -> None:
-        with suppress(CommandRejected):  # already closed
-            await self._host.send(CloseTask(task_id=task_id))
