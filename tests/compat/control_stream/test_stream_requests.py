@@ -115,13 +115,6 @@ async def test_a_start_that_misspells_approval_is_refused(desk: Desk):
     assert (desk.replies("s"), desk.sent) == ([("error", "client_error")], [])
 
 
-async def test_a_task_whose_model_is_refused_is_not_begun(desk: Desk):
-    desk.fails[OpenTask] = CommandRejected("There is no model big.")
-    await desk.hear(configured({"model": "big"}), SAYS)
-    assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
-    assert (desk.followed, desk.replies("m")) == ([], [("error", "no_active_task")])
-
-
 async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
     desk.fails[OpenTask] = StorageError("The disk is full.")
     await desk.hear(GO)
