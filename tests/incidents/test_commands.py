@@ -60,7 +60,6 @@ READERS = {
     "git external": "git log -p --ext-diff",
     "git setting": "git -c core.pager=./evil.sh log",
     "git elsewhere": "git -C / log",
-    "git exec path": "git --exec-path=. log",
     "git no index": "git diff --no-index /etc/passwd README.md",
     "git grep opens": "git grep -O./evil.sh needle",
     "git upload": "git ls-remote --upload-pack=./evil.sh .",
@@ -93,39 +92,26 @@ WRAPPERS = {
     "busybox": "busybox touch M",
     "export": "export PAGER=./evil.sh && git log",
     "typeset": "typeset -i PAGER && git log",
-    "by path": "./ls",
-    "by absolute path": "/bin/ls",
     "variable": "GIT_PAGER=./evil.sh git log",
 }
 PROJECT_CODE = {
     f"{command.split()[0]} {number}": command
     for number, command in enumerate(
         (
-            "npm install",
-            "npm test",
-            "yarn",
             "pnpm i",
             "pip install .",
-            "make",
-            "pytest",
-            "cargo build",
             "go test",
             "mvn test",
             "python3 -c pass",
             "node -e 1",
             "ruff check",
-            "eslint .",
             "git commit -m x",
-            "git checkout main",
-            "git fetch",
             "ping -c 1 127.0.0.1",
             "nslookup example.invalid",
         )
     )
 }
 RULES = {
-    "git logout": "git logout",
-    "lsof": "lsof",
     "catx": "catx README.md",
     "fifty commands": " && ".join(["ls"] * 60 + ["touch M"]),
 }
