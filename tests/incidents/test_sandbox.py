@@ -11,6 +11,7 @@ from msgspec import Struct
 from llm_server import call
 from support.canaries import Visit, World, remove, run
 from support.hostile_repositories import PROGRAM_NAMES, git, project_settings
+from support.text_process import processes_with
 
 REQUIRED = ("-p", "-y", "--sandbox", "required")
 """Where there is no sandbox, commands are then refused, and all of this holds as well."""
@@ -130,16 +131,7 @@ def test_no_process_outlives_its_command(world: World):
     sleeping = f"bash -c 'exec -a {name} sleep 600'"
     hiding = f"(setsid {sleeping} &) ; nohup {sleeping} & true"
     world.visit([run(hiding)], flags=("-p", "-y"))
-    alive = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if name in command_of(pid)]
-    assert alive == []
-
-
-def command_of(pid: str) -> str:
-    """Nothing if the process has ended meanwhile."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
+    assert processes_with(name) == []
 
 
 def test_a_missing_sandbox_is_reported(world: World):
