@@ -422,7 +422,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(values, st.booleans(), st.sampled_from([None, 1]))
 def test_all_json_is_read_as_it_is_meant(value: object, ascii_only: bool, indent: int | None):
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
