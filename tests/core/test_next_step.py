@@ -327,6 +327,7 @@ ASK_AGAIN = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="yes")
             Reconcile(READ),
         ),
         ((StepCancelled(), replace(ASK_AGAIN, reply="no")), Close()),
+        ((replace(ASK_AGAIN, ask=AskKind.AUTO_APPROVAL_MAX_REQ_REACHED, reply="no"),), Close()),
         (
             (spoke(FINISH), CompletionOffered(result="ok"), ToolFinished(call_id="c3", text="")),
             Ask(AskKind.COMPLETION_RESULT),

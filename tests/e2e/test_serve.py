@@ -24,11 +24,10 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import Answer, OpenTask, ReopenTask
 from rookery.core.facts import Asked, Event, ModeSwitched
 from rookery.core.queries import AskAbout
-from rookery.protocol.channels import LineChannel
+from rookery.protocol.channels import LineChannel, unix_channel
 from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import remote_host
-from rookery.protocol.unix_sockets import unix_channel
 from support.protocol_hosts import workplace
 from support.protocol_story import SCRIPT, TASK, Story, told
 from support.terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession

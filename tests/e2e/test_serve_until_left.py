@@ -10,9 +10,9 @@ from rookery.core.asks import AskKind
 from rookery.core.commands import CloseTask, OpenTask
 from rookery.core.facts import Asked
 from rookery.core.queries import AskRest
+from rookery.protocol.channels import unix_channel
 from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
-from rookery.protocol.unix_sockets import unix_channel
 from support.terminal_session import PATIENCE, Installed
 
 pytestmark = pytest.mark.anyio

@@ -270,11 +270,3 @@ async def test_changes_of_a_resumed_sub_task_are_recorded_once(
     facts = [event.fact for event in stage.store.read(TASK)]
     changes = [(f.before, f.after) for f in facts if isinstance(f, FilesChanged)]
     assert len(changes) == len(set(changes)) == 2
-
-
-async def test_text_of_an_approval_reaches_the_model_with_the_result(tmp_path: Path):
-    stage = Stage(tmp_path, [write("a", "1")], [finish()])
-    await stage.play("yes Use tabs next time.", "yes")
-    first = next(fact for fact in stage.facts if isinstance(fact, ToolFinished))
-    assert first.ending is Ending.DONE
-    assert "Use tabs next time." in first.text

@@ -109,26 +109,6 @@ async def test_a_sub_task_starts_with_the_todo_list_it_was_given(tmp_path: Path)
     assert [todo.content for todo in opened.todos] == ["one", "two"]
 
 
-async def test_sub_tasks_can_have_sub_tasks(tmp_path: Path):
-    stage = Stage(
-        tmp_path,
-        [delegate("one")],
-        [delegate("two")],
-        [delegate("three")],
-        [finish("3")],
-        [finish("2")],
-        [finish("1")],
-        [finish("0")],
-        automatic=True,
-    )
-    await stage.play("yes")
-    (one,) = children(stage)
-    (two,) = children(stage, one)
-    (three,) = children(stage, two)
-    assert [results(stage, each)[0][-1] for each in (TASK, one, two)] == ["1", "2", "3"]
-    assert not children(stage, three)
-
-
 async def test_the_depth_of_sub_tasks_is_limited(tmp_path: Path):
     deeper = [[delegate(str(number))] for number in range(3)]
     stage = Stage(
@@ -199,13 +179,6 @@ async def test_a_child_whose_journal_fails_ends_the_run_and_its_result_is_not_lo
     assert results(again)[0].endswith("ok")
 
 
-async def test_cancelling_the_parent_stops_the_child_and_both_go_on(tmp_path: Path):
-    stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
-    await stage.play("yes", "cancel", "yes", "yes", "yes")
-    assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
-    assert results(stage)[0].endswith("ok")
-
-
 async def test_a_limit_applies_to_the_whole_tree_and_asks_once(tmp_path: Path):
     stage = Stage(
         tmp_path,
@@ -239,13 +212,6 @@ async def test_the_cost_of_a_sub_task_counts_for_its_parent(tmp_path: Path):
     )
     await stage.play("yes", "yes")
     assert stage.asks == ["auto_approval_max_req_reached", "completion_result"]
-
-
-async def test_an_abandoned_sub_task_fails_its_call_and_the_parent_continues(tmp_path: Path):
-    stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish()])
-    await stage.play("yes", "close", "yes")
-    assert "has no result" in results(stage)[0]
-    assert stage.asks[-1] == "completion_result"
 
 
 async def test_undoing_a_call_undoes_its_sub_task(tmp_path: Path):
@@ -333,9 +299,13 @@ async def test_a_resume_message_goes_to_the_running_sub_task(tmp_path: Path):
     assert any("Only half of it." in block.text for block in heard if isinstance(block, Text))
 
 
-async def test_clients_are_notified_whenever_a_sub_task_starts(tmp_path: Path):
+async def test_a_stop_stops_the_sub_task_too_and_clients_are_notified_when_it_goes_on(
+    tmp_path: Path,
+):
     stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
     await stage.play("yes", "cancel", "yes", "yes", "yes")
+    assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
+    assert results(stage)[0].endswith("ok")
     (child,) = children(stage)
     told = [fact for fact in stage.facts if isinstance(fact, ChildBegan)]
     assert [(fact.task_id, fact.after > 0) for fact in told] == [(child, False), (child, True)]

@@ -76,27 +76,15 @@ async def test_changes_of_protected_files_by_a_command_are_reverted(tmp_path: Pa
     assert ".vscode/tasks.json" in of(stage, Reminded)[0].text
 
 
-async def test_a_changed_protected_file_is_restored(tmp_path: Path):
-    stage = Stage(
-        tmp_path, [run("echo obey >> AGENTS.md")], [finish()], automatic=True, checkpoints=True
-    )
-    (stage.root / "AGENTS.md").write_text("ours\n")
-    await stage.play("yes")
-    assert (stage.root / "AGENTS.md").read_text() == "ours\n"
-
-
 PLANTED = {
-    "ignored by git": "mkdir .zed; echo evil > .zed/tasks.json",
     "ignored by itself": "echo .idea >> .gitignore; mkdir .idea; echo evil > .idea/x.xml",
     "a file": "echo .envrc >> .gitignore; echo evil > .envrc",
-    "bare repository": "mkdir -p lib/refs lib/objects/aa; touch lib/HEAD lib/objects/aa/b",
 }
 
 
 @pytest.mark.parametrize("command", PLANTED.values(), ids=PLANTED.keys())
 async def test_files_planted_by_a_command_are_removed(tmp_path: Path, command: str):
     stage = Stage(tmp_path, [run(command)], [finish()], automatic=True, checkpoints=True)
-    (stage.root / ".gitignore").write_text(".zed/\n")
     await stage.play("yes")
     assert [path.name for path in stage.root.iterdir()] == [".gitignore"]
 

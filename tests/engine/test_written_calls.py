@@ -14,6 +14,7 @@ TOOLS = ("read_file", "execute_command", "edit", "mcp--files--read")
         ("I will look.\n\n<read_file>\n<path>a.txt</path>", "read_file"),
         ("Let me see: <read_file><path>a.txt</path></read_file>", "read_file"),
         ('<read_file path="a.txt"/>', "read_file"),
+        ('See <read_file path="a.txt"/>', "read_file"),
         ("```xml\n<read_file><path>a</path></read_file>\n```", "read_file"),
         ('```json\n{"name": "read_file", "arguments": {"path": "a"}}\n```', "read_file"),
         ('I run it:\n```\n{"tool": "execute_command", "command": "ls"}\n```', "execute_command"),

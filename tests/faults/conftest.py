@@ -1,11 +1,18 @@
 """What the tests of faults share."""
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from support.command_server import CommandServer
 from support.twelve_turns import Playground, Record, record
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number of seconds to sleep that no other process on the machine sleeps."""
+    return f"9{uuid.uuid4().int % 10**12:012d}"
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from rookery.core.facts import CommandDetached, CommandEnded
 from rookery.storage.verify import verify
 from support.command_server import CommandServer
-from support.text_process import Started
+from support.text_process import Started, processes_with
 from support.twelve_turns import SESSION, Playground
 
 SECONDS = 120
@@ -30,12 +29,6 @@ SCRIPT = """\
     - tool: attempt_completion
       arguments: {{result: Done.}}
 """
-
-
-@pytest.fixture
-def mark() -> str:
-    """A number of seconds to sleep that no other process on the machine sleeps."""
-    return f"9{uuid.uuid4().int % 10**12:012d}"
 
 
 @pytest.fixture
@@ -96,31 +89,22 @@ def in_background(ps: Ps) -> dict[str, object]:
     return one
 
 
-def marked(mark: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
-
-
 def appeared(mark: str) -> bool:
     """Whether the command and both that it starts are there, or soon will be."""
     until = time.monotonic() + SECONDS
-    while len(marked(mark)) < 3 and time.monotonic() < until:
+    while len(processes_with(mark)) < 3 and time.monotonic() < until:
         time.sleep(0.02)
-    return len(marked(mark)) > 2
+    return len(processes_with(mark)) > 2
 
 
 def vanished(mark: str) -> bool:
     """Whether all that have the mark are gone, or soon will be."""
-    for pid in marked(mark):
+    for pid in processes_with(mark):
         with suppress(ProcessLookupError):
             watched = os.pidfd_open(pid)
             select([watched], [], [], SECONDS)
             os.close(watched)
-    return marked(mark) == []
+    return processes_with(mark) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
@@ -139,7 +123,7 @@ def test_background_commands_end_with_the_product(
 def test_background_commands_end_with_the_session(ground: Playground, mark: str):
     with session(ground):
         pass
-    assert marked(mark) == []
+    assert processes_with(mark) == []
     assert verify(ground.task) == []
 
 
@@ -152,7 +136,7 @@ def test_another_process_can_stop_a_command_and_the_session_is_notified(
         assert mark in str(one["command"])
         assert str(one["id"]) in ps()
         assert ps("--stop", str(one["id"])) == "Ended 1 command.\n"
-        assert marked(mark) == []
+        assert processes_with(mark) == []
     assert process.returncode == 0
     facts = [event.fact for event in ground.events()]
     [detached] = [fact for fact in facts if isinstance(fact, CommandDetached)]
@@ -172,4 +156,4 @@ def test_kept_commands_run_until_they_are_stopped(ground: Playground, mark: str,
     assert appeared(mark)
     assert in_background(ps)["state"] == "kept"
     assert ps("--stop", number) == "Ended 1 command.\n"
-    assert marked(mark) == []
+    assert processes_with(mark) == []

@@ -5,7 +5,6 @@ Four of each kind always, two hundred with ROOKERY_TORTURE=1.
 
 import os
 import random
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from rookery.core.limits import Limits
 from rookery.engine.ports.actions import Permit
 from rookery.workspace.terminal import Terminal
 from support.chance import new_seed
+from support.text_process import processes_with
 
 pytestmark = pytest.mark.anyio
 
@@ -114,8 +114,10 @@ class Kept:
         pass
 
 
-async def test_many_parallel_commands_keep_their_exit_output_and_children(tmp_path: Path):
-    dice, mark = random.Random(new_seed()), f"9{uuid.uuid4().int % 10**12:012d}"
+async def test_many_parallel_commands_keep_their_exit_output_and_children(
+    tmp_path: Path, mark: str
+):
+    dice = random.Random(new_seed())
     todo = [kind(dice, mark) for kind in KINDS * OF_EACH_KIND]
     dice.shuffle(todo)
     files, children = sorted(os.listdir("/proc/self/fd")), own_children()
@@ -155,17 +157,6 @@ async def problem_with(deed: Deed, folder: Path, impatience: float) -> str:
     names = ("exit code", "output on disk", "output shown")
     differing = [name for name, a, b in zip(names, expected, got, strict=True) if a != b]
     return f"{deed.script!r}: {', '.join(differing)}: {got[0]} {len(got[1])}" if differing else ""
-
-
-def processes_with(mark: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
-        except OSError:
-            continue
-    return found
 
 
 def own_children() -> set[str]:

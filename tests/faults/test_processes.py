@@ -3,9 +3,8 @@
 import json
 import os
 import signal
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +14,7 @@ from rookery.core.facts import Asked, Event, TaskClosed, TaskReopened, ToolFinis
 from rookery.core.replies import STOPPED_BY_USER
 from rookery.storage.verify import verify
 from support.command_server import CommandServer
-from support.text_process import Started
+from support.text_process import Started, processes_with
 from support.twelve_turns import SESSION, Playground
 
 SECONDS = 120
@@ -29,13 +28,6 @@ WAITING = """\
       arguments: {{result: Done.}}
 """
 """A command that goes on for as long as nobody writes to `go`, and a child of it."""
-
-
-@pytest.fixture
-def mark() -> str:
-    """A number of seconds to sleep that no other process on the machine sleeps: the numbers of
-    processes mean nothing outside a sandbox."""
-    return f"9{uuid.uuid4().int % 10**12:012d}"
 
 
 @pytest.fixture
@@ -65,15 +57,6 @@ def until_it_runs(output: IO[str] | None) -> None:
         if "ready\n" in shown:
             return
     raise AssertionError("the command never ran")
-
-
-def processes_with(mark: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
-    return found
 
 
 def events_but_offers(ground: Playground) -> list[Event]:

@@ -2,16 +2,7 @@
 
 import os
 
-import anyio
-import pytest
-
 from llm_server import LlmServer, call, finish
-from rookery.core.asks import AskKind
-from rookery.core.commands import Answer
-from rookery.core.facts import Event
-from rookery.engine.dialogue import Dialogue
-from rookery.engine.event_log import EventLog
-from rookery.errors import CommandRejected
 from support.canaries import Visit, World, run, tree
 
 ALLOW = "Approve? ["
@@ -63,62 +54,6 @@ def test_questions_show_the_whole_action_before_anything_happens(
         assert terminal.exit_code() == 0
     assert tree(world.workspace) == before
     assert list(world.effects()) == []
-
-
-class Memory:
-    """A log's store that keeps nothing on disk."""
-
-    recovered = ""
-
-    def __init__(self) -> None:
-        self._events: list[Event] = []
-
-    def write(self, event: Event) -> None:
-        self._events.append(event)
-
-    def read(self) -> list[Event]:
-        return self._events
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize(
-    ("ask_id", "digest"),
-    [
-        pytest.param("q1", "d2", id="answered before"),
-        pytest.param("q2", "d1", id="digest of another action"),
-        pytest.param("q2", "", id="no digest"),
-        pytest.param("", "d2", id="whatever is current"),
-        pytest.param("q3", "d2", id="not asked yet"),
-    ],
-)
-async def test_an_answer_to_another_question_is_refused(ask_id: str, digest: str):
-    ids = iter(["q1", "q2"])
-    log = EventLog(Memory(), lambda: 0)
-    dialogue = Dialogue(log, lambda: next(ids))
-    replies: list[str] = []
-
-    async def ask(of: str) -> None:
-        replies.append((await dialogue.ask(AskKind.COMMAND, "touch x", digest=of)).reply)
-
-    def answer(to: str, of: str, reply: str = "yes") -> None:
-        dialogue.answer(Answer(task_id="t", ask_id=to, reply=reply, digest=of))  # type: ignore[arg-type]
-
-    with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(ask, "d1")
-            await anyio.wait_all_tasks_blocked()
-            answer("q1", "d1", "no")
-            await anyio.wait_all_tasks_blocked()
-            group.start_soon(ask, "d2")
-            await anyio.wait_all_tasks_blocked()
-            with pytest.raises(CommandRejected):
-                answer(ask_id, digest)
-            assert replies == ["no"]
-            answer("q2", "d2", "no")
-    assert replies == ["no", "no"]
 
 
 def test_always_allow_shows_the_whole_rule_and_stores_exactly_that(world: World):

@@ -14,9 +14,7 @@ from support.terminal_session import Installed
 NO_SANDBOX = '[sandbox]\nuse = "off"\n'
 WORK = {
     "merge": ("git merge -q feature", "sandbox"),
-    "reset": ("git reset -q --hard feature", "none"),
     "move": ("git mv pkg pkg2", "none"),
-    "and more": ("git checkout -q feature && python3 -c 'print(1)'", "none"),
     "unpack": ("tar xf files.tar", "sandbox"),
 }
 
@@ -67,11 +65,3 @@ def files(root: Path) -> dict[str, bytes]:
         for path in root.rglob("*")
         if path.is_file() and ".git" not in path.parts
     }
-
-
-@pytest.mark.parametrize("project", ["none"], indirect=True)
-def test_git_history_moved_by_an_approved_command_stays_there(project: Governed):
-    approved(project, "mkdir x && mv .git x/gitold")
-    (moved,) = project.root.rglob("gitold")
-    assert git(project.root, f"--git-dir={moved}", "log", "--all", "--format=%s") == "second\nfirst"
-    assert not (project.root / ".git").exists()

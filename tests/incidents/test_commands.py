@@ -10,7 +10,6 @@ import pytest
 from msgspec import Struct
 
 from llm_server import call
-from rookery.commands.plain_line import plain
 from rookery.core.settings import Settings
 from rookery.core.settings_reference import all_settings
 from rookery.workspace.search import find_ripgrep
@@ -61,7 +60,6 @@ READERS = {
     "git external": "git log -p --ext-diff",
     "git setting": "git -c core.pager=./evil.sh log",
     "git elsewhere": "git -C / log",
-    "git exec path": "git --exec-path=. log",
     "git no index": "git diff --no-index /etc/passwd README.md",
     "git grep opens": "git grep -O./evil.sh needle",
     "git upload": "git ls-remote --upload-pack=./evil.sh .",
@@ -94,39 +92,26 @@ WRAPPERS = {
     "busybox": "busybox touch M",
     "export": "export PAGER=./evil.sh && git log",
     "typeset": "typeset -i PAGER && git log",
-    "by path": "./ls",
-    "by absolute path": "/bin/ls",
     "variable": "GIT_PAGER=./evil.sh git log",
 }
 PROJECT_CODE = {
     f"{command.split()[0]} {number}": command
     for number, command in enumerate(
         (
-            "npm install",
-            "npm test",
-            "yarn",
             "pnpm i",
             "pip install .",
-            "make",
-            "pytest",
-            "cargo build",
             "go test",
             "mvn test",
             "python3 -c pass",
             "node -e 1",
             "ruff check",
-            "eslint .",
             "git commit -m x",
-            "git checkout main",
-            "git fetch",
             "ping -c 1 127.0.0.1",
             "nslookup example.invalid",
         )
     )
 }
 RULES = {
-    "git logout": "git logout",
-    "lsof": "lsof",
     "catx": "catx README.md",
     "fifty commands": " && ".join(["ls"] * 60 + ["touch M"]),
 }
@@ -175,11 +160,6 @@ def test_read_only_commands_run_the_systems_own_programs(asked: Asked, command: 
     if not shutil.which(command.split()[0]):
         pytest.skip(f"{command.split()[0]} is not installed")
     assert UNASKED[command] in asked.results[command]
-
-
-@pytest.mark.parametrize("text", SHELL_TEXTS.values(), ids=SHELL_TEXTS)
-def test_hostile_shell_texts_are_not_plain_lines(text: str):
-    assert plain(text) is None
 
 
 def test_the_default_settings_allow_no_command():

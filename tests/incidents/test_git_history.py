@@ -93,8 +93,7 @@ BESIDE_GIT = f"{OBJECTS}; git add a.txt"
 OPAQUE = {
     "objects": (OBJECTS, UNCONFINED),
     "renaming": (RENAMING, UNCONFINED),
-    "beside git": (BESIDE_GIT, UNCONFINED),
-    "beside git in the sandbox": (BESIDE_GIT, CONFINED),
+    "beside git": (BESIDE_GIT, CONFINED),
 }
 
 

@@ -238,10 +238,3 @@ def test_an_invalid_base_url_is_refused_before_anything_is_sent(world: World):
         assert KEY not in done.stderr, address
         assert "hunter2" not in done.stderr, address
     assert not list((world.home / "data").glob("tasks/*"))
-
-
-def test_a_base_url_from_a_project_is_refused_and_reported(world: World):
-    world.put(".rookery/settings.toml", f'base_url = "{world.sink.url}"\n')
-    visit = world.visit()
-    assert "base_url cannot be set by a project" in visit.err
-    assert world.harm(visit) == []

@@ -9,9 +9,9 @@ import pytest
 from msgspec import Struct
 
 from llm_server import call
-from rookery.tools.commands import ExecuteCommandArgs
 from support.canaries import Visit, World, remove, run
 from support.hostile_repositories import PROGRAM_NAMES, git, project_settings
+from support.text_process import processes_with
 
 REQUIRED = ("-p", "-y", "--sandbox", "required")
 """Where there is no sandbox, commands are then refused, and all of this holds as well."""
@@ -86,24 +86,6 @@ def test_a_working_directory_from_the_model_does_not_widen_the_sandbox(
     assert not confined.results[which].startswith("Directory:")
 
 
-@pytest.mark.parametrize(
-    "claim",
-    [
-        {"sandbox": "off"},
-        {"dangerouslyDisableSandbox": True},
-        {"confined": False},
-        {"network": True},
-        {"env": {"PATH": "."}},
-    ],
-    ids=str,
-)
-def test_no_argument_of_a_call_switches_the_sandbox_off(
-    confined: Confined, claim: dict[str, object]
-):
-    """The arguments of the tool are these and no others."""
-    assert not set(claim) & set(ExecuteCommandArgs.__struct_fields__)
-
-
 PLANTING = """
 import os
 from contextlib import suppress
@@ -149,28 +131,9 @@ def test_no_process_outlives_its_command(world: World):
     sleeping = f"bash -c 'exec -a {name} sleep 600'"
     hiding = f"(setsid {sleeping} &) ; nohup {sleeping} & true"
     world.visit([run(hiding)], flags=("-p", "-y"))
-    alive = [pid for pid in filter(str.isdigit, os.listdir("/proc")) if name in command_of(pid)]
-    assert alive == []
-
-
-def command_of(pid: str) -> str:
-    """Nothing if the process has ended meanwhile."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
+    assert processes_with(name) == []
 
 
 def test_a_missing_sandbox_is_reported(world: World):
     visit = world.visit([run("ls")], flags=("-p", "-a", "--sandbox", "off"))
     assert "no sandbox: commands can do everything you can" in visit.err
-
-
-@pytest.mark.xfail(
-    strict=True,
-    reason="decided otherwise: -p runs without a sandbox after a warning, docs/safety.md",
-)
-def test_without_a_sandbox_commands_are_not_allowed_automatically(world: World):
-    (world.home / "config" / "settings.toml").write_text('[sandbox]\nuse = "off"\n')
-    visit = world.visit([run(writing(world.marks / "unconfined"))], flags=("-p",))
-    assert world.harm(visit) == []

@@ -114,7 +114,7 @@ def test_a_key_file_that_others_can_read_is_refused(world: World):
     assert KEY not in done.stderr
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 429, 500])
+@pytest.mark.parametrize("code", [401, 500])
 def test_the_key_is_removed_from_provider_errors(world: World, code: int):
     body = {"error": {"type": "x", "message": f"The key {KEY} is wrong at http://u:{KEY}@x/"}}
     answer = status(code, body, headers={"retry-after": "0.01"})

@@ -1,6 +1,5 @@
 """Nothing of a folder is run, loaded or obeyed before trust, and policy never."""
 
-import os
 import re
 import subprocess
 import sys
@@ -9,11 +8,9 @@ import pytest
 
 from llm_server import LlmServer, finish
 from rookery.core.settings_reference import PROJECT_MAY
-from rookery.permissions.trust import TrustStore
 from support.canaries import KEY, World, run, tree
 from support.hostile_repositories import (
     git_everything,
-    project_settings,
     python_modules,
     settings_and_programs,
 )
@@ -113,51 +110,10 @@ def test_a_trusted_project_cannot_set_the_endpoint_or_the_policy(
     assert not (world.workspace / "h").exists()
 
 
-def test_the_users_endpoint_is_used_instead_of_the_projects(
-    world: World,
-):
-    world.put(".rookery/settings.toml", project_settings(world))
-    with LlmServer([finish()]) as server:
-        (world.home / "config" / "settings.toml").write_text(
-            f'provider = "anthropic"\nmodel = "mine"\nbase_url = "{server.url}"\n'
-        )
-        done = world.run("-p", "go", ANTHROPIC_API_KEY=KEY)
-    assert done.returncode == 0, done.stderr
-    assert len(server.requests) == 1
-    assert server.requests[0].body["model"] == "mine"
-    assert list(world.effects()) == []
-
-
 def test_a_project_cannot_set_anything_that_loosens_security():
     never = r"provider|model|base_url|key|proxy|mode|allow|writable|leave|hook|env|mcp|path|log"
     keys = {".".join(key) for key in PROJECT_MAY if key[0] != "limits"}
     assert {key for key in keys if re.search(rf"(?:^|\.)(?:{never})", key)} == set()
 
 
-def test_a_trusted_folder_starts_no_server_without_approval(world: World):
-    settings_and_programs(world)
-    visit = world.visit()
-    world.run("settings")
-    assert world.harm(visit) == []
-
-
 # ── whom trust is for ───────────────────────────────────────────────────────────────────
-
-
-def test_trust_covers_one_folder_and_is_not_inherited(world: World):
-    """Not a folder below, above, a link's other name for something else, or what replaces it."""
-    store = TrustStore(world.home / "config" / "trust.json")
-    root = world.workspace
-    (root / "sub").mkdir()
-    assert store.trusts(root)
-    assert not store.trusts(root / "sub")
-    assert not store.trusts(root.parent)
-    os.rename(root, root.parent / "moved")
-    root.mkdir()
-    assert not store.trusts(root)
-    root.rmdir()
-    os.symlink("moved", root)
-    assert not store.trusts(root)
-    os.unlink(root)
-    os.rename(root.parent / "moved", root)
-    assert store.trusts(root)

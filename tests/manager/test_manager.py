@@ -42,8 +42,8 @@ from rookery.manager.sessions.session_store import (
     wait_for_lock,
 )
 from rookery.manager.shown_rows import Done
+from rookery.protocol.channels import unix_channel
 from rookery.protocol.jsonrpc import Disconnected
-from rookery.protocol.unix_sockets import unix_channel
 from support.manager_project import PATIENCE, WRITES, Project
 
 pytestmark = pytest.mark.anyio

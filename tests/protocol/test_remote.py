@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
+from rookery.protocol.channels import channel_on
 from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
 from rookery.protocol.server import serve
-from rookery.protocol.unix_sockets import channel_on
 from support.protocol_hosts import connected, socket_pair, workplace
 from support.protocol_story import SCRIPT, told
 

@@ -18,12 +18,11 @@ from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, StorageError
 from rookery.permissions.trust import FolderGone
 from rookery.protocol import relay as following
-from rookery.protocol.channels import LONGEST_MESSAGE, LineChannel
+from rookery.protocol.channels import LONGEST_MESSAGE, LineChannel, channel_on
 from rookery.protocol.codec import event_to_json
 from rookery.protocol.jsonrpc import NOT_STORED, OUTBOX, Disconnected, code_of
 from rookery.protocol.remote import NoHost, remote_host
 from rookery.protocol.server import AT_ONCE, VIEWS_AT_ONCE, serve
-from rookery.protocol.unix_sockets import channel_on
 from support.protocol_hosts import INITIALIZE, Logs, caller, connected, socket_pair, workplace
 
 pytestmark = pytest.mark.anyio

@@ -251,7 +251,7 @@ def _named(key: str, name: str, shape: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(name: str) -> dict[str, Any]:
-    fields = KINDS[name].fields
+    fields = KINDS[name]
     return {
         "type": "object",
         "properties": {

@@ -10,7 +10,7 @@ import anyio
 
 from rookery.manager.manager_socket import RemoteManager, remote_manager, socket_of
 from rookery.manager.sessions.session_folders import ProcessMark, SessionFolders
-from rookery.protocol.unix_sockets import unix_channel
+from rookery.protocol.channels import unix_channel
 from support.manager_project import Project
 from support.text_process import Started, start_text
 from support.worktree_requests import with_repository

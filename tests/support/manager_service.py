@@ -14,8 +14,7 @@ from rookery.manager.handlers.session_handler import SessionHandler, overview_of
 from rookery.manager.service import serve_manager
 from rookery.manager.sessions.supervisor import Supervisor
 from rookery.manager.shown_rows import Overview
-from rookery.protocol.channels import Channel
-from rookery.protocol.unix_sockets import channel_on, unix_channel, unix_listener
+from rookery.protocol.channels import Channel, channel_on, unix_channel, unix_listener
 from support.manager_project import PATIENCE, Project, Watched
 
 

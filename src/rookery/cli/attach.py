@@ -45,11 +45,11 @@ from rookery.protocol.attend import (
     RunEnd,
     attend,
 )
+from rookery.protocol.channels import unix_channel
 from rookery.protocol.client_commands import SlashLines, Vocabulary
 from rookery.protocol.codec import LARGEST_NUMBER, Host, followup
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import NoHost, remote_host
-from rookery.protocol.unix_sockets import unix_channel
 from rookery.storage.cli.session_listing import SHORTEST, short_ids
 
 MOST_LISTED = 20

@@ -29,10 +29,16 @@ from rookery.errors import SettingsError
 from rookery.platform.disk import private_folder, put
 from rookery.platform.user_folders import Places, find_places
 from rookery.protocol.attend import Fate, RunEnd
-from rookery.protocol.channels import DescriptorStream, LineChannel, accept_connections
+from rookery.protocol.channels import (
+    DescriptorStream,
+    LineChannel,
+    accept_connections,
+    channel_on,
+    is_same_user,
+    unix_listener,
+)
 from rookery.protocol.codec import Host
 from rookery.protocol.server import new_token, serve
-from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_listener
 from rookery.protocol.web_sockets import LOOPBACK, WebCaller, accept_web_socket
 from rookery.storage.sessions import TaskStore
 

@@ -18,9 +18,10 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from rookery.compat.structured_output.writer import JsonWriter, ReaderLeft
-from rookery.core.commands import misspelled_field
+from rookery.core.commands import CloseTask, misspelled_field
 from rookery.core.facts import Event
 from rookery.core.limits import FailureKind
+from rookery.core.queries import AskModes
 from rookery.errors import CommandRejected, SettingsError, StorageError
 from rookery.protocol.attend import Fate, RunEnd
 from rookery.protocol.codec import Host
@@ -170,6 +171,14 @@ class StartSettings(Struct, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     """Unknown settings, and known ones with an invalid value."""
 
+    def with_defaults(self, default: "StartSettings") -> "StartSettings":
+        return StartSettings(
+            mode=self.mode or default.mode,
+            provider=self.provider or default.provider,
+            model=self.model or default.model,
+            automatic=default.automatic if self.automatic is None else self.automatic,
+        )
+
 
 def start_settings(given: Mapping[str, Any]) -> StartSettings:
     words = {name: text for name, text in given.items() if isinstance(text, str) and text.strip()}
@@ -195,6 +204,18 @@ def approval_problem(settings: StartSettings) -> str:
     if clause := misspelled_field(settings.ignored, [APPROVAL]):
         return f"The configuration {clause} Nothing was done."
     return ""
+
+
+async def check_mode(host: Host, mode: str) -> None:
+    """Raises `SettingsError` if there is no such mode; empty keeps the mode of the run."""
+    known = [each.slug for each in await host.query(AskModes())] if mode else []
+    if mode and mode not in known:
+        raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
+
+
+async def close_task(host: Host, task_id: str) -> None:
+    with suppress(CommandRejected):  # already closed
+        await host.send(CloseTask(task_id=task_id))
 
 
 class LineReader(Generic[Parsed, Bad]):

@@ -12,7 +12,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 if TYPE_CHECKING:
     from rookery.core.refusals import Refusal
@@ -66,51 +66,33 @@ class RequiredAction(StrEnum):
 
 _INTERACTIVE, _IDLE = AskCategory.INTERACTIVE, AskCategory.IDLE
 
-CATEGORY: dict[AskKind, AskCategory] = {
-    AskKind.FOLLOWUP: _INTERACTIVE,
-    AskKind.COMMAND: _INTERACTIVE,
-    AskKind.TOOL: _INTERACTIVE,
-    AskKind.BROWSER_ACTION_LAUNCH: _INTERACTIVE,
-    AskKind.USE_MCP_SERVER: _INTERACTIVE,
-    AskKind.REPORT_BUG: _INTERACTIVE,
-    AskKind.CONDENSE: _INTERACTIVE,
-    AskKind.CHECKPOINT_RESTORE: _INTERACTIVE,
-    AskKind.COMPLETION_RESULT: _IDLE,
-    AskKind.API_REQ_FAILED: _IDLE,
-    AskKind.MISTAKE_LIMIT_REACHED: _IDLE,
-    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED: _IDLE,
-    AskKind.PAYMENT_REQUIRED_PROMPT: _IDLE,
-    AskKind.INVALID_MODEL: _IDLE,
-    AskKind.RESUME_COMPLETED_TASK: _IDLE,
-    AskKind.RESUME_TASK: AskCategory.RESUMABLE,
-    AskKind.COMMAND_OUTPUT: AskCategory.NON_BLOCKING,
+_ASKS: dict[AskKind, tuple[AskCategory, RequiredAction]] = {
+    AskKind.FOLLOWUP: (_INTERACTIVE, RequiredAction.ANSWER),
+    AskKind.COMMAND: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.TOOL: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.BROWSER_ACTION_LAUNCH: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.USE_MCP_SERVER: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.REPORT_BUG: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.CONDENSE: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.CHECKPOINT_RESTORE: (_INTERACTIVE, RequiredAction.APPROVE),
+    AskKind.COMPLETION_RESULT: (_IDLE, RequiredAction.START_TASK),
+    AskKind.API_REQ_FAILED: (_IDLE, RequiredAction.RETRY_OR_NEW_TASK),
+    AskKind.MISTAKE_LIMIT_REACHED: (_IDLE, RequiredAction.PROCEED_OR_NEW_TASK),
+    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED: (_IDLE, RequiredAction.START_NEW_TASK),
+    AskKind.PAYMENT_REQUIRED_PROMPT: (_IDLE, RequiredAction.RETRY_OR_NEW_TASK),
+    AskKind.INVALID_MODEL: (_IDLE, RequiredAction.RETRY_OR_NEW_TASK),
+    AskKind.RESUME_COMPLETED_TASK: (_IDLE, RequiredAction.START_NEW_TASK),
+    AskKind.RESUME_TASK: (AskCategory.RESUMABLE, RequiredAction.RESUME_OR_ABANDON),
+    AskKind.COMMAND_OUTPUT: (AskCategory.NON_BLOCKING, RequiredAction.CONTINUE_OR_ABORT),
 }
+CATEGORY = {ask: category for ask, (category, _) in _ASKS.items()}
+REQUIRED_ACTION = {ask: action for ask, (_, action) in _ASKS.items()}
 
 ASKED_AGAIN = (AskKind.COMPLETION_RESULT, AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 """Questions that a reopened task asks instead of the one it had open."""
 
 _YES_NO_TEXT: frozenset[Reply] = frozenset(("yes", "no", "message"))
 _TEXT: frozenset[Reply] = frozenset(("message",))
-
-REQUIRED_ACTION: dict[AskKind, RequiredAction] = {
-    AskKind.FOLLOWUP: RequiredAction.ANSWER,
-    AskKind.COMMAND: RequiredAction.APPROVE,
-    AskKind.TOOL: RequiredAction.APPROVE,
-    AskKind.BROWSER_ACTION_LAUNCH: RequiredAction.APPROVE,
-    AskKind.USE_MCP_SERVER: RequiredAction.APPROVE,
-    AskKind.REPORT_BUG: RequiredAction.APPROVE,
-    AskKind.CONDENSE: RequiredAction.APPROVE,
-    AskKind.CHECKPOINT_RESTORE: RequiredAction.APPROVE,
-    AskKind.COMPLETION_RESULT: RequiredAction.START_TASK,
-    AskKind.API_REQ_FAILED: RequiredAction.RETRY_OR_NEW_TASK,
-    AskKind.MISTAKE_LIMIT_REACHED: RequiredAction.PROCEED_OR_NEW_TASK,
-    AskKind.AUTO_APPROVAL_MAX_REQ_REACHED: RequiredAction.START_NEW_TASK,
-    AskKind.PAYMENT_REQUIRED_PROMPT: RequiredAction.RETRY_OR_NEW_TASK,
-    AskKind.INVALID_MODEL: RequiredAction.RETRY_OR_NEW_TASK,
-    AskKind.RESUME_COMPLETED_TASK: RequiredAction.START_NEW_TASK,
-    AskKind.RESUME_TASK: RequiredAction.RESUME_OR_ABANDON,
-    AskKind.COMMAND_OUTPUT: RequiredAction.CONTINUE_OR_ABORT,
-}
 
 
 def category(ask: str | None) -> AskCategory | None:
@@ -191,10 +173,7 @@ def as_json(question: IntentQuestion, *, approval_id: str, binding: str, diff: s
             "name": question.intent_name,
             "revision": question.revision,
         },
-        "reasons": [
-            {"code": each.code, "error_type": each.error_type, "text": each.text}
-            for each in question.reasons
-        ],
+        "reasons": [asdict(each) for each in question.reasons],
         "targets": [
             {
                 "path": each.path,

@@ -124,12 +124,10 @@ def _laps(walk: tuple[str, ...], cycle: int) -> int:
 
 
 _MOST_SEGMENTS = 10_000
-_MOST_ENTRIES = 1_000
-_BRANDS = (b"avif", b"avis")
+_AVIF_BRANDS = {b"avif", b"avis"}
 _BITMAP_HEADERS = frozenset((12, 40, 52, 56, 64, 108, 124))
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
-_AVIF_HEADER = 64 * 1024
 
 MOST_PIXELS = 40_000_000
 TOGETHER = 20 * MIB
@@ -138,7 +136,7 @@ _SHOWN_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
 class ImageFacts(Struct, frozen=True):
-    """`width` and `height` are 0 if the header does not contain them."""
+    """`width` and `height` are 0 if they are not known."""
 
     name: str
     media_type: str
@@ -208,50 +206,17 @@ def _webp(data: bytes) -> ImageFacts | None:
     return _facts("WebP", "image/webp", width, height)
 
 
-def _bmp(data: bytes) -> ImageFacts | None:
-    header = _little(data, 14, 4)
-    if not data.startswith(b"BM") or header not in _BITMAP_HEADERS:
-        return None
-    if header == 12:
-        return _facts("BMP", "image/bmp", _little(data, 18, 2), _little(data, 20, 2))
-    height = _little(data, 22, 4)
-    return _facts("BMP", "image/bmp", _little(data, 18, 4), min(height, 2**32 - height))
-
-
-def _ico(data: bytes) -> ImageFacts | None:
-    count = _little(data, 4, 2)
-    entries = [data[at : at + 16] for at in range(6, 6 + 16 * count, 16)][:_MOST_ENTRIES]
-    if data[:4] != b"\0\0\1\0" or not entries or len(data) < 6 + 16 * count:
-        return None
-    if any(entry[3] or _little(entry, 12, 4) < 6 + 16 * count for entry in entries):
-        return None
-    width, height = max((entry[0] or 256, entry[1] or 256) for entry in entries)
-    return _facts("ICO", "image/x-icon", width, height)
-
-
-def _tiff(data: bytes) -> ImageFacts | None:
-    if data[:4] not in (b"II*\0", b"MM\0*"):
-        return None
-    number = _little if data[:2] == b"II" else _big
-    directory = number(data, 4, 4)
-    said: dict[int, int] = {}
-    for entry in range(min(number(data, directory, 2), _MOST_ENTRIES)):
-        at = directory + 2 + 12 * entry
-        size = {3: 2, 4: 4}.get(number(data, at + 2, 2), 0)
-        said.setdefault(number(data, at, 2), number(data, at + 8, size))
-    return _facts("TIFF", "image/tiff", said.get(256, 0), said.get(257, 0))
-
-
-def _avif(data: bytes) -> ImageFacts | None:
-    brands = data[8 : max(16, min(_big(data, 0, 4), 256))]
-    if data[4:8] != b"ftyp" or not any(
-        brands[at : at + 4] in _BRANDS for at in range(0, len(brands), 4)
-    ):
-        return None
-    extent = data.find(b"ispe", 0, _AVIF_HEADER)
-    if extent < 0:
+def _never_shown(data: bytes) -> ImageFacts | None:
+    """Types that no model accepts; their size does not matter."""
+    if data.startswith(b"BM") and _little(data, 14, 4) in _BITMAP_HEADERS:
+        return ImageFacts("BMP", "image/bmp")
+    if data.startswith(b"\0\0\1\0") and 0 < _little(data, 4, 2) * 16 <= len(data) - 6:
+        return ImageFacts("ICO", "image/x-icon")
+    if data.startswith((b"II*\0", b"MM\0*")):
+        return ImageFacts("TIFF", "image/tiff")
+    if data[4:8] == b"ftyp" and _AVIF_BRANDS & {data[at : at + 4] for at in range(8, 40, 4)}:
         return ImageFacts("AVIF", "image/avif")
-    return _facts("AVIF", "image/avif", _big(data, extent + 8, 4), _big(data, extent + 12, 4))
+    return None
 
 
 def _facts(name: str, media_type: str, width: int, height: int) -> ImageFacts:
@@ -271,8 +236,7 @@ def _little(data: bytes, at: int, size: int) -> int:
 
 
 _READERS: tuple[Callable[[bytes], ImageFacts | None], ...] = (
-    *(_png, _jpeg, _gif, _webp),
-    *(_bmp, _ico, _tiff, _avif),
+    *(_png, _jpeg, _gif, _webp, _never_shown),
 )
 
 

@@ -16,113 +16,39 @@ from typing import TypeAlias
 from rookery import NAME, PROJECT_FOLDER
 from rookery.core.text.characters import folded, folded_names
 
+_KEYS = """
+    .ssh .aws .azure .boto .bitcoin .cargo/credentials .cargo/credentials.toml
+    .composer/auth.json .config/age .config/composer/auth.json .config/containers/auth.json
+    .config/doctl .config/gcloud .config/gh .config/git/credentials .config/glab-cli
+    .config/heroku .config/hub .config/netlify .config/op .config/pip/pip.conf .config/rclone
+    .config/sops .config/stripe .cache/huggingface/token .claude.json .claude/.credentials.json
+    .codex/auth.json .databrickscfg .docker .electrum .fly .gem/credentials
+    .gemini/oauth_creds.json .git-credentials .gnupg .gradle/gradle.properties
+    .huggingface/token .kaggle .kube .local/share/gem/credentials .m2/settings.xml
+    .m2/settings-security.xml .my.cnf .netrc .npmrc .oci .pgpass .pypirc .s3cfg .terraform.d
+    .vault-token .Xauthority .ICEauthority
+"""
+_KEY_RINGS = """
+    .1password .config/Bitwarden .config/keepassxc .local/share/keyrings .local/share/kwalletd
+    .password-store .pki Library/Keychains
+"""
+_BROWSERS = """
+    .config/BraveSoftware .config/chromium .config/google-chrome .config/microsoft-edge
+    .config/opera .config/vivaldi .librewolf .mozilla .thunderbird .var/app/com.brave.Browser
+    .var/app/com.google.Chrome .var/app/org.chromium.Chromium .var/app/org.mozilla.firefox
+    snap/chromium snap/firefox Library/Cookies Library/Safari
+"""
+_HISTORIES = """
+    .bash_history .history .irb_history .local/share/fish/fish_history .mysql_history
+    .node_repl_history .psql_history .python_history .rediscli_history .sh_history
+    .sqlite_history .zhistory .zsh_history .zsh_sessions
+"""
+_MAC_APPS = (
+    "Arc|1Password|Bitwarden|BraveSoftware|Chromium|Firefox|Google/Chrome|Microsoft Edge|Vivaldi"
+)
 CREDENTIAL_PLACES: tuple[str, ...] = (
-    # keys, clouds, registries and forges
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".boto",
-    ".bitcoin",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".composer/auth.json",
-    ".config/age",
-    ".config/composer/auth.json",
-    ".config/containers/auth.json",
-    ".config/doctl",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/glab-cli",
-    ".config/heroku",
-    ".config/hub",
-    ".config/netlify",
-    ".config/op",
-    ".config/pip/pip.conf",
-    ".config/rclone",
-    ".config/sops",
-    ".config/stripe",
-    ".cache/huggingface/token",
-    ".claude.json",
-    ".claude/.credentials.json",
-    ".codex/auth.json",
-    ".databrickscfg",
-    ".docker",
-    ".electrum",
-    ".fly",
-    ".gem/credentials",
-    ".gemini/oauth_creds.json",
-    ".git-credentials",
-    ".gnupg",
-    ".gradle/gradle.properties",
-    ".huggingface/token",
-    ".kaggle",
-    ".kube",
-    ".local/share/gem/credentials",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".my.cnf",
-    ".netrc",
-    ".npmrc",
-    ".oci",
-    ".pgpass",
-    ".pypirc",
-    ".s3cfg",
-    ".terraform.d",
-    ".vault-token",
-    ".Xauthority",
-    ".ICEauthority",
-    # key rings and password stores
-    ".1password",
-    ".config/Bitwarden",
-    ".config/keepassxc",
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    ".password-store",
-    ".pki",
-    "Library/Application Support/1Password",
-    "Library/Application Support/Bitwarden",
-    "Library/Keychains",
-    # browsers and mail
-    ".config/BraveSoftware",
-    ".config/chromium",
-    ".config/google-chrome",
-    ".config/microsoft-edge",
-    ".config/opera",
-    ".config/vivaldi",
-    ".librewolf",
-    ".mozilla",
-    ".thunderbird",
-    ".var/app/com.brave.Browser",
-    ".var/app/com.google.Chrome",
-    ".var/app/org.chromium.Chromium",
-    ".var/app/org.mozilla.firefox",
-    "snap/chromium",
-    "snap/firefox",
-    "Library/Application Support/Arc",
-    "Library/Application Support/BraveSoftware",
-    "Library/Application Support/Chromium",
-    "Library/Application Support/Firefox",
-    "Library/Application Support/Google/Chrome",
-    "Library/Application Support/Microsoft Edge",
-    "Library/Application Support/Vivaldi",
-    "Library/Cookies",
-    "Library/Safari",
-    # what was typed
-    ".bash_history",
-    ".history",
-    ".irb_history",
-    ".local/share/fish/fish_history",
-    ".mysql_history",
-    ".node_repl_history",
-    ".psql_history",
-    ".python_history",
-    ".rediscli_history",
-    ".sh_history",
-    ".sqlite_history",
-    ".zhistory",
-    ".zsh_history",
-    ".zsh_sessions",
+    *f"{_KEYS} {_KEY_RINGS} {_BROWSERS} {_HISTORIES}".split(),
+    *(f"Library/Application Support/{app}" for app in _MAC_APPS.split("|")),
 )
 """Relative to the home folder."""
 

@@ -239,10 +239,7 @@ class Gate:
                 feedback="" if not_interactive else said,
                 reason=refusal.reason or (NON_INTERACTIVE if not_interactive else ""),
             )
-            text = json.dumps(refusal.to_json(), ensure_ascii=False)
-            return Denied(
-                text, code=refusal.code, retryable=refusal.retryable and not halts, halts=halts
-            )
+            return denial_of(refusal, call, halts=halts)
         why = ruling.reasons if answer is None or answer.by == "policy" else ()
         return Denied(denied(" ".join(filter(None, [said, *why]))), halts=halts)
 

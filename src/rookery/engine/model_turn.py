@@ -334,8 +334,11 @@ def _in_json(passage: str, known: str) -> str:
 
 def _tagged(text: str, known: str) -> str:
     """Finds a tag at the start of a line, or one that is closed."""
-    begun = re.search(rf"^[ \t]*<({known})(?=[\s/>])", text, re.MULTILINE)
-    closed = re.search(rf"<({known})(?:\s[^<>]*)?(?:/>|>.*?</\1>)", text, re.DOTALL)
+    if begun := re.search(rf"^[ \t]*<({known})(?=[\s/>])", text, re.MULTILINE):
+        return begun[1]
+    closings = {closing[1]: closing.start() for closing in re.finditer(rf"</({known})>", text)}
+    for opening in re.finditer(rf"<({known})(?:\s[^<>]*)?>", text):
+        if opening[0].endswith("/>") or opening.end() <= closings.get(opening[1], -1):
+            return opening[1]
     named = re.search(rf"""<(?:function=|invoke\s+name=)["']?({known})["']?\s*>""", text)
-    found = begun or closed or named
-    return found[1] if found else ""
+    return named[1] if named else ""

@@ -17,8 +17,16 @@ from rookery.manager.dependencies import Dependencies
 from rookery.manager.sessions.session_store import holder_of, manager_folder, wait_for_lock
 from rookery.platform.disk import private_folder
 from rookery.platform.user_folders import Places
-from rookery.protocol.channels import Channel, ChannelEnded, accept_connections, memory_channels
-from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
+from rookery.protocol.channels import (
+    Channel,
+    ChannelEnded,
+    accept_connections,
+    channel_on,
+    is_same_user,
+    memory_channels,
+    unix_channel,
+    unix_listener,
+)
 
 if TYPE_CHECKING:
     from rookery.manager.manager import Manager

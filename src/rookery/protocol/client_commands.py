@@ -4,6 +4,7 @@ import os.path
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
+from functools import reduce
 
 from msgspec import Struct
 
@@ -29,20 +30,13 @@ from rookery.core.facts import (
     CommandDetached,
     CommandEnded,
     Event,
-    IntentCleared,
-    IntentSelected,
-    ModelSwitched,
-    ModeSwitched,
     OfferWithdrawn,
-    QueueEdited,
-    RequestStarted,
     StepCancelled,
-    TaskOpened,
     ToolFinished,
     ToolStarted,
-    UserSpoke,
 )
 from rookery.core.folds.points import NOTHING_TO_UNDO, last_change, points
+from rookery.core.folds.view import View, see
 
 HELP = """\
 /undo            undo the last change to files and the conversation since
@@ -133,13 +127,6 @@ class SlashLines:
         self._task_id = task_id
         self._events = list(stored)
         self._vocabulary = vocabulary
-        self.automatic = automatic
-        self._model = ""
-        self._mode = ""
-        self._intent = ""
-        self._queue: dict[str, str] = {}
-        for event in stored:
-            self._note_choices(event)
         # how an earlier run was allowed to act says nothing about this one
         self.automatic = automatic
         self._children: dict[str, SlashLines] = {}
@@ -155,8 +142,9 @@ class SlashLines:
     def show(self, event: Event) -> None:
         if event.fact.lasting:
             self._events.append(event)
-        self._note_choices(event)
         match event.fact:
+            case ApprovalSwitched(automatic=bool() as automatic):
+                self.automatic = automatic
             case Asked(ask=AskKind.COMMAND_OUTPUT, ask_id=ask_id):
                 self._offer = ask_id
             case Answered(ask_id=ask_id) | OfferWithdrawn(ask_id=ask_id) if ask_id == self._offer:
@@ -178,29 +166,9 @@ class SlashLines:
             case _:
                 pass
 
-    def _note_choices(self, event: Event) -> None:
-        match event.fact:
-            case TaskOpened(mode=mode) | ModeSwitched(mode=mode):
-                self._mode = mode
-            case IntentSelected(intent_id=intent_id):
-                self._intent = intent_id
-            case IntentCleared():
-                self._intent = ""
-            case ModelSwitched(model=model):
-                self._model = model
-            case RequestStarted(model=model):
-                self._model = model
-                self._queue.clear()
-            case ApprovalSwitched(automatic=bool() as automatic):
-                self.automatic = automatic
-            case UserSpoke(message_id=message_id, text=text):
-                self._queue[message_id] = text
-            case QueueEdited(message_id=message_id, text=None):
-                self._queue.pop(message_id, None)
-            case QueueEdited(message_id=message_id, text=str() as text):
-                self._queue[message_id] = text
-            case _:
-                pass
+    @property
+    def _view(self) -> View:
+        return reduce(see, self._events, View())
 
     def handle(self, line: str) -> LineOutcome | None:
         """Handle the line; None if it is for the model."""
@@ -233,7 +201,7 @@ class SlashLines:
         if mode in modes:
             return LineOutcome((SwitchMode(task_id=self._task_id, mode=mode),))
         wrong = f"No such mode: {mode}. " if mode else ""
-        return LineOutcome(words=wrong + list_modes(modes, self._mode))
+        return LineOutcome(words=wrong + list_modes(modes, self._view.mode))
 
     def _switch_model(self, wanted: str) -> LineOutcome:
         """A model may be given with its provider, as not all models are known."""
@@ -243,7 +211,7 @@ class SlashLines:
             provider = provider.strip() or (named[0][0] if named else "")
             switch = SwitchModel(task_id=self._task_id, provider=provider, model=model)
             return LineOutcome((switch,))
-        return LineOutcome(words=list_models(self._vocabulary.models, self._model))
+        return LineOutcome(words=list_models(self._vocabulary.models, self._view.model))
 
     def _select_intent(self, intent_id: str) -> LineOutcome:
         known = self._vocabulary.intents
@@ -253,9 +221,8 @@ class SlashLines:
             wanted = "" if intent_id == NONE else intent_id
             return LineOutcome((SelectIntent(task_id=self._task_id, intent_id=wanted),))
         rows = [f"  {each}  {what}" for each, what in (*known, (NONE, "select no intent"))]
-        now = (
-            f"The selected intent is {self._intent}." if self._intent else "No intent is selected."
-        )
+        chosen = self._view.intent
+        now = f"The selected intent is {chosen.intent_id}." if chosen else "No intent is selected."
         return LineOutcome(words="\n".join([now, *rows]))
 
     def _switch_approval(self, word: str) -> LineOutcome:
@@ -277,8 +244,8 @@ class SlashLines:
 
     def _waiting(self) -> Iterator[tuple[str, str, str]]:
         """Queued messages of this task and its sub-tasks."""
-        for message_id, text in self._queue.items():
-            yield self._task_id, message_id, text
+        for spoken in self._view.queue:
+            yield self._task_id, spoken.message_id, spoken.text
         for child in self._children.values():
             yield from child._waiting()
 

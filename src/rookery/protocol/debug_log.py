@@ -14,8 +14,8 @@ from typing import Any
 from rookery import NAME
 from rookery.core.asks import AskKind
 from rookery.core.facts import Event
-from rookery.core.folds.agent_state import AgentStateInfo, detect
 from rookery.core.folds.view import View, see
+from rookery.core.message import AgentStateInfo, detect
 
 LARGEST = 10 * 1024 * 1024
 PREVIEW = 50

@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.followed_task import change_between, continues, queue_event
-from rookery.compat.control_stream.stream_commands import CAPABILITIES, CancelTask, Ping, Start
+from rookery.compat.control_stream.followed_task import (
+    Attribution,
+    change_between,
+    continues,
+    queue_event,
+)
+from rookery.compat.control_stream.stream_commands import CAPABILITIES, StreamCommand
 from rookery.core.asks import AskKind
 from rookery.core.blocks import Image, Text, ToolCall
 from rookery.core.facts import (
@@ -35,8 +40,8 @@ from rookery.core.facts import (
     UserSpoke,
     next_event,
 )
-from rookery.core.folds.agent_state import AgentState
 from rookery.core.limits import FailureKind
+from rookery.core.message import AgentState
 
 Told = dict[str, Any]
 REQUEST = RequestStarted(request_id="r", model="m")
@@ -85,13 +90,6 @@ def says(message_id: str) -> UserSpoke:
 class TestState:
     """What may be done when."""
 
-    def test_there_is_no_task_at_first(self):
-        stream = ControlStream()
-        assert (stream.state, stream.busy, stream.question) == (AgentState.NO_TASK, False, None)
-
-    def test_a_task_is_busy_from_its_start_on_though_nothing_is_known_of_it(self):
-        assert Driven().stream.busy
-
     @pytest.mark.parametrize(
         ("ask", "state"),
         [
@@ -107,20 +105,6 @@ class TestState:
         question = told.stream.question
         assert question
         assert (told.stream.state, question.ask_id, question.digest) == (state, "q", "d")
-
-    def test_an_answered_question_is_closed_before_the_log_says_so(self):
-        told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
-        question = told.stream.question
-        assert question
-        told.stream.deliver(question, "message", "m", words=True)
-        assert (told.stream.question, told.stream.state) == (None, AgentState.RUNNING)
-
-    def test_what_is_being_cancelled_takes_no_answer(self):
-        told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
-        told.stream.cancel("c")
-        assert (told.stream.question, told.stream.busy) == (None, True)
-        told.see(StepCancelled(), RESUMES)
-        assert told.stream.state is AgentState.RESUMABLE
 
     def test_a_second_start_is_possible_once_the_first_task_is_idle_or_resumable(self):
         told = started(*COMPLETE)
@@ -151,7 +135,7 @@ def test_the_first_event_names_the_commands():
 
 def test_replies_have_their_fields_and_done_only_on_done():
     stream = ControlStream()
-    ping = Ping(request_id="p")
+    ping = StreamCommand("ping", "p")
     assert stream.acknowledge(ping) == {
         "type": "control",
         "subtype": "ack",
@@ -216,14 +200,6 @@ class TestTurns:
             Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."),
         )
         assert "result" not in [one["type"] for one in told]
-
-    def test_the_cost_is_that_of_the_task_so_far(self):
-        told = started(spoke(Text(text="a"), usage=Usage(tokens_in=1, cost=0.5)))
-        first = told.see(*COMPLETE)[0]
-        told.see(Answered(ask_id="c", ask=AskKind.COMPLETION_RESULT, reply="message", text="on"))
-        told.see(REQUEST, spoke(Text(text="b"), usage=Usage(tokens_in=1, cost=0.25)))
-        second = told.see(*COMPLETE)[0]
-        assert (first["cost"]["totalCost"], second["cost"]["totalCost"]) == (0.5, 0.75)
 
     @pytest.mark.parametrize(
         ("code", "reason", "kinds"),
@@ -314,21 +290,10 @@ class TestStartingOver:
     def failed(self) -> Driven:
         return started(Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."))
 
-    def test_it_may_be_started_over_and_is_still_there_to_be_interrupted(self):
-        told = self.failed()
-        assert (told.stream.busy, told.stream.under_way) == (False, True)
-
-    def test_the_next_start_ends_its_turn_and_settles_its_start_once(self):
-        told = self.failed()
-        ended = told.stream.begin_task("t2", "s2")
-        assert gist(ended) == [("result", "task_aborted", "s"), ("control", "done", "s")]
-        assert gist(told.see(TaskOpened(text="go"), of="t2")) == [("user", "", "s2")]
-        assert (told.stream.start, told.stream.busy) == ("s2", True)
-
     def test_a_start_that_is_refused_leaves_the_task_before_it_driven(self):
         told = started(*COMPLETE)
         stream = told.stream
-        start = Start(request_id="s2", prompt="x", task_id="t2", configuration={})
+        start = StreamCommand("start", "s2", {"prompt": "x", "taskId": "t2"})
         ack = stream.accept_start(start, "t2")
         assert (ack["taskId"], stream.task_id, stream.busy) == ("t2", "t", True)
         assert stream.note("x")["requestId"] == "s2"
@@ -433,6 +398,16 @@ class TestAttribution:
         told.stream.begin_task("t2", "s2")
         opened = told.see(TaskOpened(text="go"), REQUEST, *COMPLETE, of="t2")
         assert {one["requestId"] for one in opened} == {"s2"}
+
+
+def test_a_cancellation_remembers_the_request_before_it_until_something_new_is_asked():
+    by = Attribution()
+    by.start("s")
+    by.cancel("c1")
+    by.cancel("c2")
+    assert (by.active, by.interrupted) == ("c2", "s")
+    by.take_over("m3")
+    assert (by.active, by.interrupted) == ("m3", "")
 
 
 class TestChildren:
@@ -595,9 +570,3 @@ def test_a_start_is_settled_once_and_each_turn_and_each_queued_message_has_one_r
     assert [each for each in results if each.startswith("m")] == queued
     assert len(results) == len(set(results))
     assert turns <= len(results) <= turns + 2 * len(queued)
-
-
-def test_a_command_without_a_request_is_not_attributed():
-    stream = ControlStream()
-    stream.begin()
-    assert stream.settle(CancelTask(request_id="c"), "no_active_task")["success"] is True

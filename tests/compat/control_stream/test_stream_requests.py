@@ -6,14 +6,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from rookery.compat.control_stream.event_stream import ControlStream
-from rookery.compat.control_stream.stream_commands import (
-    AnswerAsk,
-    CancelTask,
-    ClearTask,
-    SendMessage,
-    Start,
-    StreamCommand,
-)
+from rookery.compat.control_stream.stream_commands import StreamCommand
 from rookery.compat.control_stream.stream_requests import Requests
 from rookery.core.asks import AskKind
 from rookery.core.commands import (
@@ -42,9 +35,13 @@ from rookery.errors import CommandRejected, RookeryError, StorageError
 pytestmark = pytest.mark.anyio
 
 T = TypeVar("T")
-GO = Start(request_id="s", prompt="go", task_id="t", configuration={})
-SAYS = SendMessage(request_id="m", prompt="more")
-STOP = CancelTask(request_id="c")
+GO = StreamCommand("start", "s", {"prompt": "go", "taskId": "t"})
+SAYS = StreamCommand("message", "m", {"prompt": "more"})
+STOP = StreamCommand("cancel", "c")
+
+
+def configured(configuration: dict[str, Any]) -> StreamCommand:
+    return StreamCommand("start", "s", {**GO.fields, "configuration": configuration})
 
 
 class Desk:
@@ -105,7 +102,7 @@ def desk() -> Desk:
 
 async def test_a_configuration_is_sent_with_its_task(desk: Desk):
     wanted = {"mode": "ask", "model": "big", "autoApprovalEnabled": True}
-    await desk.hear(Start(request_id="s", prompt="go", task_id="t", configuration=wanted))
+    await desk.hear(configured(wanted))
     assert desk.sent == [
         OpenTask(task_id="t", text="go", mode="ask", provider="p", model="big", automatic=True),
     ]
@@ -114,17 +111,8 @@ async def test_a_configuration_is_sent_with_its_task(desk: Desk):
 
 async def test_a_start_that_misspells_approval_is_refused(desk: Desk):
     wanted = {"autoAprovalEnabled": False}
-    await desk.hear(Start(request_id="s", prompt="go", task_id="t", configuration=wanted))
+    await desk.hear(configured(wanted))
     assert (desk.replies("s"), desk.sent) == ([("error", "client_error")], [])
-
-
-async def test_a_task_whose_model_is_refused_is_not_begun(desk: Desk):
-    desk.fails[OpenTask] = CommandRejected("There is no model big.")
-    await desk.hear(
-        Start(request_id="s", prompt="go", task_id="t", configuration={"model": "big"}), SAYS
-    )
-    assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
-    assert (desk.followed, desk.replies("m")) == ([], [("error", "no_active_task")])
 
 
 async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
@@ -133,7 +121,7 @@ async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
     assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
     assert desk.told[-1]["content"] == "The disk is full."
     del desk.fails[OpenTask]
-    await desk.hear(Start(request_id="s2", prompt="go", task_id="t", configuration={}))
+    await desk.hear(StreamCommand("start", "s2", GO.fields))
     assert desk.replies("s2") == [("ack", "accepted")]
 
 
@@ -187,7 +175,7 @@ def completed(desk: Desk) -> None:
 async def test_a_task_that_is_accepted_as_done_hears_nothing_any_more(desk: Desk):
     await desk.hear(GO)
     completed(desk)
-    await desk.hear(AnswerAsk(name="approve", request_id="a", reply="yes"), SAYS)
+    await desk.hear(StreamCommand("approve", "a"), SAYS)
     assert desk.replies("s") == [("ack", "accepted"), ("done", "task_completed")]
     assert desk.replies("a") == [("ack", "accepted"), ("done", "responded")]
     assert desk.replies("m") == [("error", "no_active_task")]
@@ -198,7 +186,7 @@ async def test_a_task_that_is_given_up_closes_its_start(desk: Desk):
     await desk.hear(GO)
     failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
     desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
-    await desk.hear(AnswerAsk(name="reject", request_id="a", reply="no"))
+    await desk.hear(StreamCommand("reject", "a"))
     assert desk.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
     assert desk.stream.task_id == ""
 
@@ -208,7 +196,7 @@ def failing(desk: Desk) -> None:
     desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
 
 
-AGAIN = Start(request_id="s2", prompt="again", task_id="t2", configuration={})
+AGAIN = StreamCommand("start", "s2", {"prompt": "again", "taskId": "T2"})
 
 
 async def test_a_task_that_waits_for_another_try_gives_way_to_a_start(desk: Desk):
@@ -228,7 +216,7 @@ async def test_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(d
     await desk.hear(STOP)
     assert desk.replies("c")[-1] == ("done", "cancel_requested")
     desk.stream.cancelling = False
-    await desk.hear(ClearTask(request_id="x"))
+    await desk.hear(StreamCommand("clear", "x"))
     assert desk.replies("x") == [("ack", "accepted"), ("done", "cleared")]
     assert desk.replies("s")[-1] == ("done", "task_aborted")
     assert desk.sent[-1] == CloseTask(task_id="t")
@@ -260,7 +248,7 @@ async def test_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_
     await desk.hear(GO)
     begun = RequestStarted(request_id="r", model="m")
     desk.see(TaskOpened(text="go"), begun)
-    await desk.hear(SendMessage(request_id="q0", prompt="first"), STOP)
+    await desk.hear(StreamCommand("message", "q0", {"prompt": "first"}), STOP)
     first = cast(Speak, desk.sent[-2])
     resumes = Asked(ask_id="q", ask=AskKind.RESUME_TASK)
     desk.see(UserSpoke(message_id=first.message_id, text="first"), StepCancelled(), resumes)
@@ -278,13 +266,34 @@ async def test_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_
     assert [e["requestId"] for e in desk.told if e["type"] == "result"] == ["s", "q0", "m"]
 
 
+@pytest.mark.parametrize(
+    ("name", "fields", "reply"),
+    [
+        ("approve", {"text": "but mind the tests"}, ("yes", "but mind the tests", None)),
+        ("reject", {}, ("no", "", None)),
+        ("answer", {"choice": "no", "text": "why?"}, ("no", "why?", None)),
+        ("answer", {"choice": "task"}, ("yes", "", "task")),
+        ("answer", {"text": "8080"}, ("message", "8080", None)),
+    ],
+)
+async def test_an_answer_has_the_reply_and_the_text_of_its_command(
+    desk: Desk, name: str, fields: dict[str, Any], reply: tuple[str, str, str | None]
+):
+    await desk.hear(GO)
+    asked = Asked(ask_id="q", ask=AskKind.TOOL, digest="d")
+    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
+    await desk.hear(StreamCommand(name, "a", fields))
+    answer = cast(Answer, desk.sent[-1])
+    assert (answer.reply, answer.text, answer.choice) == reply
+
+
 @pytest.mark.parametrize("row", [None, 3, 99])
 async def test_an_answer_is_to_its_own_question_or_to_none(desk: Desk, row: int | None):
     await desk.hear(GO)
     asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?", digest="d")
     desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
-    answer = AnswerAsk(name="answer", request_id="a", reply="message", text="this", row=row)
-    await desk.hear(answer, AnswerAsk(name="approve", request_id="b", reply="yes"))
+    answer = StreamCommand("answer", "a", {"text": "this"} | ({"id": row} if row else {}))
+    await desk.hear(answer, StreamCommand("approve", "b"))
     answers = [each for each in desk.sent if isinstance(each, Answer)]
     if row == 99:
         assert (answers, desk.replies("a")) == ([], [("error", "no_pending_ask")])
@@ -297,7 +306,7 @@ async def test_an_answer_is_to_its_own_question_or_to_none(desk: Desk, row: int 
 async def test_two_messages_in_one_breath_answer_one_question(desk: Desk):
     await desk.hear(GO)
     completed(desk)
-    await desk.hear(SAYS, SendMessage(request_id="m2", prompt="and more"))
+    await desk.hear(SAYS, StreamCommand("message", "m2", {"prompt": "and more"}))
     assert desk.replies("m")[-1] == ("done", "responded")
     assert desk.replies("m2")[-1] == ("done", "queued")
 

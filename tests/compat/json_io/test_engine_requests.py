@@ -1,5 +1,6 @@
 """Requests at a host that takes every command, or refuses one."""
 
+import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from rookery.compat.driver import StartSettings
-from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.carry_out import EngineRequests
+from rookery.compat.json_io.message_reader import read_request
 from rookery.compat.json_io.messages import EngineMessages
 from rookery.compat.json_io.task_rows import Wire
 from rookery.core import commands
@@ -32,6 +32,11 @@ from support.scripted_host import ABOUT, ScriptedHost
 pytestmark = pytest.mark.anyio
 TOOL = Asked(ask_id="q1", ask=AskKind.TOOL, call_id="c1", digest="d1")
 RUNS = ToolStarted(call_id="c1", tool="execute_command", title="Run", command="make")
+YES = {"type": "askResponse", "askResponse": "yesButtonClicked"}
+NO = {"type": "askResponse", "askResponse": "noButtonClicked"}
+WORDS = {"type": "askResponse", "askResponse": "messageResponse"}
+CANCEL = {"type": "cancelTask"}
+END_COMMAND = {"type": "terminalOperation", "terminalOperation": "abort"}
 OFFER = Asked(ask_id="o1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")
 
 
@@ -55,20 +60,20 @@ class Desk:
             note=self.notes.append,
             say_next=lambda words, images: self.notes.append(words),
             now=lambda: 1000,
-            next_id="n1",
+            next_id="t1",
         )
 
     async def _ended(self, task_id: str) -> None:
         self.host.end(task_id)
 
-    async def do(self, *requests: wants.Request) -> None:
-        for request in requests:
-            await self.requests.carry_out(request)
+    async def do(self, *messages: Wire) -> None:
+        for message in messages:
+            await self.requests.carry_out(read_request(json.dumps(message).encode(), 1))
         while self.waiting:
             await self.waiting.pop(0)()
 
     async def begin(self, *facts: Fact) -> None:
-        await self.do(wants.NewTaskRequest(text="go", task_id="t1"))
+        await self.do({"type": "newTask", "text": "go"})
         self.host.tell(*facts)
         await self.follow()
         self.told.catch_up(0.0)
@@ -93,34 +98,33 @@ class Desk:
 
 
 @pytest.mark.parametrize(
-    ("request_", "reply"),
+    ("message", "reply"),
     [
-        (wants.AnswerRequest(reply="yes"), "yes"),
-        (wants.AnswerRequest(reply="no", text="no"), "no"),
-        (wants.AnswerRequest(reply="message", text="hm"), "message"),
+        (YES, "yes"),
+        ({**NO, "text": "no"}, "no"),
+        ({**WORDS, "text": "hm"}, "message"),
+        ({**WORDS, "askResponse": "objectResponse", "text": "{}"}, "message"),
     ],
 )
-async def test_an_answer_goes_to_the_question_with_its_digest(
-    request_: wants.AnswerRequest, reply: str
-):
+async def test_an_answer_goes_to_the_question_with_its_digest(message: Wire, reply: str):
     desk = Desk()
     await desk.begin(TOOL)
-    await desk.do(request_)
+    await desk.do(message)
     [answer] = desk.sent
     assert isinstance(answer, Answer)
     assert (answer.ask_id, answer.digest, answer.reply) == ("q1", "d1", reply)
-    assert (answer.text, answer.by) == (request_.text, "user")
+    assert (answer.text, answer.by) == (message.get("text", ""), "user")
 
 
 @pytest.mark.parametrize(
     "late",
     [
-        wants.AnswerRequest(reply="yes", row=1),
-        wants.AnswerRequest(reply="message", text="x", row=1),
-        wants.AnswerRequest(reply="yes", task_id="other"),
+        {**YES, "messageTs": 1},
+        {**WORDS, "text": "x", "messageTs": 1},
+        {**YES, "taskId": "other"},
     ],
 )
-async def test_a_late_answer_is_ignored(late: wants.AnswerRequest):
+async def test_a_late_answer_is_ignored(late: Wire):
     desk = Desk()
     await desk.begin(TOOL)
     await desk.do(late)
@@ -130,7 +134,7 @@ async def test_a_late_answer_is_ignored(late: wants.AnswerRequest):
 async def test_a_yes_for_good_is_one():
     desk = Desk()
     await desk.begin(TOOL)
-    await desk.do(wants.AnswerRequest(reply="yes", always=True))
+    await desk.do({**YES, "always": True})
     [answer] = desk.sent
     assert isinstance(answer, Answer)
     assert answer.always
@@ -139,7 +143,7 @@ async def test_a_yes_for_good_is_one():
 async def test_a_second_click_answers_nothing_even_before_the_first_is_told():
     desk = Desk()
     await desk.begin(TOOL)
-    await desk.do(wants.AnswerRequest(reply="yes"), wants.AnswerRequest(reply="yes"))
+    await desk.do(YES, YES)
     assert len(desk.sent) == 1
 
 
@@ -147,19 +151,17 @@ async def test_a_refused_answer_leaves_the_question_open():
     desk = Desk()
     await desk.begin(TOOL)
     desk.host.refusal = "Somebody was quicker."
-    await desk.do(wants.AnswerRequest(reply="yes"))
+    await desk.do(YES)
     assert desk.told.question
     assert desk.lines == []
-    await desk.do(wants.AnswerRequest(reply="no"))
+    await desk.do(NO)
     assert len(desk.sent) == 1
 
 
 async def test_words_for_no_question_in_particular_are_queued():
     desk = Desk()
     await desk.begin()
-    await desk.do(
-        wants.AnswerRequest(reply="message", text="more"), wants.AnswerRequest(reply="yes")
-    )
+    await desk.do({**WORDS, "text": "more"}, YES)
     [words] = desk.sent
     assert isinstance(words, Speak)
     assert words.text == "more"
@@ -175,14 +177,16 @@ async def test_words_go_to_whoever_is_at_work():
     async for event in desk.host.follow("child"):
         desk.told.see("child", event, 0.0)
         break
-    await desk.do(wants.Queue(text="more"), wants.AnswerRequest(reply="yes"), wants.Queue(text=" "))
+    await desk.do(
+        {"type": "queueMessage", "text": "more"}, YES, {"type": "queueMessage", "text": " "}
+    )
     assert [command.task_id for command in desk.sent] == ["child", "child"]
 
 
 async def test_a_terminal_operation_waits_until_it_can_be_done():
     desk = Desk()
     await desk.begin(RUNS)
-    await desk.do(wants.HandleCommand(ends=True))
+    await desk.do(END_COMMAND)
     assert desk.sent == []
     await desk.happen(OFFER)
     await desk.requests.answers.handle_offer()
@@ -202,16 +206,16 @@ async def test_a_command_behind_its_call_is_ended():
         CommandDetached(call_id="c1", command="make", artifact="a"),
         ToolFinished(call_id="c1", text="It runs on."),
     )
-    await desk.do(wants.HandleCommand(ends=False))
+    await desk.do({**END_COMMAND, "terminalOperation": "continue"})
     assert desk.sent == []
-    await desk.do(wants.HandleCommand(ends=True))
+    await desk.do(END_COMMAND)
     assert desk.sent == [StopCommand(task_id="t1", call_id="c1")]
 
 
 async def test_cancel_is_sent_once():
     desk = Desk()
     await desk.begin()
-    await desk.do(wants.CancelRequest(), wants.CancelRequest())
+    await desk.do(CANCEL, CANCEL)
     assert desk.sent == [Cancel(task_id="t1")]
 
 
@@ -219,7 +223,11 @@ async def test_a_new_task_closes_the_one_before():
     desk = Desk()
     await desk.begin()
     await desk.do(
-        wants.NewTaskRequest(text="other", settings=StartSettings(automatic=True, model="x"))
+        {
+            "type": "newTask",
+            "text": "other",
+            "taskConfiguration": {"autoApprovalEnabled": True, "apiModelId": "x"},
+        }
     )
     opened, closed = desk.sent
     assert isinstance(opened, OpenTask)
@@ -233,9 +241,9 @@ async def test_a_new_task_closes_the_one_before():
 
 async def test_a_name_given_beforehand_is_that_of_the_first_task():
     desk = Desk()
-    await desk.do(wants.NewTaskRequest(text="go"), wants.NewTaskRequest(text="go"))
+    await desk.do({"type": "newTask", "text": "go"}, {"type": "newTask", "text": "go"})
     first, second = [command for command in desk.sent if isinstance(command, OpenTask)]
-    assert (first.task_id, second.task_id == "n1") == ("n1", False)
+    assert (first.task_id, second.task_id == "t1") == ("t1", False)
 
 
 class Choosy(ScriptedHost):
@@ -248,9 +256,7 @@ class Choosy(ScriptedHost):
 async def test_a_task_that_cannot_work_as_wanted_is_not_begun_and_the_one_before_stays():
     desk = Desk(Choosy())
     await desk.begin()
-    await desk.do(
-        wants.NewTaskRequest(text="other", settings=StartSettings(model="x", automatic=False))
-    )
+    await desk.do({"type": "newTask", "text": "other", "taskConfiguration": {"model": "x"}})
     assert desk.sent == []
     assert (desk.told.root, [line["event"] for line in desk.lines]) == ("t1", ["error"])
 
@@ -259,10 +265,10 @@ async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
     desk = Desk()
     await desk.begin()
     desk.host.refusal = "No room."
-    await desk.do(wants.NewTaskRequest(text="other"))
+    await desk.do({"type": "newTask", "text": "other"})
     assert [line["event"] for line in desk.lines] == ["error"]
     assert (desk.told.root, desk.sent) == ("t1", [])
-    await desk.do(wants.NewTaskRequest(text="other", settings=StartSettings(mode="nobody")))
+    await desk.do({"type": "newTask", "text": "other", "taskConfiguration": {"mode": "nobody"}})
     assert "No such mode: 'nobody'" in desk.lines[-1]["error"]
 
 
@@ -270,7 +276,7 @@ async def test_condensing_is_answered_even_if_it_cannot_be():
     desk = Desk()
     await desk.begin()
     desk.host.refusal = "Not now."
-    await desk.do(wants.CondenseTask())
+    await desk.do({"type": "condenseTaskContextRequest"})
     assert [line.get("type") or line["event"] for line in desk.lines] == [
         "condenseTaskContextStarted",
         "condenseTaskContextResponse",
@@ -282,37 +288,73 @@ async def test_deleting_the_task_that_is_shown_closes_it_first():
     desk = Desk()
     await desk.begin()
     desk.host.answer(AskTasks, (KnownTask(task_id="t1"),))
-    await desk.do(wants.DeleteRequest(task_id="t1"), wants.DeleteRequest(task_id="other"))
+    await desk.do(
+        {"type": "deleteTaskWithId", "text": " t1 "}, {"type": "deleteTaskWithId", "text": "other"}
+    )
     assert desk.sent == [CloseTask(task_id="t1"), commands.DeleteTask(task_id="t1")]
     assert desk.told.root == ""
     assert "does not belong to this workspace" in desk.lines[-1]["error"]
 
 
+QUEUED = {"type": "editQueuedMessage", "payload": {"id": "q", "text": "y"}}
+
+
 @pytest.mark.parametrize(
-    "request_",
+    ("message", "command"),
     [
-        wants.Queue(text="x"),
-        wants.EditRequest(message_id="m"),
-        wants.RestoreFilesRequest(row=1),
-        wants.CompareFiles(span="full"),
-        wants.NewTaskRequest(),
+        (QUEUED, commands.EditQueue(task_id="t1", message_id="q", text="y")),
+        (
+            {"type": "removeQueuedMessage", "text": "q"},
+            commands.EditQueue(task_id="t1", message_id="q", text=None),
+        ),
+        ({"type": "mode", "text": " code "}, commands.SwitchMode(task_id="t1", mode="code")),
+        ({"type": "switchMode", "text": "code"}, commands.SwitchMode(task_id="t1", mode="code")),
+        (
+            {"type": "autoApprovalEnabled", "bool": True},
+            commands.SwitchApproval(task_id="t1", automatic=True),
+        ),
+        (
+            {"type": "updateSettings", "updatedSettings": {"apiModelId": "m", "language": "de"}},
+            commands.SwitchModel(task_id="t1", provider=ABOUT.provider, model="m"),
+        ),
+        ({"type": "condenseTaskContextRequest"}, commands.Condense(task_id="t1")),
+        (
+            {"type": "condenseTaskContextRequest", "text": "t2"},
+            commands.Condense(task_id="t2"),
+        ),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda each: each.get("type") if isinstance(each, dict) else "",
 )
-async def test_what_needs_a_task_or_words_says_so(request_: wants.Request):
+async def test_a_request_becomes_a_command(message: Wire, command: commands.Command):
     desk = Desk()
-    await desk.do(request_)
+    await desk.begin()
+    await desk.do(message)
+    assert desk.sent == [command]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "queueMessage", "text": "x"},
+        {"type": "removeQueuedMessage", "text": "m"},
+        {"type": "checkpointRestore", "payload": {"ts": 1}},
+        {"type": "checkpointDiff", "payload": {"mode": "full"}},
+        {"type": "newTask"},
+    ],
+    ids=lambda each: each["type"],
+)
+async def test_what_needs_a_task_or_words_says_so(message: Wire):
+    desk = Desk()
+    await desk.do(message)
     assert [line["event"] for line in desk.lines] == ["error"]
 
 
 @pytest.mark.parametrize(
-    "request_",
-    [wants.CancelRequest(), wants.HandleCommand(ends=True), wants.AnswerRequest(reply="yes")],
-    ids=lambda each: type(each).__name__,
+    "message", [CANCEL, END_COMMAND, YES, {"type": "playSound"}], ids=lambda each: each["type"]
 )
-async def test_what_has_nothing_to_act_on_does_nothing(request_: wants.Request):
+async def test_what_has_nothing_to_act_on_does_nothing(message: Wire):
     desk = Desk()
-    await desk.do(request_)
+    await desk.do(message)
     assert (desk.sent, [line for line in desk.lines if "error" in line]) == ([], [])
 
 

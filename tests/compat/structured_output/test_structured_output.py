@@ -91,18 +91,6 @@ RUNNING = ToolStarted(
 FAILED = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="The answer was cut off.")
 
 
-def test_the_first_event_says_what_is_spoken_here_and_promises_no_input():
-    assert StructuredOutput(session_id="t1", stream=True).begin() == {
-        "type": "system",
-        "subtype": "init",
-        "taskId": "t1",
-        "content": "Ready.",
-        "schemaVersion": 1,
-        "protocol": "roo-cli-stream",
-        "capabilities": [],
-    }
-
-
 @pytest.mark.parametrize(
     "fact",
     [
@@ -127,14 +115,6 @@ def test_an_answer_without_words_of_the_user_is_not_told(fact: Fact):
     assert told(fact) == told(fact, stream=False) == []
 
 
-def test_words_come_as_deltas_and_end_whole_under_the_id_of_the_first():
-    assert told(REQUEST, text("Hel"), text("lo"), answer(Text(text="Hello"))) == [
-        {"type": "assistant", "id": 2, "content": "Hel"},
-        {"type": "assistant", "id": 2, "content": "lo"},
-        {"type": "assistant", "id": 2, "content": "Hello", "done": True},
-    ]
-
-
 def test_each_block_of_an_answer_is_a_row_of_its_own():
     facts = [
         thought("hm"),
@@ -155,21 +135,6 @@ def test_blocks_that_were_never_streamed_get_ids_of_their_own():
         ("assistant", 3, "b"),
         ("assistant", 4, "n"),
     ]
-
-
-def test_reasoning_that_was_streamed_as_one_row_ends_as_one_row():
-    signed = Thinking(text="one", signature="s")
-    facts = [thought("one"), thought("two"), answer(signed, Thinking(text="two"))]
-    assert told(*facts)[2:] == [{"type": "thinking", "id": 1, "content": "onetwo", "done": True}]
-
-
-def test_a_reader_who_came_late_still_gets_the_whole_text_at_the_end():
-    assert told(text("lo"), answer(Text(text="Hello")))[-1] == {
-        "type": "assistant",
-        "id": 1,
-        "content": "Hello",
-        "done": True,
-    }
 
 
 def test_blanks_alone_are_not_told_and_take_no_other_block_s_place():
@@ -194,55 +159,6 @@ def test_words_of_an_answer_that_broke_off_are_closed_before_the_error():
         {"type": "assistant", "id": 1, "content": "Hel", "done": True},
         {"type": "error", "id": 2, "code": "dropped", "content": "The answer was cut off."},
     ]
-
-
-def test_a_call_is_told_in_pieces_and_closed_with_its_payload_when_it_starts():
-    facts = [piece(""), piece('{"path":'), piece(' "a.py"}'), answer(READ), READING]
-    assert told(*facts) == [
-        {"type": "tool_use", "subtype": "tool", "id": 1, "tool_use": {"name": "read_file"}},
-        {
-            "type": "tool_use",
-            "subtype": "tool",
-            "id": 1,
-            "content": '{"path":',
-            "tool_use": {"name": "read_file"},
-        },
-        {
-            "type": "tool_use",
-            "subtype": "tool",
-            "id": 1,
-            "content": ' "a.py"}',
-            "tool_use": {"name": "read_file"},
-        },
-        {
-            "type": "tool_use",
-            "subtype": "tool",
-            "id": 1,
-            "tool_use": {"name": "read_file", "input": {"tool": "readFile", "path": "a.py"}},
-            "done": True,
-        },
-    ]
-
-
-def test_a_command_is_told_as_the_line_that_will_run():
-    pieces = [
-        piece(part, "execute_command") for part in ('{"cwd": "x", "comm', 'and": "ls', ' -l"}')
-    ]
-    parts = told(*pieces, answer(RUN), RUNNING)
-    assert [one.get("content") for one in parts] == [None, "ls", " -l", None]
-    assert [one["tool_use"] for one in parts] == [
-        {"name": "execute_command"},
-        {"name": "execute_command", "input": {"command": "ls"}},
-        {"name": "execute_command", "input": {"command": " -l"}},
-        {"name": "execute_command", "input": {"command": "ls -l"}},
-    ]
-    assert {one["subtype"] for one in parts} == {"command"}
-
-
-def test_a_call_is_closed_once_however_often_it_is_asked_about_and_started():
-    question = Asked(ask_id="q", ask=AskKind.TOOL, text=PAYLOAD, call_id="c1")
-    facts = [answer(READ), question, StepCancelled(), question, READING, READING]
-    assert [one["type"] for one in told(*facts)] == ["tool_use"]
 
 
 def test_a_payload_that_is_no_json_object_is_given_raw():
@@ -325,12 +241,6 @@ def test_a_call_gets_one_result_even_if_it_seems_to_end_twice():
     assert types == ["tool_use", "tool_result"]
 
 
-def test_a_call_that_was_dropped_gets_no_second_result():
-    late = ToolFinished(call_id="c1", text="done")
-    types = [one["type"] for one in told(answer(READ), REQUEST, late)]
-    assert types == ["tool_use", "tool_result"]
-
-
 def test_an_id_that_a_provider_uses_again_is_another_call():
     end = ToolFinished(call_id="c1", text="done")
     ids = [one["id"] for one in told(answer(READ), end, answer(READ), end)]
@@ -342,17 +252,6 @@ def test_a_call_that_cannot_be_read_is_shown_as_it_came():
     end = ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN)
     shown = told(piece('{"path'), answer(broken), end)[1]
     assert shown["tool_use"] == {"name": "read_file", "input": {"raw": '{"path'}}
-
-
-@pytest.mark.parametrize(
-    "fact",
-    [
-        Asked(ask_id="q", ask=AskKind.TOOL, text="{}", call_id="c1"),
-        ToolStarted(call_id="c1", tool="read_file", title="", text="{}"),
-    ],
-)
-def test_a_call_without_a_payload_is_shown_with_its_arguments(fact: Fact):
-    assert told(answer(READ), fact)[0]["tool_use"]["input"] == {"path": "a.py"}
 
 
 def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
@@ -454,13 +353,6 @@ def test_a_question_that_needs_no_driver_is_not_told(ask: AskKind):
     assert told(Asked(ask_id="q", ask=ask), automatic=False) == []
 
 
-def test_notes_and_failures_are_told():
-    assert told(Noted(text="shortened"), TaskFailed(message="KeyError: 'x'")) == [
-        {"type": "assistant", "subtype": "note", "id": 1, "content": "shortened", "done": True},
-        {"type": "error", "id": 2, "code": "task_failed", "content": "KeyError: 'x'"},
-    ]
-
-
 def ended(
     *facts: Fact, success: bool = True, code: str | None = None, stream: bool = True
 ) -> tuple[list[Told], Told]:
@@ -556,10 +448,6 @@ def test_a_failure_of_an_earlier_run_is_not_this_one_s():
     facts = [TaskFailed(message="broke"), TaskReopened()]
     told, result = ended(*facts, success=False, code="task_failed")
     assert result["error"] == told[0]["content"] != "broke"
-
-
-def test_a_success_has_no_error_whatever_failed_before():
-    assert "error" not in ended(FAILED, CompletionOffered(result="Done."))[1]
 
 
 def test_what_is_open_when_the_run_ends_is_closed():

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from rookery.core.asks import AskKind
-from rookery.core.folds.agent_state import (
+from rookery.core.message import (
     AgentState,
+    Message,
     detect,
     request_in_progress,
 )
-from rookery.core.message import Message
 
 ENDED = '{"tokensIn": 1, "cost": 0.5}'
 OPEN = '{"model": "m"}'

@@ -41,10 +41,9 @@ from rookery.core.facts import (
     Usage,
     UserSpoke,
 )
-from rookery.core.folds.agent_state import detect
 from rookery.core.folds.transcript import Message, Transcript, messages
 from rookery.core.limits import FailureKind
-from rookery.core.message import CallText, Pieces
+from rookery.core.message import CallText, Pieces, detect
 from rookery.core.replies import denied, failed
 from support.sample_logs import ANY_LOG, IMPLAUSIBLE, log, plausible
 

@@ -39,13 +39,12 @@ from rookery.core.facts import (
     Waiting,
     live,
 )
-from rookery.core.folds.agent_state import detect
 from rookery.core.folds.rows import PAGE, Rows
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.transcript import messages
 from rookery.core.folds.view import View, ViewChange, changes, see
 from rookery.core.limits import FailureKind
-from rookery.core.message import Message
+from rookery.core.message import Message, detect
 from support.sample_logs import ANY_LOG, log
 
 OPENED = TaskOpened(text="do it", mode="code")

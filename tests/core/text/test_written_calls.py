@@ -1,6 +1,7 @@
 """Tool calls that models print as text."""
 
 import json
+import os
 import time
 
 import pytest
@@ -330,6 +331,7 @@ def test_nothing_is_added_at_the_end_of_an_answer_that_was_cut_off(piece: str):
     assert read_calls(cut, TOOLS, whole=False).calls == ()
 
 
+MUCH = 1_000_000 if os.environ.get("ROOKERY_TORTURE") else 200_000
 HOSTILE = {
     "openings": "<read_file>",
     "lines of openings": "<read_file>\n",
@@ -371,12 +373,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_megabyte_of_hostile_text_is_read_in_bounded_time(name: str):
-    text = HOSTILE[name] * (1_000_000 // len(HOSTILE[name]))
+def test_much_hostile_text_is_read_in_bounded_time(name: str):
+    text = HOSTILE[name] * (MUCH // len(HOSTILE[name]))
     began = time.process_time()
     read_calls(text, TOOLS)
     read_calls(text + "</content></write_to_file></path></read_file></parameter></function>", TOOLS)
-    assert time.process_time() - began < 15
+    assert time.process_time() - began < 15 * MUCH / 1_000_000
 
 
 PIECES = [shape for shape, _ in SHAPES] + WORDS
@@ -420,7 +422,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(values, st.booleans(), st.sampled_from([None, 1]))
 def test_all_json_is_read_as_it_is_meant(value: object, ascii_only: bool, indent: int | None):
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)

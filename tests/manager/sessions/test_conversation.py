@@ -16,9 +16,9 @@ from rookery.manager.sessions.session_folders import SessionOptions
 from rookery.manager.sessions.session_record import QueuedMessage
 from rookery.manager.sessions.session_task import FollowedTask
 from rookery.platform.user_folders import find_places
+from rookery.protocol.channels import channel_on, unix_listener
 from rookery.protocol.codec import Host
 from rookery.protocol.server import serve
-from rookery.protocol.unix_sockets import channel_on, unix_listener
 from rookery.storage.sessions import TaskStore
 from support.manager_project import IMPATIENT, PATIENCE, Project
 from support.protocol_hosts import workplace

@@ -43,7 +43,7 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.folds.agent_state import AgentState
+from rookery.core.message import AgentState
 
 _RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)
 _COMPLETE = (AskKind.COMPLETION_RESULT, AskKind.RESUME_COMPLETED_TASK)

@@ -14,10 +14,6 @@ from anyio.abc import TaskGroup
 from rookery.compat.control_stream.event_stream import ControlStream
 from rookery.compat.control_stream.stream_commands import (
     BadCommand,
-    CancelTask,
-    Ping,
-    SendMessage,
-    Shutdown,
     StreamCommand,
     read_command,
 )
@@ -179,7 +175,7 @@ class StreamClient:
                     continue
                 self._got_command = True
                 await self._dispatch(command)
-                if isinstance(command, Shutdown):
+                if command.name == "shutdown":
                     return await self._shut_down(command)
         except InputLost as lost:
             return RunEnd(Fate.LEFT, str(lost), "usage")
@@ -189,8 +185,8 @@ class StreamClient:
         self._sender.send([self._stream.refuse_line(bad)])
 
     async def _dispatch(self, command: StreamCommand) -> None:
-        urgent = isinstance(command, Ping | CancelTask | Shutdown)
-        waits = isinstance(command, SendMessage) and self._stream.cancelling
+        urgent = command.name in ("ping", "cancel", "shutdown")
+        waits = command.name == "message" and self._stream.cancelling
         if urgent or not (self._delayed or waits):
             await self._requests.carry_out(command)
             return
@@ -218,7 +214,7 @@ class StreamClient:
         self._wakeup.notify()
         await self._wakeup.wait_for(lambda: not self._delayed)
 
-    async def _shut_down(self, command: Shutdown) -> RunEnd:
+    async def _shut_down(self, command: StreamCommand) -> RunEnd:
         await self._leave()
         if self._stream.under_way:
             with suppress(CommandRejected):

@@ -8,12 +8,12 @@ done, any other a single error.
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from msgspec import Struct
 
 from rookery.compat.structured_output.call_rows import Output, output
-from rookery.core.asks import CHOICES, Choice, Reply, reply_of
+from rookery.core.asks import CHOICES
 from rookery.core.blocks import Image
 from rookery.core.text.characters import whole_values
 from rookery.protocol.picture_files import PATTERN, image_in
@@ -65,10 +65,6 @@ def _words_problem(given: Any) -> str:
     return "" if isinstance(given, str) and given.strip() else "must be a non-blank string"
 
 
-def _text_problem(given: Any) -> str:
-    return "" if isinstance(given, str) else "must be a string"
-
-
 def _images_problem(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
         return "must be a list of strings"
@@ -83,28 +79,25 @@ def _uuid_problem(given: Any) -> str:
     return _words_problem(given) or ("" if _UUID.match(given.strip()) else "must be a UUID")
 
 
-def _settings_problem(given: Any) -> str:
-    return "" if isinstance(given, dict) else "must be an object"
-
-
-def _row_problem(given: Any) -> str:
-    return "" if type(given) is int else "must be the id of a question, a whole number"
-
-
 def _choice_problem(given: Any) -> str:
     known = given in ("yes", "no", *CHOICES)
     return "" if known else f"must be one of yes, no, {', '.join(CHOICES)}"
 
 
+def of_type(cls: type, name: str, words: str) -> Shape:
+    """Values of this type; a boolean is no integer."""
+    return Shape({"type": name}, lambda given: "" if type(given) is cls else f"must be {words}")
+
+
 WORDS = Shape({"type": "string", "pattern": "\\S"}, _words_problem)
-TEXT = Shape({"type": "string"}, _text_problem)
+TEXT = of_type(str, "string", "a string")
 IMAGES = Shape(
     {"type": "array", "maxItems": MOST_IMAGES, "items": {"type": "string", "pattern": PATTERN}},
     _images_problem,
 )
 TASK_ID = Shape({"type": "string", "pattern": UUID_PATTERN}, _uuid_problem)
-SETTINGS = Shape({"type": "object"}, _settings_problem)
-ROW = Shape({"type": "integer"}, _row_problem)
+SETTINGS = of_type(dict, "object", "an object")
+ROW = of_type(int, "integer", "the id of a question, a whole number")
 CHOICE = Shape({"enum": ["yes", "no", *CHOICES]}, _choice_problem)
 
 _PROMPT, _IMAGES, _TEXT = Field("prompt", WORDS, True), Field("images", IMAGES), Field("text", TEXT)
@@ -126,59 +119,16 @@ CAPABILITIES = [f"stdin:{name}" for name in COMMANDS]
 REQUEST_ID = Field("requestId", WORDS, True)
 
 
-class Start(Struct, frozen=True, kw_only=True):
-    name = "start"
+class StreamCommand(Struct, frozen=True):
+    """A command with those of its fields that are in the table, checked."""
+
+    name: str
     request_id: str
-    prompt: str
-    task_id: str = ""
-    """Empty: a new id is created."""
-    images: tuple[Image, ...] = ()
-    configuration: Mapping[str, Any]
+    fields: Mapping[str, Any] = {}
 
-
-class SendMessage(Struct, frozen=True, kw_only=True):
-    name = "message"
-    request_id: str
-    prompt: str
-    images: tuple[Image, ...] = ()
-
-
-class AnswerAsk(Struct, frozen=True, kw_only=True):
-    """An answer to the open question; with `row` only to that one."""
-
-    name: Literal["approve", "reject", "answer"]
-    request_id: str
-    reply: Reply
-    text: str = ""
-    images: tuple[Image, ...] = ()
-    row: int | None = None
-    choice: Choice | None = None
-    """An answer other than yes or no to a governance question."""
-
-
-class CancelTask(Struct, frozen=True, kw_only=True):
-    name = "cancel"
-    request_id: str
-
-
-class ClearTask(Struct, frozen=True, kw_only=True):
-    name = "clear"
-    request_id: str
-
-
-class Ping(Struct, frozen=True, kw_only=True):
-    name = "ping"
-    request_id: str
-
-
-class Shutdown(Struct, frozen=True, kw_only=True):
-    name = "shutdown"
-    request_id: str
-
-
-StreamCommand: TypeAlias = (
-    Start | SendMessage | AnswerAsk | CancelTask | ClearTask | Ping | Shutdown
-)
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(image for uri in self.fields.get("images", ()) if (image := image_in(uri)))
 
 
 class BadCommand(Exception):
@@ -214,7 +164,7 @@ def read_command(line: bytes, number: int) -> StreamCommand:
     if name == "answer" and not (given.get("text", "").strip() or "choice" in given):
         raise bad('an answer needs "text" or "choice"')
     known = {field.name: given[field.name] for field in COMMANDS[name] if field.name in given}
-    return _command(name, request_id, known)
+    return StreamCommand(name, request_id, known)
 
 
 def _message(number: int, reason: str) -> str:
@@ -241,50 +191,6 @@ def _why(error: ValueError | RecursionError) -> str:
             return "it is nested too deeply"
         case _:
             return "a number in it is too long"
-
-
-def _command(name: str, request_id: str, given: Mapping[str, Any]) -> StreamCommand:
-    images = tuple(image for uri in given.get("images", ()) if (image := image_in(uri)))
-    text = given.get("text", "")
-    match name:
-        case "start":
-            return Start(
-                request_id=request_id,
-                prompt=given["prompt"],
-                task_id=given.get("taskId", "").strip().lower(),
-                images=images,
-                configuration=given.get("configuration", {}),
-            )
-        case "message":
-            return SendMessage(request_id=request_id, prompt=given["prompt"], images=images)
-        case "approve":
-            return AnswerAsk(
-                name=name, request_id=request_id, reply="yes", text=text, images=images
-            )
-        case "reject":
-            return AnswerAsk(name=name, request_id=request_id, reply="no", text=text, images=images)
-        case "answer":
-            value = given.get("choice", "message")
-            choice = value if value in CHOICES else None
-            return AnswerAsk(
-                name=name,
-                request_id=request_id,
-                reply=reply_of(choice) if choice else value,
-                text=text,
-                images=images,
-                row=given.get("id"),
-                choice=choice,
-            )
-        case _:
-            return _WITHOUT_FIELDS[name](request_id=request_id)
-
-
-_WITHOUT_FIELDS: dict[str, Callable[..., StreamCommand]] = {
-    "cancel": CancelTask,
-    "clear": ClearTask,
-    "ping": Ping,
-    "shutdown": Shutdown,
-}
 
 
 def ack_reply(request_id: str, command: str, task_id: str = "") -> Output:

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 import anyio
 
@@ -12,28 +11,24 @@ from rookery.compat.control_stream.followed_task import (
     StreamQuestion,
     continues,
 )
-from rookery.compat.control_stream.stream_commands import (
-    AnswerAsk,
-    CancelTask,
-    ClearTask,
-    Ping,
-    SendMessage,
-    Shutdown,
-    Start,
-    StreamCommand,
+from rookery.compat.control_stream.stream_commands import StreamCommand
+from rookery.compat.driver import (
+    StartSettings,
+    approval_problem,
+    check_mode,
+    close_task,
+    start_settings,
 )
-from rookery.compat.driver import StartSettings, approval_problem, start_settings
 from rookery.compat.structured_output.call_rows import Output
-from rookery.core.asks import Choice, Reply, takes
+from rookery.core.asks import CHOICES, Choice, Reply, reply_of, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import (
     Answer,
     Cancel,
-    CloseTask,
     OpenTask,
     Speak,
 )
-from rookery.core.queries import AskAbout, AskModes
+from rookery.core.queries import AskAbout
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.codec import Host
 
@@ -85,20 +80,20 @@ class Requests:
         self._send([self._stream.refuse(command, code, content)])
 
     async def _carry_out(self, command: StreamCommand) -> None:
-        match command:
-            case Start():
+        match command.name:
+            case "start":
                 await self._start(command)
-            case SendMessage():
+            case "message":
                 await self._message(command)
-            case AnswerAsk():
+            case "approve" | "reject" | "answer":
                 await self._answer_ask(command)
-            case CancelTask():
+            case "cancel":
                 await self._cancel(command)
-            case ClearTask():
+            case "clear":
                 await self._clear(command)
-            case Ping():
+            case "ping":
                 self._accept(command, "pong")
-            case Shutdown():
+            case _:
                 self._accept(command, "shutdown_requested")
 
     async def interrupt(self, request_id: str) -> None:
@@ -119,15 +114,15 @@ class Requests:
     def _accept(self, command: StreamCommand, code: str) -> None:
         self._send([self._stream.acknowledge(command), self._stream.settle(command, code)])
 
-    async def _start(self, command: Start) -> None:
+    async def _start(self, command: StreamCommand) -> None:
         stream = self._stream
         if stream.busy:
             raise _RequestRefused("task_busy")
         before = stream.task_id
-        wanted = start_settings(command.configuration)
+        wanted = start_settings(command.fields.get("configuration", {}))
         if problem := approval_problem(wanted):
             raise _RequestRefused("client_error", problem)
-        task_id = command.task_id or str(uuid.uuid4())
+        task_id = command.fields.get("taskId", "").strip().lower() or str(uuid.uuid4())
         self._send([stream.accept_start(command, task_id)])
         if wanted.ignored:
             self._send([stream.note(IGNORED.format(names=", ".join(wanted.ignored)))])
@@ -140,20 +135,19 @@ class Requests:
             self._send(stream.begin_task(task_id, command.request_id))
         self._follow(task_id)
         if before:
-            await self._close(before)
+            await close_task(self._host, before)
 
-    async def _open(self, command: Start, task_id: str, wanted: StartSettings) -> None:
+    async def _open(self, command: StreamCommand, task_id: str, wanted: StartSettings) -> None:
         if task_id in self._known:
             raise SettingsError(f"Task {task_id} already exists. Omit taskId, or use another.")
         about = await self._host.query(AskAbout())
-        if wanted.mode:
-            await self._check_mode(wanted.mode)
+        await check_mode(self._host, wanted.mode)
         mode = wanted.mode or about.mode
         model = wanted.model or (about.model if wanted.provider else "")
         await self._host.send(
             OpenTask(
                 task_id=task_id,
-                text=command.prompt,
+                text=command.fields["prompt"],
                 images=command.images,
                 mode=mode,
                 provider=(wanted.provider or about.provider) if model else "",
@@ -163,12 +157,7 @@ class Requests:
         )
         self._known.add(task_id)
 
-    async def _check_mode(self, mode: str) -> None:
-        known = [each.slug for each in await self._host.query(AskModes())]
-        if mode not in known:
-            raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
-
-    async def _message(self, command: SendMessage) -> None:
+    async def _message(self, command: StreamCommand) -> None:
         stream = self._stream
         if stream.cancelling and not await self._recovered():
             raise _RequestRefused("client_error", SHUT_DOWN)
@@ -180,28 +169,30 @@ class Requests:
             return
         if question and question.ask in ANSWERED_BY_MESSAGES:
             stream.deliver(question, "message", command.request_id, words=True)
-            if await self._send_answer(question, "message", command.prompt, command.images):
+            if await self._send_answer(
+                question, "message", command.fields["prompt"], command.images
+            ):
                 self._accept(command, "responded")
                 return
         await self._queue(command)
 
-    async def _queue_behind(self, command: SendMessage, question: StreamQuestion) -> None:
+    async def _queue_behind(self, command: StreamCommand, question: StreamQuestion) -> None:
         """Queue the message and resume the task, so that earlier messages come first."""
         await self._speak(command)
         self._stream.deliver(question, "message", command.request_id, words=True)
         await self._send_answer(question, "message", "", ())
         self._accept(command, "resumed")
 
-    async def _queue(self, command: SendMessage) -> None:
+    async def _queue(self, command: StreamCommand) -> None:
         await self._speak(command)
         self._accept(command, "resumed" if self._stream.cancelling else "queued")
 
-    async def _speak(self, command: SendMessage) -> None:
+    async def _speak(self, command: StreamCommand) -> None:
         stream, message_id = self._stream, uuid.uuid4().hex
         words = Speak(
             task_id=stream.receiver,
             message_id=message_id,
-            text=command.prompt,
+            text=command.fields["prompt"],
             images=command.images,
         )
         stream.queue(message_id, command.request_id)
@@ -211,20 +202,18 @@ class Requests:
             stream.unqueue(message_id)
             raise _RequestRefused("no_active_task") from error
 
-    async def _answer_ask(self, command: AnswerAsk) -> None:
-        stream, reply = self._stream, command.reply
+    async def _answer_ask(self, command: StreamCommand) -> None:
+        stream, text = self._stream, command.fields.get("text", "")
+        reply, choice = _reply(command)
         question = stream.question
-        if question is None or command.row not in (None, question.row):
+        if question is None or command.fields.get("id", question.row) != question.row:
             raise _RequestRefused("no_pending_ask")
         if reply not in takes(question.ask):
-            if not command.text.strip():
+            if not text.strip():
                 raise _RequestRefused("client_error", TAKES_WORDS)
             reply = "message"
         stream.deliver(question, reply, command.request_id, words=reply == "message")
-        sent = await self._send_answer(
-            question, reply, command.text, command.images, choice=command.choice
-        )
-        if not sent:
+        if not await self._send_answer(question, reply, text, command.images, choice=choice):
             raise _RequestRefused("no_pending_ask")
         self._accept(command, "responded")
         if question.task_id == stream.task_id and not continues(question.ask, reply):
@@ -258,7 +247,7 @@ class Requests:
             return False
         return True
 
-    async def _cancel(self, command: CancelTask) -> None:
+    async def _cancel(self, command: StreamCommand) -> None:
         code = "no_active_task"
         if self._stream.under_way:
             try:
@@ -270,14 +259,18 @@ class Requests:
                 raise _RequestRefused("cancel_error", str(error)) from error
         self._accept(command, code)
 
-    async def _clear(self, command: ClearTask) -> None:
+    async def _clear(self, command: StreamCommand) -> None:
         if self._stream.busy:
             raise _RequestRefused("task_busy")
         if before := self._stream.task_id:
             self._send(self._stream.leave_task())
-            await self._close(before)
+            await close_task(self._host, before)
         self._accept(command, "cleared")
 
-    async def _close(self, task_id: str) -> None:
-        with suppress(CommandRejected):  # already closed
-            await self._host.send(CloseTask(task_id=task_id))
+
+def _reply(command: StreamCommand) -> tuple[Reply, Choice | None]:
+    """The reply that a command gives, and the choice beyond yes and no in a governance question."""
+    if command.name != "answer":
+        return ("yes" if command.name == "approve" else "no"), None
+    choice = command.fields.get("choice", "message")
+    return (reply_of(choice), choice) if choice in CHOICES else (choice, None)

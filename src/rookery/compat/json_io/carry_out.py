@@ -7,22 +7,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rookery.compat.driver import StartSettings, approval_problem
-from rookery.compat.json_io import request_types as wants
+from rookery.compat.driver import (
+    StartSettings,
+    approval_problem,
+    check_mode,
+    close_task,
+    start_settings,
+)
 from rookery.compat.json_io.lookups import (
+    LOOKUPS,
     EngineAnswers,
     before_message,
     checkpoint,
     look_up,
     unloaded_pictures,
 )
+from rookery.compat.json_io.message_reader import DriverMessage
 from rookery.compat.json_io.messages import EngineMessages, error, event
 from rookery.compat.json_io.task_rows import Wire
 from rookery.core import commands
 from rookery.core.asks import CATEGORY, AskCategory
 from rookery.core.blocks import Image
-from rookery.core.commands import CloseTask, Command, OpenTask, ReopenTask
-from rookery.core.queries import AskModes, AskTasks
+from rookery.core.commands import Command, OpenTask, ReopenTask
+from rookery.core.queries import AskTasks
 from rookery.errors import CommandRejected, RookeryError, SettingsError
 from rookery.protocol.codec import Host
 from rookery.protocol.picture_files import load_pictures
@@ -68,53 +75,59 @@ class EngineRequests:
         self._deleting: set[str] = set()
         self.answers = EngineAnswers(host, messages, note)
 
-    async def carry_out(self, request: wants.Request) -> None:
+    async def carry_out(self, message: DriverMessage) -> None:
         """Carry out a request. Errors are reported, and change nothing else."""
         try:
-            await self._carry_out(request)
+            await self._carry_out(message)
         except RookeryError as refusal:
             self._send([error(str(refusal))])
 
-    async def _carry_out(self, request: wants.Request) -> None:
-        match request:
-            case wants.NewTaskRequest():
-                await self._new_task(request)
-            case wants.AnswerRequest():
-                await self.answers.answer(request, await self._pictures(request.images))
-            case wants.Queue(text=text, images=images):
-                await self.answers.speak(text, await self._pictures(images))
-            case wants.EditRequest(message_id=message_id, text=text):
-                await self.answers.edit_queue(message_id, text)
-            case wants.ClearRequest():
+    async def _carry_out(self, message: DriverMessage) -> None:
+        given = message.fields
+        match message.type:
+            case "newTask":
+                await self._new_task(given)
+            case "askResponse":
+                await self.answers.answer(given, await self._pictures(given))
+            case "queueMessage":
+                await self.answers.speak(given.get("text", ""), await self._pictures(given))
+            case "editQueuedMessage":
+                await self.answers.edit_queue(given["payload"]["id"], given["payload"]["text"])
+            case "removeQueuedMessage":
+                await self.answers.edit_queue(given["text"], None)
+            case "clearTask":
                 await self._clear()
-            case wants.CancelRequest():
+            case "cancelTask":
                 await self.interrupt()
-            case wants.HandleCommand(ends=ends):
-                await self.answers.handle_command(ends=ends)
-            case wants.ShowTask(task_id=task_id):
-                await self._show(task_id)
-            case wants.DeleteRequest(task_id=task_id):
+            case "terminalOperation":
+                await self.answers.handle_command(ends=given["terminalOperation"] == "abort")
+            case "showTaskWithId":
+                await self._show(given["text"].strip())
+            case "deleteTaskWithId":
+                task_id = given["text"].strip()
                 self._deleting.add(task_id)
                 self._beside(lambda: self._delete(task_id))
-            case wants.Choose(settings=settings):
-                await self._choose(settings)
-            case wants.LaunchRequest():
-                self._send(self._messages.launch(await self._host.query(AskTasks())))
-                self._beside(lambda: self._look_up(request))
-            case wants.CondenseTask(task_id=task_id):
-                await self._condense(task_id or self._messages.root)
-            case wants.RestoreFilesRequest(row=row, with_words=with_words):
-                await self._restore(row, with_words=with_words)
-            case wants.RewriteMessage():
-                await self._rewrite(request)
-            case wants.PingRequest():
+            case "mode" | "switchMode":
+                await self._choose(StartSettings(mode=given["text"].strip()))
+            case "autoApprovalEnabled":
+                await self._choose(StartSettings(automatic=given["bool"]))
+            case "updateSettings":
+                await self._choose(start_settings(given["updatedSettings"]))
+            case "condenseTaskContextRequest":
+                await self._condense(given.get("text") or self._messages.root)
+            case "checkpointRestore":
+                with_words = given["payload"].get("mode") == "restore"
+                await self._restore(given["payload"]["ts"], with_words=with_words)
+            case "deleteMessageConfirm" | "editMessageConfirm":
+                await self._rewrite(given)
+            case "ping":
                 self._send([event("pong")])
-            case wants.ShutdownRequest():
-                pass
-            case wants.Ignored(type=type):
+            case type if type in LOOKUPS:
+                if type == "webviewDidLaunch":
+                    self._send(self._messages.launch(await self._host.query(AskTasks())))
+                self._beside(lambda: self._look_up(message))
+            case type:
                 self._note(f"A message of type {type[:40]!r} is ignored.")
-            case _:
-                self._beside(lambda: self._look_up(request))
 
     async def open(self, first: OpenTask, settings: StartSettings | None = None) -> None:
         """Open a task and close the previous one."""
@@ -130,7 +143,7 @@ class EngineRequests:
         self._send(self._messages.created(now, first.text))
         self._follow(first.task_id)
         if before:
-            await self._close(before)
+            await close_task(self._host, before)
         self._beside(self.send_history)
 
     def _with_settings(self, first: OpenTask, wanted: StartSettings) -> OpenTask:
@@ -152,7 +165,7 @@ class EngineRequests:
         self._send(self._messages.created(now))
         self._follow(task_id)
         if before:
-            await self._close(before)
+            await close_task(self._host, before)
 
     async def interrupt(self) -> None:
         messages = self._messages
@@ -170,28 +183,24 @@ class EngineRequests:
         with suppress(RookeryError):  # reported when it is requested
             self._send(self._messages.history(await self._host.query(AskTasks())))
 
-    async def _new_task(self, request: wants.NewTaskRequest) -> None:
-        images = await self._pictures(request.images)
-        if not (request.text.strip() or images):
+    async def _new_task(self, given: Wire) -> None:
+        text, images = given.get("text", ""), await self._pictures(given)
+        if not (text.strip() or images):
             raise SettingsError(NOTHING_SAID)
-        wanted = _merge(self._messages.wanted, request.settings)
-        await self._check_mode(wanted.mode)
-        self._check_settings(request.settings)
-        task_id = request.task_id or self._next_id or str(uuid.uuid4())
-        first = OpenTask(
-            task_id=task_id,
-            text=request.text,
-            images=images,
-            mode=wanted.mode or self._messages.about.mode,
-        )
-        await self.open(first, wanted)
+        settings = start_settings(given.get("taskConfiguration", {}))
+        wanted = settings.with_defaults(self._messages.wanted)
+        await check_mode(self._host, wanted.mode)
+        self._check_settings(settings)
+        task_id = given.get("taskId", "").strip().lower() or self._next_id or str(uuid.uuid4())
+        mode = wanted.mode or self._messages.about.mode
+        await self.open(OpenTask(task_id=task_id, text=text, images=images, mode=mode), wanted)
         self._next_id = ""
 
     async def _clear(self) -> None:
         before, over = self._messages.root, self._messages.over
         self._send(self._messages.leave())
         if before and not over:
-            await self._close(before)
+            await close_task(self._host, before)
 
     async def _show(self, task_id: str) -> None:
         if task_id in self._deleting:
@@ -215,7 +224,7 @@ class EngineRequests:
         await self.send_history()
 
     async def _choose(self, settings: StartSettings) -> None:
-        await self._check_mode(settings.mode)
+        await check_mode(self._host, settings.mode)
         self._check_settings(settings)
         if not self._messages.over:
             task_id = self._messages.root
@@ -251,30 +260,27 @@ class EngineRequests:
         if with_words:
             await self._host.send(commands.Rewind(task_id=task_id, to=to))
 
-    async def _rewrite(self, request: wants.RewriteMessage) -> None:
-        task_id, to = self._messages.root, before_message(self._messages, request.row)
-        images = await self._pictures(request.images)
-        if request.with_files:
+    async def _rewrite(self, given: Wire) -> None:
+        """Rewind to before a message, and send another one instead if there is a text."""
+        task_id, to = self._messages.root, before_message(self._messages, given["messageTs"])
+        images = await self._pictures(given)
+        if given.get("restoreCheckpoint"):
             await self._host.send(commands.RestoreFiles(task_id=task_id, to=to))
-        if request.text is not None:
-            self._say_next(request.text, images)
+        if "text" in given:
+            self._say_next(given["text"], images)
         await self._host.send(commands.Rewind(task_id=task_id, to=to))
 
-    async def _look_up(self, request: wants.Request) -> None:
-        self._send(await look_up(self._host, self._messages, request))
-
-    async def _check_mode(self, mode: str) -> None:
-        known = [each.slug for each in await self._host.query(AskModes())] if mode else []
-        if mode and mode not in known:
-            raise SettingsError(f"No such mode: {mode!r}. Available: {', '.join(known)}.")
+    async def _look_up(self, message: DriverMessage) -> None:
+        self._send(await look_up(self._host, self._messages, message))
 
     async def _check_here(self, task_id: str) -> None:
         known = await self._host.query(AskTasks(most=ALL))
         if all(each.task_id != task_id for each in known):
             raise SettingsError(NOT_HERE.format(id=task_id))
 
-    async def _pictures(self, given: Sequence[str]) -> tuple[Image, ...]:
-        images, problems = await load_pictures(given, self._messages.about.workspace)
+    async def _pictures(self, given: Wire) -> tuple[Image, ...]:
+        names = given.get("images", ())
+        images, problems = await load_pictures(names, self._messages.about.workspace)
         if problems:
             self._send([unloaded_pictures(problems)])
         return images
@@ -284,17 +290,3 @@ class EngineRequests:
             raise SettingsError(problem)
         if settings.ignored:
             self._note(f"These settings are ignored: {', '.join(settings.ignored)}.")
-
-    async def _close(self, task_id: str) -> None:
-        with suppress(CommandRejected):  # already closed
-            await self._host.send(CloseTask(task_id=task_id))
-
-
-def _merge(default: StartSettings, given: StartSettings) -> StartSettings:
-    """Return the given settings, with defaults for what is missing."""
-    return StartSettings(
-        mode=given.mode or default.mode,
-        provider=given.provider or default.provider,
-        model=given.model or default.model,
-        automatic=default.automatic if given.automatic is None else given.automatic,
-    )

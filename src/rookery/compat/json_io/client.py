@@ -19,7 +19,7 @@ from rookery.compat.json_io.client_state import (
 )
 from rookery.compat.json_io.task_rows import Wire
 from rookery.compat.structured_output.call_rows import output
-from rookery.core.folds.agent_state import AgentState, AgentStateInfo
+from rookery.core.message import AgentState, AgentStateInfo
 
 
 class ExtensionClient:

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from rookery.compat.json_io.task_rows import Wire, read_row
 from rookery.core.asks import AskKind
-from rookery.core.folds.agent_state import AgentStateInfo, detect
-from rookery.core.message import Message
+from rookery.core.message import AgentStateInfo, Message, detect
 
 T = TypeVar("T")
 Listener: TypeAlias = Callable[[Any], object]

@@ -27,7 +27,6 @@ from rookery.compat.driver import (
 from rookery.compat.json_io.carry_out import EngineRequests
 from rookery.compat.json_io.message_reader import BadMessage, read_request
 from rookery.compat.json_io.messages import EngineMessages, error, event
-from rookery.compat.json_io.request_types import ShutdownRequest
 from rookery.compat.json_io.task_rows import PACE, Wire
 from rookery.compat.structured_output.writer import ReaderLeft
 from rookery.core.asks import AskKind
@@ -171,10 +170,11 @@ class EngineMessagesClient:
         await self._begin()
         async for line in self._lines:
             request = self._reader.parse(line)
-            if isinstance(request, ShutdownRequest):
+            if request is None:
+                continue
+            if request.type == "shutdown":
                 return await self._shut_down()
-            if request is not None:
-                await self._requests.carry_out(request)
+            await self._requests.carry_out(request)
         return await self._finish_input()
 
     def _refuse_line(self, bad: BadMessage, number: int) -> None:

@@ -3,19 +3,12 @@
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 
-from rookery.compat.json_io import request_types as wants
+from rookery.compat.json_io.message_reader import REPLIES, DriverMessage
 from rookery.compat.json_io.messages import EngineMessages, WebviewQuestion
-from rookery.compat.json_io.request_types import (
-    CompareFiles,
-    FindFiles,
-    Request,
-    ReviewMessage,
-    WantModels,
-)
 from rookery.compat.json_io.task_rows import Wire
 from rookery.compat.structured_output.call_rows import output
 from rookery.core import commands
-from rookery.core.asks import Choice, Reply, takes
+from rookery.core.asks import Choice, Reply, reply_of, takes
 from rookery.core.blocks import Image
 from rookery.core.commands import Speak
 from rookery.core.queries import (
@@ -48,19 +41,19 @@ class EngineAnswers:
         self._end_requested: bool | None = None
         """Whether to end the running command once that is possible; None if not requested."""
 
-    async def answer(self, request: wants.AnswerRequest, images: tuple[Image, ...]) -> None:
+    async def answer(self, given: Wire, images: tuple[Image, ...]) -> None:
+        choice, text = given.get("choice"), given.get("text", "")
+        reply = reply_of(choice) if choice else REPLIES[given["askResponse"]]
         question = self._messages.question
-        if question is None or not _is_about(request, question):
-            await self._handle_unmatched(request, images)
+        if question is None or not _is_about(given, question):
+            await self._handle_unmatched(reply, given, images)
             return
-        reply = request.reply
         if reply not in takes(question.ask):
-            if not (request.text.strip() or images):
+            if not (text.strip() or images):
                 raise SettingsError(TAKES_WORDS)
             reply = "message"
-        await self.send(
-            question, reply, request.text, images, always=request.always, choice=request.choice
-        )
+        always = given.get("always", False)
+        await self.send(question, reply, text, images, always=always, choice=choice)
 
     async def send(
         self,
@@ -123,15 +116,13 @@ class EngineAnswers:
         if self._end_requested is not None:
             await self.handle_command(ends=self._end_requested)
 
-    async def _handle_unmatched(
-        self, request: wants.AnswerRequest, images: tuple[Image, ...]
-    ) -> None:
+    async def _handle_unmatched(self, reply: Reply, given: Wire, images: tuple[Image, ...]) -> None:
         """Handle an answer without an open question. A message that names no question is queued."""
-        offer = self._messages.offer
-        if offer and request.row == offer.row.ts and request.reply != "message":
-            await self.send(offer, request.reply, request.text, images)
-        elif request.reply == "message" and request.row is None and not self._messages.over:
-            await self.speak(request.text, images)
+        offer, row, text = self._messages.offer, given.get("messageTs"), given.get("text", "")
+        if offer and row == offer.row.ts and reply != "message":
+            await self.send(offer, reply, text, images)
+        elif reply == "message" and row is None and not self._messages.over:
+            await self.speak(text, images)
         else:
             self._note("An answer to a closed question was ignored.")
 
@@ -142,9 +133,9 @@ class EngineAnswers:
         return at_work.task_id
 
 
-def _is_about(request: wants.AnswerRequest, question: WebviewQuestion) -> bool:
-    right_row = request.row in (None, question.row.ts)
-    return right_row and request.task_id in ("", question.task_id)
+def _is_about(given: Wire, question: WebviewQuestion) -> bool:
+    right_row = given.get("messageTs", question.row.ts) == question.row.ts
+    return right_row and given.get("taskId", "") in ("", question.task_id)
 
 
 NO_TASK = "No task is open. Start one with newTask."
@@ -156,12 +147,20 @@ SOURCES = {"user": "global"}
 """Names of sources that differ in this format."""
 
 
-async def look_up(host: Host, messages: EngineMessages, request: wants.Request) -> Sequence[Wire]:
+LOOKUPS = {
+    *("requestCommands", "requestModes", "requestRouterModels", "requestRooModels"),
+    *("searchFiles", "webviewDidLaunch", "checkpointDiff"),
+    *("deleteMessage", "editMessage", "submitEditedMessage"),
+}
+"""Messages that are answered with what was found."""
+
+
+async def look_up(host: Host, messages: EngineMessages, message: DriverMessage) -> Sequence[Wire]:
     """Answer a query, or return the reason why that is not possible."""
     try:
-        return [await _found(host, messages, request)]
+        return [await _found(host, messages, message)]
     except RookeryError as refusal:
-        return [_not_found(request, str(refusal))]
+        return [_not_found(message, str(refusal))]
 
 
 def checkpoint(messages: EngineMessages, row: float) -> int:
@@ -185,35 +184,36 @@ def before_message(messages: EngineMessages, row: float) -> int:
     return message.seq - 1
 
 
-async def _found(host: Host, messages: EngineMessages, request: wants.Request) -> Wire:
-    match request:
-        case wants.WantCommands():
+async def _found(host: Host, messages: EngineMessages, message: DriverMessage) -> Wire:
+    given = message.fields
+    match message.type:
+        case "requestCommands":
             return _command_list(await host.query(AskCommands()))
-        case wants.WantModes():
+        case "requestModes":
             return _mode_list(await host.query(AskModes()))
-        case wants.WantModels(only_ours=only_ours):
-            known = await host.query(AskModels(local=not only_ours))
-            return _model_list(known, messages.about.provider if only_ours else "")
-        case wants.FindFiles(letters=letters):
-            return _file_results(await host.query(AskPaths(letters=letters)), request)
-        case wants.LaunchRequest():
+        case "requestRouterModels":
+            return _model_list(await host.query(AskModels(local=True)))
+        case "requestRooModels":
+            known = await host.query(AskModels(local=False))
+            return _model_list(known, messages.about.provider)
+        case "searchFiles":
+            return _file_results(await host.query(AskPaths(letters=given.get("query", ""))), given)
+        case "webviewDidLaunch":
             return _server_list(await host.query(AskServers()))
-        case wants.ReviewMessage(row=row):
-            after = before_message(messages, row)
-            rows = messages.task.view.messages if messages.task else ()
-            saved = any(each.say == "checkpoint_saved" and each.seq > after for each in rows)
-            return _review_dialog(request, has_checkpoint=saved)
-        case wants.CompareFiles():
-            return _difference_list(await host.query(_span(messages, request)), request)
+        case "checkpointDiff":
+            row, span = given["payload"].get("ts"), given["payload"].get("mode") or "checkpoint"
+            found = await host.query(_span(messages, row, span))
+            return _difference_list(found, row, span)
         case _:
-            raise SettingsError(f"{type(request).__name__} cannot be looked up.")
+            return _review_dialog(messages, given)
 
 
-def _span(messages: EngineMessages, request: wants.CompareFiles) -> AskDifferences:
+def _span(messages: EngineMessages, row: float | None, span: str) -> AskDifferences:
+    """What to compare; without a `row` from the start of the task."""
     task = messages.task
     if task is None or messages.over:
         raise SettingsError(NO_TASK)
-    at = checkpoint(messages, request.row) if request.row is not None else 0
+    at = checkpoint(messages, row) if row is not None else 0
     saved = (row.seq for row in task.view.messages if row.say == "checkpoint_saved")
     later = (seq for seq in saved if seq > at)
     since, until = {
@@ -221,7 +221,7 @@ def _span(messages: EngineMessages, request: wants.CompareFiles) -> AskDifferenc
         "from-init": (0, at or None),
         "to-current": (at, None),
         "full": (0, None),
-    }[request.span]
+    }[span]
     return AskDifferences(task_id=task.task_id, since=since, until=until)
 
 
@@ -261,7 +261,7 @@ def _model_list(known: tuple[KnownModel, ...], provider: str = "") -> Wire:
     return _fetched(provider, tables[provider])
 
 
-def _file_results(found: tuple[FoundPath, ...], request: FindFiles) -> Wire:
+def _file_results(found: tuple[FoundPath, ...], given: Wire) -> Wire:
     results = [
         {
             "path": each.path,
@@ -270,13 +270,15 @@ def _file_results(found: tuple[FoundPath, ...], request: FindFiles) -> Wire:
         }
         for each in found
     ]
-    return output(type="fileSearchResults", results=results, requestId=request.request_id or None)
+    return output(
+        type="fileSearchResults", results=results, requestId=given.get("requestId") or None
+    )
 
 
-def _difference_list(found: tuple[FileDifference, ...], request: CompareFiles) -> Wire:
+def _difference_list(found: tuple[FileDifference, ...], row: float | None, span: str) -> Wire:
     """Return the differences as data, because there is no editor to show them in."""
     listed = [output(path=each.path, change=each.change, diff=each.diff or None) for each in found]
-    return output(type="checkpointDiffResult", ts=request.row, mode=request.span, files=listed)
+    return output(type="checkpointDiffResult", ts=row, mode=span, files=listed)
 
 
 def _server_list(known: tuple[KnownMcpServer, ...]) -> Wire:
@@ -295,15 +297,17 @@ def _server_list(known: tuple[KnownMcpServer, ...]) -> Wire:
     return {"type": "mcpServers", "mcpServers": listed}
 
 
-def _review_dialog(request: ReviewMessage, *, has_checkpoint: bool) -> Wire:
+def _review_dialog(messages: EngineMessages, given: Wire) -> Wire:
     """Return the dialog that the webview shows before a message is deleted or edited."""
-    asked = "Delete" if request.text is None else "Edit"
+    row, text = given["value"], given.get("editedMessageContent")
+    after = before_message(messages, row)
+    rows = messages.task.view.messages if messages.task else ()
     return output(
-        type=f"show{asked}MessageDialog",
-        messageTs=request.row,
-        hasCheckpoint=has_checkpoint,
-        text=request.text,
-        images=list(request.images) or None,
+        type=f"show{'Delete' if text is None else 'Edit'}MessageDialog",
+        messageTs=row,
+        hasCheckpoint=any(each.say == "checkpoint_saved" and each.seq > after for each in rows),
+        text=text,
+        images=given.get("images") or None,
     )
 
 
@@ -316,12 +320,11 @@ def unloaded_pictures(problems: Sequence[Mapping[str, str]]) -> Wire:
     }
 
 
-def _not_found(request: Request, reason: str) -> Wire:
-    match request:
-        case FindFiles(request_id=request_id):
-            asked = request_id or None
-            return output(type="fileSearchResults", results=[], requestId=asked, error=reason)
-        case WantModels(only_ours=True):
+def _not_found(message: DriverMessage, reason: str) -> Wire:
+    match message.type:
+        case "searchFiles":
+            return {**_file_results((), message.fields), "error": reason}
+        case "requestRooModels":
             return {**_fetched("", {}), "success": False, "error": reason}
         case _:
             return {"event": "error", "error": reason}

@@ -6,7 +6,7 @@ many messages that only concern their editor.
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -19,14 +19,13 @@ from rookery.compat.control_stream.stream_commands import (
     WORDS,
     Field,
     Shape,
+    of_type,
 )
-from rookery.compat.driver import StartSettings, start_settings
-from rookery.compat.json_io import request_types as wants
 from rookery.compat.json_io.task_rows import Wire
-from rookery.core.asks import CHOICES, Reply, reply_of
+from rookery.core.asks import CHOICES, Reply
 from rookery.core.text.characters import whole_values
 
-SPANS: tuple[wants.Span, ...] = ("checkpoint", "from-init", "to-current", "full")
+SPANS = ("checkpoint", "from-init", "to-current", "full")
 REPLIES: Mapping[str, Reply] = {
     "yesButtonClicked": "yes",
     "noButtonClicked": "no",
@@ -49,10 +48,6 @@ def _images_problem(given: Any) -> str:
 def _ts_problem(given: Any) -> str:
     moment = isinstance(given, int | float) and not isinstance(given, bool)
     return "" if moment else "must be the ts of a message, a number"
-
-
-def _bool_problem(given: Any) -> str:
-    return "" if isinstance(given, bool) else "must be true or false"
 
 
 def _one_of(*choices: str) -> Shape:
@@ -81,7 +76,7 @@ IMAGES = Shape(
     _images_problem,
 )
 ROW_TS = Shape({"type": "number"}, _ts_problem)
-BOOL = Shape({"type": "boolean"}, _bool_problem)
+BOOL = of_type(bool, "boolean", "true or false")
 
 _TEXT, _IMAGES = Field("text", TEXT), Field("images", IMAGES)
 _NAMED = (Field("text", WORDS, True),)
@@ -90,166 +85,72 @@ _EDITED = (_ROW, Field("editedMessageContent", WORDS, True), _IMAGES)
 _WITH_FILES = Field("restoreCheckpoint", BOOL)
 
 
-class MessageKind(Struct, frozen=True):
-    """A type of message: its fields in the order they are checked, and how it is read."""
+class DriverMessage(Struct, frozen=True):
+    """A message with those of its fields that its type has, checked. Null counts as missing."""
 
-    fields: tuple[Field, ...]
-    read: Callable[[Wire], wants.Request]
-
-
-def _images(given: Wire) -> tuple[str, ...]:
-    return tuple(given.get("images", ()))
+    type: str
+    fields: Wire
 
 
-def _new_task(given: Wire) -> wants.Request:
-    return wants.NewTaskRequest(
-        text=given.get("text", ""),
-        images=_images(given),
-        task_id=given.get("taskId", "").strip().lower(),
-        settings=start_settings(given.get("taskConfiguration", {})),
-    )
-
-
-def _answer(given: Wire) -> wants.Request:
-    choice = given.get("choice")
-    return wants.AnswerRequest(
-        reply=reply_of(choice) if choice else REPLIES[given["askResponse"]],
-        choice=choice,
-        text=given.get("text", ""),
-        images=_images(given),
-        row=given.get("messageTs"),
-        task_id=given.get("taskId", ""),
-        always=given.get("always", False),
-    )
-
-
-def _edit(given: Wire) -> wants.Request:
-    return wants.EditRequest(message_id=given["payload"]["id"], text=given["payload"]["text"])
-
-
-def _compare(given: Wire) -> wants.Request:
-    payload = given["payload"]
-    span = payload.get("mode", "checkpoint")
-    return wants.CompareFiles(span=span, row=payload.get("ts"))
-
-
-def _restore(given: Wire) -> wants.Request:
-    payload = given["payload"]
-    return wants.RestoreFilesRequest(row=payload["ts"], with_words=payload.get("mode") == "restore")
-
-
-def _review(given: Wire) -> wants.Request:
-    text = given.get("editedMessageContent")
-    return wants.ReviewMessage(row=given["value"], text=text, images=_images(given))
-
-
-def _rewrite(given: Wire) -> wants.Request:
-    return wants.RewriteMessage(
-        row=given["messageTs"],
-        text=given.get("text"),
-        images=_images(given),
-        with_files=given.get("restoreCheckpoint", False),
-    )
-
-
-def _switch_mode(given: Wire) -> wants.Request:
-    return wants.Choose(settings=StartSettings(mode=given["text"].strip()))
-
-
-def _switch_approval(given: Wire) -> wants.Request:
-    return wants.Choose(settings=StartSettings(automatic=given["bool"]))
-
-
-def _find(given: Wire) -> wants.Request:
-    return wants.FindFiles(letters=given.get("query", ""), request_id=given.get("requestId", ""))
-
-
-KINDS: Mapping[str, MessageKind] = {
-    "newTask": MessageKind(
-        (_TEXT, _IMAGES, Field("taskId", TASK_ID), Field("taskConfiguration", SETTINGS)), _new_task
+KINDS: Mapping[str, tuple[Field, ...]] = {
+    "newTask": (_TEXT, _IMAGES, Field("taskId", TASK_ID), Field("taskConfiguration", SETTINGS)),
+    "askResponse": (
+        Field("askResponse", _one_of(*REPLIES), True),
+        _TEXT,
+        _IMAGES,
+        Field("messageTs", ROW_TS),
+        Field("taskId", TEXT),
+        Field("always", BOOL),
+        Field("choice", _one_of(*CHOICES)),
     ),
-    "askResponse": MessageKind(
-        (
-            Field("askResponse", _one_of(*REPLIES), True),
-            _TEXT,
-            _IMAGES,
-            Field("messageTs", ROW_TS),
-            Field("taskId", TEXT),
-            Field("always", BOOL),
-            Field("choice", _one_of(*CHOICES)),
+    "queueMessage": (_TEXT, _IMAGES),
+    "editQueuedMessage": (
+        Field("payload", _made_of(Field("id", WORDS, True), Field("text", TEXT, True)), True),
+    ),
+    "removeQueuedMessage": _NAMED,
+    "clearTask": (),
+    "cancelTask": (),
+    "terminalOperation": (Field("terminalOperation", _one_of(*OPERATIONS), True),),
+    "showTaskWithId": _NAMED,
+    "deleteTaskWithId": _NAMED,
+    "mode": _NAMED,
+    "switchMode": _NAMED,
+    "autoApprovalEnabled": (Field("bool", BOOL, True),),
+    "updateSettings": (Field("updatedSettings", SETTINGS, True),),
+    "webviewDidLaunch": (),
+    "requestCommands": (),
+    "requestModes": (),
+    "requestRouterModels": (),
+    "requestRooModels": (),
+    "searchFiles": (Field("query", TEXT), Field("requestId", TEXT)),
+    "condenseTaskContextRequest": (_TEXT,),
+    "checkpointDiff": (
+        Field("payload", _made_of(Field("ts", ROW_TS), Field("mode", _one_of(*SPANS))), True),
+    ),
+    "checkpointRestore": (
+        Field(
+            "payload",
+            _made_of(Field("ts", ROW_TS, True), Field("mode", _one_of("preview", "restore"))),
+            True,
         ),
-        _answer,
     ),
-    "queueMessage": MessageKind(
-        (_TEXT, _IMAGES),
-        lambda given: wants.Queue(text=given.get("text", ""), images=_images(given)),
-    ),
-    "editQueuedMessage": MessageKind(
-        (Field("payload", _made_of(Field("id", WORDS, True), Field("text", TEXT, True)), True),),
-        _edit,
-    ),
-    "removeQueuedMessage": MessageKind(
-        _NAMED, lambda given: wants.EditRequest(message_id=given["text"])
-    ),
-    "clearTask": MessageKind((), lambda given: wants.ClearRequest()),
-    "cancelTask": MessageKind((), lambda given: wants.CancelRequest()),
-    "terminalOperation": MessageKind(
-        (Field("terminalOperation", _one_of(*OPERATIONS), True),),
-        lambda given: wants.HandleCommand(ends=given["terminalOperation"] == "abort"),
-    ),
-    "showTaskWithId": MessageKind(
-        _NAMED, lambda given: wants.ShowTask(task_id=given["text"].strip())
-    ),
-    "deleteTaskWithId": MessageKind(
-        _NAMED, lambda given: wants.DeleteRequest(task_id=given["text"].strip())
-    ),
-    "mode": MessageKind(_NAMED, _switch_mode),
-    "switchMode": MessageKind(_NAMED, _switch_mode),
-    "autoApprovalEnabled": MessageKind((Field("bool", BOOL, True),), _switch_approval),
-    "updateSettings": MessageKind(
-        (Field("updatedSettings", SETTINGS, True),),
-        lambda given: wants.Choose(settings=start_settings(given["updatedSettings"])),
-    ),
-    "webviewDidLaunch": MessageKind((), lambda given: wants.LaunchRequest()),
-    "requestCommands": MessageKind((), lambda given: wants.WantCommands()),
-    "requestModes": MessageKind((), lambda given: wants.WantModes()),
-    "requestRouterModels": MessageKind((), lambda given: wants.WantModels()),
-    "requestRooModels": MessageKind((), lambda given: wants.WantModels(only_ours=True)),
-    "searchFiles": MessageKind((Field("query", TEXT), Field("requestId", TEXT)), _find),
-    "condenseTaskContextRequest": MessageKind(
-        (_TEXT,), lambda given: wants.CondenseTask(task_id=given.get("text", ""))
-    ),
-    "checkpointDiff": MessageKind(
-        (Field("payload", _made_of(Field("ts", ROW_TS), Field("mode", _one_of(*SPANS))), True),),
-        _compare,
-    ),
-    "checkpointRestore": MessageKind(
-        (
-            Field(
-                "payload",
-                _made_of(Field("ts", ROW_TS, True), Field("mode", _one_of("preview", "restore"))),
-                True,
-            ),
-        ),
-        _restore,
-    ),
-    "deleteMessage": MessageKind((_ROW,), _review),
-    "editMessage": MessageKind(_EDITED, _review),
-    "submitEditedMessage": MessageKind(_EDITED, _review),
-    "deleteMessageConfirm": MessageKind((_MESSAGE, _WITH_FILES), _rewrite),
-    "editMessageConfirm": MessageKind(
-        (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES), _rewrite
-    ),
-    "cancelAutoApproval": MessageKind((), lambda given: wants.Ignored(type="cancelAutoApproval")),
-    "shutdown": MessageKind((), lambda given: wants.ShutdownRequest()),
-    "ping": MessageKind((), lambda given: wants.PingRequest()),
+    "deleteMessage": (_ROW,),
+    "editMessage": _EDITED,
+    "submitEditedMessage": _EDITED,
+    "deleteMessageConfirm": (_MESSAGE, _WITH_FILES),
+    "editMessageConfirm": (_MESSAGE, Field("text", WORDS, True), _IMAGES, _WITH_FILES),
+    "cancelAutoApproval": (),
+    "shutdown": (),
+    "ping": (),
 }
+"""The fields of each type of message, in the order they are checked."""
 
 
-def read_request(line: bytes, number: int) -> wants.Request:
+def read_request(line: bytes, number: int) -> DriverMessage:
     """Parse a line. Raises `BadMessage` with the first problem."""
     try:
-        given = whole_values(_load(line.decode("utf-8")))
+        given = json.loads(line.decode("utf-8"), parse_float=_finite, parse_constant=_finite)
+        given = whole_values(given)
     except UnicodeDecodeError as error:
         raise _bad(number, "it is not UTF-8") from error
     except (ValueError, RecursionError) as error:
@@ -260,17 +161,11 @@ def read_request(line: bytes, number: int) -> wants.Request:
     if not isinstance(type, str):
         raise _bad(number, '"type" is missing or not a string')
     if type not in KINDS:
-        return wants.Ignored(type=type)
-    kind = KINDS[type]
-    if problem := _problem_in(kind.fields, given):
+        return DriverMessage(type, {})
+    if problem := _problem_in(KINDS[type], given):
         raise _bad(number, f"{type}: {problem}")
-    checked = {field.name for field in kind.fields}
-    known = {name: each for name, each in given.items() if name in checked and each is not None}
-    return kind.read(known)
-
-
-def _load(text: str) -> Any:
-    return json.loads(text, parse_float=_finite, parse_constant=_finite)
+    names = (field.name for field in KINDS[type])
+    return DriverMessage(type, {name: given[name] for name in names if given.get(name) is not None})
 
 
 def _finite(text: str) -> float:

@@ -218,12 +218,7 @@ class EngineMessages:
 
     def choose(self, settings: StartSettings) -> list[Wire]:
         """Store settings for new tasks."""
-        self.wanted = StartSettings(
-            mode=settings.mode or self.wanted.mode,
-            provider=settings.provider or self.wanted.provider,
-            model=settings.model or self.wanted.model,
-            automatic=self.wanted.automatic if settings.automatic is None else settings.automatic,
-        )
+        self.wanted = settings.with_defaults(self.wanted)
         # changes of a running task are reported when they happen
         tells = self._launched and self.over
         return [self._partial(("mode", "model", "automatic"))] if tells else []

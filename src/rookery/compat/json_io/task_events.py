@@ -32,9 +32,8 @@ from rookery.core.facts import (
     ToolStarted,
     UserSpoke,
 )
-from rookery.core.folds.agent_state import newest_first
 from rookery.core.folds.run_tallies import Totals
-from rookery.core.message import Message
+from rookery.core.message import Message, newest_first
 from rookery.core.queries import About, KnownTask
 
 

@@ -25,11 +25,10 @@ from rookery.core.facts import (
     UserSpoke,
     Waiting,
 )
-from rookery.core.folds.agent_state import AgentStateInfo, state_after
 from rookery.core.folds.rows import Rows
 from rookery.core.folds.run_tallies import Totals
 from rookery.core.folds.transcript import Transcript
-from rookery.core.message import Message
+from rookery.core.message import AgentStateInfo, Message, state_after
 
 
 class _ViewState(Struct, frozen=True, kw_only=True):

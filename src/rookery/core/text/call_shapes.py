@@ -16,8 +16,7 @@ from rookery.core.text.literals import (
     read_value,
     read_whole,
 )
-from rookery.core.text.near_names import closest
-from rookery.core.tool_traits import COMMAND, PATHS
+from rookery.core.tool_traits import COMMAND, PATHS, closest
 
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The schema of the arguments of every tool, by name."""

@@ -8,6 +8,7 @@ copied from the result of a tool.
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -25,8 +26,7 @@ from rookery.core.text.call_shapes import (
     tagged_call,
 )
 from rookery.core.text.literals import NoValue
-from rookery.core.text.near_names import closest
-from rookery.core.tool_traits import COMMAND
+from rookery.core.tool_traits import COMMAND, closest
 
 __all__ = ["Tools", "Written", "WrittenCall", "closest", "read_calls"]
 
@@ -162,20 +162,7 @@ class _Scan:
         self.mentioned = False
         self._first = len(text) - len(text.lstrip())
         self._last = len(text.rstrip())
-        names = "|".join(re.escape(name) for name in sorted(tools, key=len, reverse=True))
-        self._starts = re.compile(
-            rf"(?P<thinking>{'|'.join(map(re.escape, _THINKING))})"
-            rf"|^{_FENCE}"
-            r"|(?P<code>``[^\n]+?``|`[^`\n]+`)"
-            r"|(?P<quotation>^[ \t]*+>[^\n]*)"
-            rf"|(?P<marker>{_MARKER})"
-            r"|<function=(?P<equals>[\w.-]+)>"
-            r"|<(?P<space>[\w:｜]*)invoke\s+name=[\"']?(?P<invoked>[\w.-]+)[\"']?\s*>"
-            rf"|<(?P<tag>{names})(?=[\s/>])"
-            rf"|^[ \t]*+{_FUNCTION}(?P<function>{names})\("
-            r"|^[ \t]*+(?P<json>[{\[])",
-            re.MULTILINE,
-        )
+        self._starts = _starts(tuple(tools))
 
     def passages(self) -> list[_Passage]:
         found: list[_Passage] = []
@@ -336,6 +323,25 @@ class _Scan:
         end = self._text.find("</think>")
         opened = self._text.find("<think>", 0, max(end, 0))
         return end + len("</think>") if end >= 0 and opened < 0 else 0
+
+
+@lru_cache(maxsize=8)
+def _starts(tools: tuple[str, ...]) -> re.Pattern[str]:
+    """Everything that may begin a call of these tools, and what must be skipped."""
+    names = "|".join(re.escape(name) for name in sorted(tools, key=len, reverse=True))
+    return re.compile(
+        rf"(?P<thinking>{'|'.join(map(re.escape, _THINKING))})"
+        rf"|^{_FENCE}"
+        r"|(?P<code>``[^\n]+?``|`[^`\n]+`)"
+        r"|(?P<quotation>^[ \t]*+>[^\n]*)"
+        rf"|(?P<marker>{_MARKER})"
+        r"|<function=(?P<equals>[\w.-]+)>"
+        r"|<(?P<space>[\w:｜]*)invoke\s+name=[\"']?(?P<invoked>[\w.-]+)[\"']?\s*>"
+        rf"|<(?P<tag>{names})(?=[\s/>])"
+        rf"|^[ \t]*+{_FUNCTION}(?P<function>{names})\("
+        r"|^[ \t]*+(?P<json>[{\[])",
+        re.MULTILINE,
+    )
 
 
 def _only_calls(content: str, tools: Tools) -> list[WrittenCall]:

@@ -26,7 +26,8 @@ def denial_of(refusal: "Refusal", call: ToolCall, *, halts: bool = False) -> Den
     """The refusal of a call as the model reads it, with a code that a program can go by."""
     said = replace(refusal, tool=call.name, tool_use_id=call.id)
     text = json.dumps(said.to_json(), ensure_ascii=False)
-    return Denied(text, code=refusal.code, retryable=refusal.retryable, halts=halts)
+    retryable = refusal.retryable and not halts
+    return Denied(text, code=refusal.code, retryable=retryable, halts=halts)
 
 
 class TaskLog(Protocol):

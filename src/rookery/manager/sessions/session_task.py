@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from rookery.core.asks import AskKind
 from rookery.core.facts import Answered, ChildBegan, Event, TaskFailed, TaskReopened, ToolFinished
-from rookery.core.folds.agent_state import newest_first
 from rookery.core.folds.view import View, changes, see
-from rookery.core.message import Message
+from rookery.core.message import Message, newest_first
 from rookery.errors import CommandRejected
 from rookery.manager.sessions.session_events import (
     ActivityEvent,
@@ -31,9 +30,9 @@ from rookery.manager.sessions.session_events import (
     SessionEvent,
 )
 from rookery.manager.sessions.session_states import Signal, ask_signal
+from rookery.protocol.channels import unix_channel
 from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
-from rookery.protocol.unix_sockets import unix_channel
 
 _RESULT = "completion_result"
 RESUMING = (AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK)

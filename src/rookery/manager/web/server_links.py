@@ -17,8 +17,14 @@ from msgspec import Struct
 from rookery.errors import SettingsError, StorageError
 from rookery.manager.sessions.session_process import start_ticks
 from rookery.platform.disk import private_folder, put, reason
-from rookery.protocol.channels import ChannelEnded, TooLong
-from rookery.protocol.unix_sockets import channel_on, is_same_user, unix_channel, unix_listener
+from rookery.protocol.channels import (
+    ChannelEnded,
+    TooLong,
+    channel_on,
+    is_same_user,
+    unix_channel,
+    unix_listener,
+)
 
 _BORDER = 4
 """White modules around the code, required by the standard."""
