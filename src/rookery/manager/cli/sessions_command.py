@@ -42,7 +42,7 @@ from rookery.manager.requests import (
     TrustProject,
 )
 from rookery.manager.shown_rows import MailRow, Started
-from rookery.manager.worktrees.branch_names import MOST_VERSIONS
+from rookery.manager.worktrees.create import MOST_VERSIONS
 from rookery.permissions.cli import ask_trust
 from rookery.permissions.trust import TrustStore
 from rookery.protocol.picture_files import load_pictures

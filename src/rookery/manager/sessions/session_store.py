@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -31,7 +32,7 @@ from rookery.manager.sessions.session_record import (
     session_to_json,
 )
 from rookery.platform.disk import UNFINISHED, private_folder, put, reason
-from rookery.platform.locks import open_lock, try_lock
+from rookery.platform.locks import lock, open_lock, try_lock
 from rookery.platform.user_folders import Places
 
 STATE_FILE = "agent-manager.json"
@@ -39,7 +40,6 @@ VERSION = 1
 LARGEST_FILE = 256 * MIB
 SAVE_DELAY = 0.25
 """Changes within this time are saved together."""
-LOCK_POLL_SECONDS = 0.05
 _NOTE = "holder.json"
 _LONGEST_NOTE = 4096
 
@@ -276,16 +276,28 @@ def holder_of(places: Places, project: Path) -> str:
 
 async def wait_for_lock(places: Places, project: Path, *, within: float) -> bool:
     """Wait for the lock to be free; return False after `within` seconds."""
-    try:
-        lock = open_lock(manager_folder(places, project) / f"{STATE_FILE}.lock", create=False)
-    except OSError:
-        return True
+    over, done = os.pipe()
+    # a daemon, because nothing can interrupt its wait when the program exits
+    Thread(target=_block_on_lock, args=(places, project, done), daemon=True).start()
     try:
         with anyio.move_on_after(within):
-            while True:
-                if try_lock(lock):
-                    return True
-                await anyio.sleep(LOCK_POLL_SECONDS)
+            await anyio.wait_readable(over)
+            return True
         return False
     finally:
-        os.close(lock)
+        os.close(over)
+
+
+def _block_on_lock(places: Places, project: Path, done: int) -> None:
+    with suppress(OSError):
+        descriptor = _open_lock_file(places, project)
+        try:
+            lock(descriptor)
+        finally:
+            os.close(descriptor)
+    os.close(done)
+
+
+def _open_lock_file(places: Places, project: Path) -> int:
+    path = manager_folder(places, project) / f"{STATE_FILE}.lock"
+    return open_lock(path, create=False)
