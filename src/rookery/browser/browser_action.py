@@ -6,7 +6,6 @@ ask. Both are loaded at every start, so nothing heavy may be imported at module 
 """
 
 import os
-import re
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
@@ -21,6 +20,7 @@ from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ToolContext
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from rookery.browser.browser_session import BrowserSession
@@ -78,7 +78,7 @@ _KEYS = frozenset(
 LONGEST_TEXT = 20_000
 LONGEST_KEY = 40
 LONGEST_SHOWN = 2000
-_POINT = re.compile(r"\s*(\d{1,5})\s*,\s*(\d{1,5})\s*")
+_POINT = lazy_pattern(r"\s*(\d{1,5})\s*,\s*(\d{1,5})\s*")
 Step: TypeAlias = Callable[[], Awaitable[None]]
 
 

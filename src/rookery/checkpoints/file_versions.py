@@ -10,7 +10,6 @@ user owns them, and they have no access control list or user attributes.
 import errno
 import json
 import os
-import re
 import secrets
 import stat
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from rookery.checkpoints.snapshot_trees import OWN_RIGHTS
 from rookery.core.facts import FileVersion
 from rookery.core.limits import KIB, MIB
 from rookery.core.undo_plan import folder_with
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.descriptors import ACL, USERS, extended_of, opened_folder
 from rookery.platform.git_objects import ObjectKind, object_id
 
@@ -38,8 +38,8 @@ NOT_A_FOLDER = {errno.ENOTDIR, errno.ELOOP}
 """Errors of opening a folder that has been replaced by something else."""
 _TRIES = 3
 
-_EDIT = re.compile(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
-_RESTORE = re.compile(r"\.~undo-[0-9a-f]{16}\.tmp")
+_EDIT = lazy_pattern(r"\.~[0-9a-f]{16}-[0-9a-f]{8}\.tmp")
+_RESTORE = lazy_pattern(r"\.~undo-[0-9a-f]{16}\.tmp")
 
 
 class SavedAttributes(Struct, frozen=True):

@@ -11,7 +11,6 @@ stashes. No git is run. A reference that moved is not lost if a reflog still has
 import filecmp
 import hashlib
 import os
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from msgspec import Struct
 from rookery.checkpoints.git_copies import GitCopy, files_in
 from rookery.checkpoints.snapshot_selection import DEPENDENCIES
 from rookery.core.limits import MIB
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.git_folders import (
     common_folder,
     is_folder,
@@ -29,14 +29,14 @@ from rookery.platform.git_folders import (
 )
 from rookery.platform.git_objects import has_all, has_object, listed_objects
 
-_POINTER = re.compile(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
-_PACKED = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")
-_OTHER_LINE = re.compile(rb"# pack-refs .*|\^[0-9a-f]+|")
+_POINTER = lazy_pattern(rb"(?:ref: (\S+)|([0-9a-f]{40}|[0-9a-f]{64}))\s*")
+_PACKED = lazy_pattern(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/\S+)")
+_OTHER_LINE = lazy_pattern(rb"# pack-refs .*|\^[0-9a-f]+|")
 _LARGEST_POINTER = 4096
 _LARGEST_LIST = 64 * MIB
 _SMALLEST_INDEX = 32
 _MOST_NAMED = 3
-_COMMIT = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = lazy_pattern(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class DamageCheck:
@@ -160,7 +160,7 @@ def _is_logged(git: str, name: str, commit: str) -> bool:
 
 
 _NEEDED = ("HEAD", "packed-refs", "index", "logs/HEAD")
-_TRANSIENT = re.compile(
+_TRANSIENT = lazy_pattern(
     r"(?:.*/)?(?:\w+_HEAD|\w+_MSG|MERGE_\w+|\w+_EDITMSG|BISECT_\w+|gc\.\w+|AUTO_MERGE)"
     r"|(?:.*/)?(?:sequencer|rebase-merge|rebase-apply)/.*"
 )

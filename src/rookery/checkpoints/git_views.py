@@ -6,7 +6,6 @@ as harmful.
 """
 
 import os
-import re
 import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from rookery.checkpoints.snapshot_selection import FolderSearch
 from rookery.core.limits import MIB
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.git_folders import (
     committing_parts,
@@ -37,12 +37,12 @@ _STATES = (
     *("REVERT_HEAD", "BISECT_LOG"),
 )
 """Files that git keeps while an operation of several steps is unfinished."""
-_UP = re.compile(rb"(?<![\w.])\.\.(?![\w.$])")
+_UP = lazy_pattern(rb"(?<![\w.])\.\.(?![\w.$])")
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _LARGEST = 64 * 1024
-_SECTION = re.compile(r'\[(?P<name>\w+)(?: "[^"\\\n]*")?\]')
-_SETTING = re.compile(r"\s*(?P<key>\w+) = (?P<value>[^\"\\\n;#]*)")
+_SECTION = lazy_pattern(r'\[(?P<name>\w+)(?: "[^"\\\n]*")?\]')
+_SETTING = lazy_pattern(r"\s*(?P<key>\w+) = (?P<value>[^\"\\\n;#]*)")
 _SETTINGS = {
     "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode "
     "symlinks",
@@ -52,7 +52,7 @@ _SETTINGS = {
     "submodule": "active url",
     "user": "name email",
 }
-_PROGRAM_REMOTE = re.compile(r"::|^-")
+_PROGRAM_REMOTE = lazy_pattern(r"::|^-")
 """A remote can be a program: `ext::sh -c …`."""
 _FORBIDDEN_FILES = ("config.worktree", "info/attributes", "commondir", "gitdir")
 _NOT_IN_A_WORKTREE = ("config", "config.worktree", "hooks", "info/attributes")

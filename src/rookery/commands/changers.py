@@ -13,14 +13,15 @@ from rookery.commands.programs import CommandEffect, Operand
 from rookery.commands.words import Split, Word, split
 from rookery.commands.wrappers import only_name
 from rookery.engine.ports.actions import Deed, program_name
+from rookery.lazy_pattern import lazy_pattern
 
 _HERE = Word(".")
 _RECURSIVE = {"-r", "-R"}
-_TEST = re.compile(r"-(i?name|i?path|i?regex|type|[acm](time|min)|size|empty|newer)")
+_TEST = lazy_pattern(r"-(i?name|i?path|i?regex|type|[acm](time|min)|size|empty|newer)")
 _FIND_OUTPUTS = {"-fprint", "-fprint0", "-fls", "-fprintf"}
 _COMPRESSORS = "gzip gunzip pigz bzip2 bunzip2 xz unxz lzma zstd unzstd compress uncompress"
 _SQL_CLIENTS = {"psql", "mysql", "mariadb", "sqlite3", "clickhouse-client", "cqlsh", "duckdb"}
-_DESTROYING_SQL = re.compile(r"\b(drop\s+(database|schema|table)|truncate\s+(table\s+)?\w)", re.I)
+_DESTROYING_SQL = lazy_pattern(r"\b(drop\s+(database|schema|table)|truncate\s+(table\s+)?\w)", re.I)
 
 
 def _operands(deed: Deed, words: Sequence[Word], *, deep: bool = False) -> tuple[Operand, ...]:

@@ -14,14 +14,15 @@ from rookery.commands.program_tables import git_table
 from rookery.commands.programs import CommandEffect, Operand, reading
 from rookery.commands.words import Script, Split, Word, abbreviates, split
 from rookery.engine.ports.actions import Deed
+from rookery.lazy_pattern import lazy_pattern
 
 _RUNS = ("--exec", "--extcmd", "--upload-pack", "--receive-pack", "--open-files-in-pager")
 _TAKE_A_VALUE = {
     *("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"),
 }
-_EVERYTHING = re.compile(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
-_OVERWRITING = re.compile(r"\+[^:]*:(?!refs/remotes/).")
-_LOCAL_REF = re.compile(r"[^:]*:(?!refs/remotes/).")
+_EVERYTHING = lazy_pattern(r"(?=.)(:\([^)]*\)|:/?)?[*?./]*|:[!^].*|:\([^)]*exclude[^)]*\).*", re.S)
+_OVERWRITING = lazy_pattern(r"\+[^:]*:(?!refs/remotes/).")
+_LOCAL_REF = lazy_pattern(r"[^:]*:(?!refs/remotes/).")
 _VALUED = "-o -O -f --output --output-directory --export-marks --prefix --file --separate-git-dir"
 _ELSEWHERE = {"-C", "--work-tree", "--git-dir"}
 _WITH_O = {"format-patch", "archive", "bugreport", "diagnose", "mailsplit"}

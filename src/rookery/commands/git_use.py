@@ -16,25 +16,26 @@ from rookery.commands.program_tables import git_table
 from rookery.commands.programs import known_reader, reading
 from rookery.commands.words import Word, words
 from rookery.engine.ports.actions import Deed, GitShown, GitUse, Judgement, program_name
+from rookery.lazy_pattern import lazy_pattern
 
 _PRINTING = frozenset(
     {"show", "diff", "cat-file", "diff-tree", "diff-index", "diff-files", "grep", "whatchanged"}
 )
-_PATCH = re.compile(
+_PATCH = lazy_pattern(
     r"-[A-Za-z0-9]*[pucmULW]|--(patch|unified|cc|function-c|word-diff|color-words|color-moved"
     r"|binary|diff-merges)"
 )
-_SUMMARY = re.compile(
+_SUMMARY = lazy_pattern(
     r"-s|--(stat|shortstat|numstat|name-only|name-status|no-patch|quiet|summary|dirstat|raw)\b"
 )
-_MAGIC = re.compile(r":|.*[*?\[\\$`]", re.S)
+_MAGIC = lazy_pattern(r":|.*[*?\[\\$`]", re.S)
 """Paths that git or the shell expands to other paths."""
 _WIDER = frozenset({"--follow"})
 """Options that show more files than the given paths."""
-_FILE_OF_COMMIT = re.compile(r"[\w.@/~^-]*:[\w.][^:]*")
-_OF_OBJECTS = re.compile(r".*%\((raw|\*raw)", re.S)
-_LOCAL_SOURCE = re.compile(r"(?!(https?|ssh|git)://|[\w.-]+@[\w.-]+:)")
-_MESSAGE = re.compile(r"-[a-z]*m|--message")
+_FILE_OF_COMMIT = lazy_pattern(r"[\w.@/~^-]*:[\w.][^:]*")
+_OF_OBJECTS = lazy_pattern(r".*%\((raw|\*raw)", re.S)
+_LOCAL_SOURCE = lazy_pattern(r"(?!(https?|ssh|git)://|[\w.-]+@[\w.-]+:)")
+_MESSAGE = lazy_pattern(r"-[a-z]*m|--message")
 _ATTACHED = frozenset("mpXSub")
 """Short options that may have a value attached."""
 _PRINTING_SUBCOMMANDS = {
@@ -55,7 +56,7 @@ _MOVERS = frozenset(
 )
 _KEEP_REFS = frozenset({"add", "commit", "restore", "rm", "mv", "apply", "update-index"})
 """Sub-commands that never delete or move a reference."""
-_RUNS_OTHER_PROGRAMS = re.compile(r"--(?:exec-path|config|config-env|template)(?:=|$)")
+_RUNS_OTHER_PROGRAMS = lazy_pattern(r"--(?:exec-path|config|config-env|template)(?:=|$)")
 """Options that make git run other programs or use other settings."""
 _Command: TypeAlias = tuple[Sequence[str], bool]
 """The words of a command, and whether it only reads."""

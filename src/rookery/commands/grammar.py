@@ -31,6 +31,7 @@ from rookery.commands.resolved_line import line_of
 from rookery.commands.words import ParsedLine, Script, SimpleCommand, Word
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import program_name
+from rookery.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -74,21 +75,23 @@ _REWRITES = "it rewrites a variable"
 _KEYWORD_LIST = "if then elif else fi for while until do done case esac select function { } [[ ]]"
 _KEYWORDS = frozenset(_KEYWORD_LIST.split())
 """Keywords; the parser reports them as programs after a syntax error."""
-_GAP = re.compile(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
-_SETTING = re.compile(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
-_SETS_HOME = re.compile(r"(?<![$\w{])(?:HOME|PWD)\b")
+_GAP = lazy_pattern(r"(?:\$IFS\b|\$\{IFS[^}]{0,40}\})(?:\$[1-9])?")
+_SETTING = lazy_pattern(r"""(?<![\w$-])([A-Za-z_]\w{0,40})=('[^']*'|"[^"$`]*"|[^\s;&|$`()'"]*)""")
+_SETS_HOME = lazy_pattern(r"(?<![$\w{])(?:HOME|PWD)\b")
 """The text may set HOME or PWD, so their values are unknown."""
-_EXPANSION = re.compile(r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|`[^`]*`", re.S)
+_EXPANSION = lazy_pattern(
+    r"\\(?P<escaped>[$`\\])|\\\n|\$\w+|\$\{[^{}]*\}|\$\([^()]*\)|`[^`]*`", re.S
+)
 """Expansions and escapes in a here-document, as far as a pattern can find them."""
-_NUMBERED = re.compile(r"(?<![^\s;&|(])(?:[0-9]+|\{\w+\})<<<")
-_BLANK = re.compile(r"(?<!\\)\s")
+_NUMBERED = lazy_pattern(r"(?<![^\s;&|(])(?:[0-9]+|\{\w+\})<<<")
+_BLANK = lazy_pattern(r"(?<!\\)\s")
 
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)=.*|GIT_(TERMINAL_PROMPT|MERGE_AUTOEDIT)=.*"
     r"|GIT_(SEQUENCE_)?EDITOR=['\"]?(true|:|cat)['\"]?|GIT_PAGER=['\"]?(cat)?['\"]?",
     re.S,
 )
-_POWERFUL = re.compile(
+_POWERFUL = lazy_pattern(
     r"\w*(PATH|HOME|ENV|EDITOR|VISUAL|PAGER|SHELL|ASKPASS|COMMAND|PRELOAD|CONFIG|DIR|OPTS?|OPTIONS)"
     r"|IFS|(GIT|LD|DYLD|BASH|XDG|SSH|GPG|PERL|PERL5|PYTHON|RUBY|NODE|LESS|ZDOT)\w*",
     re.I,
@@ -96,13 +99,13 @@ _POWERFUL = re.compile(
 
 NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 NAME_TESTS = frozenset({"-v", "-R"})
-_NUMBER = re.compile(r"""(["']?)(?:[+-]?[0-9]+|\$[?#!$]|\$\{#\w+\})\1""")
-_NAME = re.compile(r"""(["']?)\w+\1""")
+_NUMBER = lazy_pattern(r"""(["']?)(?:[+-]?[0-9]+|\$[?#!$]|\$\{#\w+\})\1""")
+_NAME = lazy_pattern(r"""(["']?)\w+\1""")
 _NAME_BUILTINS_LISTED = """
     declare typeset local export readonly unset read mapfile readarray getopts integer float
 """
 _NAME_BUILTINS = frozenset(_NAME_BUILTINS_LISTED.split())
-_INDEX = re.compile(r"\w\[[^\[\]\n]*(?:\$\(|`|[<>]\()")
+_INDEX = lazy_pattern(r"\w\[[^\[\]\n]*(?:\$\(|`|[<>]\()")
 MOST_BEFORE = 8
 
 

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 from rookery.commands.words import ParsedLine, Redirection, Script, SimpleCommand, Word, words
 from rookery.commands.wrappers import SHELLS
 from rookery.engine.ports.actions import program_name
+from rookery.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_CRUDE = 32
 _RUNS_TEXT = {*SHELLS, "eval", "trap"}
-_QUOTES = re.compile(r"['\"\\]")
-_SEGMENTS = re.compile(r"[;&|\n\r(){}`]")
-_WRITTEN = re.compile(r">[>&|]?[ \t]*([^\s;&|<>(){}`]+)")
+_QUOTES = lazy_pattern(r"['\"\\]")
+_SEGMENTS = lazy_pattern(r"[;&|\n\r(){}`]")
+_WRITTEN = lazy_pattern(r">[>&|]?[ \t]*([^\s;&|<>(){}`]+)")
 _DESTROYERS_LISTED = """
     rm rmdir unlink shred git find fd xargs parallel dd chmod chown mv truncate rsync tee eval
     source mkfs wipefs
 """
 _DESTROYERS = frozenset(_DESTROYERS_LISTED.split())
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.S
 )
 _NAMED_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f"}
@@ -34,12 +35,12 @@ _UNKNOWN_PIECES = {
     *("arithmetic_expansion", "brace_expression", "extglob_pattern"),
 }
 _HERE = {"$PWD", "${PWD}"}
-_FROM_HERE = re.compile(r'"?\$(?:PWD|\{PWD\})"?(?:/.*)?"?', re.S)
+_FROM_HERE = lazy_pattern(r'"?\$(?:PWD|\{PWD\})"?(?:/.*)?"?', re.S)
 _MARK = "\x1f"
-_NOT_ASCII = re.compile(r"[^\x00-\x1e\x20-\x7f]")
+_NOT_ASCII = lazy_pattern(r"[^\x00-\x1e\x20-\x7f]")
 """Characters that have crashed the parser's C code, which looks them up in a table that is too
 short. They are passed as their code points instead."""
-_ENCODED = re.compile(f"{_MARK}([0-9a-f]+){_MARK}")
+_ENCODED = lazy_pattern(f"{_MARK}([0-9a-f]+){_MARK}")
 
 
 def words_of(command: "Node", home: str) -> Iterator[Word]:

@@ -9,28 +9,30 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
+
 _UNCERTAIN = "it is not certain which of its lines are here-documents"
-_IN_COMMANDS = re.compile(r"[\\'\"`$#<()\[\]\n]")
+_IN_COMMANDS = lazy_pattern(r"[\\'\"`$#<()\[\]\n]")
 _SPECIAL = {
     "commands": _IN_COMMANDS,
     "(": _IN_COMMANDS,
     "`": _IN_COMMANDS,
-    "((": re.compile(r"[\\'\"`$<()]"),
-    "group": re.compile(r"[\\'\"`$<()]"),
-    '"': re.compile(r"[\\\"`$\n]"),
-    "{": re.compile(r"[\\'\"`$}\n]"),
-    "document": re.compile(r"[\\`$]"),
+    "((": lazy_pattern(r"[\\'\"`$<()]"),
+    "group": lazy_pattern(r"[\\'\"`$<()]"),
+    '"': lazy_pattern(r"[\\\"`$\n]"),
+    "{": lazy_pattern(r"[\\'\"`$}\n]"),
+    "document": lazy_pattern(r"[\\`$]"),
 }
-_START = re.compile(
+_START = lazy_pattern(
     r"<<(-?)[ \t]*((?:\\[^\n]|'[^'\n]*'|\"[^\"\n\\$`]*\"|[^ \t\n;&|<>()'\"\\$`#]"
     r"|(?<=[^ \t<-])#)++)(?![\\'\"$`])"
 )
-_PIECE = re.compile(r"\\(.)|'([^']*)'|\"([^\"]*)\"|([^\\'\"]+)")
-_ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.S)
-_NUMBER_BEFORE = re.compile(r"(?:^|[\s;&|()<>])([0-9]{1,9})$")
-_LINE_END = re.compile(r"\n")
-_END_IN_BACKTICKS = re.compile(r"[\n`]")
-_PLAIN_VALUE = re.compile(r"\$\{\w+\}")
+_PIECE = lazy_pattern(r"\\(.)|'([^']*)'|\"([^\"]*)\"|([^\\'\"]+)")
+_ANSI = lazy_pattern(r"\$'(?:[^'\\]|\\.)*'", re.S)
+_NUMBER_BEFORE = lazy_pattern(r"(?:^|[\s;&|()<>])([0-9]{1,9})$")
+_LINE_END = lazy_pattern(r"\n")
+_END_IN_BACKTICKS = lazy_pattern(r"[\n`]")
+_PLAIN_VALUE = lazy_pattern(r"\$\{\w+\}")
 _OPENINGS = {"$(": "(", "${": "{"}
 _CLOSED_BY = {"(": ")", "{": "}", '"': '"'}
 

@@ -5,7 +5,6 @@ What is not understood is reported as a doubt, never assumed to be harmless.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -37,12 +36,13 @@ from rookery.commands.wrappers import SHELLS, assignment, wrapped
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import Deed, Judgement, Plain, Target, program_name
 from rookery.engine.ports.workspace import EntryFilter, Files
+from rookery.lazy_pattern import lazy_pattern
 
 LONGEST = 256 * KIB
 MOST_REASONS = 20
 
 _SHELL_OWN = {":", "cd", "pushd", "popd", "exit", "return", "break", "continue", "wait", "printf"}
-_FORK_BOMB = re.compile(
+_FORK_BOMB = lazy_pattern(
     r"(?<![\w.:])([\w.:]{1,30})\s{0,9}\(\)\s{0,9}\{[^}]{0,99}?\1\s{0,9}\|&?\s{0,9}\1[^}]{0,99}\}"
 )
 

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from rookery.commands.programs import CommandEffect
+from rookery.lazy_pattern import lazy_pattern
 
 MOST_LINKS = 40
 _PROCESSES = "/proc"
@@ -23,8 +24,8 @@ FOLDER_COST = 4
 """Opening a folder costs as much time as reading this many entries."""
 MOST_PARTS = 32
 LONGEST = 1024
-_MAGIC = re.compile(r"[*?\[]")
-_LITERAL = re.compile(r"\[([*?\[{])\]")
+_MAGIC = lazy_pattern(r"[*?\[]")
+_LITERAL = lazy_pattern(r"\[([*?\[{])\]")
 
 SHIMS = """
     .tool-versions mise.toml .mise.toml mise.local.toml .mise.local.toml .mise .config/mise

@@ -33,6 +33,7 @@ from rookery.commands.words import (
 from rookery.commands.wrappers import SHELLS, Wrapped, assignment, wrapped
 from rookery.core.limits import KIB
 from rookery.engine.ports.actions import program_name
+from rookery.lazy_pattern import lazy_pattern
 
 Scope = tuple[int, ...]
 MOST = 8
@@ -217,7 +218,7 @@ def _cd_targets(folder: str, path: str) -> tuple[str, ...]:
 
 
 MOST_FILES = 2_000
-_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
+_PYTHON = lazy_pattern(r"(?:python|pypy)[0-9.]*")
 _PYTHON_OPTIONS = "-u -B -I -E -s -S -P -O -OO -b -bb -q -v"
 _SHELL_OPTIONS = "-e -u -x -eu -ex -ux -eux --norc --noprofile --posix"
 _SHELL_WORDS = "cd pushd popd source . eval alias for case select function in"

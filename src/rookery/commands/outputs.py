@@ -15,29 +15,30 @@ from rookery.commands.sed_awk import awk_program, sed_script
 from rookery.commands.words import Script, Word, abbreviates, split
 from rookery.commands.wrappers import Wrapped
 from rookery.engine.ports.actions import Deed, program_name
+from rookery.lazy_pattern import lazy_pattern
 
-_MAYBE_WRITES = re.compile(r"(?:^|[;{}\s0-9$/!,I|#])[wW][ \t]+(\S+)", re.M)
-_MAYBE_RUNS = re.compile(r"(?:^|[;{}\s0-9$/!,])e(?:[ \t]|$)", re.M)
-_DOT_WRITES = re.compile(
+_MAYBE_WRITES = lazy_pattern(r"(?:^|[;{}\s0-9$/!,I|#])[wW][ \t]+(\S+)", re.M)
+_MAYBE_RUNS = lazy_pattern(r"(?:^|[;{}\s0-9$/!,])e(?:[ \t]|$)", re.M)
+_DOT_WRITES = lazy_pattern(
     r"^\s*\.(?:output|once|backup|save|log|trace|clone|excel|archive)\s+['\"]?([^'\"|\s]+)", re.M
 )
-_DOT_RUNS = re.compile(r"^\s*\.(?:shell|system|import\s+['\"]?\||read\s+['\"]?\||load)", re.M)
-_PIPED = re.compile(r"^\s*\.(?:output|once)\s+['\"]?\|", re.M)
-_SQL_WRITES = re.compile(
+_DOT_RUNS = lazy_pattern(r"^\s*\.(?:shell|system|import\s+['\"]?\||read\s+['\"]?\||load)", re.M)
+_PIPED = lazy_pattern(r"^\s*\.(?:output|once)\s+['\"]?\|", re.M)
+_SQL_WRITES = lazy_pattern(
     r"(?:writefile\s*\(|vacuum\s+into|attach(?:\s+database)?)\s*'([^']+)'", re.I
 )
-_PSQL_WRITES = re.compile(r"\\(?:o|w|g)\s+([^\s|]+)|\bcopy\b.*\bto\s+'([^']+)'", re.I | re.S)
-_PSQL_RUNS = re.compile(r"\\!|\\(?:o|w|g)\s*\||\bprogram\b", re.I)
-_SSH_RUNS = re.compile(r"(?:proxycommand|localcommand|knownhostscommand)\b", re.I)
-_EX_HARMLESS = re.compile(r"\+?(?:[0-9]*|/.*|q!?|qa!?|set? \w+)")
-_ANY_OUTPUT = re.compile(
+_PSQL_WRITES = lazy_pattern(r"\\(?:o|w|g)\s+([^\s|]+)|\bcopy\b.*\bto\s+'([^']+)'", re.I | re.S)
+_PSQL_RUNS = lazy_pattern(r"\\!|\\(?:o|w|g)\s*\||\bprogram\b", re.I)
+_SSH_RUNS = lazy_pattern(r"(?:proxycommand|localcommand|knownhostscommand)\b", re.I)
+_EX_HARMLESS = lazy_pattern(r"\+?(?:[0-9]*|/.*|q!?|qa!?|set? \w+)")
+_ANY_OUTPUT = lazy_pattern(
     r"-o|--?(?:[\w]+[-_.])*(?:\w*out|out(?:put)?\w*|dest\w*|log-?file|junit-?xml|basetemp|target"
     r"|prefix|save|dump|write|export|report|results?|\w*profile|backup)(?:[-_.]\w+)*",
     re.I,
 )
 """Options that name an output in most programs."""
-_ELSEWHERE = re.compile(r"[/~]|(?:.*/)?\.\.(?:/|$)")
-_HARMLESS_PROGRAM = re.compile(
+_ELSEWHERE = lazy_pattern(r"[/~]|(?:.*/)?\.\.(?:/|$)")
+_HARMLESS_PROGRAM = lazy_pattern(
     r"(?:ssh|gzip|gunzip|pigz|bzip2|pbzip2|xz|pixz|zstd|zstdmt|lz4|lzip|lzop|lzma|brotli|dot|echo"
     r"|bell|less|cat|more|never)(?: +-[A-Za-z0-9]+| +[0-9]+)*|\.[0-9]+|sleep=[0-9]+"
 )

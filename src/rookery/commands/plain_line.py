@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from rookery.engine.ports.actions import Errors, Output, Pipeline, Plain, PlainCommand, When
+from rookery.lazy_pattern import lazy_pattern
 
 MOST_COMMANDS = 32
 LONGEST = 4096
@@ -40,23 +41,23 @@ _DOUBLE = r"\"(?:[ #%-\[\]-_a-~]|\\(?=[A-Za-z0-9.,:()\[\]{}|*+?/<>^=_ -])|\$(?=\
 _LITERAL = rf"{_SINGLE}|{_DOUBLE}"
 _GLOB = r"[*?]|\[[!^]?[A-Za-z0-9_.-]+\]"
 _BARE = rf"[A-Za-z0-9_./:,@%+-]|(?<=[A-Za-z0-9])[~^]|(?<=[A-Za-z0-9_])=|{_GLOB}"
-_WORD = re.compile(rf"(?:{_LITERAL}|{_BARE})+")
-_OPTION = re.compile(rf"-(?:{_LITERAL}|{_BARE}|=)*")
-_ESCAPED = re.compile(r"\\[()!;](?= |$)")
+_WORD = lazy_pattern(rf"(?:{_LITERAL}|{_BARE})+")
+_OPTION = lazy_pattern(rf"-(?:{_LITERAL}|{_BARE}|=)*")
+_ESCAPED = lazy_pattern(r"\\[()!;](?= |$)")
 """Operators of `find` that must be escaped in a shell."""
-_FOUND = re.compile(r"\{\}(?= |$)")
+_FOUND = lazy_pattern(r"\{\}(?= |$)")
 """Where `find -exec` inserts a name; shells leave it unchanged."""
-_JOINT = re.compile(r" (&&|\|\||\||;) |(;) ")
-_PROGRAM = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:,@%+-]*")
-_PIECE = re.compile(rf"{_LITERAL}|[^'\"]+")
-_DIGITS = re.compile(r"[0-9]{1,9}")
+_JOINT = lazy_pattern(r" (&&|\|\||\||;) |(;) ")
+_PROGRAM = lazy_pattern(r"[A-Za-z0-9_./][A-Za-z0-9_./:,@%+-]*")
+_PIECE = lazy_pattern(rf"{_LITERAL}|[^'\"]+")
+_DIGITS = lazy_pattern(r"[0-9]{1,9}")
 
 _WHEN: dict[str, When] = {";": "always", "&&": "succeeded", "||": "failed"}
 _TO_NOWHERE = r"> ?/dev/null"
 _FROM_FILE = rf"< ?(?:{_LITERAL}|{_BARE})+"
 _SIGN = rf" (?:2>&1|[12]?{_TO_NOWHERE}|&{_TO_NOWHERE}|{_FROM_FILE})"
-_SIGNS = re.compile(rf"(?:{_SIGN})+(?=$| (?:&&|\|\||\||;) |; )")
-_PATTERN = re.compile(_GLOB)
+_SIGNS = lazy_pattern(rf"(?:{_SIGN})+(?=$| (?:&&|\|\||\||;) |; )")
+_PATTERN = lazy_pattern(_GLOB)
 _TESTS = {"[ ": " ]", "[[ ": " ]]"}
 MOST_PATTERNS = 16
 

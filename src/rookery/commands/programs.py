@@ -15,6 +15,7 @@ from rookery.commands.program_tables import Reader, readers
 from rookery.commands.sed_awk import only_prints, sed_script
 from rookery.commands.words import Word
 from rookery.engine.ports.actions import Deed, program_name
+from rookery.lazy_pattern import lazy_pattern
 
 
 class Operand(Struct, frozen=True):
@@ -57,34 +58,34 @@ class CommandEffect(Struct, frozen=True, kw_only=True):
 
 _PATHS = frozenset({"PATH", "FILE", "ARCHIVE"})
 _SCRIPT_OPTIONS = {"-e", "--regexp", "--expression"}
-_FLAG = re.compile(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
+_FLAG = lazy_pattern(r"^(-[^=+\[]*)(=|\+|\[=|)([A-Z]*)\]?$")
 _KINDS = {
-    "NUM": re.compile(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
-    "COUNT": re.compile(r"[+-]?([0-9]{1,6}|1000000)"),
-    "LIST": re.compile(r"[0-9,+-]+"),
-    "TEXT": re.compile(r".*", re.S),
-    "GLOB": re.compile(r".*", re.S),
-    "PATH": re.compile(r".+", re.S),
-    "REV": re.compile(r"[A-Za-z0-9_.@/:^~{}+,-]+"),
-    "FORMAT": re.compile(r"(?!.*(%G|signature)).*", re.S),
-    "DATE": re.compile(r"\+.*", re.S),
-    "KEY": re.compile(
+    "NUM": lazy_pattern(r"[+-]?[0-9]+[A-Za-z]{0,3}"),
+    "COUNT": lazy_pattern(r"[+-]?([0-9]{1,6}|1000000)"),
+    "LIST": lazy_pattern(r"[0-9,+-]+"),
+    "TEXT": lazy_pattern(r".*", re.S),
+    "GLOB": lazy_pattern(r".*", re.S),
+    "PATH": lazy_pattern(r".+", re.S),
+    "REV": lazy_pattern(r"[A-Za-z0-9_.@/:^~{}+,-]+"),
+    "FORMAT": lazy_pattern(r"(?!.*(%G|signature)).*", re.S),
+    "DATE": lazy_pattern(r"\+.*", re.S),
+    "KEY": lazy_pattern(
         r"(?!core\.(fsmonitor|hookspath|pager|editor|sshcommand|attributesfile|untrackedcache)$)"
         r"(user|core|init|branch|pull|push|merge|commit)\.[A-Za-z0-9._/-]+",
         re.I,
     ),  # without the settings that we override when we run git
-    "SED": re.compile(r".+", re.S),
-    "AWK": re.compile(r".+", re.S),
-    "SET": re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S),
-    "NAME": re.compile(r"[A-Za-z0-9@_][A-Za-z0-9@/._-]*"),
-    "FILE": re.compile(r"[^+].*", re.S),
-    "ARCHIVE": re.compile(r"[^:]+", re.S),
-    "COLUMNS": re.compile(r"(?!.*env)[a-z_%,=]+"),
-    "LETTERS": re.compile(r"[aAuxwflj]{1,8}"),
-    "GO": re.compile(
+    "SED": lazy_pattern(r".+", re.S),
+    "AWK": lazy_pattern(r".+", re.S),
+    "SET": lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.S),
+    "NAME": lazy_pattern(r"[A-Za-z0-9@_][A-Za-z0-9@/._-]*"),
+    "FILE": lazy_pattern(r"[^+].*", re.S),
+    "ARCHIVE": lazy_pattern(r"[^:]+", re.S),
+    "COLUMNS": lazy_pattern(r"(?!.*env)[a-z_%,=]+"),
+    "LETTERS": lazy_pattern(r"[aAuxwflj]{1,8}"),
+    "GO": lazy_pattern(
         r"GO(PATH|ROOT|MOD|BIN|OS|ARCH|VERSION|CACHE|MODCACHE|WORK|TOOLCHAIN|EXE)|CGO_ENABLED"
     ),
-    "JQ": re.compile(
+    "JQ": lazy_pattern(
         r"(?!.*[0-9]{6})(?!.*[0-9][eE][+-]?[0-9])"
         r"(?!.*\b(env|ENV|import|include|modulemeta|get_search_list|range|repeat|until|while|def"
         r"|inputs?|combinations|recurse(?=\s*\())\b).*",

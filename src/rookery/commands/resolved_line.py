@@ -17,6 +17,7 @@ from rookery.commands.xargs_lines import XargsInput, parse_xargs, with_null_name
 from rookery.engine.ports.actions import Pipeline, Plain, PlainCommand
 from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
+from rookery.lazy_pattern import lazy_pattern
 
 MOST_FILES = 400
 """How many files the patterns of one line may match."""
@@ -67,8 +68,8 @@ def _words(command: PlainCommand, given: XargsInput | None) -> tuple[Word, ...]:
     )
 
 
-_SIMPLE = re.compile(r"[\w.*?-]+")
-_WILD = re.compile(r"[*?\[{\\]")
+_SIMPLE = lazy_pattern(r"[\w.*?-]+")
+_WILD = lazy_pattern(r"[*?\[{\\]")
 
 
 class LineResolver:

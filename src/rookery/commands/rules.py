@@ -26,6 +26,7 @@ from rookery.engine.ports.actions import (
     program_name,
 )
 from rookery.engine.ports.hooks import Hook, RuleBook
+from rookery.lazy_pattern import lazy_pattern
 
 MOST_NAMED = 5
 UNKNOWN = (
@@ -37,7 +38,7 @@ UNKNOWN_PAGE = (
     "the task ends. To allow it always, add it to sandbox.hosts in your settings."
 )
 ANYWHERE = "{} can reach any host: no network namespace can be made, so hosts cannot be blocked."
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^\s/?#'\"<>\\]+)", re.IGNORECASE)
+_URL = lazy_pattern(r"([a-z][a-z0-9+.-]*)://([^\s/?#'\"<>\\]+)", re.IGNORECASE)
 _PORTS = {"http": 80, "ws": 80, "ssh": 22, "git": 9418, "ftp": 21}
 _GIT_NETWORK = {"clone", "fetch", "ls-remote", "pull", "push", "remote", "submodule"}
 EVERYTHING = "*"

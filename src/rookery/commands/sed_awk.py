@@ -8,39 +8,41 @@ import re
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
+
 LONGEST_AWK = 4096
 _STRING = r'"(?:\\.|[^"\\\n])*"'
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"""(?P<string>{_STRING})|(?P<word>[A-Za-z_]\w*)|(?P<number>[0-9][\w.]*)|(?P<gap>[ \t\n]+)"""
     r"""|(?P<or>\|\|)|(?P<append>>>)|(?P<least>>=)|(?P<sign>.)""",
     re.S,
 )
-_REGEX = re.compile(r"/(?:\\.|[^/\\\n\"\[])*/")
+_REGEX = lazy_pattern(r"/(?:\\.|[^/\\\n\"\[])*/")
 _BEFORE_REGEX = frozenset({"", "or", *"({,;!~&}"})
 _FORBIDDEN_LISTED = """
     system getline close fflush ENVIRON PROCINFO ARGV ARGC SYMTAB FUNCTAB function func while do
 """
 _FORBIDDEN = frozenset(_FORBIDDEN_LISTED.split())
-_WORDS = re.compile(r"[A-Za-z_]\w*")
-_LOOP = re.compile(r"\bfor\b(?!\s*\(\s*\w+\s+in\s+\w+\s*\))")
-_SET = re.compile(rf"\b([A-Za-z_]\w*)\s*=\s*({_STRING})")
-_TO_FILE = re.compile(rf"\bprintf?\b[^;{{}}\n]*?>>?\s*({_STRING}|[A-Za-z_]\w*)")
-_TO_COMMAND = re.compile(rf"\|&?\s*({_STRING})")
-_FROM_COMMAND = re.compile(rf"({_STRING})\s*\|&?\s*getline|\bsystem\s*\(\s*({_STRING})")
+_WORDS = lazy_pattern(r"[A-Za-z_]\w*")
+_LOOP = lazy_pattern(r"\bfor\b(?!\s*\(\s*\w+\s+in\s+\w+\s*\))")
+_SET = lazy_pattern(rf"\b([A-Za-z_]\w*)\s*=\s*({_STRING})")
+_TO_FILE = lazy_pattern(rf"\bprintf?\b[^;{{}}\n]*?>>?\s*({_STRING}|[A-Za-z_]\w*)")
+_TO_COMMAND = lazy_pattern(rf"\|&?\s*({_STRING})")
+_FROM_COMMAND = lazy_pattern(rf"({_STRING})\s*\|&?\s*getline|\bsystem\s*\(\s*({_STRING})")
 
 LONGEST = 4096
 _PATTERN = r"/(?:\\.|[^/\\\n\[])+/[IM]*"
-_ADDRESS = re.compile(
+_ADDRESS = lazy_pattern(
     rf"(?:(?:[0-9]+(?:~[0-9]+)?|\$|{_PATTERN})(?:[ \t]*,[ \t]*(?:[+~]?[0-9]+|\$|{_PATTERN}))?)?"
     r"[ \t]*!?[ \t]*"
 )
-_GAP = re.compile(r"[ \t;\n]*")
-_NUMBER = re.compile(r"[ \t]*[0-9]*")
-_LABEL = re.compile(r"[^;\n}]*")
-_LINE = re.compile(r"[^\n]*")
-_FLAGS = re.compile(r"[gpiImMe0-9]*")
-_BEHIND = re.compile(r"[ \t;\n}]|$")
-_REGEX_TOKEN = re.compile(r"\\.|\[\^?\]?[^\]\n]*\]|.", re.S)
+_GAP = lazy_pattern(r"[ \t;\n]*")
+_NUMBER = lazy_pattern(r"[ \t]*[0-9]*")
+_LABEL = lazy_pattern(r"[^;\n}]*")
+_LINE = lazy_pattern(r"[^\n]*")
+_FLAGS = lazy_pattern(r"[gpiImMe0-9]*")
+_BEHIND = lazy_pattern(r"[ \t;\n}]|$")
+_REGEX_TOKEN = lazy_pattern(r"\\.|\[\^?\]?[^\]\n]*\]|.", re.S)
 _WRITES, _READS, _RUNS = "wW", "rR", "e"
 
 

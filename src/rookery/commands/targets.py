@@ -2,7 +2,6 @@
 is."""
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch, fnmatchcase
 from itertools import islice
@@ -24,19 +23,20 @@ from rookery.commands.words import Word, has_braces, spellings
 from rookery.engine.ports.actions import Deed, Target
 from rookery.engine.ports.workspace import EntryFilter, Files, Place
 from rookery.errors import ToolError
+from rookery.lazy_pattern import lazy_pattern
 
 MOST_COUNTED = 5_000
 MOST_PLACED = 500
 MOST_LOOKED_AT = 200
 MOST_OF_GIT = 50_000
 
-_HARMLESS_DEVICE = re.compile(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
+_HARMLESS_DEVICE = lazy_pattern(r"/dev/(null|stdin|stdout|stderr|tty|zero|fd/[0-9]+)")
 _TOO_MANY_TO_READ = "reads too many files to be checked"
 _THROUGH_PROC = "leads through files of a running process"
 _WHOLE_FOLDER = frozenset("*?.[]!^-")
 _IGNORE_FILES = {".rookeryignore", ".rooignore"}
 _ANY = Word("")
-_FEW_NAMES = re.compile(r"\*?[\w.-]*\w[\w.-]*\*?")
+_FEW_NAMES = lazy_pattern(r"\*?[\w.-]*\w[\w.-]*\*?")
 _DOES = {Deed.DELETE: "deletes", Deed.WRITE: "writes", Deed.READ: "reads"}
 
 

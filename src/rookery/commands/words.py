@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from rookery.engine.ports.actions import Plain
+from rookery.lazy_pattern import lazy_pattern
 
 MOST_SPELLINGS = 64
 _BRACE = r"(?!(?<=\[)\{\])\{"
 """An opening brace that the shell expands; a quoted one is written [{] in a pattern."""
-_CHOICES = re.compile(_BRACE + r"(?:([^{},]*(?:,[^{},]*)+)|(\w|-?[0-9]+)\.\.(\w|-?[0-9]+))\}")
-_BRACES = re.compile(_BRACE + r"[^{}]*(?:,|\.\.)")
+_CHOICES = lazy_pattern(_BRACE + r"(?:([^{},]*(?:,[^{},]*)+)|(\w|-?[0-9]+)\.\.(\w|-?[0-9]+))\}")
+_BRACES = lazy_pattern(_BRACE + r"[^{}]*(?:,|\.\.)")
 
 
 class Word(Struct, frozen=True):

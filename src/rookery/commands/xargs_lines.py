@@ -17,6 +17,7 @@ from rookery.commands.programs import reader_row, reading
 from rookery.commands.words import Word, words
 from rookery.commands.wrappers import only_name
 from rookery.engine.ports.actions import Pipeline, PlainCommand
+from rookery.lazy_pattern import lazy_pattern
 
 _ALONE = {"-0", "--null", "-r", "--no-run-if-empty", "-t"}
 _COUNTED = {"-n", "-P", "-L", "--max-args", "--max-procs", "--max-lines"}
@@ -57,7 +58,7 @@ _LISTERS = {
     "rg --files": _Lister("-0", r"-[0.]+|-[gtT]|--hidden|--(i?glob|type)=.*"),
     "rg": _Lister("-0", r"-[liwFsSv0.]+|-[gtT]|--hidden|--(i?glob|type)=.*", r"-\w*l\w*"),
 }
-_PATHSPEC = re.compile(r"(?![:/])(?!.*\.\.).+", re.S)
+_PATHSPEC = lazy_pattern(r"(?![:/])(?!.*\.\.).+", re.S)
 _READS_FILES = {"PATH*", "TEXT PATH*"}
 
 

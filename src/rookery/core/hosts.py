@@ -5,19 +5,22 @@ shown. An entry is `example.com` (ports 80 and 443), `example.com:8443`, `*.exam
 subdomains) or an address with its port, such as `localhost:5432`.
 """
 
-import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
+
 LONGEST_ADDRESS = 4000
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 """Names of this machine. Names that merely resolve to it are not included."""
 
 _PORTS = {"http": 80, "https": 443}
-_NAME = re.compile(r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z][a-z0-9-]{0,62}")
+_NAME = lazy_pattern(
+    r"(?=.{1,253}\Z)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z][a-z0-9-]{0,62}"
+)
 _WITHHELD_NAMES = ("metadata.google.internal", "metadata.goog", "metadata")
 _EMBEDDING = ip_network("64:ff9b::/96")
 """IPv6 prefix with embedded IPv4 addresses (NAT64)."""
@@ -29,7 +32,7 @@ _WITHHELD = (
 )
 
 WEB_PORTS = (80, 443)
-_ENTRY = re.compile(r"(\*\.)?(\[[0-9a-f:.]+\]|[^\[\]:/@\s*]+)(?::(\d{1,5}))?")
+_ENTRY = lazy_pattern(r"(\*\.)?(\[[0-9a-f:.]+\]|[^\[\]:/@\s*]+)(?::(\d{1,5}))?")
 
 
 class WebAddress(Struct, frozen=True):

@@ -15,6 +15,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
+
 MentionKind: TypeAlias = Literal[
     "file", "folder", "image", "url", "git_changes", "commit", "problems", "terminal"
 ]
@@ -24,18 +26,18 @@ PIPED_TEXT = "piped_text"
 
 _PUNCTUATION = ".,;:!?"
 _BEGIN, _END = r"(?<!\S)", r"(?=[.,;:!?]?(?:\s|\Z))"
-_MENTION = re.compile(
+_MENTION = lazy_pattern(
     rf"{_BEGIN}@(?:"
     r"(?P<path>/(?:[^\s\\]|\\[^\n\r])+)"
     r"|(?P<url>[A-Za-z][A-Za-z0-9+.-]*://\S+)"
     rf"|(?P<commit>[0-9A-Fa-f]{{7,40}}){_END}"
     rf"|(?P<word>problems|git-changes|terminal){_END})"
 )
-_COMMAND = re.compile(rf"{_BEGIN}/(?P<name>[A-Za-z0-9_.-]+)(?!\S)")
-_PIPED = re.compile(rf"(?<!\S)<{PIPED_TEXT}>\n.*\n</{PIPED_TEXT}>(?!\S)", re.DOTALL)
-_SERVER_PROMPT = re.compile(r"\s*/mcp:(?P<server>[^\s:]+):\S")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_TO_ESCAPE = re.compile(r"[\\\s]")
+_COMMAND = lazy_pattern(rf"{_BEGIN}/(?P<name>[A-Za-z0-9_.-]+)(?!\S)")
+_PIPED = lazy_pattern(rf"(?<!\S)<{PIPED_TEXT}>\n.*\n</{PIPED_TEXT}>(?!\S)", re.DOTALL)
+_SERVER_PROMPT = lazy_pattern(r"\s*/mcp:(?P<server>[^\s:]+):\S")
+_ESCAPE = lazy_pattern(r"\\(.)", re.DOTALL)
+_TO_ESCAPE = lazy_pattern(r"[\\\s]")
 _WORDS: dict[str, MentionKind] = {
     "problems": "problems",
     "git-changes": "git_changes",
@@ -160,7 +162,7 @@ def _words(mention: Mention | CommandMention) -> str:
 
 Origin: TypeAlias = Literal["built-in", "user", "project"]
 
-_UNSEEN = re.compile(
+_UNSEEN = lazy_pattern(
     "[\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
     "\U000e0000-\U000e0fff]"
 )

@@ -7,8 +7,9 @@ from typing import Any
 
 from rookery.core.facts import FellBack, FilesRestored
 from rookery.core.instructions import quoted
+from rookery.lazy_pattern import lazy_pattern
 
-_USERS_TAG = re.compile(r"<(/?\s*user_message)", re.IGNORECASE)
+_USERS_TAG = lazy_pattern(r"<(/?\s*user_message)", re.IGNORECASE)
 
 NO_TOOL_USED = (
     "[automatic] Your last answer called no tool, so nothing happened. Take the next step with a "

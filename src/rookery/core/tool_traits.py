@@ -11,6 +11,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
+
 COMMAND, PATCH, DIFF, FILES = "command", "patch", "diff", "files"
 """Arguments that hold a command line, a patch, blocks of a diff, or a list of files."""
 PATHS = ("file_path", "path")
@@ -159,8 +161,8 @@ OTHER_AGENTS = {
 }
 """What other agents call a tool."""
 
-_PREFIX = re.compile(r"^(?:functions?|default_api|tools?)[.:/]")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PREFIX = lazy_pattern(r"^(?:functions?|default_api|tools?)[.:/]")
+_HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def closest(name: str, known: Collection[str]) -> str:

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 from rookery.core.blocks import Block, Text, Thinking, ToolCall
 from rookery.core.limits import Limits
 from rookery.core.text.characters import whole
+from rookery.lazy_pattern import lazy_pattern
 
 DEEPEST = 64
 LONGEST_ID = 64
 _SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1  # what JSON readers keep without loss
 _LONGEST_INT_TEXT = 20
 
-_ODD_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
+_ODD_CHARACTER = lazy_pattern(r"[^A-Za-z0-9_-]")
 _STRING_OR_BRACKET = r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]'
 
 

@@ -43,6 +43,7 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.errors import ProviderError
+from rookery.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from rookery.core.text.written_calls import Written
@@ -122,11 +123,13 @@ class WorkTime:
 
 LONGEST = 64 * KIB
 """Number of characters at the end of an answer that are searched."""
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`[^`\n]*`")
-_WRAPPED = re.compile(r"<(tool_call|function_call|tool_use)>(.*?)(?:</\1>|\Z)", re.DOTALL)
-_JSON_TO_THE_END = re.compile(r"^[ \t]*[{\[].*\Z", re.MULTILINE | re.DOTALL)
-_INPUT = re.compile(r'"(?:arguments|args|input|parameters|params)"\s*:')
+_FENCE = lazy_pattern(
+    r"^[ \t]*(`{3,}|~{3,})[^\n]*\n(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL
+)
+_INLINE = lazy_pattern(r"`[^`\n]*`")
+_WRAPPED = lazy_pattern(r"<(tool_call|function_call|tool_use)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+_JSON_TO_THE_END = lazy_pattern(r"^[ \t]*[{\[].*\Z", re.MULTILINE | re.DOTALL)
+_INPUT = lazy_pattern(r'"(?:arguments|args|input|parameters|params)"\s*:')
 
 
 async def model_turn(

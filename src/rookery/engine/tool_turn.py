@@ -43,6 +43,7 @@ from rookery.engine.ports.workspace import Files
 from rookery.engine.undo import Undo
 from rookery.errors import BadArguments, Denied, StorageError, ToolError
 from rookery.faults import kp
+from rookery.lazy_pattern import lazy_pattern
 
 NAMED, LONGEST_NAME = 10, 100
 """How much of a malformed call is repeated to the model."""
@@ -51,7 +52,7 @@ _debug = logging.getLogger(__name__)
 
 MOST_FILES = 20
 _NAMES = ("path", "file_path")
-_IN_PATCH = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)\s*$", re.MULTILINE)
+_IN_PATCH = lazy_pattern(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)\s*$", re.MULTILINE)
 
 
 async def tool_turn(

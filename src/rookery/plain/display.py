@@ -5,7 +5,6 @@ is written.
 """
 
 import json
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -54,6 +53,7 @@ from rookery.core.replies import STOPPED_BY_USER, denied, restored_files, senten
 from rookery.core.text.output_preview import lines_in_gap
 from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.core.tool_traits import SPEAKING
+from rookery.lazy_pattern import lazy_pattern
 from rookery.plain.screen import LINE_LENGTH, OUTPUT_LINES, ModelText, OutputExcerpt, Screen
 from rookery.protocol.attend import BESIDE_A_QUESTION
 from rookery.protocol.codec import followup
@@ -66,7 +66,7 @@ MAX_CALL_LENGTH = 120
 _TEXT_TOOLS = SPEAKING | {"update_todo_list"}
 """Tools that only produce text, which is shown anyway, so their calls are not."""
 
-_CARRIAGE_RETURN = re.compile(r"\r+\n?")
+_CARRIAGE_RETURN = lazy_pattern(r"\r+\n?")
 """A progress line that overwrites itself with carriage returns is shown as one line per update."""
 
 _BOXES = {"completed": "[x]", "in_progress": "[-]", "pending": "[ ]"}

@@ -6,7 +6,6 @@ command's output. `ModelText` keeps the last text of the model.
 """
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable
 from typing import TextIO
@@ -23,9 +22,10 @@ from rookery.core.facts import (
     Waiting,
 )
 from rookery.core.text.terminal_text import Paint, cells_of
+from rookery.lazy_pattern import lazy_pattern
 from rookery.protocol.attend import BESIDE_A_QUESTION
 
-_PARTS = re.compile(r"\n|[^\S\n]+|\S+")
+_PARTS = lazy_pattern(r"\n|[^\S\n]+|\S+")
 _TAB = 8
 OUTPUT_LINES = 18
 """Lines of a command's output shown as they arrive; after that only the last lines are shown."""

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from rookery import NAME
+from rookery.lazy_pattern import lazy_pattern
 
 PROGRAMS = ("hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir")
 """Parts of a git folder that must not be changed or created."""
@@ -18,7 +19,7 @@ NOTE_OF_WORKTREE = f"{NAME}-worktree.json"
 _LEADING_ELSEWHERE = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
 """Files of a git folder that make git read another one."""
 _MODULE_DEPTH = 6
-_ELSEWHERE = re.compile(rb"(?:^|[\]\s])worktree\s*=|\[include", re.IGNORECASE)
+_ELSEWHERE = lazy_pattern(rb"(?:^|[\]\s])worktree\s*=|\[include", re.IGNORECASE)
 _LARGEST_CONFIG = 1024 * 1024
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.git_folders import common_folder, first_line, separate_folder
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import within
@@ -60,15 +61,15 @@ _SETTINGS = (
     (r"(?:merge|diff)tool\..*\.cmd", "mergetool difftool"),
     (r"diff\.external|diff\..*\.(?:command|textconv)", "diff log show blame stash"),
 )  # fmt: skip
-_REBASE_EXEC = re.compile(r"\s*(?:exec|x)\s+(.+)")
+_REBASE_EXEC = lazy_pattern(r"\s*(?:exec|x)\s+(.+)")
 
-_INCLUDED = re.compile(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
+_INCLUDED = lazy_pattern(r"include\.path|includeif\..*\.path", re.IGNORECASE | re.DOTALL)
 _HOOKS_PATH = "core.hookspath"
-_RUN_BY_GIT = re.compile(
+_RUN_BY_GIT = lazy_pattern(
     "|".join((*(pattern for pattern, _ in _SETTINGS), r"alias\..*")), re.IGNORECASE | re.DOTALL
 )
-_BETWEEN_WORDS = re.compile(r"[\s\"'`;&|<>(){}=!]+")
-_MAY_NAME_PROGRAMS = re.compile(
+_BETWEEN_WORDS = lazy_pattern(r"[\s\"'`;&|<>(){}=!]+")
+_MAY_NAME_PROGRAMS = lazy_pattern(
     rb"hookspath|fsmonitor|\[\s*(?:include|filter|merge|diff|alias|credential|gpg|trailer)"
     rb"|command|proxy|askpass|editor|tool|pack|vcs|update",
     re.IGNORECASE,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from rookery.errors import ToolError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.wardens import WaitingWarden, Wardens, end_orphans, process_state
 
 READ_SIZE = 64 * 1024
@@ -226,7 +227,7 @@ SECRETS = (
 )
 """Names of variables with keys. A command that needs one gets it from its own configuration."""
 
-_SECRET_VALUES = re.compile(
+_SECRET_VALUES = lazy_pattern(
     r"://[^/@:\s]*:[^/@\s]+@"  # a URL with a password
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
     r"|\b(?:sk|rk|pk)[-_](?:ant|or|proj|live|test)[-_]"

@@ -13,15 +13,17 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from rookery.lazy_pattern import lazy_pattern
+
 LONGEST = 4096
 """Longer patterns are refused; no system has longer paths."""
 
 Step: TypeAlias = Callable[[str], object] | None
 """Matches one name of a path; None stands for any number of names, including none."""
 
-_ANY_DEPTH = re.compile(r"\*{2,}")
-_SPECIAL = re.compile(r"[\\*?\[]")
-_TOKEN = re.compile(
+_ANY_DEPTH = lazy_pattern(r"\*{2,}")
+_SPECIAL = lazy_pattern(r"[\\*?\[]")
+_TOKEN = lazy_pattern(
     r"\\(?P<escaped>.)"
     r"|(?P<star>\*+)"
     r"|(?P<one>\?)"
@@ -29,7 +31,7 @@ _TOKEN = re.compile(
     r"|(?P<plain>[^\\*?\[])",
     re.DOTALL,
 )
-_ITEM = re.compile(r"(?:\\(.)|(.))(?:-(?:\\(.)|(.)))?", re.DOTALL)
+_ITEM = lazy_pattern(r"(?:\\(.)|(.))(?:-(?:\\(.)|(.)))?", re.DOTALL)
 
 
 class FilePattern(Struct, frozen=True):

@@ -6,7 +6,6 @@ only if it changed. The cost is left out, because it changes with every request.
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,10 +19,11 @@ from rookery.core.facts import Todo
 from rookery.core.instructions import quoted
 from rookery.engine.ports.workspace import Files
 from rookery.errors import ToolError
+from rookery.lazy_pattern import lazy_pattern
 
-_BRANCH = re.compile(r"ref: refs/heads/(?P<name>[^\s\x00-\x1f~^:?*\[\\]{1,200})")
-_COMMIT = re.compile(r"[0-9a-f]{40,64}")
-_GITDIR = re.compile(r"gitdir: (?P<folder>[^\n\x00]{1,4000})")
+_BRANCH = lazy_pattern(r"ref: refs/heads/(?P<name>[^\s\x00-\x1f~^:?*\[\\]{1,200})")
+_COMMIT = lazy_pattern(r"[0-9a-f]{40,64}")
+_GITDIR = lazy_pattern(r"gitdir: (?P<folder>[^\n\x00]{1,4000})")
 _MOST_BYTES = 4096
 
 MODIFIED = "Changed by others since you saw them (read again before editing)"

@@ -9,7 +9,6 @@ more than fits in memory.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from rookery.core.modes import (
     merged,
 )
 from rookery.core.text.characters import plain_punctuation
+from rookery.lazy_pattern import lazy_pattern
 from rookery.prompting.config_files import (
     ConfigFolder,
     ConfigScan,
@@ -123,7 +123,7 @@ FILE_NAME = "modes.yaml"
 ROO_FILE = ".roomodes"
 LARGEST = 64 * KIB
 
-_SLUG = re.compile(r"[A-Za-z0-9-]{1,64}")
+_SLUG = lazy_pattern(r"[A-Za-z0-9-]{1,64}")
 _OBSOLETE_GROUPS = {"browser"}
 """Groups of older versions that are ignored."""
 

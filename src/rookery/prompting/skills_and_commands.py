@@ -5,7 +5,6 @@ with the `skill` tool. A slash command is a file `commands/<name>.md`. A project
 commands, but not replace the user's or built-in ones.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -17,6 +16,7 @@ from rookery import PROJECT_FOLDER
 from rookery.core.instructions import Skill, SlashCommand
 from rookery.core.limits import KIB
 from rookery.errors import ToolError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.prompting.config_files import (
     ConfigFolder,
     ConfigScan,
@@ -34,8 +34,8 @@ LONGEST_DESCRIPTION = 1024
 MOST_SKILLS = 500
 """Skill folders that are read in one place."""
 
-_NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
-_FOLDER = re.compile(r"skills(?:-([A-Za-z0-9-]+))?")
+_NAME = lazy_pattern(r"(?=.{1,64}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
+_FOLDER = lazy_pattern(r"skills(?:-([A-Za-z0-9-]+))?")
 _FOREIGN = (".agents", ".roo")
 
 
@@ -167,7 +167,7 @@ def _modes(about: dict[str, Any]) -> tuple[str, ...]:
 
 COMMAND_FOLDER = "commands"
 
-_COMMAND_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_COMMAND_NAME = lazy_pattern(r"[A-Za-z0-9_.-]+")
 _ENDING = ".md"
 
 INIT = SlashCommand(

@@ -1,6 +1,5 @@
 """Facts about models: context window, prices and abilities, from `models.toml`."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from msgspec.structs import fields, replace
 from rookery.core.facts import Usage
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import SettingsError
+from rookery.lazy_pattern import lazy_pattern
 
 _FILE = Path(__file__).with_name("models.toml")
 _MILLION = 1_000_000
@@ -25,13 +25,13 @@ _FAMILIES = {
     "azure": "openai",
     "vertex": "gemini",
 }
-_BEDROCK_ID = re.compile(
+_BEDROCK_ID = lazy_pattern(
     r"(?:arn:.*/)?(?:(?:us-gov|us|eu|apac|ap|au|ca|jp|global)\.)?"
     r"(?P<name>anthropic\.(?P<claude>.+?)(?:-v\d+(?::.+)?)?|.+)"
 )
 """As in `us.anthropic.claude-sonnet-4-5-20250929-v1:0`: where it runs, its vendor, its version."""
-_VERSION = re.compile(r"[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest|:.+")
-_PARAMETERS = re.compile(
+_VERSION = lazy_pattern(r"[-@]\d{8}|-\d{4}-\d\d-\d\d|-latest|:.+")
+_PARAMETERS = lazy_pattern(
     r"(?<![a-z0-9.])e?(?:(?P<experts>\d{1,3})x)?"
     r"(?P<count>\d{1,4}(?:\.\d{1,3})?)(?P<unit>[bm])(?![a-z0-9])"
 )

@@ -30,6 +30,7 @@ from rookery.engine.ports.model import (
     ToolSpec,
 )
 from rookery.errors import ProviderError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.providers.listener import Reading
 from rookery.providers.wire_format import encode_body
 
@@ -46,7 +47,7 @@ Every reply is one JSON object: {"tool": name, "args": arguments} calls a tool, 
 comes in the next message; {"answer": words} is your answer."""
 NO_TOOLS = "{model} does not support tool calls. Describing the tools in the prompt instead."
 
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"(?:does not|doesn't|do not) support (?:tool|function)|tools? (?:is|are|use is) not supported"
     r"|endpoints found that support tool use|enable-auto-tool-choice|tools param requires",
     re.IGNORECASE,

@@ -5,7 +5,6 @@ their provider, by the beginning of their names.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -13,9 +12,10 @@ from msgspec import Struct
 
 from rookery.core.limits import NOT_AT_ALL, Effort, effort_word
 from rookery.engine.ports.model import ModelInfo
+from rookery.lazy_pattern import lazy_pattern
 
 BETWEEN_TEXTS = "\n\n"
-_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+_SHORT_ID = lazy_pattern(r"[A-Za-z0-9]{9}")
 _BRIDGE = "OK."
 
 Switch: TypeAlias = Literal["", "reasoning", "thinking"]

@@ -7,7 +7,6 @@ repeat an event's name in its data.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -19,6 +18,7 @@ from rookery.core.facts import StopReason
 from rookery.core.folds.history import Turn
 from rookery.core.text.characters import whole_values
 from rookery.engine.ports.model import ModelRequest
+from rookery.lazy_pattern import lazy_pattern
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
@@ -155,8 +155,8 @@ def sampling(request: ModelRequest) -> dict[str, Any]:
 IMAGE_LEFT_OUT = "[An image was here; this model cannot see images.]"
 IMAGES_OF_A_RESULT = "The images that call {call_id} returned:"
 
-_SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_SAFE_ID = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
+_UNSAFE = lazy_pattern(r"[^A-Za-z0-9_-]")
 _LARGEST_COUNT = 1_000_000_000
 
 _STOP_REASONS = {

@@ -25,6 +25,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
 from rookery.core.hosts import HostPort, is_public
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.http_proxy import (
     CONNECT_SECONDS,
     LONGEST_HEAD,
@@ -40,9 +41,9 @@ HERE = "127.0.0.1"
 
 _debug = logging.getLogger(__name__)
 
-_REFUSED = re.compile(r"refused|couldn't connect|can't connect|cannot connect", re.IGNORECASE)
+_REFUSED = lazy_pattern(r"refused|couldn't connect|can't connect|cannot connect", re.IGNORECASE)
 _HERE = r"(?:localhost|127\.0\.0\.1|\[?::1\]?)"
-_PORT = re.compile(
+_PORT = lazy_pattern(
     rf"{_HERE}[\"'()|,\s]*(?:{_HERE}[\"'()|,\s]*)?(?::|,?\s*port\b[=\s]*)\s*(\d{{1,5}})\b",
     re.IGNORECASE,
 )

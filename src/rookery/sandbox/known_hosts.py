@@ -20,18 +20,19 @@ from msgspec import Struct
 
 from rookery.core.hosts import WEB_PORTS, Entry, entries, entry, host
 from rookery.core.limits import KIB
+from rookery.lazy_pattern import lazy_pattern
 
 TABLE = Path(__file__).with_name("registries.toml")
 LARGEST = 256 * KIB
-_REGISTRY_URL = re.compile(r"\b(https?)://([^\s/?#'\"<>,|]+)", re.IGNORECASE)
-_IN_XML = re.compile(r"<url>(.*?)</url>", re.DOTALL)
-_NOT_A_REGISTRY = re.compile(r"^\s*([#;]|(?:https?[-_.]?)?proxy\b)", re.IGNORECASE)
+_REGISTRY_URL = lazy_pattern(r"\b(https?)://([^\s/?#'\"<>,|]+)", re.IGNORECASE)
+_IN_XML = lazy_pattern(r"<url>(.*?)</url>", re.DOTALL)
+_NOT_A_REGISTRY = lazy_pattern(r"^\s*([#;]|(?:https?[-_.]?)?proxy\b)", re.IGNORECASE)
 _REGISTRY_PORTS = {"http": 80, "https": 443}
 
-_SECTION = re.compile(r'\s*\[\s*(remote|submodule)\s+"(.*)"\s*\]', re.IGNORECASE)
-_ADDRESS = re.compile(r"\s*(?:url|pushurl)\s*=\s*(.+)", re.IGNORECASE)
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
-_SCP = re.compile(r"(?:[^@/:]+@)?([^@/:\[\]]+|\[[0-9a-f:]+\]):(?!//)")
+_SECTION = lazy_pattern(r'\s*\[\s*(remote|submodule)\s+"(.*)"\s*\]', re.IGNORECASE)
+_ADDRESS = lazy_pattern(r"\s*(?:url|pushurl)\s*=\s*(.+)", re.IGNORECASE)
+_URL = lazy_pattern(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
+_SCP = lazy_pattern(r"(?:[^@/:]+@)?([^@/:\[\]]+|\[[0-9a-f:]+\]):(?!//)")
 _PORTS = {"http": (80,), "https": (443,), "git": (9418,)}
 _BY_SSH = (22, WEB_PORTS[1])
 """A repository with an ssh remote is often fetched by https as well, without keys."""

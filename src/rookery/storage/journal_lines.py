@@ -12,7 +12,6 @@ the journal before cutting it off, so that a crash in between loses nothing.
 import errno
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from rookery.core.facts import Event, Noted, TaskOpened, ToolFinished
 from rookery.core.limits import KIB, MIB
 from rookery.errors import StorageError
 from rookery.faults import kp
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import private_folder, put, reason, sync_folder
 from rookery.protocol.codec import event_from_json, event_to_json
 
@@ -36,7 +36,7 @@ FORMAT = 1
 LONGEST = 128 * MIB
 SEAL = len(b"\t01234567\n")
 JOURNAL = "journal.jsonl"
-_ASIDE = re.compile(r"journal\.torn-(\d+)-[0-9a-f]{8}")
+_ASIDE = lazy_pattern(r"journal\.torn-(\d+)-[0-9a-f]{8}")
 
 
 class Blobs:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from rookery import NAME
 from rookery.core.limits import KIB
 from rookery.errors import SettingsError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import private_folder, put, reason
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 LARGEST_FILE = 64 * KIB
 LONGEST_LINE = 1000
 IN_KEYRING = "the system's keyring"
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]+")
 
 PATIENCE = 3.0
 """Seconds to wait for a keyring."""

@@ -10,7 +10,6 @@ its own process.
 """
 
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 from rookery.core.facts import Event, Fact, Noted, Rewound, TaskOpened, next_event
 from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.faults import kp
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.disk import PRIVATE_FILE, private_folder, put, reason, sync_folder
 from rookery.platform.own_programs import ProgramTimeout, run_program
 from rookery.platform.user_folders import HOME_VARIABLE, Places
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
     from rookery.storage.index import SearchHit, SessionIndex
     from rookery.storage.summary import TaskSummary
 
-_TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TASK_ID = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 _TOMB = ".deleted-"
 HIDDEN = "hidden"
 """A file with this name in a task's folder hides it from lists."""
-_HASH = re.compile(rb"[0-9a-f]{40}")
+_HASH = lazy_pattern(rb"[0-9a-f]{40}")
 T = TypeVar("T")
 _UNFINISHED = ".forking-"
 OUTPUT_FOLDER = "command-output"
 OUTPUT_SEARCH = Path(__file__).with_name("artifact_search.py")
 SEARCH_SECONDS = 2.0
 
-_OUTPUT_NAME = re.compile(r"cmd-([0-9]{1,18})\.txt")
+_OUTPUT_NAME = lazy_pattern(r"cmd-([0-9]{1,18})\.txt")
 
 
 class TaskStore:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
@@ -19,11 +18,12 @@ from rookery.core.tool_traits import ToolGroup, ToolTraits
 from rookery.engine.ports.actions import Action, Outcome, Permit
 from rookery.engine.ports.tool import ChildTask, ToolContext
 from rookery.errors import BadArguments, ToolError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.tools.file_changes import in_thread
 
 MOST_ITEMS = 1000
 
-_ITEM = re.compile(r"\s*(?:[-*]\s+)?\[([ xX~-])\]\s+(\S.*)")
+_ITEM = lazy_pattern(r"\s*(?:[-*]\s+)?\[([ xX~-])\]\s+(\S.*)")
 _STATUS: dict[str, Literal["pending", "in_progress", "completed"]] = {
     " ": "pending",
     "-": "in_progress",

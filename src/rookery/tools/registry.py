@@ -19,6 +19,7 @@ from rookery import tools
 from rookery.core.tool_traits import ToolGroup, ToolTraits, known_tools, traits_of
 from rookery.engine.ports.model import ToolSpec
 from rookery.engine.ports.tool import Tool
+from rookery.lazy_pattern import lazy_pattern
 
 TOOLS_OF_OTHERS = (
     ToolTraits(name="custom_tool", group=ToolGroup.COMMAND),
@@ -33,7 +34,7 @@ agents."""
 _NULL = {"type": "null"}
 _NOISE = ("title", "default")
 
-_FIRST_SENTENCE = re.compile(r".*?\.(?=\s|\Z)", re.DOTALL)
+_FIRST_SENTENCE = lazy_pattern(r".*?\.(?=\s|\Z)", re.DOTALL)
 
 
 def all_tools() -> dict[str, Tool[Any]]:

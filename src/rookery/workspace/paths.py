@@ -21,6 +21,7 @@ from rookery.core.limits import KIB
 from rookery.core.protected_paths import IGNORE_FILES
 from rookery.core.text.characters import caseless, folded, hidden_marks
 from rookery.errors import ToolError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.paths import FilePattern, FileRules, file_pattern, hidden, visible
 
 _LARGEST = 256 * KIB
@@ -144,10 +145,10 @@ def _rules(text: str) -> FileRules:
     return FileRules(tuple(reversed(patterns)))
 
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_VARIABLE = re.compile(r"\$(\w+|\{\w+\})$")
-_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)$", re.IGNORECASE)
-_SHORT_NAME = re.compile(r"[^.~]{1,6}~\d(\.\w{1,3})?$")
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_VARIABLE = lazy_pattern(r"\$(\w+|\{\w+\})$")
+_DEVICE = lazy_pattern(r"(con|prn|aux|nul|com\d|lpt\d)$", re.IGNORECASE)
+_SHORT_NAME = lazy_pattern(r"[^.~]{1,6}~\d(\.\w{1,3})?$")
 _KERNEL = {"proc", "sys", "dev"}
 _MOST_LINKS = 40
 _LONGEST = 4096

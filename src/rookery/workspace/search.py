@@ -7,7 +7,6 @@ because a name may refer to another file by the time it is opened.
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -23,6 +22,7 @@ from rookery.core.limits import KIB, MIB, Limits
 from rookery.core.queries import FoundPath
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, Denied, ToolError
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.own_programs import find_own_program
 from rookery.platform.paths import visible
 from rookery.workspace.files import WorkspaceFiles
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rookery.workspace.tree import Tree, TreeEntry
 
 _LONGEST_REGEX = 10_000
-_LINE_BREAK = re.compile(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
+_LINE_BREAK = lazy_pattern(r"(?<!\\)(?:\\\\)*(?:\\[nr]|\n|\r)")
 _OWN_SEARCH = Path(__file__).with_name("line_search.py")
 _REST_OF_LINE = r"(?-u:[^\n]*)"
 """ripgrep reports every match in a line separately; this extends a match to the end of the line."""

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from rookery.core.limits import KIB
 from rookery.errors import BadArguments
+from rookery.lazy_pattern import lazy_pattern
 from rookery.platform.descriptors import opened_folder, present
 from rookery.platform.paths import LONGEST, FileRules, file_pattern
 from rookery.workspace.boundaries import HiddenEntries
@@ -47,7 +48,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 Rules: TypeAlias = tuple[tuple[str, FileRules], ...]
 """The ignore files above a folder, the nearest first, each with the folder it is in."""
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACES = lazy_pattern(r"\{([^{}]*)\}")
 _MOST = 64
 
 

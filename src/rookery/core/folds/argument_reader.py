@@ -9,12 +9,14 @@ import re
 from enum import Enum, auto
 from typing import Any
 
+from rookery.lazy_pattern import lazy_pattern
+
 DEEPEST = 100
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_IN_STRING = re.compile(r'[^"\\]*')
-_OUTSIDE_STRING = re.compile(r'[^"\[\]{}]*')
-_SCALAR = re.compile(r"[^,} \t\r\n]*")
+_BLANK = lazy_pattern(r"[ \t\r\n]*")
+_IN_STRING = lazy_pattern(r'[^"\\]*')
+_OUTSIDE_STRING = lazy_pattern(r'[^"\[\]{}]*')
+_SCALAR = lazy_pattern(r"[^,} \t\r\n]*")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 

@@ -17,6 +17,7 @@ from rookery.core.text.literals import (
     read_whole,
 )
 from rookery.core.tool_traits import COMMAND, PATHS, closest
+from rookery.lazy_pattern import lazy_pattern
 
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
 """The schema of the arguments of every tool, by name."""
@@ -30,25 +31,25 @@ _NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "action"
 _INPUT_KEYS = ("arguments", "args", "parameters", "params", "input", "tool_input", "action_input")
 _BESIDE = {"id", "type", "call_id", "thought", "thoughts", "reasoning", "explanation"}
 _AROUND = "args|arguments|parameters|params"
-_ATTRIBUTES = re.compile(r"""((?:\s++[\w-]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+)\s*+(/?)>""")
-_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_CHILD = re.compile(r"\s*+<([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?>")
-_AROUND_TAG = re.compile(rf"\s*+</?(?:{_AROUND})>")
-_EQUALS_CHILD = re.compile(r"\s*+<parameter=([\w.-]+)>")
-_CDATA = re.compile(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
-_SUGGESTION = re.compile(r"<suggest(?:\s[^<>]*)?>([^<]*)</suggest>")
-_NAMED = re.compile(
+_ATTRIBUTES = lazy_pattern(r"""((?:\s++[\w-]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+)\s*+(/?)>""")
+_ATTRIBUTE = lazy_pattern(r"""([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_CHILD = lazy_pattern(r"\s*+<([A-Za-z_][\w.-]*+)(?:\s[^<>]*+)?>")
+_AROUND_TAG = lazy_pattern(rf"\s*+</?(?:{_AROUND})>")
+_EQUALS_CHILD = lazy_pattern(r"\s*+<parameter=([\w.-]+)>")
+_CDATA = lazy_pattern(r"\s*<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+_SUGGESTION = lazy_pattern(r"<suggest(?:\s[^<>]*)?>([^<]*)</suggest>")
+_NAMED = lazy_pattern(
     r"(?:function<｜tool▁sep｜>)?(?:functions\.|default_api\.|call:)?([A-Za-z_][\w-]*+)(?::\d+)?"
     r"\s*+(?:\[CALL_ID\][\w-]*+)?(?:\[ARGS\]|<\|tool_call_argument_begin\|>|<｜tool▁sep｜>)?"
     r"(?:<\|constrain\|>\s*+json)?(?:<\|message\|>)?\s*+(?:```(?:json)?\s*+)?"
     r"(?=\{|<arg_key>|\(|\.call\()"
 )
-_PAIR = re.compile(r"\s*+<arg_key>([^<]*+)</arg_key>\s*+<arg_value>")
-_FENCE_WITHIN = re.compile(r"\s*+(?:```\w*+)?\s*+")
-_BETWEEN = re.compile(r"\s*+[;,]?\s*+(?=[{\[])")
+_PAIR = lazy_pattern(r"\s*+<arg_key>([^<]*+)</arg_key>\s*+<arg_value>")
+_FENCE_WITHIN = lazy_pattern(r"\s*+(?:```\w*+)?\s*+")
+_BETWEEN = lazy_pattern(r"\s*+[;,]?\s*+(?=[{\[])")
 
 
-_SPACE = re.compile(r"\s*+")
+_SPACE = lazy_pattern(r"\s*+")
 
 
 class WrittenCall(Struct, frozen=True):

@@ -17,6 +17,8 @@ from functools import cache, lru_cache
 from heapq import nsmallest
 from typing import Any, TypeVar
 
+from rookery.lazy_pattern import lazy_pattern
+
 T = TypeVar("T")
 
 _BORDERS = "/._- "
@@ -92,7 +94,7 @@ EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001fa
 
 _ALL = "".join(f"{chr(first)}-{chr(last)}" for first, last in INVISIBLE)
 _HIDDEN = f"[{_ALL}\ufe0f]+"
-_MARK = re.compile(r"<U\+([0-9A-F]{4,6})>")
+_MARK = lazy_pattern(r"<U\+([0-9A-F]{4,6})>")
 _JOINED_SCRIPTS = "\u0600-\u08ff\u0900-\u0dff\u0e00-\u109f\u1780-\u18af\ufb50-\ufdff\ufe70-\ufefe"
 _RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
 _FLAG = (

@@ -5,7 +5,6 @@ it shares with the wanted lines, for the place where they would start, and only 
 the most votes are compared.
 """
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from rookery.core.text.characters import plain_punctuation
+from rookery.lazy_pattern import lazy_pattern
 
 View: TypeAlias = Callable[[str], str]
 Adapt: TypeAlias = Callable[[str], str]
@@ -34,7 +34,7 @@ VOTING_LENGTH = 2000
 VOTES_PER_WORD = 8
 SHOWN = 6
 SHOWN_LENGTH = 300
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 
 
 def _exact(row: str) -> str:

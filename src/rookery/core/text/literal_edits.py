@@ -14,14 +14,15 @@ from itertools import islice
 from msgspec import Struct
 
 from rookery.core.text.text_lines import alike, lines_of, usual_end
+from rookery.lazy_pattern import lazy_pattern
 
 LISTED = 10
 
 MOST_COMPARED = 5_000_000
 """Total words of all candidates; in a more repetitive text, nothing is found."""
 
-_WORD = re.compile(r"\S+")
-_LINE_END = re.compile(r"\r\n|\n|\r")
+_WORD = lazy_pattern(r"\S+")
+_LINE_END = lazy_pattern(r"\r\n|\n|\r")
 _ACROSS = " \t"
 
 

@@ -8,12 +8,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rookery.lazy_pattern import lazy_pattern
+
 DEEPEST = 32
 
-_SPACE = re.compile(r"\s*+")
-_NUMBER = re.compile(r"-?\d{1,20}+(?:\.\d{1,40}+)?(?:[eE][+-]?\d{1,3})?(?![\w.])")
-_WORD = re.compile(r"[A-Za-z_][\w.-]*+")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_SPACE = lazy_pattern(r"\s*+")
+_NUMBER = lazy_pattern(r"-?\d{1,20}+(?:\.\d{1,40}+)?(?:[eE][+-]?\d{1,3})?(?![\w.])")
+_WORD = lazy_pattern(r"[A-Za-z_][\w.-]*+")
+_ESCAPE = lazy_pattern(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _CONSTANTS = {
     "true": True,
     "false": False,
@@ -25,12 +27,12 @@ _CONSTANTS = {
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
 _ESCAPED |= {mark: mark for mark in "\"'/\\"}
 _STRINGS = (
-    ('"""', re.compile(r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""', re.DOTALL)),
-    ("'''", re.compile(r"'''((?:[^'\\]++|\\.|'(?!''))*+)'''", re.DOTALL)),
-    ('"', re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)),
-    ("'", re.compile(r"'((?:[^'\\\n]++|\\.)*+)'", re.DOTALL)),
-    ('<|"|>', re.compile(r'<\|"\|>((?:[^<]++|<(?!\|"\|>))*+)<\|"\|>')),  # Gemma 4
-    ("<escape>", re.compile(r"<escape>((?:[^<]++|<(?!escape>))*+)<escape>")),  # FunctionGemma
+    ('"""', lazy_pattern(r'"""((?:[^"\\]++|\\.|"(?!""))*+)"""', re.DOTALL)),
+    ("'''", lazy_pattern(r"'''((?:[^'\\]++|\\.|'(?!''))*+)'''", re.DOTALL)),
+    ('"', lazy_pattern(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)),
+    ("'", lazy_pattern(r"'((?:[^'\\\n]++|\\.)*+)'", re.DOTALL)),
+    ('<|"|>', lazy_pattern(r'<\|"\|>((?:[^<]++|<(?!\|"\|>))*+)<\|"\|>')),  # Gemma 4
+    ("<escape>", lazy_pattern(r"<escape>((?:[^<]++|<(?!escape>))*+)<escape>")),  # FunctionGemma
 )
 _VERBATIM = ('<|"|>', "<escape>")
 

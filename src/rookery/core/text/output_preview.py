@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
+from rookery.lazy_pattern import lazy_pattern
+
 SHORTEST = 12
 HIDDEN = "[secret hidden]"
 """Replaces a secret."""
@@ -76,17 +78,17 @@ LONGEST_LINE = 4096
 """Characters after which an unfinished line is emitted and can no longer be overwritten."""
 LONGEST_ESCAPE = 1024
 
-_GAP = re.compile(r"\[… (\d+) lines, \d+ characters not shown …\]\n")
-_ESCAPE = re.compile(
+_GAP = lazy_pattern(r"\[… (\d+) lines, \d+ characters not shown …\]\n")
+_ESCAPE = lazy_pattern(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences: colours, cursor movements
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # commands to the terminal: titles, links, clipboard
     r"|\x1b[PX^_][^\x1b]*\x1b\\"  # other strings
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # short ones
 )
-_UNFINISHED_ESCAPE = re.compile(
+_UNFINISHED_ESCAPE = lazy_pattern(
     r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/]*)\Z"
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SYMBOLS = {
     **{code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"},
     0x7F: 0x2421,

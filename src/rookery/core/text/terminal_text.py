@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from rookery.core.text.characters import EMOJI, INVISIBLE, JOINER
+from rookery.lazy_pattern import lazy_pattern
 
 _KEPT = {"\n", "\t"}
 
@@ -54,7 +55,7 @@ def _translated(text: str, table: _Table) -> str:
     return _JOINER.join(part.translate(table) for part in re.split(_INSIDE_EMOJI, text))
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOUR = lazy_pattern(r"\x1b\[[0-9;]*m")
 
 
 def cells_of(text: str) -> int:
@@ -73,10 +74,10 @@ def _cells(char: str) -> int:
 _NO_COLUMN = {"Mn", "Me", "Cf"}
 _UNSEEN_CATEGORIES = {"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"}
 _EMOJI_LOOK = "\ufe0f"
-_RUN = re.compile(r"[ \t]{4,}")
+_RUN = lazy_pattern(r"[ \t]{4,}")
 _DRAWN = {" ": "␣", "\t": "␉"}
-_BLANK_LINES = re.compile(r"^(?:[ \t␍]*\n){3,}", re.M)
-_BLANK_DIFF_LINES = re.compile(r"^([+ -]?)[ \t]*\n(?:\1[ \t]*\n){2,}", re.M)
+_BLANK_LINES = lazy_pattern(r"^(?:[ \t␍]*\n){3,}", re.M)
+_BLANK_DIFF_LINES = lazy_pattern(r"^([+ -]?)[ \t]*\n(?:\1[ \t]*\n){2,}", re.M)
 LONGEST_DRAWN = 16
 """Blanks in a row that are drawn; longer runs are shown as a number."""
 
