@@ -79,7 +79,7 @@ def test_the_schema_offers_every_tool_and_an_answer(rookery: Installed):
         done = run(rookery, server, "granite3:8b", "schema")
     assert done.stdout == "Four.\n"
     sent = server.requests[0].body["response_format"]["json_schema"]["schema"]["anyOf"]
-    named = [choice["properties"].get("tool", {}).get("const") for choice in sent]
+    named = [choice["properties"].get("tool", {}).get("enum", [""])[0] for choice in sent]
     assert {"read_file", "write_to_file", "execute_command"} < set(named)
     assert sent[-1]["properties"] == {"answer": {"type": "string"}}
     assert json.dumps(server.requests[0].body["messages"]).count("# Tools") == 1

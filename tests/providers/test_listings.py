@@ -62,12 +62,29 @@ async def test_a_list_is_read_in_the_shape_of_its_server(shape: dict[str, Any]):
 def test_every_shape_of_a_provider_is_recorded():
     recorded = {shape["provider"] for shape in SHAPES}
     of_the_same_shape = {"responses", "roo", "zai"}
-    listed = {
-        name
-        for name, row in PROVIDERS.items()
-        if row.module in ("openai", "responses", "anthropic", "gemini")
-    }
+    listed = {name for name, row in PROVIDERS.items() if row.module not in ("bedrock", "vertex")}
     assert listed - of_the_same_shape <= recorded
+
+
+@pytest.mark.anyio
+async def test_a_provider_without_a_list_says_what_to_do():
+    urls = {name: PROVIDERS[name].url for name in ("bedrock", "vertex", "azure")}
+    asked = [ListRequest(provider=name, base_url=url) for name, url in urls.items()]
+    bedrock, vertex, azure = await ask_for_lists(asked)
+    assert "aws bedrock list-inference-profiles" in bedrock.failure
+    assert "Model Garden" in vertex.failure
+    assert azure.failure == "its address is not set"
+
+
+@pytest.mark.anyio
+async def test_azure_is_asked_on_the_surface_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2024-10-21")
+    with LlmServer() as server:
+        (answer,) = await ask_for_lists([ListRequest(provider="azure", base_url=server.url)])
+    assert [model.id for model in answer.models] == ["scripted-1"]
+    assert server.lookups[0].path == "/openai/models?api-version=2024-10-21"
 
 
 @pytest.mark.anyio

@@ -24,14 +24,15 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.providers import aws
-from rookery.providers.anthropic import reasoning
 from rookery.providers.catalogue import priced
 from rookery.providers.event_stream import FrameReader
-from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.exchange import Endpoint, Question, WireProvider
 from rookery.providers.listener import ReportedError
 from rookery.providers.wire_format import (
+    bearer,
     count,
     detail_of_stop,
+    encode_body,
     sendable,
     stop_reason,
     table,
@@ -40,6 +41,7 @@ from rookery.providers.wire_format import (
 
 SOURCE = "bedrock"
 SERVICE = "bedrock"
+headers = bearer
 EMPTY_RESULT = "(no output)"
 
 _CACHE_POINT = {"cachePoint": {"type": "default"}}
@@ -62,32 +64,20 @@ _STATUSES = {
 }
 
 
-def headers(api_key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {api_key}"} if api_key else {}
-
-
 def address(template: str) -> str:
     return template.format(region=aws.region(os.environ))
 
 
-class BedrockProvider:
+class BedrockProvider(WireProvider):
+    framing = FrameReader
+
     def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-        self._sign = None if endpoint.to.secret else aws.Signer(SERVICE, os.environ).headers
+        super().__init__(endpoint, model, effort)
+        self.sign = None if endpoint.to.secret else aws.Signer(SERVICE, os.environ).headers
 
-    def stream(self, request: ModelRequest) -> Exchange:
-        return self._endpoint.ask(
-            f"/model/{quote(self.model.id, safe='')}/converse-stream",
-            body(request, self.model, self._effort),
-            ConverseReading(self.model),
-            framing=FrameReader,
-            sign=self._sign,
-        )
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+    def ask(self, request: ModelRequest) -> Question:
+        path = f"/model/{quote(self.model.id, safe='')}/converse-stream"
+        return path, body(request, self.model, self.effort), ConverseReading(self.model)
 
 
 PROVIDER = BedrockProvider
@@ -107,7 +97,16 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
         for message in messages:
             _move_words_into_results(message["content"])
     max_tokens = request.max_output or min(model.max_output, model.window // 5)
-    payload: dict[str, Any] = {"messages": messages, "inferenceConfig": {"maxTokens": max_tokens}}
+    config: dict[str, Any] = {"maxTokens": max_tokens}
+    if request.temperature is not None and not model.thinking:
+        config["temperature"] = request.temperature
+    if request.stop:
+        config["stopSequences"] = list(request.stop)
+    payload: dict[str, Any] = {"messages": messages, "inferenceConfig": config}
+    if request.answer_schema:
+        schema = {"name": "answer", "schema": encode_body(request.answer_schema).decode()}
+        shape = {"type": "json_schema", "structure": {"jsonSchema": schema}}
+        payload["outputConfig"] = {"textFormat": shape}
     if system:
         payload["system"] = system
     if tools:
@@ -120,6 +119,8 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
 def _reasoning(model: ModelInfo, effort: Effort, max_tokens: int) -> dict[str, Any]:
     """The vendor's own fields."""
     if "openai." not in model.id:
+        from rookery.providers.anthropic import reasoning
+
         return reasoning(model, effort, max_tokens)
     word = _OPENAI_EFFORTS.get(effort) if model.thinking else None
     return {"reasoning_effort": word} if word else {}

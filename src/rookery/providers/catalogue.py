@@ -132,6 +132,8 @@ def _home(provider: str, model_id: str) -> tuple[str, str]:
     """Where a model is described, and by which name."""
     if provider == "bedrock" and (found := _BEDROCK_ID.fullmatch(model_id)):
         return ("anthropic", found["claude"]) if found["claude"] else ("bedrock", found["name"])
+    if provider == "vertex" and model_id.startswith("claude-"):
+        return "anthropic", model_id
     return provider, model_id
 
 

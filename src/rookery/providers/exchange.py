@@ -6,10 +6,10 @@ reads the network, because the listener must report silence without giving up th
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -17,8 +17,8 @@ import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
 
 from rookery import NAME, VERSION
-from rookery.core.limits import FailureKind, Limits
-from rookery.engine.ports.model import Chunk
+from rookery.core.limits import Effort, FailureKind, Limits
+from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee, Clocks, HttpAnswer, Item, Listener, Reading
 from rookery.providers.registry import LOCAL, is_loopback
@@ -103,6 +103,54 @@ class Endpoint:
             # llama.cpp closes a connection after 5 idle seconds, perhaps right under a request
             limits=httpx2.Limits(keepalive_expiry=5.0 if self._trust_env else LOCAL_IDLE_SECONDS),
         )
+
+
+Question: TypeAlias = tuple[str, dict[str, Any], Reading]
+"""Where to send a request, its body, and what reads the answer."""
+
+
+class WireProvider:
+    """A model at an endpoint. A wire format overrides `ask`."""
+
+    framing: ClassVar[type[Framing]] = EventReader
+    sign: Sign | None = None
+
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
+        self.model = model
+        self.effort: Effort = effort
+        self._endpoint = endpoint
+
+    def ask(self, request: ModelRequest) -> Question:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk]]:
+        if self.model.calls in ("text", "schema"):
+            from rookery.providers.text_calls import in_words, read_by
+
+            path, body, reading = self.ask(in_words(request, self.model.calls))
+            reading = read_by(reading, self.model.calls) if request.tools else reading
+        else:
+            path, body, reading = self.ask(request)
+        sending = self._endpoint.ask(path, body, reading, framing=self.framing, sign=self.sign)
+        try:
+            async with sending as chunks:
+                yield chunks
+        except ProviderError as error:
+            if not request.tools or self.model.calls not in ("", "native"):
+                raise
+            from rookery.providers.text_calls import without_tools
+
+            self.model = without_tools(self.model, error)
+            raise ProviderError(
+                f"{self.model.id} does not support tool calls. Describing the tools in the prompt "
+                "instead.",
+                kind=FailureKind.DROPPED,
+                status=error.status,
+            ) from error
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
 
 
 class Exchange:

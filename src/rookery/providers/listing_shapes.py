@@ -173,6 +173,7 @@ def _talks(entry: Mapping[str, Any], name: str) -> bool:
     return (
         words(entry.get("type")) not in _OTHER_KINDS
         and _at(entry, "capabilities.completion_chat") is not False
+        and _at(entry, "capabilities.chat_completion") is not False
         and entry.get("supports_chat") is not False
         and (not methods or "generateContent" in methods)
         and (not rows(outputs) or "text" in rows(outputs))

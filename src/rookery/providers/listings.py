@@ -4,9 +4,11 @@ Runs only when the user asks for it. All providers are asked at the same time, e
 time limit. If one fails, the reason is returned as a sentence and the others are unaffected.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import anyio
 from msgspec import Struct
@@ -39,13 +41,18 @@ _PATHS: Mapping[str, Callable[[str], str]] = {
     "anthropic": lambda base: f"{base.removesuffix('/v1')}/v1/models?limit=1000",
     "gemini": lambda base: f"{_root(base, '/openai', '/v1beta')}/v1beta/models?pageSize=1000",
     "github": lambda base: f"{_root(base, '/inference')}/catalog/models",
+    "azure": lambda base: _azure(_root(base, "/openai/v1")),
     "xai": lambda base: f"{base}/language-models",
     "ollama": lambda base: f"{_root(base, '/v1')}/api/tags",
     "lmstudio": lambda base: f"{_root(base, '/v1')}/api/v0/models",
 }
 """Addresses of lists. All other providers, and servers without the given one, use `/models`."""
-_WIRES = ("openai", "responses", "anthropic", "gemini")
-"""Modules whose providers have a list that can be read."""
+_NO_LIST = {
+    "bedrock": "its list is not asked for; "
+    "`aws bedrock list-inference-profiles` prints the ids that -m takes",
+    "vertex": "Google does not list the models of a project; -m takes the id of a Gemini or Claude "
+    "model in the Model Garden",
+}
 
 
 class ListRequest(Struct, frozen=True, kw_only=True):
@@ -147,8 +154,10 @@ async def loaded_window(request: ListRequest, model: str) -> int | None:
 
 
 async def _answer(request: ListRequest) -> ListAnswer:
-    if PROVIDERS[request.provider].module not in _WIRES:
-        return ListAnswer(request=request, failure=f"{NAME} cannot read its list of models")
+    if failure := _NO_LIST.get(request.provider):
+        return ListAnswer(request=request, failure=failure)
+    if "{" in request.base_url:
+        return ListAnswer(request=request, failure="its address is not set")
     with anyio.move_on_after(request.seconds):
         try:
             models = await _listed(request)
@@ -166,7 +175,7 @@ async def _listed(request: ListRequest) -> tuple[ListedModel, ...]:
         try:
             models = await _fetched_list(http, special(base) if special else usual)
         except NoListing:
-            if special is None or request.provider == "anthropic":
+            if special is None or request.provider in ("anthropic", "azure"):
                 raise
             return await _fetched_list(http, usual)
         if request.provider == "ollama":
@@ -261,6 +270,13 @@ def _headers(request: ListRequest) -> dict[str, str]:
     row = PROVIDERS[request.provider]
     own: dict[str, str] = import_module(f"rookery.providers.{row.module}").headers(request.key)
     return {**own, **row.headers}
+
+
+def _azure(root: str) -> str:
+    """The models of a resource, on the same surface as its chat completions."""
+    version = os.environ.get("AZURE_OPENAI_API_VERSION", "").strip()
+    dated = f"{root}/openai/models?api-version={quote(version, safe='')}"
+    return dated if version else f"{root}/openai/v1/models"
 
 
 def _root(base: str, *ends: str) -> str:

@@ -122,7 +122,7 @@ URL_VARIABLES = {name: row.url_variable for name, row in PROVIDERS.items() if ro
 CREDENTIALS = {name: row.credentials for name, row in PROVIDERS.items() if row.credentials}
 LOCAL = tuple(name for name, row in PROVIDERS.items() if row.local)
 NAMES = (*BASE_URLS, "local", "scripted")
-_ENDINGS = {"anthropic": "/v1", "azure": "/openai/v1"}
+_ENDINGS = {"anthropic": "/v1", "azure": "/openai/v1", "vertex": "/publishers/google"}
 """What people add to an address although it is part of the path."""
 OTHER_NAMES = {"openai-native": "responses"}
 """Names of providers in other programs."""

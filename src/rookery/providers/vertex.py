@@ -1,8 +1,10 @@
-"""Gemini on Vertex AI: the same protocol, with a project, a location and access tokens."""
+"""Gemini and Claude on Vertex AI: the protocols of their vendors, with a project, a location and
+access tokens."""
 
 import os
 import re
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -10,11 +12,13 @@ from rookery.core.limits import Effort
 from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.errors import SettingsError
 from rookery.providers import google_auth
-from rookery.providers.exchange import Endpoint, Exchange, Sign
-from rookery.providers.gemini import ContentReading, body, path
-from rookery.providers.openai import headers as headers
+from rookery.providers.exchange import Endpoint, Question, Sign, WireProvider
 from rookery.providers.registry import is_loopback
+from rookery.providers.wire_format import bearer
 
+headers = bearer
+_CLAUDE = "vertex-2023-10-16"
+"""The value that Google and Anthropic document for `anthropic_version` on Vertex AI."""
 _LOCATION = re.compile(r"[a-z0-9-]{1,60}")
 _PROJECT = re.compile(r"[a-z0-9.:-]{1,100}")
 _HOSTS = {
@@ -46,20 +50,27 @@ def _project_of_credentials(environ: Mapping[str, str]) -> str:
     return credentials.quota_project_id or credentials.project_id
 
 
-class VertexProvider:
+class VertexProvider(WireProvider):
     def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-        self._sign = _sign(endpoint)
+        super().__init__(endpoint, model, effort)
+        self.sign = _sign(endpoint)
 
-    def stream(self, request: ModelRequest) -> Exchange:
-        payload = body(request, self.model, self._effort)
-        reading = ContentReading(self.model)
-        return self._endpoint.ask(path(self.model), payload, reading, sign=self._sign)
+    def ask(self, request: ModelRequest) -> Question:
+        if self.model.id.startswith("claude-"):
+            return self._ask_claude(request)
+        from rookery.providers.gemini import ContentReading, body, path
 
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+        payload = body(request, self.model, self.effort)
+        return f"/publishers/google{path(self.model)}", payload, ContentReading(self.model)
+
+    def _ask_claude(self, request: ModelRequest) -> Question:
+        """The Messages API, with the model in the address."""
+        from rookery.providers.anthropic import MessageReading, body
+
+        payload = {"anthropic_version": _CLAUDE, **body(request, self.model, self.effort)}
+        name = quote(payload.pop("model"), safe="@")
+        path = f"/publishers/anthropic/models/{name}:streamRawPredict"
+        return path, payload, MessageReading(self.model)
 
 
 PROVIDER = VertexProvider

@@ -139,6 +139,10 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(whole_values(body))
 
 
+def bearer(api_key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
+
+
 def sampling(request: ModelRequest) -> dict[str, Any]:
     """How the answer is to be sampled, as chat completions spell it."""
     schema = request.answer_schema
