@@ -5,7 +5,7 @@ this.
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rookery.core.text.written_calls import read_calls
 from rookery.engine.ports.model import CallChunk, Chunk, ModelInfo, ModelRequest, TextChunk
-from rookery.errors import StorageError
+from rookery.errors import ProviderError, StorageError
 from rookery.providers.listing_cache import address_of
 from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_window
 from rookery.providers.probe_cache import ProbedModel, remember
@@ -59,12 +59,17 @@ class ObservedServer:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk], None]:
-        async with self._inner.stream(request) as chunks:
-            watched = self._watched(chunks, request)
-            try:
+        before = self.model.calls
+        try:
+            async with (
+                self._inner.stream(request) as chunks,
+                aclosing(self._watched(chunks, request)) as watched,
+            ):
                 yield watched
-            finally:
-                await watched.aclose()
+        except ProviderError:
+            if self.model.calls != before:  # it takes no tools
+                await self._remember(lambda known: replace(known, calls="text"))
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()
