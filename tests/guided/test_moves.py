@@ -8,9 +8,9 @@ import pytest
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.core.replies import denied, user_message
+from rookery.guided.choice import Rename, rename_in, renamed
 from rookery.guided.moves import Finish, GuidedCall, Look, Try, asks, next_move
 from rookery.guided.record import LIST, PATCH, READ, RESTORING, RUN, WRITE, read_record
-from rookery.guided.renames import Rename, rename_in, renamed
 
 ASKS = [
     "What does add do?",

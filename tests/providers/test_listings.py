@@ -14,15 +14,6 @@ import yaml
 
 from llm_server import LlmServer, nobody_home
 from llm_server.parts import Status
-from rookery.providers.listing_cache import (
-    LARGEST_FILE,
-    ModelList,
-    address_of,
-    facts_of,
-    keep_lists,
-    listed_facts,
-    read_lists,
-)
 from rookery.providers.listing_shapes import MOST_MODELS, ListedModel, read_list
 from rookery.providers.listings import (
     LISTING_BYTES,
@@ -30,6 +21,15 @@ from rookery.providers.listings import (
     LocalServer,
     ask_for_lists,
     local_servers,
+)
+from rookery.providers.model_cache import (
+    LARGEST_FILE,
+    ModelList,
+    address_of,
+    facts_of,
+    keep_lists,
+    listed_facts,
+    read_lists,
 )
 from rookery.providers.registry import KEY_VARIABLES, PROVIDERS
 
@@ -241,7 +241,7 @@ def test_the_address_in_the_file_has_no_password():
 WRITER = """
 import sys
 from pathlib import Path
-from rookery.providers.listing_cache import ModelList, keep_lists
+from rookery.providers.model_cache import ModelList, keep_lists
 from rookery.providers.listing_shapes import ListedModel
 models = tuple(ListedModel(id=f"m{number}", window=1000) for number in range(500))
 print("begun", flush=True)

@@ -16,11 +16,10 @@ from rookery.core.folds.history import Turn
 from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import ModelRequest, TextChunk
 from rookery.errors import ProviderError, SettingsError
-from rookery.providers import google_auth
+from rookery.providers import vertex
 from rookery.providers.catalogue import find_model
-from rookery.providers.google_auth import GoogleTokens, credentials_file, has_credentials
 from rookery.providers.registry import BASE_URLS, open_provider
-from rookery.providers.vertex import address
+from rookery.providers.vertex import GoogleTokens, address, credentials_file, has_credentials
 from support.token_server import TokenServer
 
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
@@ -323,7 +322,7 @@ def test_a_missing_file_and_missing_credentials_are_explained(
 
 @pytest.mark.anyio
 async def test_a_token_server_that_never_ends_its_answer_is_left(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(google_auth, "_SECONDS", 0.3)
+    monkeypatch.setattr(vertex, "_SECONDS", 0.3)
 
     async def drip(stream: anyio.abc.SocketStream) -> None:
         with suppress(anyio.BrokenResourceError):

@@ -14,7 +14,15 @@ from rookery.guided.checks import (
     failure,
     is_unusable,
 )
-from rookery.guided.choice import SMALL_PROJECT, files_to_read, identifiers, new_paths, readable
+from rookery.guided.choice import (
+    SMALL_PROJECT,
+    files_to_read,
+    identifiers,
+    new_paths,
+    readable,
+    rename_in,
+    renamed,
+)
 from rookery.guided.record import (
     LIST,
     PATCH,
@@ -27,7 +35,6 @@ from rookery.guided.record import (
     CommandRun,
     Record,
 )
-from rookery.guided.renames import rename_in, renamed
 
 CHECK_SECONDS = 60
 _NOT_MADE = "The change was not made, so I stopped"

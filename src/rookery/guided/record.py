@@ -31,7 +31,6 @@ _MESSAGE = re.compile(r"<user_message>\n(.*?)\n</user_message>", re.DOTALL)
 _LINE = re.compile(r" *\d+ \| ?(.*)")
 _EXIT = re.compile(r"^Exit code: (-?\d+)", re.MULTILINE)
 _OUTPUT = re.compile(r"^Output:\n", re.MULTILINE)
-_SKIPPED_FOLDERS = re.compile(r"\(Not searched: ([^)]*)\)")
 _FORM = re.compile(rf"^(.+): ({'|'.join(FORMS[1:])})$", re.MULTILINE)
 _DELETED = re.compile(r"^\*\*\* Delete File: (.+)$", re.MULTILINE)
 
@@ -180,12 +179,6 @@ def _attempt(
         refusal=refusal,
         restores=number is None and RESTORING in words,  # a plan may hold these words too
     )
-
-
-def skipped_folders(listing: str) -> list[str]:
-    """Folders that a listing names without their files."""
-    found = _SKIPPED_FOLDERS.search(listing)
-    return [name.strip().rstrip("/") for name in found[1].split(",")] if found else []
 
 
 def _last_message(turns: Sequence[Turn]) -> tuple[int, str]:

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
-from rookery.providers.listing_cache import address_of
 from rookery.providers.listing_shapes import (
     ListedModel,
     read_list,
@@ -25,6 +24,7 @@ from rookery.providers.listing_shapes import (
     window_of_llama_cpp,
     window_set_in_ollama,
 )
+from rookery.providers.model_cache import address_of
 from rookery.providers.registry import BASE_URLS, LOCAL, PROVIDERS, is_loopback
 from rookery.providers.wire_format import decode_event, rows, table
 

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from rookery.core.text.written_calls import read_calls
 from rookery.engine.ports.model import CallChunk, Chunk, ModelInfo, ModelRequest, TextChunk
 from rookery.errors import ProviderError, StorageError
-from rookery.providers.listing_cache import address_of
 from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_window
-from rookery.providers.probe_cache import ProbedModel, remember
+from rookery.providers.model_cache import ProbedModel, address_of, remember
 from rookery.providers.registry import OpenProvider
 
 ENOUGH_PRINTED = 2

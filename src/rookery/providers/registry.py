@@ -67,7 +67,7 @@ PROVIDERS = {
         url="https://{host}/v1/projects/{project}/locations/{location}/publishers/google",
         module="vertex",
         key="VERTEX_ACCESS_TOKEN",
-        credentials="google_auth",
+        credentials="vertex",
     ),
     "vercel-ai-gateway": ProviderRow(
         url="https://ai-gateway.vercel.sh/v1", key="VERCEL_AI_GATEWAY_API_KEY"
@@ -152,24 +152,6 @@ BY_KEY = (
     *("deepseek", "groq", "together", "fireworks", "cerebras", "moonshot", "zai"),
 )
 """GitHub is missing because its token is often set for other reasons."""
-
-__all__ = [
-    "BASE_URLS",
-    "BY_KEY",
-    "CREDENTIALS",
-    "DEFAULT_MODELS",
-    "KEY_VARIABLES",
-    "LOCAL",
-    "NAMES",
-    "OTHER_KEY_VARIABLES",
-    "OTHER_NAMES",
-    "PRIVATE_VARIABLES",
-    "SECRET_VARIABLES",
-    "URL_VARIABLES",
-    "Effort",
-    "OpenProvider",
-    "open_provider",
-]
 
 
 class OpenProvider(Protocol):

@@ -3,34 +3,9 @@
 Tests hand a list of scenes to `ScriptedProvider`, one for each request in the order they come.
 People write YAML files: `--provider scripted --model FILE.yaml`.
 
-A script is a list of answers. Which one is given depends only on the request: after n
-assistant turns it is the answer n + 1. So a task that was killed and resumed by another
-process goes on where it was.
-
-    - think: The user wants a greeting.
-      say: I will write it.
-      calls:
-        - tool: write_to_file
-          arguments: {path: hello.txt, content: "hello\n"}
-      usage: {tokens_in: 900, tokens_out: 40, cost: 0.002}
-    - fail: {kind: busy, message: Too many requests., retry_after: 2}
-      calls:
-        - tool: attempt_completion
-          arguments: {result: Done.}
-
-`pause` is the seconds before each word, `stop` overrides why the answer ended, and a call may
-be given an `id`. An answer that has `fail` beside words or calls fails `times` times (once)
-in each process before it is given; one that has nothing else fails whenever it is due.
-
-A run with sub-tasks has a script for each of them: a mapping of words to lists of answers. A
-task gets the list of the first words that its opening holds; those of `""` are for all others.
-
-    part one:
-      - calls:
-          - {tool: attempt_completion, arguments: {result: Part one is done.}}
-    "":
-      - calls:
-          - {tool: new_task, arguments: {mode: code, message: Do part one.}}
+Which answer of a script is given depends only on the request: after n assistant turns it is the
+answer n + 1. So a task that was killed and resumed by another process goes on where it was.
+`docs/providers.md` describes the format.
 """
 
 import re

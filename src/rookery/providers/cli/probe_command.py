@@ -16,10 +16,9 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import ProviderError, RookeryError, SettingsError
 from rookery.platform.user_folders import Places, find_places
-from rookery.providers.listing_cache import address_of
 from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_window
+from rookery.providers.model_cache import ProbedModel, address_of, remember
 from rookery.providers.probe import ABILITIES, TOKENS_IN, TOKENS_OUT, Ability, probe, way_to_call
-from rookery.providers.probe_cache import ProbedModel, remember
 from rookery.providers.registry import BASE_URLS, is_loopback
 from rookery.storage.settings_files import find_settings
 
