@@ -83,10 +83,6 @@ def test_a_solved_task_is_recorded_with_its_requests_and_tokens(
     assert trial.usage == Usage(requests=3, tokens_in=300, tokens_out=60, cached=180)
     assert trial.changed == ["report.py"]
     assert "solved: 1 of 1 (100 %)" in capsys.readouterr().out
-
-
-def test_a_trial_keeps_its_output_and_changes(evaluation: Evaluation):
-    evaluation.scripted(READS + writes(FIXED) + says("Done."))
     folder = evaluation.out / "trials" / f"{TASK}-1"
     assert (folder / "stdout.txt").read_text() == "Done.\n"
     assert "if numbers else 0.0" in (folder / "changes.diff").read_text()
@@ -95,34 +91,13 @@ def test_a_trial_keeps_its_output_and_changes(evaluation: Evaluation):
 
 
 @pytest.mark.parametrize(
-    ("script", "failure"),
-    [
-        (says("It works now."), "unchanged"),
-        (READS + writes("x = 1\n") + says("Done."), "wrong result"),
-        (READS + writes("def average(:\n") + says("Done."), "broken syntax"),
-    ],
-    ids=["unchanged", "wrong", "broken"],
-)
-def test_an_unsolved_task_has_a_kind_of_failure(evaluation: Evaluation, script: str, failure: str):
-    evaluation.scripted(script)
-    trial = evaluation.the_trial()
-    assert (trial.solved, trial.failure, trial.ending) == (False, failure, "done")
-
-
-@pytest.mark.parametrize(
-    ("answer", "failure"),
-    [("The port is 7431.", ""), ("The port is 8080.", "wrong result")],
-    ids=["right", "wrong"],
-)
-def test_an_answer_in_words_is_checked(evaluation: Evaluation, answer: str, failure: str):
-    evaluation.scripted(says(answer), task="py-answer-port")
-    assert evaluation.the_trial().failure == failure
-
-
-@pytest.mark.parametrize(
     ("task", "code", "failure"),
     [
+        ("py-answer-port", "print('The port is 7431.')", ""),
+        ("py-answer-port", "print('The port is 8080.')", "wrong result"),
         ("py-answer-port", "pass", "answer missing"),
+        (TASK, "print('It works now.')", "unchanged"),
+        (TASK, "open('report.py', 'w').write('def average(:')", "broken syntax"),
         ("py-answer-port", "open('README.md', 'w'); print(7431)", "forbidden change"),
         (TASK, "raise SystemExit(5)", "refused"),
         (TASK, "raise SystemExit(7)", "stalled"),
@@ -135,7 +110,8 @@ def test_what_an_agent_left_behind_decides_the_kind_of_failure(
     evaluation: Evaluation, task: str, code: str, failure: str
 ):
     evaluation.agent(code, task=task)
-    assert evaluation.the_trial().failure == failure
+    trial = evaluation.the_trial()
+    assert (trial.failure, trial.solved) == (failure, not failure)
 
 
 def test_settings_reach_rookery(evaluation: Evaluation, tmp_path: Path):
@@ -146,7 +122,7 @@ def test_settings_reach_rookery(evaluation: Evaluation, tmp_path: Path):
 
 
 def test_an_agent_that_hangs_is_killed(evaluation: Evaluation):
-    evaluation.scripted(f"- say: Let me think.\n  pause: 600\n  {USAGE}\n", "--seconds", "2")
+    evaluation.agent("import time; time.sleep(600)", "--seconds", "1")
     trial = evaluation.the_trial()
     assert (trial.failure, trial.ending, trial.exit_code) == ("timeout", "timeout", None)
 
@@ -173,12 +149,12 @@ def test_processes_that_an_agent_leaves_behind_are_killed(evaluation: Evaluation
 
 
 def test_an_interrupted_evaluation_continues_with_the_tasks_that_are_left(evaluation: Evaluation):
-    script = READS + writes(FIXED) + says("Done.")
-    evaluation.scripted(script)
+    agent = f"open('report.py', 'w').write({FIXED!r})"
+    evaluation.agent(agent)
     first = evaluation.the_trial()
     with (evaluation.out / RESULTS).open("ab") as results:
         results.write(b'{"task": "py-fix-med')  # killed while it wrote
-    evaluation.scripted(script, "py-fix-median")
+    evaluation.agent(agent, "py-fix-median")
     assert evaluation.trials()[0] == first
     assert [trial.task for trial in evaluation.trials()] == [TASK, "py-fix-median"]
 

@@ -81,43 +81,25 @@ def test_a_failed_attempt_is_undone_and_tried_another_way(project: Installed):
     assert "Plan:" not in second[1]["content"]
 
 
-def test_when_nothing_helps_the_files_are_as_before_and_it_says_so(project: Installed):
-    with LlmServer(*five_attempts("calc.py", "def add(a, b):\n    return [{}]\n")) as server:
-        done = run(project, server, TASK)
-    assert len(server.requests) == 8
-    assert "I could not do this; the files are as they were." in done.stdout
-    assert (project.workspace / "calc.py").read_text() == BROKEN
+ODD_BYTES = b"\xef\xbb\xbf" + BROKEN.removesuffix("\n").replace("\n", "\r\n").encode()
 
 
-FORMS = {
-    "no final newline": BROKEN.removesuffix("\n").encode(),
-    "CRLF": BROKEN.replace("\n", "\r\n").encode(),
-    "a byte-order mark, CRLF, no final newline": b"\xef\xbb\xbf"
-    + BROKEN.removesuffix("\n").replace("\n", "\r\n").encode(),
-}
-
-
-@pytest.mark.parametrize("before", FORMS.values(), ids=FORMS)
-def test_a_failed_attempt_is_undone_byte_for_byte(project: Installed, before: bytes):
+@pytest.mark.parametrize("before", [BROKEN.encode(), ODD_BYTES], ids=["plain", "odd"])
+def test_when_nothing_helps_the_files_are_as_before_byte_for_byte(
+    project: Installed, before: bytes
+):
     (project.workspace / "calc.py").write_bytes(before)
     texts = five_attempts("calc.py", "def add(a, b):\n    return [{}]\n")
     texts[0] = [plan("calc.py", change="calc.py: CRLF line ends, no newline at the end")]
     with LlmServer(*texts) as server:
         done = run(project, server, TASK)
+    assert len(server.requests) == 8
     assert "I could not do this; the files are as they were." in done.stdout
     assert (project.workspace / "calc.py").read_bytes() == before
 
 
-UNRESTORABLE = {
-    "mixed line ends": BROKEN.replace("\n", "\r\n", 1).encode(),
-    "a line that is shown cut": BROKEN.encode() + b"x = '" + b"y" * 3_000 + b"'\n",
-    "not UTF-8": BROKEN.encode() + b"# \xe9\n",
-    "UTF-16": BROKEN.encode("utf-16"),
-}
-
-
-@pytest.mark.parametrize("before", UNRESTORABLE.values(), ids=UNRESTORABLE)
-def test_a_file_whose_bytes_could_not_be_restored_is_not_changed(project: Installed, before: bytes):
+def test_a_file_whose_bytes_could_not_be_restored_is_not_changed(project: Installed):
+    before = BROKEN.replace("\n", "\r\n", 1).encode()
     (project.workspace / "calc.py").write_bytes(before)
     with LlmServer() as server:
         done = run(project, server, TASK)
