@@ -15,11 +15,11 @@ BEFORE = BROKEN.removesuffix("\n").encode()
 ATTEMPT = "def add(a, b):\n    return [{}]\n"
 FILES = {BEFORE, *(ATTEMPT.format(number).encode() for number in range(5))}
 LIVES = {
-    "in the middle of an edit": ["files.before_rename:1", "files.renamed:1"],
-    "between edit and check": ["tool.performed:3", "command.before_start:1"],
-    "between check and the next attempt": ["command.ended:2", "files.temp_written:1"],
-    "while the files are restored": ["files.before_rename:6", "files.renamed:1"],
-    "after the files are restored": ["files.synced:6"],
+    "edit and check": [
+        *("files.before_rename:1", "files.renamed:1"),
+        *("command.before_start:1", "command.ended:1", "files.temp_written:1"),
+    ],
+    "restore": ["files.before_rename:6", "files.renamed:1"],
 }
 """Where each process of a task dies; the last one lives."""
 
@@ -30,7 +30,7 @@ def test_a_killed_attempt_is_resumed_and_undone_byte_for_byte(
 ):
     ground = Playground(tmp_path / "run")
     (ground.work / "calc.py").write_bytes(BEFORE)
-    (ground.work / "check.py").write_text(CHECK)
+    (ground.work / "check.sh").write_text(CHECK)
     with LlmServer(*five_attempts("calc.py", ATTEMPT)) as model:
         where = ["--provider", "vllm", "-m", MODEL, "--base-url", f"{model.url}/v1"]
         always = ["--print", "--trust", "-y", "--workspace", str(ground.work), *where]
