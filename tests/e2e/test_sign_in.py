@@ -61,7 +61,9 @@ class OpenRouter:
         return body["code"] == "good" and body["code_challenge_method"] == "S256" and proven
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self._thread.start()
         return self
 

@@ -2,15 +2,24 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
 import llm_server
-from llm_server import call, no_usage, redacted, say, stop, think, usage
+from llm_server import LlmServer, call, gate, no_usage, redacted, say, stop, think, usage
 from rookery.core.facts import StopReason, Usage
 from rookery.core.limits import FailureKind
-from rookery.engine.ports.model import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
+from rookery.engine.ports.model import (
+    CallChunk,
+    ModelRequest,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
 from rookery.providers.catalogue import find_model
 from rookery.providers.openai import ChatReading
+from rookery.providers.registry import open_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +33,22 @@ async def test_text_arrives_in_order_up_to_the_end(ask, wire: str):
     assert heard.text == "One two."
     assert heard.stops == [StopChunk(StopReason.END)]
     assert heard.chunks[-1] == StopChunk(StopReason.END)
+
+
+@on_each_wire
+async def test_the_first_text_arrives_before_the_answer_ends(wire: str, hello: ModelRequest):
+    held, heard = gate(), ""
+    with LlmServer([say("First ", held, "last")]) as server:
+        base = server.url if wire in ("anthropic", "bedrock") else f"{server.url}/v1"
+        provider = open_provider(wire, model="m", base_url=base, api_key="k")
+        with anyio.fail_after(20):
+            async with provider.stream(hello) as chunks:
+                async for chunk in chunks:
+                    heard += chunk.text if isinstance(chunk, TextChunk) else ""
+                    if heard == "First ":
+                        held.open()
+        await provider.aclose()
+    assert heard == "First last"
 
 
 @on_each_wire

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError, SettingsError
 from rookery.providers.registry import is_loopback
+from rookery.providers.wire_format import beginning
 
 if TYPE_CHECKING:
     import httpx2
@@ -270,13 +271,10 @@ async def _of_machine(http: "httpx2.AsyncClient", endpoint: str) -> bytes:
 
 
 async def _get(http: "httpx2.AsyncClient", url: str, headers: dict[str, str]) -> bytes:
-    answer = b""
     async with http.stream("GET", url, headers=headers) as response:
-        response.raise_for_status()
-        async for piece in response.aiter_bytes():
-            answer += piece
-            if len(answer) > ANSWER_BYTES:
-                raise ValueError("its answer is too long")
+        answer = await beginning(response.raise_for_status().aiter_bytes(), ANSWER_BYTES)
+    if len(answer) > ANSWER_BYTES:
+        raise ValueError("its answer is too long")
     return answer
 
 

@@ -35,8 +35,6 @@ _HEADERS = {
     "accept-encoding": "identity",
     "user-agent": f"{NAME}/{VERSION}",
 }
-
-
 LOCAL_IDLE_SECONDS = 1.0
 """How long a connection to this machine is kept for the next request."""
 
@@ -168,10 +166,11 @@ class WireProvider:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk]]:
         if self.model.calls in ("text", "schema"):
-            from rookery.providers.text_calls import in_words, read_by
+            from rookery.providers.text_calls import SchemaReading, in_words
 
             path, body, reading = self.ask(in_words(request, self.model.calls))
-            reading = read_by(reading, self.model.calls) if request.tools else reading
+            if self.model.calls == "schema" and request.tools:
+                reading = SchemaReading(reading)
         else:
             path, body, reading = self.ask(request)
         try:

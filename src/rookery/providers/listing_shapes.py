@@ -112,8 +112,7 @@ def shown_by_ollama(model: ListedModel, data: Any, running: int | None) -> Liste
 
     about = table(table(data).get("model_info"))
     trained = count(about.get(f"{words(about.get('general.architecture'))}.context_length"))
-    setting = re.search(r"^num_ctx\s+(\d{1,9})\s*$", words(table(data).get("parameters")), re.M)
-    window = running or (int(setting[1]) if setting else trained)
+    window = running or _set_in_ollama(data) or trained
     abilities = rows(table(data).get("capabilities"))
     known = {name: bool(called & _words(abilities)) for name, called in _ABILITIES.items()}
     return replace(model, window=_window(window), **(known if abilities else {}))
@@ -134,9 +133,14 @@ def window_of_llama_cpp(data: Any) -> int | None:
 def window_set_in_ollama(data: Any, model: str, shown: Any) -> int | None:
     """The window that `/api/ps` reports of a running model, or `/api/show` as set for it."""
     loaded = running_in_ollama(data)
-    setting = re.search(r"^num_ctx\s+(\d{1,9})\s*$", words(table(shown).get("parameters")), re.M)
     found = loaded.get(model) or loaded.get(f"{model}:latest")
-    return found or (_window(int(setting[1])) if setting else None)
+    return found or _window(_set_in_ollama(shown))
+
+
+def _set_in_ollama(shown: Any) -> int | None:
+    """The window that `/api/show` says is set for a model."""
+    setting = re.search(r"^num_ctx\s+(\d{1,9})\s*$", words(table(shown).get("parameters")), re.M)
+    return int(setting[1]) if setting else None
 
 
 def window_in_use(data: Any, model: str) -> int | None:

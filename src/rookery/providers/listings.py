@@ -26,7 +26,7 @@ from rookery.providers.listing_shapes import (
 )
 from rookery.providers.model_cache import address_of
 from rookery.providers.registry import BASE_URLS, LOCAL, PROVIDERS, is_loopback
-from rookery.providers.wire_format import decode_event, rows, table
+from rookery.providers.wire_format import beginning, decode_event, rows, table
 
 if TYPE_CHECKING:
     import httpx2
@@ -227,15 +227,13 @@ async def _fetched_list(http: "httpx2.AsyncClient", url: str) -> tuple[ListedMod
 async def _fetched(http: "httpx2.AsyncClient", url: str, body: Any = None) -> Any:
     import httpx2
 
-    text = b""
     try:
         async with http.stream("GET" if body is None else "POST", url, json=body) as response:
             if response.status_code != 200:
                 raise NoListing(_refused(response.status_code))
-            async for piece in response.aiter_bytes():
-                text += piece
-                if len(text) > LISTING_BYTES:
-                    raise NoListing(f"the list is larger than {LISTING_BYTES // 1024**2} MiB")
+            text = await beginning(response.aiter_bytes(), LISTING_BYTES)
+        if len(text) > LISTING_BYTES:
+            raise NoListing(f"the list is larger than {LISTING_BYTES // 1024**2} MiB")
         return decode_event(text)
     except (httpx2.ConnectError, httpx2.ConnectTimeout):
         raise NoListing("it cannot be reached") from None

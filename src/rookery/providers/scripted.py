@@ -77,6 +77,11 @@ class ScriptedFailure(msgspec.Struct, forbid_unknown_fields=True):
     status: int = 0
     retry_after: float | None = None
 
+    def error(self) -> ProviderError:
+        return ProviderError(
+            self.message, kind=self.kind, status=self.status, retry_after=self.retry_after
+        )
+
 
 class ScriptedAnswer(msgspec.Struct, forbid_unknown_fields=True):
     say: str = ""
@@ -90,7 +95,7 @@ class ScriptedAnswer(msgspec.Struct, forbid_unknown_fields=True):
     def scene(self, *, failed: int) -> Scene:
         said = self.say or self.think or self.calls
         if self.fail and (not said or failed < self.fail.times):
-            return [_error(self.fail)]
+            return [self.fail.error()]
         lines: list[Line | None] = [
             Thinking(text=self.think) if self.think else None,
             self.say or None,
@@ -217,12 +222,3 @@ def _opening(request: ModelRequest) -> str:
     """The first text of the user."""
     blocks = (block for turn in request.turns if turn.role == "user" for block in turn.blocks)
     return next((block.text for block in blocks if isinstance(block, Text)), "")
-
-
-def _error(failure: ScriptedFailure) -> ProviderError:
-    return ProviderError(
-        failure.message,
-        kind=failure.kind,
-        status=failure.status,
-        retry_after=failure.retry_after,
-    )

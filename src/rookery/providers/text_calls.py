@@ -80,10 +80,6 @@ def without_tools(model: ModelInfo, error: ProviderError) -> ModelInfo:
     return replace(model, calls="text")
 
 
-def read_by(reading: Reading, calls: str) -> Reading:
-    return SchemaReading(reading) if calls == "schema" else reading
-
-
 class SchemaReading:
     """Reads a constrained answer: a call, or words, which are passed on as they come."""
 

@@ -28,7 +28,7 @@ from rookery.engine.ports.model import ModelInfo, ModelRequest
 from rookery.errors import ProviderError, SettingsError
 from rookery.providers.exchange import Endpoint, Question, Sign, WireProvider, unsigned
 from rookery.providers.registry import is_loopback
-from rookery.providers.wire_format import bearer
+from rookery.providers.wire_format import bearer, beginning
 
 headers = bearer
 _CLAUDE = "vertex-2023-10-16"
@@ -244,11 +244,7 @@ class GoogleTokens:
                     httpx2.AsyncClient(timeout=_SECONDS, trust_env=outside) as http,
                     http.stream(method, url, **sent) as response,
                 ):
-                    data = b""
-                    async for piece in response.aiter_bytes():
-                        data += piece
-                        if len(data) > _LARGEST:
-                            break
+                    data = await beginning(response.aiter_bytes(), _LARGEST)
                     status = response.status_code
         except (httpx2.RequestError, httpx2.InvalidURL, TimeoutError) as error:
             raise ProviderError(

@@ -36,7 +36,7 @@ def probe_model(provider: str, model: str | None, base_url: str | None, form: st
         raise SettingsError(f"Cannot probe {choice.provider}: it is not a server.")
     address = address_of(choice.base_url or BASE_URLS[choice.provider])
     try:
-        abilities, window = anyio.run(_asked, settings, choice, places)
+        abilities, window = anyio.run(_asked, settings, choice)
     except ProviderError as error:
         print(harmless(f"{error} Nothing was stored."), file=sys.stderr)
         return 1
@@ -53,9 +53,7 @@ def probe_model(provider: str, model: str | None, base_url: str | None, form: st
     return 0
 
 
-async def _asked(
-    settings: Settings, choice: ModelChoice, places: Places
-) -> tuple[list[Ability], int | None]:
+async def _asked(settings: Settings, choice: ModelChoice) -> tuple[list[Ability], int | None]:
     base_url = choice.base_url or BASE_URLS[choice.provider]
     models = Models(settings, choice, lambda other: choice)
     provider = models.of("", "")
