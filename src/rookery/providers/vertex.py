@@ -9,7 +9,6 @@ minute before they expire.
 import json
 import os
 import re
-import sys
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
@@ -149,15 +148,10 @@ def credentials_file(environ: Mapping[str, str]) -> Path | None:
     """The file that the environment names, or that of gcloud if it exists."""
     if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
         return Path(named).expanduser()
-    folder = environ.get("CLOUDSDK_CONFIG") or _gcloud_folder(environ)
-    file = Path(folder) / "application_default_credentials.json"
+    home = Path(environ.get("HOME") or Path.home())
+    folder = Path(environ.get("CLOUDSDK_CONFIG") or home / ".config" / "gcloud")
+    file = folder / "application_default_credentials.json"
     return file if file.is_file() else None
-
-
-def _gcloud_folder(environ: Mapping[str, str]) -> Path:
-    if sys.platform == "win32":
-        return Path(environ.get("APPDATA", "")) / "gcloud"
-    return Path(environ.get("HOME") or Path.home()) / ".config" / "gcloud"
 
 
 def _in_googles_cloud(environ: Mapping[str, str]) -> bool:
