@@ -361,7 +361,7 @@ KIND_OF_SILENCE = {"keepalives-only": "keepalive_only", "keepalives-in-text": "k
 
 @on_each_wire
 async def test_silence_ends_at_the_first_timeout(ask, wire: str):
-    patient = replace(SHORT, idle_seconds=60)  # whoever says that it lives may say so late
+    patient = replace(SHORT, first_byte_seconds=60, idle_seconds=60)  # bytes may come late
 
     async def wait(row: str) -> None:
         limits = patient if row in KIND_OF_SILENCE else SHORT
