@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from llm_server import LlmServer, say
+from llm_server.parts import Status
 from support.terminal_session import Installed
 
 BROKEN = "def add(a, b):\n    return a - b\n"
@@ -114,6 +115,17 @@ def test_a_file_is_deleted_once_and_restored_if_all_fails(project: Installed):
     assert "No such file" not in done.stderr
     assert (project.workspace / "calc.py").read_text() == BROKEN
     assert not (project.workspace / "sums.py").exists()
+
+
+def test_a_server_that_tells_the_size_of_its_model_need_not_tell_it_in_the_name(
+    project: Installed,
+):
+    listed = {"data": [{"id": "qwen", "meta": {"n_params": 1_543_714_304}}]}
+    pages = {"/v1/models": Status(200, listed)}
+    with LlmServer([plan("calc.py")], [say(FIXED)], pages=pages) as server:
+        where = ("--provider", "vllm", "-m", "qwen", "--base-url", f"{server.url}/v1")
+        project.run("-p", *where, "-y", TASK)
+    assert (project.workspace / "calc.py").read_text() == FIXED
 
 
 def test_a_question_is_answered_in_words_with_one_request(project: Installed):

@@ -17,6 +17,7 @@ LONGEST_ID = 200
 _MILLION = 1_000_000
 _LOWEST_WINDOW = 256
 _HIGHEST_PRICE = 10_000.0
+_MOST_PARAMETERS = 10**14
 
 _WINDOW = (
     *("loaded_context_length", "context_length", "context_window", "max_context_length"),
@@ -143,13 +144,19 @@ def _set_in_ollama(shown: Any) -> int | None:
     return int(setting[1]) if setting else None
 
 
-def window_in_use(data: Any, model: str) -> int | None:
-    """The window with which a server runs a model, if its list says so. A server of one model
-    accepts any name."""
+def facts_in_use(data: Any, model: str) -> dict[str, Any]:
+    """The window with which a server runs a model, and the billions of its parameters, if its list
+    says so. A server of one model accepts any name."""
     entries = [table(entry) for entry in rows(table(data).get("data"))]
     named = [entry for entry in entries if words(entry.get("id")) == model]
     chosen = named or (entries if len(entries) == 1 else [])
-    return _first(_window, chosen[0], _WINDOW_IN_USE) if chosen else None
+    if not chosen:
+        return {}
+    size = _at(chosen[0], "meta.n_params")  # of llama.cpp
+    known = isinstance(size, int) and 0 < size < _MOST_PARAMETERS
+    facts = {"parameters": size / 1e9} if known else {}
+    window = _first(_window, chosen[0], _WINDOW_IN_USE)
+    return {**facts, "window": window} if window else facts
 
 
 def _model(entry: Mapping[str, Any]) -> ListedModel | None:

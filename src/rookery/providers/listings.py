@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from rookery import NAME, VERSION
 from rookery.providers.listing_shapes import (
     ListedModel,
+    facts_in_use,
     read_list,
     running_in_ollama,
     shown_by_ollama,
-    window_in_use,
     window_of_llama_cpp,
     window_set_in_ollama,
 )
@@ -123,9 +123,9 @@ async def local_servers(
     return [found[provider] for provider in wanted if provider in found]
 
 
-async def loaded_window(request: ListRequest, model: str) -> int | None:
-    """The context window with which a server on this machine runs a model; None if it does not
-    say so in time."""
+async def loaded_facts(request: ListRequest, model: str) -> dict[str, Any]:
+    """The context window with which a server on this machine runs a model, and the billions of its
+    parameters, as far as it says so in time."""
     base = request.base_url.rstrip("/")
     root = _root(base, "/v1")
     asked: dict[str, Any]
@@ -147,10 +147,12 @@ async def loaded_window(request: ListRequest, model: str) -> int | None:
                 group.start_soon(ask, http, url, body)
     first, *other = (answers.get(url) for url in asked)
     if request.provider == "ollama":
-        return window_set_in_ollama(first, model, other[0])
-    in_use = window_in_use(first, model)
+        window = window_set_in_ollama(first, model, other[0])
+        return {"window": window} if window else {}
+    facts = facts_in_use(first, model)
     several = len(rows(table(first).get("data"))) > 1
-    return in_use if several or not other else window_of_llama_cpp(other[0]) or in_use
+    window = None if several or not other else window_of_llama_cpp(other[0])
+    return {**facts, "window": window} if window else facts
 
 
 async def _answer(request: ListRequest) -> ListAnswer:

@@ -16,7 +16,7 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import ProviderError, RookeryError, SettingsError
 from rookery.platform.user_folders import Places, find_places
-from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_window
+from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_facts
 from rookery.providers.model_cache import ProbedModel, address_of, remember
 from rookery.providers.probe import ABILITIES, TOKENS_IN, TOKENS_OUT, Ability, probe, way_to_call
 from rookery.providers.registry import BASE_URLS, is_loopback
@@ -71,7 +71,8 @@ async def _asked(settings: Settings, choice: ModelChoice) -> tuple[list[Ability]
         provider=choice.provider, base_url=base_url, key=key, seconds=LOCAL_SECONDS
     )
     # asked last, because some servers know the window only of a loaded model
-    return abilities, await loaded_window(server, choice.model) if local else None
+    facts = await loaded_facts(server, choice.model) if local else {}
+    return abilities, facts.get("window")
 
 
 def _cost(model: ModelInfo) -> str:
