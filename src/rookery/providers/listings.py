@@ -265,8 +265,6 @@ def _client(base_url: str, headers: Mapping[str, str]) -> "httpx2.AsyncClient":
 
 
 def _headers(request: ListRequest) -> dict[str, str]:
-    if request.provider == "gemini":
-        return {"x-goog-api-key": request.key}
     row = PROVIDERS[request.provider]
     own: dict[str, str] = import_module(f"rookery.providers.{row.module}").headers(request.key)
     return {**own, **row.headers}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -37,8 +37,11 @@ class ModelList(Struct, frozen=True, kw_only=True):
 
 
 class _CachedLists(Struct, frozen=True, kw_only=True):
-    version: int
-    lists: tuple[ModelList, ...]
+    version: int = 0
+    lists: tuple[ModelList, ...] = ()
+
+
+Cached = TypeVar("Cached", bound="_CachedLists | _CachedProbes")
 
 
 def read_lists(file: Path) -> Mapping[str, ModelList]:
@@ -53,13 +56,16 @@ def read_lists(file: Path) -> Mapping[str, ModelList]:
 @lru_cache(maxsize=1)
 def _decoded(file: Path, changed: int, number: int) -> Mapping[str, ModelList]:
     """The lists in this version of the file. Its facts are asked for model by model."""
-    try:
-        cached = msgspec.json.decode(whole_file(file, largest=LARGEST_FILE), type=_CachedLists)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-    if cached.version != _VERSION:
-        return {}
-    return {each.address: each for each in cached.lists}
+    return {each.address: each for each in _stored(file, _CachedLists).lists}
+
+
+def _stored(file: Path, kind: type[Cached]) -> Cached:
+    """What is in a file; nothing if it is missing, damaged or of another version."""
+    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        cached = msgspec.json.decode(whole_file(file, largest=LARGEST_FILE), type=kind)
+        if cached.version == _VERSION:
+            return cached
+    return kind()
 
 
 def keep_lists(file: Path, lists: Iterable[ModelList]) -> None:
@@ -117,8 +123,8 @@ class ProbedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _CachedProbes(Struct, frozen=True, kw_only=True):
-    version: int
-    models: tuple[ProbedModel, ...]
+    version: int = 0
+    models: tuple[ProbedModel, ...] = ()
 
 
 def probed_model(file: Path, address: str, model: str) -> ProbedModel:
@@ -157,10 +163,5 @@ def remember(
 
 
 def _read_probes(file: Path) -> dict[tuple[str, str], ProbedModel]:
-    try:
-        cached = msgspec.json.decode(whole_file(file, largest=LARGEST_FILE), type=_CachedProbes)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-    if cached.version != _VERSION:
-        return {}
-    return {(each.address, each.model): each for each in cached.models[:MOST_PROBED]}
+    models = _stored(file, _CachedProbes).models[:MOST_PROBED]
+    return {(each.address, each.model): each for each in models}
