@@ -74,7 +74,7 @@ def evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluation:
     return Evaluation(tmp_path)
 
 
-def test_a_solved_task_is_recorded_with_its_usage_output_and_changes(
+def test_a_solved_task_is_recorded_with_its_requests_and_tokens(
     evaluation: Evaluation, capsys: pytest.CaptureFixture[str]
 ):
     assert evaluation.scripted(READS + writes(FIXED) + says("Done.")) == 0
@@ -96,9 +96,9 @@ def test_a_solved_task_is_recorded_with_its_usage_output_and_changes(
         ("py-answer-port", "print('The port is 7431.')", ""),
         ("py-answer-port", "print('The port is 8080.')", "wrong result"),
         ("py-answer-port", "pass", "answer missing"),
-        ("py-answer-port", "open('README.md', 'w'); print(7431)", "forbidden change"),
         (TASK, "print('It works now.')", "unchanged"),
         (TASK, "open('report.py', 'w').write('def average(:')", "broken syntax"),
+        ("py-answer-port", "open('README.md', 'w'); print(7431)", "forbidden change"),
         (TASK, "raise SystemExit(5)", "refused"),
         (TASK, "raise SystemExit(7)", "stalled"),
         (TASK, "raise SystemExit(1)", "failed"),
@@ -110,7 +110,8 @@ def test_what_an_agent_left_behind_decides_the_kind_of_failure(
     evaluation: Evaluation, task: str, code: str, failure: str
 ):
     evaluation.agent(code, task=task)
-    assert evaluation.the_trial().failure == failure
+    trial = evaluation.the_trial()
+    assert (trial.failure, trial.solved) == (failure, not failure)
 
 
 def test_settings_reach_rookery(evaluation: Evaluation, tmp_path: Path):
@@ -148,11 +149,12 @@ def test_processes_that_an_agent_leaves_behind_are_killed(evaluation: Evaluation
 
 
 def test_an_interrupted_evaluation_continues_with_the_tasks_that_are_left(evaluation: Evaluation):
-    evaluation.agent("print('{task}')")
+    agent = f"open('report.py', 'w').write({FIXED!r})"
+    evaluation.agent(agent)
     first = evaluation.the_trial()
     with (evaluation.out / RESULTS).open("ab") as results:
         results.write(b'{"task": "py-fix-med')  # killed while it wrote
-    evaluation.agent("print('{task}')", "py-fix-median")
+    evaluation.agent(agent, "py-fix-median")
     assert evaluation.trials()[0] == first
     assert [trial.task for trial in evaluation.trials()] == [TASK, "py-fix-median"]
 

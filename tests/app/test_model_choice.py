@@ -21,8 +21,8 @@ from rookery.core.facts import FellBack
 from rookery.core.settings import Settings
 from rookery.errors import SettingsError
 from rookery.providers.catalogue import known_models
-from rookery.providers.listing_cache import ModelList, keep_lists
 from rookery.providers.listing_shapes import ListedModel
+from rookery.providers.model_cache import ModelList, keep_lists
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, PRIVATE_VARIABLES
 
 KEY = "sk-0123456789abcdef"

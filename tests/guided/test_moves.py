@@ -8,9 +8,19 @@ import pytest
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
 from rookery.core.replies import denied, user_message
+from rookery.guided.choice import Rename, rename_in, renamed
 from rookery.guided.moves import Finish, GuidedCall, Look, Try, asks, next_move
-from rookery.guided.record import LIST, PATCH, READ, RESTORING, RUN, WRITE, read_record
-from rookery.guided.renames import Rename, rename_in, renamed
+from rookery.guided.record import (
+    LIST,
+    PATCH,
+    READ,
+    RESTORING,
+    RUN,
+    WRITE,
+    form_of,
+    in_form,
+    read_record,
+)
 
 ASKS = [
     "What does add do?",
@@ -155,3 +165,20 @@ def test_a_created_file_is_deleted_only_once():
 
 def test_the_words_of_a_plan_do_not_end_a_task():
     assert next_of(attempt(1, {}, RESTORING, a="a = 2\n")) == Try(1, "ValueError: no")
+
+
+FORMS = [
+    ("a\nb\n", ""),
+    ("a\nb", "no newline at the end"),
+    ("a\r\nb\r\n", "CRLF line ends"),
+    ("\ufeffa\r\nb", "byte-order mark, CRLF line ends, no newline at the end"),
+    ("a\r\nb\n", None),
+    ("a\nb\ufffd\n", None),
+    ("a\nbbb\n", None),
+]
+
+
+@pytest.mark.parametrize(("text", "form"), FORMS)
+def test_the_form_of_a_file_is_known_if_its_lines_lead_back_to_it(text: str, form: str | None):
+    assert form_of(text, "a\nb\n") == form
+    assert form is None or in_form("a\nb\n", form) == text

@@ -323,6 +323,6 @@ ODD_CALLS: dict[str, Answer] = {
     "25-calls": [call("read_file", path=f"{n}.py") for n in range(25)],
     "giant-argument": [
         WHOLE,
-        raw_call("write_to_file", '{"path": "a.py", "content": "', *["x" * MIB] * 10, '"}'),
+        raw_call("write_to_file", '{"path": "a.py", "content": "', *["x" * MIB] * 2, '"}'),
     ],
 }

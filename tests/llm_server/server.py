@@ -29,6 +29,7 @@ ROUTES = {
     "/responses": RESPONSES,
     ":streamGenerateContent": GEMINI,
     "/converse-stream": CONVERSE,
+    ":streamRawPredict": MESSAGES,
 }
 
 

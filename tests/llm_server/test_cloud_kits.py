@@ -134,6 +134,11 @@ def test_amazons_kit_asks_at_the_same_place(session: Any):
     assert "/us-east-1/bedrock/aws4_request" in request.headers["authorization"]
 
 
+CLAUDE = "claude-sonnet-4-5@20250929"
+VERTEX_PATH = (
+    f"/v1/projects/p-1/locations/global/publishers/anthropic/models/{CLAUDE}:streamRawPredict"
+)
+"""`tests/providers/test_vertex.py` has the same for us."""
 AZURE = {
     "key": ({"api_key": "k-1"}, ("k-1", None)),
     "token": ({"azure_ad_token": "t-1"}, (None, "Bearer t-1")),
@@ -177,3 +182,23 @@ def _answer(kit: Any) -> str:
     streamed = kit.chat.completions.create(model="my-gpt", messages=asked, stream=True)
     said = [chunk.choices[0].delta.content for chunk in streamed if chunk.choices]
     return "".join(text or "" for text in said)
+
+
+def test_anthropics_kit_asks_claude_on_vertex():
+    import anthropic
+
+    with (
+        LlmServer([say("Yes.")]) as server,
+        anthropic.AnthropicVertex(
+            base_url=f"{server.url}/v1", region="global", project_id="p-1", access_token="t-1"
+        ) as kit,
+    ):
+        asked = [{"role": "user", "content": "Hello"}]
+        options = {"model": CLAUDE, "max_tokens": 9, "messages": asked}
+        with kit.messages.stream(**options) as streamed:
+            assert streamed.get_final_text() == "Yes."
+    (request,) = server.requests
+    assert request.path == VERTEX_PATH
+    assert request.headers["authorization"] == "Bearer t-1"
+    assert "anthropic_version" in request.body  # the kit sends a newer one than Google documents
+    assert "model" not in request.body

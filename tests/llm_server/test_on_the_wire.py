@@ -11,10 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from llm_server import (
-    CUT_OFF,
     ODD_ANSWERS,
     ODD_CALLS,
-    SILENT,
     TOLERATED,
     WHOLE,
     Answer,
@@ -127,32 +125,6 @@ def test_an_answer_can_be_sent_byte_by_byte():
     assert "🐦".encode() in b"".join(writes)
 
 
-@pytest.mark.parametrize("name", CUT_OFF)
-def test_a_truncated_answer_has_no_end_event(name: str):
-    with LlmServer(CUT_OFF[name]) as server, asked(server) as peer:
-        if name.startswith("reset"):
-            with pytest.raises(ConnectionResetError):
-                read_until(peer, LAST_CHUNK)
-            return
-        got = read_until(peer, LAST_CHUNK)
-        assert got.endswith(LAST_CHUNK) == name.startswith("ended-early")
-        assert (b"200 OK" in got) == ("first-byte" not in name)
-        assert b"[DONE]" not in got
-        assert server.departures == 0
-
-
-@pytest.mark.parametrize("name", SILENT)
-def test_a_silent_answer_lasts_until_the_client_leaves(name: str):
-    beginnings = {"no-first-byte": b"", "no-byte-after-headers": b"\r\n\r\n"}
-    with LlmServer(SILENT[name]) as server:
-        with asked(server) as peer:
-            read_until(peer, beginnings.get(name, b"\n\n\r\n"))
-            assert server.departures == 0
-        server.wait_for_departure()
-        with pytest.raises(TimeoutError, match="1 requests and 1 departures came"):
-            server.wait_for_request(2, timeout=0)
-
-
 ARGUMENTS = {
     "messages": r'"partial_json":("(?:[^"\\]|\\.)*")',
     "chat": r'"arguments":("(?:[^"\\]|\\.)*")',
@@ -169,42 +141,6 @@ def test_the_arguments_of_an_odd_call_are_sent_unchanged(route: str):
         assert isinstance(parts, Sequence)
         pieces = map(json.loads, re.findall(ARGUMENTS[route], body))
         assert "".join(pieces) == "".join(map(text_of, compose(parts, 0).blocks)), name
-
-
-@pytest.mark.parametrize(
-    ("row", "sent"),
-    [
-        ("no-arguments", '{"id":"call_0_0","name":"read_file"}'),
-        ("not-json", '"args":"{path: a.py}"'),
-        ("a-list", '"args":["a.py"]'),
-        ("null", '"args":null'),
-        ("not-a-number", '"args":{"path": "a.py", "limit": NaN}'),
-        ("deep", '"args":{"path": [[[['),
-    ],
-)
-def test_gemini_is_sent_whole_arguments(row: str, sent: str):
-    assert sent in streams("gemini", ODD_CALLS[row])[0]
-
-
-def test_odd_names_and_ids_are_sent_as_scripted():
-    signs = {
-        "missing-id": (r'"tool_use","name"', r'0,"type":"function"', r'"arguments":"","name"'),
-        "empty-id": (r'"id":""', r'"id":""', r'"call_id":""'),
-        "duplicate-ids": (r'"id":"same"', r'"id":"same"', r'"call_id":"same"'),
-        "missing-name": (r'"call_._0","input"', r'\{"arguments":""\}', r'"call_id":"call_._0"\}'),
-        "empty-name": (r'"name":""', r'"name":""', r'"name":""'),
-    }
-    gemini = {
-        "missing-id": r'"functionCall":\{"name"',
-        "empty-id": r'"id":""',
-        "duplicate-ids": r'"id":"same"',
-        "missing-name": r'"call_._0","args"',
-        "empty-name": r'"name":""',
-    }
-    for at, route in enumerate(PATHS):
-        bodies = streams(route, *(ODD_CALLS[name] for name in signs))
-        for name, body in zip(signs, bodies, strict=True):
-            assert re.search((*signs[name], gemini[name])[at], body), (name, route)
 
 
 def test_requests_are_recorded_and_an_unknown_path_uses_no_answer():
@@ -265,7 +201,7 @@ def test_gates_hold_answers_back_until_each_is_opened():
         [say("x", gate())],
         [gate(), say("x")],
         [keepalives(every=3600)],
-        [WHOLE, say("x" * 20_000_000)],
+        [WHOLE, say("x" * 8_000_000)],
     ],
     ids=["hang", "stall", "gate", "gate-first", "keepalives", "unread"],
 )

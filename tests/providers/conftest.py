@@ -1,6 +1,6 @@
 """Asking a provider over a real socket, and all that was heard."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
 import anyio
@@ -11,7 +11,6 @@ from llm_server import LlmServer, Recorded
 from rookery.core.blocks import Text
 from rookery.core.facts import Usage
 from rookery.core.folds.history import Turn
-from rookery.core.limits import Limits
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
@@ -67,6 +66,7 @@ class Heard(Struct):
 
 
 Ask: TypeAlias = Callable[..., Awaitable[Heard]]
+AskEach: TypeAlias = Callable[..., Awaitable[dict[str, Heard]]]
 
 
 def at(server_url: str, wire: str) -> str:
@@ -74,41 +74,45 @@ def at(server_url: str, wire: str) -> str:
 
 
 @pytest.fixture
-def ask() -> Ask:
-    async def ask_once(
+def ask_each() -> AskEach:
+    """What came of each answer, asked for one after the other on the same server."""
+
+    async def ask_in_turn(
         wire: str,
-        answer: Any,
+        answers: Mapping[str, Any],
         request: ModelRequest = HELLO,
         *,
         model: str = "scripted-model",
         suffix: str = "",
         api_key: str = "sk-secret-0123456789",
-        key_source: str = "",
-        limits: Limits | None = None,
-        described: dict[str, Any] | None = None,
-    ) -> Heard:
-        heard = Heard()
-        with LlmServer(answer) as server:
+        **options: Any,
+    ) -> dict[str, Heard]:
+        found = {row: Heard() for row in answers}
+        with LlmServer(*answers.values()) as server:
+            base_url = at(server.url, wire) + suffix
             provider = open_provider(
-                wire,
-                model=model,
-                base_url=at(server.url, wire) + suffix,
-                api_key=api_key,
-                key_source=key_source,
-                limits=limits,
-                described=described,
+                wire, model=model, base_url=base_url, api_key=api_key, **options
             )
-            try:
-                with anyio.fail_after(30):
-                    async with provider.stream(request) as chunks:
-                        async for chunk in chunks:
-                            heard.chunks.append(chunk)
-            except ProviderError as error:
-                heard.error = error
-            finally:
-                await provider.aclose()
-        heard.requests = server.requests
-        return heard
+            for heard in found.values():
+                before = len(server.requests)
+                try:
+                    with anyio.fail_after(30):
+                        async with provider.stream(request) as chunks:
+                            async for chunk in chunks:
+                                heard.chunks.append(chunk)
+                except ProviderError as error:
+                    heard.error = error
+                heard.requests = server.requests[before:]
+            await provider.aclose()
+        return found
+
+    return ask_in_turn
+
+
+@pytest.fixture
+def ask(ask_each: AskEach) -> Ask:
+    async def ask_once(wire: str, answer: Any, *request: ModelRequest, **options: Any) -> Heard:
+        return (await ask_each(wire, {"": answer}, *request, **options))[""]
 
     return ask_once
 

@@ -259,7 +259,7 @@ class _CredentialsService(BaseHTTPRequestHandler):
 def credentials_service() -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     _CredentialsService.asked = []
     with ThreadingHTTPServer(("127.0.0.1", 0), _CredentialsService) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", _CredentialsService.asked
         server.shutdown()

@@ -91,6 +91,17 @@ def _with_bytes(value: Any) -> Any:
     }
 
 
+def test_the_answers_shape_and_its_sampling_are_sent_in_amazons_shape(converse: Any):
+    schema = {"type": "object", "properties": {}}
+    request = asked(*TALK, temperature=0.5, stop=("```",), answer_schema=schema)
+    body = bedrock.body(request, ModelInfo(id="meta.llama", provider="bedrock"))
+    check(body, converse)
+    definition = body["outputConfig"]["textFormat"]["structure"]["jsonSchema"]
+    assert decode_event(definition["schema"].encode()) == schema
+    assert body["inferenceConfig"]["temperature"] == 0.5
+    assert body["inferenceConfig"]["stopSequences"] == ["```"]
+
+
 def test_every_kind_of_block_is_sent_in_amazons_shape(converse: Any):
     body = bedrock.body(asked(*TALK, max_output=77), CLAUDE)
     check(body, converse)

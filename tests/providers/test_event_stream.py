@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_server.converse_wire import frame
-from rookery.providers.event_stream import FrameReader
+from rookery.providers.bedrock import FrameReader
 from rookery.providers.wire_format import DamagedEvent, OversizedEvent, decode_event
 
 PLENTY = 1 << 20

@@ -1,6 +1,6 @@
 """Only for Gemini: signed parts, thinking levels, blocked prompts and Google's errors."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -146,81 +146,34 @@ def read(call_id: str) -> dict[str, Any]:
     return {"id": call_id, "name": "read_file", "args": {"path": "a"}}
 
 
+def signed(part: dict[str, Any], signature: str = "S") -> dict[str, Any]:
+    return {**part, "thoughtSignature": signature}
+
+
+Parts: TypeAlias = list[dict[str, Any]]
 THOUGHT = {"text": "Hm.", "thought": True}
+A, B = {"functionCall": read("a")}, {"functionCall": read("b")}
+ONE, TWO, NO_TEXT = {"text": "One."}, {"text": "Two."}, {"text": ""}
+UNSIGNED = signed(A, "skip_thought_signature_validator")
+SIGNATURES: dict[str, tuple[Parts, Parts]] = {
+    "on a call after a thought": ([THOUGHT, signed(A)], [signed(A)]),
+    "on the first of two calls": ([signed(A), B], [signed(A), B]),
+    "on both calls": ([signed(A), signed(B, "T")], [signed(A), signed(B, "T")]),
+    "on an empty text at the end": (
+        [ONE, TWO, signed(NO_TEXT)],
+        [{"text": "One.Two."}, signed(NO_TEXT)],
+    ),
+    "on a text in the middle": ([ONE, signed(TWO), ONE], [ONE, signed(TWO), ONE]),
+    "on the text before a call": ([signed(ONE), A], [signed(ONE), UNSIGNED]),
+    "on a blank text": ([signed({"text": "\n"}), A], [signed(NO_TEXT), UNSIGNED]),
+    "on a thought": ([signed(THOUGHT), ONE], [signed(THOUGHT), ONE]),
+    "on both texts": ([signed(ONE), signed(TWO, "T")], [signed(ONE), signed(TWO, "T")]),
+    "none": ([THOUGHT, ONE], [ONE]),
+}
 
 
-@pytest.mark.parametrize(
-    ("came", "sent"),
-    [
-        pytest.param(
-            [THOUGHT, {"functionCall": read("a"), "thoughtSignature": "S"}],
-            [{"functionCall": read("a"), "thoughtSignature": "S"}],
-            id="on-a-call-after-a-thought",
-        ),
-        pytest.param(
-            [{"functionCall": read("a"), "thoughtSignature": "S"}, {"functionCall": read("b")}],
-            [{"functionCall": read("a"), "thoughtSignature": "S"}, {"functionCall": read("b")}],
-            id="on-the-first-of-two-calls",
-        ),
-        pytest.param(
-            [
-                {"functionCall": read("a"), "thoughtSignature": "S"},
-                {"functionCall": read("b"), "thoughtSignature": "T"},
-            ],
-            [
-                {"functionCall": read("a"), "thoughtSignature": "S"},
-                {"functionCall": read("b"), "thoughtSignature": "T"},
-            ],
-            id="on-both-calls",
-        ),
-        pytest.param(
-            [{"text": "One "}, {"text": "two."}, {"text": "", "thoughtSignature": "S"}],
-            [{"text": "One two."}, {"text": "", "thoughtSignature": "S"}],
-            id="on-an-empty-text-at-the-end",
-        ),
-        pytest.param(
-            [{"text": "One."}, {"text": "Two.", "thoughtSignature": "S"}, {"text": "Three."}],
-            [{"text": "One."}, {"text": "Two.", "thoughtSignature": "S"}, {"text": "Three."}],
-            id="on-a-text-in-the-middle",
-        ),
-        pytest.param(
-            [{"text": "So.", "thoughtSignature": "S"}, {"functionCall": read("a")}],
-            [
-                {"text": "So.", "thoughtSignature": "S"},
-                {
-                    "functionCall": read("a"),
-                    "thoughtSignature": "skip_thought_signature_validator",
-                },
-            ],
-            id="on-the-text-before-a-call",
-        ),
-        pytest.param(
-            [{"text": "\n", "thoughtSignature": "S"}, {"functionCall": read("a")}],
-            [
-                {"text": "", "thoughtSignature": "S"},
-                {
-                    "functionCall": read("a"),
-                    "thoughtSignature": "skip_thought_signature_validator",
-                },
-            ],
-            id="on-a-blank-text",
-        ),
-        pytest.param(
-            [{**THOUGHT, "thoughtSignature": "S"}, {"text": "Yes."}],
-            [{**THOUGHT, "thoughtSignature": "S"}, {"text": "Yes."}],
-            id="on-a-thought",
-        ),
-        pytest.param(
-            [{"text": "One.", "thoughtSignature": "S"}, {"text": " Two.", "thoughtSignature": "T"}],
-            [{"text": "One.", "thoughtSignature": "S"}, {"text": " Two.", "thoughtSignature": "T"}],
-            id="on-both-texts",
-        ),
-        pytest.param([THOUGHT, {"text": "Yes."}], [{"text": "Yes."}], id="none"),
-    ],
-)
-def test_a_signature_goes_back_on_the_part_it_came_with(
-    came: list[dict[str, Any]], sent: list[dict[str, Any]]
-):
+@pytest.mark.parametrize(("came", "sent"), SIGNATURES.values(), ids=SIGNATURES)
+def test_a_signature_goes_back_on_the_part_it_came_with(came: Parts, sent: Parts):
     blocks = received(*came)
     results = [
         ToolResult(call_id=block.id, text="A") for block in blocks if isinstance(block, ToolCall)

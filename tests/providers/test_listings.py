@@ -14,15 +14,6 @@ import yaml
 
 from llm_server import LlmServer, nobody_home
 from llm_server.parts import Status
-from rookery.providers.listing_cache import (
-    LARGEST_FILE,
-    ModelList,
-    address_of,
-    facts_of,
-    keep_lists,
-    listed_facts,
-    read_lists,
-)
 from rookery.providers.listing_shapes import MOST_MODELS, ListedModel, read_list
 from rookery.providers.listings import (
     LISTING_BYTES,
@@ -30,6 +21,15 @@ from rookery.providers.listings import (
     LocalServer,
     ask_for_lists,
     local_servers,
+)
+from rookery.providers.model_cache import (
+    LARGEST_FILE,
+    ModelList,
+    address_of,
+    facts_of,
+    keep_lists,
+    listed_facts,
+    read_lists,
 )
 from rookery.providers.registry import KEY_VARIABLES, PROVIDERS
 
@@ -62,12 +62,29 @@ async def test_a_list_is_read_in_the_shape_of_its_server(shape: dict[str, Any]):
 def test_every_shape_of_a_provider_is_recorded():
     recorded = {shape["provider"] for shape in SHAPES}
     of_the_same_shape = {"responses", "roo", "zai"}
-    listed = {
-        name
-        for name, row in PROVIDERS.items()
-        if row.module in ("openai", "responses", "anthropic", "gemini")
-    }
+    listed = {name for name, row in PROVIDERS.items() if row.module not in ("bedrock", "vertex")}
     assert listed - of_the_same_shape <= recorded
+
+
+@pytest.mark.anyio
+async def test_a_provider_without_a_list_says_what_to_do():
+    urls = {name: PROVIDERS[name].url for name in ("bedrock", "vertex", "azure")}
+    asked = [ListRequest(provider=name, base_url=url) for name, url in urls.items()]
+    bedrock, vertex, azure = await ask_for_lists(asked)
+    assert "aws bedrock list-inference-profiles" in bedrock.failure
+    assert "Model Garden" in vertex.failure
+    assert azure.failure == "its address is not set"
+
+
+@pytest.mark.anyio
+async def test_azure_is_asked_on_the_surface_that_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("AZURE_OPENAI_API_VERSION", "2024-10-21")
+    with LlmServer() as server:
+        (answer,) = await ask_for_lists([ListRequest(provider="azure", base_url=server.url)])
+    assert [model.id for model in answer.models] == ["scripted-1"]
+    assert server.lookups[0].path == "/openai/models?api-version=2024-10-21"
 
 
 @pytest.mark.anyio
@@ -208,11 +225,11 @@ def test_a_damaged_file_counts_as_none_and_is_replaced(tmp_path: Path, damage: b
 def test_the_file_stays_below_its_limit_and_drops_the_oldest(tmp_path: Path):
     file = tmp_path / "models.json"
     many = [ListedModel(id=f"{number:0200}", window=1000) for number in range(MOST_MODELS)]
-    for age in range(50):
+    for age in range(20):
         keep_lists(file, [a_list(f"https://{age}.example", *many, fetched=age)])
     assert file.stat().st_size <= LARGEST_FILE
     kept = read_lists(file)
-    assert "https://49.example" in kept
+    assert "https://19.example" in kept
     assert "https://0.example" not in kept
 
 
@@ -224,7 +241,7 @@ def test_the_address_in_the_file_has_no_password():
 WRITER = """
 import sys
 from pathlib import Path
-from rookery.providers.listing_cache import ModelList, keep_lists
+from rookery.providers.model_cache import ModelList, keep_lists
 from rookery.providers.listing_shapes import ListedModel
 models = tuple(ListedModel(id=f"m{number}", window=1000) for number in range(500))
 print("begun", flush=True)
@@ -236,7 +253,7 @@ for turn in range(100_000):
 
 def test_a_kill_while_writing_leaves_a_whole_file(tmp_path: Path):
     file = tmp_path / "models.json"
-    for _ in range(5):
+    for _ in range(2):
         with subprocess.Popen(
             [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE
         ) as writer:

@@ -140,6 +140,32 @@ def test_naming_a_provider_loads_none():
     assert shown.stdout.strip() == "[]"
 
 
+SHARED = {"catalogue", "exchange", "listener", "registry", "wire_format"}
+LOADED = {
+    "openai": {"openai", "vendors"},
+    "groq": {"openai", "vendors"},
+    "azure": {"azure", "openai", "vendors"},
+    "anthropic": {"anthropic"},
+    "responses": {"responses"},
+    "gemini": {"gemini"},
+    "bedrock": {"aws", "bedrock"},
+    "vertex": {"vertex"},
+}
+
+
+def test_a_provider_loads_its_own_wire_and_no_other():
+    code = (
+        "import sys; from rookery.providers.registry import open_provider;"
+        "open_provider(sys.argv[1], model='m', base_url='http://127.0.0.1:9', api_key='k');"
+        "print(*(m for m in sys.modules if m.startswith('rookery.providers.')))"
+    )
+    for name, own in LOADED.items():
+        command = [sys.executable, "-c", code, name]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True)
+        loaded = {module.rpartition(".")[2] for module in shown.stdout.split()}
+        assert loaded == SHARED | own, name
+
+
 @pytest.mark.parametrize(
     ("url", "local"),
     [

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,29 @@ A_TALK = (
 
 def chat(request: ModelRequest, info: ModelInfo = SEES, vendor: str = "openai") -> dict[str, Any]:
     return openai.body(request, info, VENDORS[vendor])
+
+
+SHAPE = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+SAMPLED = ModelRequest(
+    system="", turns=A_TALK[:1], max_output=9, temperature=0.5, stop=("```",), answer_schema=SHAPE
+)
+FORMAT = {"type": "json_schema", "schema": SHAPE}
+
+
+def test_the_answers_shape_and_its_sampling_are_spelled_for_each_wire():
+    messages = anthropic.body(SAMPLED, BLIND)
+    assert messages["output_config"] == {"format": FORMAT}
+    assert (messages["temperature"], messages["stop_sequences"]) == (0.5, ["```"])
+    effort = anthropic.body(SAMPLED, SEES, "high")["output_config"]
+    assert effort == {"effort": "high", "format": FORMAT}
+    completions = chat(SAMPLED, BLIND)
+    assert completions["response_format"]["json_schema"] == {"name": "answer", "schema": SHAPE}
+    assert (completions["temperature"], completions["stop"]) == (0.5, ["```"])
+    assert responses.body(SAMPLED, BLIND)["text"] == {"format": {**FORMAT, "name": "answer"}}
+    config = gemini.body(SAMPLED, BLIND)["generationConfig"]
+    assert types.GenerateContentConfig.model_validate(config).response_json_schema == SHAPE
+    assert (config["temperature"], config["stopSequences"]) == (0.5, ["```"])
+    assert config["responseMimeType"] == "application/json"
 
 
 def test_anthropic_is_sent_blocks_with_errors_marked():
@@ -335,7 +359,7 @@ def test_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: M
     validate_anthropic(decode_event(encode_body(anthropic.body(request, info))))
     validate_responses(decode_event(encode_body(responses.body(request, info))))
     validate_gemini(decode_event(encode_body(gemini.body(request, info))))
-    for vendor in VENDORS:
+    for vendor in ("openai", "openrouter", "mistral", "deepseek", "roo"):  # all forms of messages
         validate_chat(decode_event(encode_body(chat(request, info, vendor))))
 
 

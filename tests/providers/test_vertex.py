@@ -16,10 +16,10 @@ from rookery.core.folds.history import Turn
 from rookery.core.limits import FailureKind
 from rookery.engine.ports.model import ModelRequest, TextChunk
 from rookery.errors import ProviderError, SettingsError
-from rookery.providers import google_auth
-from rookery.providers.google_auth import GoogleTokens, credentials_file, has_credentials
+from rookery.providers import vertex
+from rookery.providers.catalogue import find_model
 from rookery.providers.registry import BASE_URLS, open_provider
-from rookery.providers.vertex import address
+from rookery.providers.vertex import GoogleTokens, address, credentials_file, has_credentials
 from support.token_server import TokenServer
 
 HELLO = ModelRequest(system="Be brief.", turns=[Turn("user", (Text(text="Hello"),))])
@@ -94,10 +94,10 @@ def test_credentials_are_named_by_the_environment_or_those_of_gcloud(tmp_path: P
     assert has_credentials({"HOME": str(tmp_path / "other"), "K_SERVICE": "mine"})
 
 
-async def answers(server: LlmServer, *, times: int = 1, api_key: str = "") -> list[str]:
-    provider = open_provider(
-        "vertex", model="gemini-3.8-flash", base_url=server.url + HOME, api_key=api_key
-    )
+async def answers(
+    server: LlmServer, *, times: int = 1, api_key: str = "", model: str = "gemini-3.8-flash"
+) -> list[str]:
+    provider = open_provider("vertex", model=model, base_url=server.url + HOME, api_key=api_key)
     said = []
     try:
         with anyio.fail_after(30):
@@ -140,6 +140,22 @@ async def test_a_token_that_was_given_is_sent():
     assert request.path == f"{HOME}/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
     assert request.headers["authorization"] == "Bearer ya29.given"
     assert "x-goog-api-key" not in request.headers
+
+
+@pytest.mark.anyio
+async def test_claude_is_asked_by_the_messages_api():
+    with LlmServer([say("Yes.")]) as server:
+        claude = "claude-sonnet-4-5@20250929"
+        assert await answers(server, api_key="ya29.given", model=claude) == ["Yes."]
+    (request,) = server.requests
+    home = HOME.removesuffix("google")
+    assert request.path == f"{home}anthropic/models/{claude}:streamRawPredict"
+    assert request.headers["authorization"] == "Bearer ya29.given"
+    assert request.body["anthropic_version"] == "vertex-2023-10-16"
+    assert "model" not in request.body
+    assert request.body["stream"] is True
+    known = find_model("vertex", claude, {})
+    assert known.input_price == find_model("anthropic", "claude-sonnet-4-5", {}).input_price
 
 
 @pytest.mark.anyio
@@ -306,7 +322,7 @@ def test_a_missing_file_and_missing_credentials_are_explained(
 
 @pytest.mark.anyio
 async def test_a_token_server_that_never_ends_its_answer_is_left(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(google_auth, "_SECONDS", 0.3)
+    monkeypatch.setattr(vertex, "_SECONDS", 0.3)
 
     async def drip(stream: anyio.abc.SocketStream) -> None:
         with suppress(anyio.BrokenResourceError):

@@ -2,15 +2,24 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
 import llm_server
-from llm_server import call, no_usage, redacted, say, stop, think, usage
+from llm_server import LlmServer, call, gate, no_usage, redacted, say, stop, think, usage
 from rookery.core.facts import StopReason, Usage
 from rookery.core.limits import FailureKind
-from rookery.engine.ports.model import CallChunk, StopChunk, TextChunk, ThinkingChunk, UsageChunk
+from rookery.engine.ports.model import (
+    CallChunk,
+    ModelRequest,
+    StopChunk,
+    TextChunk,
+    ThinkingChunk,
+    UsageChunk,
+)
 from rookery.providers.catalogue import find_model
 from rookery.providers.openai import ChatReading
+from rookery.providers.registry import open_provider
 
 pytestmark = pytest.mark.anyio
 
@@ -24,6 +33,22 @@ async def test_text_arrives_in_order_up_to_the_end(ask, wire: str):
     assert heard.text == "One two."
     assert heard.stops == [StopChunk(StopReason.END)]
     assert heard.chunks[-1] == StopChunk(StopReason.END)
+
+
+@on_each_wire
+async def test_the_first_text_arrives_before_the_answer_ends(wire: str, hello: ModelRequest):
+    held, heard = gate(), ""
+    with LlmServer([say("First ", held, "last")]) as server:
+        base = server.url if wire in ("anthropic", "bedrock") else f"{server.url}/v1"
+        provider = open_provider(wire, model="m", base_url=base, api_key="k")
+        with anyio.fail_after(20):
+            async with provider.stream(hello) as chunks:
+                async for chunk in chunks:
+                    heard += chunk.text if isinstance(chunk, TextChunk) else ""
+                    if heard == "First ":
+                        held.open()
+        await provider.aclose()
+    assert heard == "First last"
 
 
 @on_each_wire
@@ -77,25 +102,25 @@ async def test_many_calls_keep_their_order(ask, wire: str):
 
 
 @on_each_wire
-@pytest.mark.parametrize("row", llm_server.ODD_CALLS)
-async def test_an_odd_call_is_passed_on_unchanged(ask, wire: str, row: str):
-    heard = await ask(wire, llm_server.ODD_CALLS[row])
-    if wire == "gemini" and row in ("giant-integer", "deep"):  # arguments are part of the event
-        assert heard.error.kind is FailureKind.MISPLACED
-        return
-    assert heard.error is None
-    assert heard.calls
-    assert heard.stops[0].reason is StopReason.CALLS
+async def test_an_odd_call_is_passed_on_unchanged(ask_each, wire: str):
+    for row, heard in (await ask_each(wire, llm_server.ODD_CALLS)).items():
+        if wire == "gemini" and row in ("giant-integer", "deep"):  # arguments are in the event
+            assert heard.error.kind is FailureKind.MISPLACED, row
+            continue
+        assert heard.error is None, row
+        assert heard.calls, row
+        assert heard.stops[0].reason is StopReason.CALLS, row
 
 
 @on_each_wire
-@pytest.mark.parametrize("row", ["missing-id", "empty-id", "missing-name", "empty-name"])
-async def test_missing_parts_of_a_call_are_left_empty(ask, wire: str, row: str):
-    heard = await ask(wire, llm_server.ODD_CALLS[row])
-    ((call_id, name, arguments),) = heard.calls
-    assert call_id == ("" if row.endswith("id") else "call_0_0")
-    assert name == ("" if row.endswith("name") else "read_file")
-    assert arguments == '{"path": "a.py"}'
+async def test_missing_parts_of_a_call_are_left_empty(ask_each, wire: str):
+    rows = ("missing-id", "empty-id", "missing-name", "empty-name")
+    found = await ask_each(wire, {row: llm_server.ODD_CALLS[row] for row in rows})
+    for number, (row, heard) in enumerate(found.items()):
+        ((call_id, name, arguments),) = heard.calls
+        assert call_id == ("" if row.endswith("id") else f"call_{number}_0"), row
+        assert name == ("" if row.endswith("name") else "read_file"), row
+        assert arguments == '{"path": "a.py"}', row
 
 
 @on_each_wire
@@ -125,12 +150,13 @@ async def test_without_prices_the_cost_is_unknown(ask, wire: str):
 
 
 @on_each_wire
-@pytest.mark.parametrize("row", ["usage-negative", "usage-absurd", "usage-zero"])
-async def test_implausible_usage_figures_are_ignored(ask, wire: str, row: str):
-    heard = await ask(wire, llm_server.ODD_ANSWERS[row], described={"input_price": 1.0})
-    assert heard.error is None
-    assert heard.usage.tokens_out in (0, 1)
-    assert heard.usage.tokens_in >= 0
+async def test_implausible_usage_figures_are_ignored(ask_each, wire: str):
+    odd = ("usage-negative", "usage-absurd", "usage-zero")
+    answers = {row: llm_server.ODD_ANSWERS[row] for row in odd}
+    for row, heard in (await ask_each(wire, answers, described={"input_price": 1.0})).items():
+        assert heard.error is None, row
+        assert heard.usage.tokens_out in (0, 1), row
+        assert heard.usage.tokens_in >= 0, row
 
 
 @on_each_wire
@@ -154,28 +180,19 @@ STOPS = {
 }
 
 
+STOPS_OF_ANTHROPIC = {"paused": StopReason.PAUSED, "overflow-as-stop": StopReason.OVERFLOW}
+UNKNOWN_STOPS = ("stop-missing", "stop-unknown", "stop-missing-with-call")
+
+
 @on_each_wire
-@pytest.mark.parametrize("row", STOPS)
-async def test_an_unusual_stop_reason_is_reported(ask, wire: str, row: str):
-    heard = await ask(wire, llm_server.ODD_ANSWERS[row])
-    assert heard.error is None
-    assert [chunk.reason for chunk in heard.stops] == [STOPS[row]]
-
-
-@pytest.mark.parametrize(
-    ("row", "reason"), [("paused", StopReason.PAUSED), ("overflow-as-stop", StopReason.OVERFLOW)]
-)
-async def test_anthropic_has_stop_reasons_of_its_own(ask, row: str, reason: StopReason):
-    heard = await ask("anthropic", llm_server.ODD_ANSWERS[row])
-    assert [chunk.reason for chunk in heard.stops] == [reason]
-
-
-@pytest.mark.parametrize("wire", ["anthropic", "openai", "bedrock"])
-@pytest.mark.parametrize("row", ["stop-missing", "stop-unknown", "stop-missing-with-call"])
-async def test_an_unknown_stop_reason_still_ends_the_answer(ask, wire: str, row: str):
-    heard = await ask(wire, llm_server.ODD_ANSWERS[row])
-    assert heard.error is None
-    assert [chunk.reason for chunk in heard.stops] == [StopReason.UNKNOWN]
+async def test_an_unusual_stop_reason_is_reported(ask_each, wire: str):
+    expected = STOPS | (STOPS_OF_ANTHROPIC if wire == "anthropic" else {})
+    if wire in ("anthropic", "openai", "bedrock"):
+        expected |= dict.fromkeys(UNKNOWN_STOPS, StopReason.UNKNOWN)
+    answers = {row: llm_server.ODD_ANSWERS[row] for row in expected}
+    for row, heard in (await ask_each(wire, answers)).items():
+        assert heard.error is None, row
+        assert [chunk.reason for chunk in heard.stops] == [expected[row]], row
 
 
 @on_each_wire
@@ -198,24 +215,20 @@ MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL OTHER moon_phase = unknown
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "gemini", "bedrock"])
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [
-        (word, line.split(" = ")[1])
-        for line in ANNEX_B.strip().splitlines()
-        for word in line.split(" = ")[0].split()
-    ],
-)
-async def test_every_stop_reason_is_understood(ask, wire: str, word: str, reason: str):
-    heard = await ask(wire, [say("So far."), stop(word)])
-    assert [chunk.reason for chunk in heard.stops] == [reason]
+async def test_every_stop_reason_is_understood(ask_each, wire: str):
+    lines = [line.split(" = ") for line in ANNEX_B.strip().splitlines()]
+    reasons = {word: reason for words, reason in lines for word in words.split()}
+    answers = {word: [say("So far."), stop(word)] for word in reasons}
+    for word, heard in (await ask_each(wire, answers)).items():
+        assert [chunk.reason for chunk in heard.stops] == [reasons[word]], word
 
 
-@pytest.mark.parametrize("word", ["tool_use", "tool_calls", "function_call", "stop", "end_turn"])
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "bedrock"])
-async def test_an_answer_with_calls_stops_for_the_calls(ask, wire: str, word: str):
-    heard = await ask(wire, [call("read_file", path="a"), stop(word)])
-    assert [chunk.reason for chunk in heard.stops] == [StopReason.CALLS]
+async def test_an_answer_with_calls_stops_for_the_calls(ask_each, wire: str):
+    words = ("tool_use", "tool_calls", "function_call", "stop", "end_turn")
+    answers = {word: [call("read_file", path="a"), stop(word)] for word in words}
+    for word, heard in (await ask_each(wire, answers)).items():
+        assert [chunk.reason for chunk in heard.stops] == [StopReason.CALLS], word
 
 
 async def test_chat_calls_spelled_in_other_ways_are_put_together():

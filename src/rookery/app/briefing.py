@@ -188,7 +188,7 @@ class Briefing:
         if profile == "guided" and SELECT not in {spec.name for spec in specs}:
             from rookery.guided.provider import GuidedProvider
 
-            provider = GuidedProvider(provider)
+            provider = GuidedProvider(provider, self._files.examine)
         return Equipment(provider, system, specs)
 
     def _read_files(self, slug: str) -> tuple[Rules, tuple[Skill, ...], FoundCommands]:

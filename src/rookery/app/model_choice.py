@@ -344,12 +344,11 @@ def listed_facts(provider: str, model: str, base_url: str | None) -> Mapping[str
         return {}
     url, facts = base_url or BASE_URLS[provider], {}
     if places.model_lists.exists():
-        from rookery.providers.listing_cache import listed_facts as facts_in
+        from rookery.providers.model_cache import listed_facts as facts_in
 
         facts = facts_in(places.model_lists, url, model)
     if (provider in LOCAL or not is_known(provider, model)) and places.model_probes.exists():
-        from rookery.providers.listing_cache import address_of
-        from rookery.providers.probe_cache import probed_facts
+        from rookery.providers.model_cache import address_of, probed_facts
 
         facts = {**facts, **probed_facts(places.model_probes, address_of(url), model)}
     return facts
@@ -378,7 +377,7 @@ def _listed_names(provider: str, base_url: str | None) -> Sequence[str]:
     file = find_places(os.environ).model_lists
     if not file.exists():
         return ()
-    from rookery.providers.listing_cache import address_of, read_lists
+    from rookery.providers.model_cache import address_of, read_lists
 
     known = read_lists(file).get(address_of(base_url or BASE_URLS[provider]))
     return [model.id for model in known.models] if known else ()

@@ -1,4 +1,5 @@
-"""Which files of a project matter for a task, and which of them may change."""
+"""Which files of a project matter for a task, which of them may change, and renames that need no
+model."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +44,17 @@ _DELETES = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_TESTS = re.compile(r"\b(?:add|write|create|extend|cover)\b[^.\n]*\btests?\b", re.IGNORECASE)
+
+_NAME = r"`?([A-Za-z_$][\w$]*)(?:\(\))?`?(?![\w/]|\.\w)"
+_FILE = r"`?((?:[\w.-]+/)*[\w-]+\.\w{1,6})`?"
+_THING = r"(?:function|method|class|variable|constant|type|module|file)"
+_RENAME = re.compile(rf"\brename (?:the )?(?:{_THING} )?{_NAME} to {_NAME}", re.I)
+_CALLED = re.compile(rf"\b{_THING} {_NAME} (?:should|must) be (?:called|named) {_NAME}", re.I)
+_MOVE = re.compile(
+    rf"\b(?:rename|move) (?:the )?(?:{_THING} )?{_FILE} (?:to|into|as) {_FILE}", re.I
+)
+_CODE = re.compile(r"\.(?:[cm]?[jt]sx?|py|go|rs|java|rb|php|c|h|cpp|hpp|cs|kt|swift|lua|vue|md)")
+_LOADS = re.compile(r"\b(?:import|require|from|include|use)\b")
 
 
 class EditPlace(Struct, frozen=True):
@@ -177,3 +189,57 @@ def _places_in(path: str, text: str, wanted: Sequence[str]) -> list[EditPlace]:
     unique = {part.heading: part for part in parts}.values()
     likely = sorted(unique, key=lambda part: -mentions(section_text(text, part), wanted))
     return [*(EditPlace(path, part) for part in likely), EditPlace(path, at_the_end=True)]
+
+
+class Rename(Struct, frozen=True):
+    old: str
+    new: str
+    is_file: bool
+
+
+def rename_in(task: str) -> Rename | None:
+    """The rename that a task asks for, if that is what it asks for."""
+    if found := _MOVE.search(task):
+        return Rename(found[1], found[2], is_file=True)
+    found = _RENAME.search(task) or _CALLED.search(task)
+    return Rename(found[1], found[2], is_file=False) if found else None
+
+
+def renamed(rename: Rename, files: Mapping[str, str]) -> dict[str, str | None]:
+    """The files that change; None stands for a file that is gone. Empty if the old name is not
+    there or the new one is taken."""
+    if rename.is_file:
+        return _file_renamed(rename, files)
+    code = {
+        path: text for path, text in files.items() if _CODE.fullmatch(PurePosixPath(path).suffix)
+    }
+    if any(_word(rename.new).search(text) for text in code.values()):
+        return {}
+    changed = {path: _replaced(text, rename.old, rename.new) for path, text in code.items()}
+    return {path: text for path, text in changed.items() if text != code[path]}
+
+
+def _file_renamed(rename: Rename, files: Mapping[str, str]) -> dict[str, str | None]:
+    before, after = PurePosixPath(rename.old), PurePosixPath(rename.new)
+    if rename.old not in files or rename.new in files:
+        return {}
+    changed: dict[str, str | None] = {rename.new: files[rename.old], rename.old: None}
+    if before.parent != after.parent:
+        return changed  # what relative imports become then is for the model
+    for path, text in files.items():
+        lines = text.split("\n")
+        new = [
+            _replaced(line, before.stem, after.stem) if _LOADS.search(line) else line
+            for line in lines
+        ]
+        if path != rename.old and new != lines:
+            changed[path] = "\n".join(new)
+    return changed
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    return _word(old).sub(lambda _: new, text)
+
+
+def _word(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w$]){re.escape(name)}(?![\w$])")

@@ -14,7 +14,15 @@ from rookery.guided.checks import (
     failure,
     is_unusable,
 )
-from rookery.guided.choice import SMALL_PROJECT, files_to_read, identifiers, new_paths, readable
+from rookery.guided.choice import (
+    SMALL_PROJECT,
+    files_to_read,
+    identifiers,
+    new_paths,
+    readable,
+    rename_in,
+    renamed,
+)
 from rookery.guided.record import (
     LIST,
     PATCH,
@@ -27,7 +35,6 @@ from rookery.guided.record import (
     CommandRun,
     Record,
 )
-from rookery.guided.renames import rename_in, renamed
 
 CHECK_SECONDS = 60
 _NOT_MADE = "The change was not made, so I stopped"
@@ -129,8 +136,9 @@ def next_move(record: Record, tools: Collection[str]) -> Move:
     if wants_answer:
         return AnswerInWords()
     rename = rename_in(record.task)
-    edits = renamed(rename, record.files) if rename else {}
-    return RenameAll(edits) if edits else Try(0)
+    originals = {path: record.original(path) or "" for path in record.files}
+    edits = renamed(rename, originals) if rename else {}
+    return RenameAll(edits) if edits and not edits.keys() & set(record.fixed) else Try(0)
 
 
 def asks(task: str) -> bool:
@@ -187,10 +195,10 @@ def checks_after(record: Record, edits: Mapping[str, str | None]) -> list[Guided
 def edit_calls(record: Record, edits: Mapping[str, str | None]) -> list[GuidedCall]:
     """The calls that restore the files of earlier attempts, write these, and delete those that
     are None. Files that are already so are left alone."""
-    now: dict[str, str | None] = dict(record.files)
+    now = {path: record.original(path) for path in record.files}
     for attempt in record.attempts:
         now |= attempt.edits
-    wanted = {**{path: record.files.get(path) for path in now}, **edits}
+    wanted = {**{path: record.original(path) for path in now}, **edits}
     changed = {path: text for path, text in wanted.items() if text != now.get(path)}
     calls = [
         GuidedCall(WRITE, {"path": path, "content": text})
@@ -206,7 +214,7 @@ def edit_calls(record: Record, edits: Mapping[str, str | None]) -> list[GuidedCa
 def _changed(record: Record) -> list[str]:
     """The files that are not as they were before the first attempt."""
     now = {path: text for attempt in record.attempts for path, text in attempt.edits.items()}
-    return sorted(path for path, text in now.items() if text != record.files.get(path))
+    return sorted(path for path, text in now.items() if text != record.original(path))
 
 
 def problem_of(run: CommandRun, task: str) -> str:
@@ -221,6 +229,10 @@ def problem_of(run: CommandRun, task: str) -> str:
 
 
 def _after_attempt(record: Record, last: Attempt) -> Move:
+    if last.lost and not last.refusal:
+        return _once_more(record, last)
+    if any(run.lost for run in last.checks):
+        return Look([_run(run.command) for run in last.checks])
     if last.restores:
         return Finish(_gave_up(record))
     if last.refusal:
@@ -235,6 +247,16 @@ def _after_attempt(record: Record, last: Attempt) -> Move:
     if restoring := edit_calls(record, {}):
         return Look(restoring, f"None of the attempts passed the checks. {RESTORING}")
     return Finish(_gave_up(record))
+
+
+def _once_more(record: Record, last: Attempt) -> Move:
+    """Make the edits of an attempt that a kill interrupted."""
+    if last.restores:
+        return Look(edit_calls(record, {}), RESTORING)
+    edits = {**last.edits, **last.lost}
+    checks = checks_after(record, edits) if last.checks else []
+    title = f"Attempt {last.number}" if last.number else "Renaming"
+    return Look([*edit_calls(record, edits), *checks], f"{title} again: it was interrupted.")
 
 
 def _done(attempt: Attempt) -> str:

@@ -4,9 +4,16 @@ Words of the model that are not part of the answer are shown as reasoning while 
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +33,8 @@ from rookery.engine.ports.model import (
     ThinkingChunk,
     UsageChunk,
 )
+from rookery.engine.ports.workspace import FileText
+from rookery.errors import ToolError
 from rookery.guided.choice import EditPlace, deleted_paths, places
 from rookery.guided.code_text import fault, repaired, replace_section, without_fence
 from rookery.guided.moves import (
@@ -51,7 +60,7 @@ from rookery.guided.prompts import (
     plan_turns,
     write_turns,
 )
-from rookery.guided.record import RESTORING, RUN, Record, read_record
+from rookery.guided.record import RESTORING, RUN, Record, form_of, read_record
 
 WINDOW = 128_000
 """What the engine may take the context for: prompts are kept short here, not by condensing."""
@@ -61,6 +70,11 @@ COMMAND_TOKENS = 100
 MOST_WRITTEN = 1_600
 LONGEST_COMMAND = 300
 SOURCE = "guided"
+_ODD = "{path} is not UTF-8 text with one kind of line end, so I could not restore it exactly."
+
+
+Examine: TypeAlias = Callable[[str], Awaitable[FileText | None]]
+"""Reads a file without showing it to the model."""
 
 
 class _Reply(Struct):
@@ -71,15 +85,17 @@ class _Reply(Struct):
 
 
 class GuidedProvider:
-    def __init__(self, inner: Provider) -> None:
+    def __init__(self, inner: Provider, examine: Examine) -> None:
         self.model: ModelInfo = replace(
             inner.model, window=max(inner.model.window, WINDOW), calls="native"
         )
         self._inner = inner
+        self._examine = examine
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk], None]:
-        answer = _GuidedAnswer(self._inner, request)
+        record = await _with_forms(read_record(request.turns), self._examine)
+        answer = _GuidedAnswer(self._inner, request, record)
         chunks = answer.chunks()
         try:
             yield chunks
@@ -90,10 +106,10 @@ class GuidedProvider:
 class _GuidedAnswer:
     """One answer to the engine. It may take several requests to the model, or none."""
 
-    def __init__(self, provider: Provider, request: ModelRequest) -> None:
+    def __init__(self, provider: Provider, request: ModelRequest, record: Record) -> None:
         self._provider = provider
         self._request = request
-        self._record = read_record(request.turns)
+        self._record = record
         self._tools = [tool.name for tool in request.tools]
         self._usage = Usage()
         self._seed = len(self._record.attempts) + 1
@@ -107,7 +123,8 @@ class _GuidedAnswer:
             case AnswerInWords():
                 chunks = self._answer()
             case RenameAll(edits):
-                chunks = self._calls(self._with_checks(edits), "Renaming it in all files.")
+                words = self._titled("Renaming it in all files.", edits)
+                chunks = self._calls(self._with_checks(edits), words)
             case Try(approach, error):
                 chunks = self._try(approach, error)
             case Finish(words):
@@ -158,13 +175,19 @@ class _GuidedAnswer:
             async for chunk in self._draft(draft, edits):
                 yield chunk
             if edits:
-                words = f"Attempt {number + 1} of {len(APPROACHES)}. {draft.plan}".strip()
+                title = f"Attempt {number + 1} of {len(APPROACHES)}."
+                words = self._titled(title, edits, draft.plan)
                 async for chunk in self._calls(self._with_checks(edits), words):
                     yield chunk
                 return
             error = draft.error or error
         async for chunk in self._give_up(error):
             yield chunk
+
+    def _titled(self, title: str, edits: Mapping[str, str | None], plan: str = "") -> str:
+        """The words of an attempt. They keep what is needed to restore its files exactly."""
+        forms = [f"{path}: {form}" for path in edits if (form := self._record.forms.get(path))]
+        return "\n\n".join(filter(None, ("\n".join([title, *forms]), plan)))
 
     def _with_checks(self, edits: Mapping[str, str | None]) -> list[GuidedCall]:
         checks = checks_after(self._record, edits) if RUN in self._tools else []
@@ -183,11 +206,11 @@ class _GuidedAnswer:
     ) -> AsyncGenerator[Chunk, None]:
         """Let the model plan and write; `edits` gets what passes the guards."""
         record = self._record
-        where = places(
-            record.task, record.files, record.paths, all_files=not draft.approach.focused
-        )
+        files = record.changeable()
+        where = places(record.task, files, record.paths, all_files=not draft.approach.focused)
         if not where:
-            draft.error = "There is no file that may be changed."
+            odd = next(iter(record.fixed), "")
+            draft.error = _ODD.format(path=odd) if odd else "There is no file that may be changed."
             return
         brief = briefing(record, record.files)
         new = [place for place in where if place.path not in record.paths]
@@ -222,7 +245,7 @@ class _GuidedAnswer:
                 yield chunk
             draft.take_file(place, reply, texts, edits)
         if edits:
-            edits |= dict.fromkeys(deleted_paths(record.task, record.paths))
+            edits |= dict.fromkeys(deleted_paths(record.task, files))
 
     async def _ask(
         self,
@@ -263,6 +286,25 @@ class _GuidedAnswer:
                         pass
         if not shown:
             yield ThinkingChunk("\n\n", source=SOURCE)
+
+
+async def _with_forms(record: Record, examine: Examine) -> Record:
+    """The record with the forms of the files that no attempt has changed yet."""
+    forms, fixed = dict(record.forms), []
+    changed = {path for attempt in record.attempts for path in attempt.edits}
+    for path, shown in record.files.items():
+        if path not in changed:
+            try:
+                file = await examine(path)
+            except ToolError:
+                file = None
+            exact = file and file.encoding == "utf-8" and ("\ufeff" if file.bom else "") + file.text
+            form = form_of(exact, shown) if exact else None
+            if form is None:
+                fixed.append(path)
+            elif form:
+                forms[path] = form
+    return replace(record, forms=forms, fixed=fixed)
 
 
 class _Draft:

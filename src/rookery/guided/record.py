@@ -1,12 +1,15 @@
 """The steps since the user's last message, read from the conversation."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery.core.blocks import Text, ToolCall, ToolResult
 from rookery.core.folds.history import Turn
+from rookery.core.replies import NEVER_RUN
 
 LIST, READ, SEARCH, RUN = "list_files", "read_file", "search_files", "execute_command"
 WRITE, PATCH = "write_to_file", "apply_patch"
@@ -16,12 +19,19 @@ ATTEMPT = re.compile(r"^Attempt (\d{1,3})\b", re.MULTILINE)
 RESTORING = "Restoring the files."
 """The words with which the files of all attempts are restored."""
 LONGEST_TASK = 4_000
+MARK, RETURNS, OPEN_END = "byte-order mark", "CRLF line ends", "no newline at the end"
+FORMS = [
+    ", ".join(filter(None, facts)) for facts in product(("", MARK), ("", RETURNS), ("", OPEN_END))
+]
+"""What the lines of a file do not show about its bytes."""
 
+_INTERRUPTED = "The task was interrupted"
+"""How the engine reports a call that a killed process had begun."""
 _MESSAGE = re.compile(r"<user_message>\n(.*?)\n</user_message>", re.DOTALL)
 _LINE = re.compile(r" *\d+ \| ?(.*)")
 _EXIT = re.compile(r"^Exit code: (-?\d+)", re.MULTILINE)
 _OUTPUT = re.compile(r"^Output:\n", re.MULTILINE)
-_SKIPPED_FOLDERS = re.compile(r"\(Not searched: ([^)]*)\)")
+_FORM = re.compile(rf"^(.+): ({'|'.join(FORMS[1:])})$", re.MULTILINE)
 _DELETED = re.compile(r"^\*\*\* Delete File: (.+)$", re.MULTILINE)
 
 
@@ -31,6 +41,8 @@ class CommandRun(Struct, frozen=True):
     command: str
     code: int | None
     output: str
+    lost: bool = False
+    """Whether its end is not known because the process was killed."""
 
 
 class Attempt(Struct, frozen=True):
@@ -41,6 +53,8 @@ class Attempt(Struct, frozen=True):
     edits: Mapping[str, str | None]
     """Those that were made."""
     checks: Sequence[CommandRun]
+    lost: Mapping[str, str | None] = {}
+    """Edits that were not made because the process was killed."""
     refusal: str = ""
     """Why an edit was not made; empty if all were."""
     restores: bool = False
@@ -60,10 +74,33 @@ class Record(Struct, frozen=True, kw_only=True):
     """What the search found."""
     read: bool = False
     files: Mapping[str, str] = {}
-    """Text of the files that were read whole, as they were before the first attempt."""
+    """Lines of the files that were read whole, as they were before the first attempt."""
+    forms: Mapping[str, str] = {}
+    """The form of files that have another one than the first."""
+    fixed: Collection[str] = ()
+    """Files that are not changed, because their bytes could not be restored."""
     runs: Sequence[CommandRun] = ()
     """Commands before the first attempt."""
     attempts: Sequence[Attempt] = ()
+
+    def original(self, path: str) -> str | None:
+        """The text of a file before the first attempt; None if it was not there."""
+        text = self.files.get(path)
+        return text if text is None else in_form(text, self.forms.get(path, ""))
+
+    def changeable(self) -> dict[str, str]:
+        return {path: text for path, text in self.files.items() if path not in self.fixed}
+
+
+def in_form(text: str, form: str) -> str:
+    text = text.removesuffix("\n") if OPEN_END in form else text
+    text = text.replace("\n", "\r\n") if RETURNS in form else text
+    return f"\ufeff{text}" if MARK in form else text
+
+
+def form_of(text: str, shown: str) -> str | None:
+    """The form in which the shown lines are this text; None if there is none."""
+    return next((form for form in FORMS if in_form(shown, form) == text), None)
 
 
 def read_record(turns: Sequence[Turn]) -> Record:
@@ -75,19 +112,14 @@ def read_record(turns: Sequence[Turn]) -> Record:
     files: dict[str, str] = {}
     runs: list[CommandRun] = []
     attempts: list[Attempt] = []
+    forms: dict[str, str] = {}
     for words, calls in _answers(turns[start:]):
-        edits: dict[str, str | None] = {}
-        checks: list[CommandRun] = []
-        refusal = ""
-        is_attempt = False
         for call, result in calls:
             match call.name:
                 case "list_files":
                     listed = True
-                    if not result.is_error:
-                        paths |= dict.fromkeys(
-                            _paths(result.text, str(call.arguments.get("path", ".")))
-                        )
+                    folder = str(call.arguments.get("path", "."))
+                    paths |= dict.fromkeys([] if result.is_error else _paths(result.text, folder))
                 case "search_files":
                     searched = True
                     hits = {**hits, **_hits(result.text)}
@@ -95,19 +127,15 @@ def read_record(turns: Sequence[Turn]) -> Record:
                 case "read_file":
                     read = True
                     files |= _whole_files(result.text)
-                case "execute_command":
-                    checks.append(_run(str(call.arguments.get("command", "")), result))
-                case "write_to_file" | "apply_patch":
-                    is_attempt = True
-                    edits |= {} if result.is_error else _edits(call)
-                    refusal = refusal or (result.text if result.is_error else "")
-        if is_attempt:
-            number = ATTEMPT.search(words)
-            shown = int(number[1]) if number else 0
-            restores = number is None and RESTORING in words  # a plan may hold these words too
-            attempts.append(Attempt(shown, edits, checks, refusal, restores))
+        checks = [_run(call, result) for call, result in calls if call.name == RUN]
+        if any(call.name in (WRITE, PATCH) for call, _ in calls):
+            attempts.append(_attempt(words, calls, checks))
+            # the model's plan, which may hold anything, is the next paragraph
+            forms |= dict(_FORM.findall(words.partition("\n\n")[0]))
         elif not attempts:
             runs += checks
+        elif checks:  # those of the last attempt were interrupted
+            attempts[-1] = replace(attempts[-1], checks=checks)
     return Record(
         task=task[:LONGEST_TASK],
         earlier=_words_before(turns[:start]),
@@ -118,15 +146,39 @@ def read_record(turns: Sequence[Turn]) -> Record:
         found=found,
         read=read,
         files=files,
+        forms=forms,
         runs=runs,
         attempts=attempts,
     )
 
 
-def skipped_folders(listing: str) -> list[str]:
-    """Folders that a listing names without their files."""
-    found = _SKIPPED_FOLDERS.search(listing)
-    return [name.strip().rstrip("/") for name in found[1].split(",")] if found else []
+def _attempt(
+    words: str, calls: Sequence[tuple[ToolCall, ToolResult]], checks: Sequence[CommandRun]
+) -> Attempt:
+    number = ATTEMPT.search(words)
+    made: dict[str, str | None] = {}
+    lost: dict[str, str | None] = {}
+    refusal = ""
+    for call, result in calls:
+        edits = _edits(call)
+        if result.text.startswith((NEVER_RUN, _INTERRUPTED)):
+            done = {path for path in edits if f"{path}: the change was done." in result.text}
+            undone = {path for path in edits if f"{path}: the change was not done." in result.text}
+            undone = set(edits) if result.text.startswith(NEVER_RUN) else undone
+            made |= {path: edits[path] for path in done}
+            lost |= {path: edits[path] for path in undone}
+            refusal = refusal or (result.text if edits.keys() - done - undone else "")
+        elif edits:
+            made |= {} if result.is_error else edits
+            refusal = refusal or (result.text if result.is_error else "")
+    return Attempt(
+        number=int(number[1]) if number else 0,
+        edits=made,
+        lost=lost,
+        checks=checks,
+        refusal=refusal,
+        restores=number is None and RESTORING in words,  # a plan may hold these words too
+    )
 
 
 def _last_message(turns: Sequence[Turn]) -> tuple[int, str]:
@@ -197,14 +249,20 @@ def _whole_files(text: str) -> Iterator[tuple[str, str]]:
             yield head.removeprefix("File: "), "".join(f"{line[1]}\n" for line in lines if line)
 
 
-def _run(command: str, result: ToolResult) -> CommandRun:
+def _run(call: ToolCall, result: ToolResult) -> CommandRun:
     code = _EXIT.search(result.text)
     output = _OUTPUT.split(result.text, maxsplit=1)
-    ended = int(code[1]) if code and not result.is_error else None
-    return CommandRun(command, ended, output[1] if len(output) > 1 else "")
+    return CommandRun(
+        command=str(call.arguments.get("command", "")),
+        code=int(code[1]) if code and not result.is_error else None,
+        output=output[1] if len(output) > 1 else "",
+        lost=result.text.startswith((NEVER_RUN, _INTERRUPTED)),
+    )
 
 
 def _edits(call: ToolCall) -> dict[str, str | None]:
     if call.name == WRITE:
         return {str(call.arguments.get("path", "")): str(call.arguments.get("content", ""))}
+    if call.name != PATCH:
+        return {}
     return dict.fromkeys(_DELETED.findall(str(call.arguments.get("patch", ""))))

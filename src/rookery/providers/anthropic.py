@@ -21,7 +21,7 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.providers.catalogue import priced, takes_budget
-from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
 from rookery.providers.wire_format import (
     count,
@@ -47,18 +47,9 @@ def headers(api_key: str) -> dict[str, str]:
     return {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
 
 
-class AnthropicProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-
-    def stream(self, request: ModelRequest) -> Exchange:
-        payload = body(request, self.model, self._effort)
-        return self._endpoint.ask(PATH, payload, MessageReading(self.model))
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+class AnthropicProvider(WireProvider):
+    def ask(self, request: ModelRequest) -> Question:
+        return PATH, body(request, self.model, self.effort), MessageReading(self.model)
 
 
 PROVIDER = AnthropicProvider
@@ -82,7 +73,15 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
         payload["system"] = system
     if tools:
         payload["tools"] = tools
-    return payload | reasoning(model, effort, payload["max_tokens"])
+    if request.temperature is not None and not model.thinking:
+        payload["temperature"] = request.temperature
+    if request.stop:
+        payload["stop_sequences"] = list(request.stop)
+    payload |= reasoning(model, effort, payload["max_tokens"])
+    if request.answer_schema:
+        shape = {"type": "json_schema", "schema": request.answer_schema}
+        payload["output_config"] = {**payload.get("output_config", {}), "format": shape}
+    return payload
 
 
 def reasoning(model: ModelInfo, effort: Effort, max_tokens: int) -> dict[str, Any]:

@@ -10,12 +10,20 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urljoin, urlsplit
 
-from msgspec import Struct
+import anyio
+import msgspec
+from msgspec import Struct, field
 
 from rookery.core.limits import FailureKind
 from rookery.errors import ProviderError, SettingsError
+from rookery.providers.registry import is_loopback
+from rookery.providers.wire_format import beginning
+
+if TYPE_CHECKING:
+    import httpx2
 
 KEY_ID, SECRET, TOKEN = "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"
 METADATA = (
@@ -26,6 +34,11 @@ METADATA = (
 """Variables that name a service which gives out credentials."""
 OTHER_WAYS = f"AWS credentials work too: set AWS_PROFILE, or {KEY_ID} and {SECRET}."
 FILE_BYTES = 1024 * 1024
+SECONDS = 5
+ANSWER_BYTES = 64 * 1024
+CONTAINER = "http://169.254.170.2"
+_CONTAINER_HOSTS = ("169.254.170.2", "169.254.170.23", "fd00:ec2::23")
+_ROLES = "/latest/meta-data/iam/security-credentials/"
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _RENEWED_BEFORE = timedelta(minutes=5)
@@ -141,8 +154,6 @@ class Signer:
             return found
         expires = self._fetched.expires if self._fetched else None
         if self._fetched is None or (expires and expires - now < _RENEWED_BEFORE):
-            from rookery.providers.aws_metadata import fetch_credentials
-
             self._fetched = await fetch_credentials(self._environ)
         return self._fetched
 
@@ -201,3 +212,74 @@ def _host(url: str) -> str:
     default = {"http": 80, "https": 443}.get(parts.scheme)
     host = parts.netloc.rpartition("@")[2].lower()
     return host.removesuffix(f":{default}")
+
+
+class _Given(Struct):
+    key_id: str = field(name="AccessKeyId")
+    secret: str = field(name="SecretAccessKey")
+    token: str = field(name="Token", default="")
+    expires: str = field(name="Expiration", default="")
+
+
+async def fetch_credentials(environ: Mapping[str, str]) -> AwsCredentials:
+    """Credentials from the service that a variable names. Raises `ProviderError`."""
+    import httpx2
+
+    try:
+        with anyio.fail_after(SECONDS):
+            async with httpx2.AsyncClient(verify=True, trust_env=False, timeout=SECONDS) as http:
+                given = msgspec.json.decode(await _answer(http, environ), type=_Given)
+                return _credentials(given)
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError, OSError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise ProviderError(
+            f"The AWS credentials service returned no credentials: {reason[:200]}",
+            kind=FailureKind.BAD_KEY,
+        ) from None
+
+
+async def _answer(http: "httpx2.AsyncClient", environ: Mapping[str, str]) -> bytes:
+    if relative := environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
+        return await _get(http, CONTAINER + relative, _authorization(environ))
+    if full := environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        return await _get(http, _container_address(full), _authorization(environ))
+    return await _of_machine(http, environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"])
+
+
+def _container_address(url: str) -> str:
+    """The token of the container goes to no other machine unencrypted."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname in _CONTAINER_HOSTS or is_loopback(url):
+        return url
+    raise ValueError(f"{parts.hostname} is not an address of a container service")
+
+
+def _authorization(environ: Mapping[str, str]) -> dict[str, str]:
+    if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+        with Path(file).open(encoding="utf-8") as text:
+            return {"authorization": text.read(ANSWER_BYTES).strip()}
+    token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+    return {"authorization": token} if token else {}
+
+
+async def _of_machine(http: "httpx2.AsyncClient", endpoint: str) -> bytes:
+    lifetime = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
+    answer = await http.put(urljoin(endpoint, "/latest/api/token"), headers=lifetime)
+    token = {"x-aws-ec2-metadata-token": answer.raise_for_status().text.strip()}
+    role = (await _get(http, urljoin(endpoint, _ROLES), token)).decode().split("\n")[0]
+    return await _get(http, urljoin(endpoint, _ROLES + role), token)
+
+
+async def _get(http: "httpx2.AsyncClient", url: str, headers: dict[str, str]) -> bytes:
+    async with http.stream("GET", url, headers=headers) as response:
+        answer = await beginning(response.raise_for_status().aiter_bytes(), ANSWER_BYTES)
+    if len(answer) > ANSWER_BYTES:
+        raise ValueError("its answer is too long")
+    return answer
+
+
+def _credentials(given: _Given) -> AwsCredentials:
+    expires = datetime.fromisoformat(given.expires) if given.expires else None
+    if expires and not expires.tzinfo:
+        expires = expires.replace(tzinfo=UTC)
+    return AwsCredentials(given.key_id, given.secret, given.token, expires)

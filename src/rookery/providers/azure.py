@@ -7,10 +7,9 @@ The model is the name of a deployment. Which surface is called depends on whethe
 import os
 from urllib.parse import quote
 
-from rookery.core.limits import Effort
-from rookery.engine.ports.model import ModelInfo, ModelRequest
+from rookery.engine.ports.model import ModelRequest
 from rookery.errors import SettingsError
-from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.openai import ChatReading, body
 from rookery.providers.vendors import Vendor
 
@@ -34,20 +33,11 @@ def address(template: str) -> str:
     )
 
 
-class AzureProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-
-    def stream(self, request: ModelRequest) -> Exchange:
+class AzureProvider(WireProvider):
+    def ask(self, request: ModelRequest) -> Question:
         version = os.environ.get(API_VERSION, "").strip()
-        payload = body(request, self.model, _DATED if version else _CURRENT, self._effort)
-        path = _path(self.model.id, version)
-        return self._endpoint.ask(path, payload, ChatReading(self.model))
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+        payload = body(request, self.model, _DATED if version else _CURRENT, self.effort)
+        return _path(self.model.id, version), payload, ChatReading(self.model)
 
 
 PROVIDER = AzureProvider

@@ -1,12 +1,17 @@
 """The Converse API of Amazon Bedrock: many vendors' models on one wire.
 
-Requests carry a bearer key or are signed (`aws.py`); answers come in frames (`event_stream.py`).
+Requests carry a bearer key or are signed (`aws.py`). Answers come in frames: a prelude (length of
+the frame, length of its headers, checksum), headers, a payload of JSON and a checksum of it all.
 """
 
 import os
-from collections.abc import Iterable, Sequence
-from typing import Any
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 from urllib.parse import quote
+from zlib import crc32
+
+import msgspec
 
 from rookery.core.blocks import Block, Image, Text, Thinking, ToolCall, ToolResult
 from rookery.core.facts import Usage
@@ -24,14 +29,16 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.providers import aws
-from rookery.providers.anthropic import reasoning
 from rookery.providers.catalogue import priced
-from rookery.providers.event_stream import FrameReader
-from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.exchange import Endpoint, Question, WireProvider
 from rookery.providers.listener import ReportedError
 from rookery.providers.wire_format import (
+    DamagedEvent,
+    OversizedEvent,
+    bearer,
     count,
     detail_of_stop,
+    encode_body,
     sendable,
     stop_reason,
     table,
@@ -40,18 +47,19 @@ from rookery.providers.wire_format import (
 
 SOURCE = "bedrock"
 SERVICE = "bedrock"
+headers = bearer
 EMPTY_RESULT = "(no output)"
 
 _CACHE_POINT = {"cachePoint": {"type": "default"}}
 _REDACTED = "redacted:"
 """Marks the signature of a reasoning block whose text the provider withheld."""
-_OPENAI_EFFORTS = {
-    "minimal": "low",
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "high",
-}
+_OPENAI_EFFORTS = dict(minimal="low", low="low", medium="medium", high="high", xhigh="high")
+_PRELUDE = struct.Struct(">III")
+_CHECKSUM = struct.Struct(">I")
+_LENGTH = struct.Struct(">H")
+_TEXT, _BYTES = 7, 6
+_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+"""Bytes of a header's value, by its type: booleans, numbers, a time, a UUID."""
 _STATUSES = {
     "validationException": 400,
     "accessDeniedException": 403,
@@ -62,32 +70,107 @@ _STATUSES = {
 }
 
 
-def headers(api_key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {api_key}"} if api_key else {}
-
-
 def address(template: str) -> str:
     return template.format(region=aws.region(os.environ))
 
 
-class BedrockProvider:
+class FrameReader:
+    """Collects pieces and returns each complete event as `{"name": payload}`, as Amazon's
+    documentation writes it. The name is in the headers."""
+
+    media_type: ClassVar[str] = "application/vnd.amazon.eventstream"
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._unread = bytearray()
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Events before a damaged one are returned first."""
+        unread = self._unread
+        unread += piece
+        at = 0
+        while len(unread) - at >= _PRELUDE.size:
+            length, headers = self._lengths(at)
+            if len(unread) - at < length:
+                break
+            yield _event(bytes(unread[at : at + length]), headers)
+            at += length
+        del unread[:at]
+
+    def end(self) -> Iterable[bytes]:
+        return ()
+
+    def _lengths(self, at: int) -> tuple[int, int]:
+        """The length of the frame that begins here, and of its headers."""
+        length, headers, checksum = _PRELUDE.unpack_from(self._unread, at)
+        if crc32(self._unread[at : at + 8]) != checksum:
+            raise DamagedEvent("wrong checksum of a frame's beginning")
+        if length > self._longest:
+            raise OversizedEvent
+        if length < _PRELUDE.size + headers + _CHECKSUM.size:
+            raise DamagedEvent("a frame shorter than its headers")
+        return length, headers
+
+
+def _event(frame: bytes, headers_length: int) -> bytes:
+    content, checksum = frame[: -_CHECKSUM.size], frame[-_CHECKSUM.size :]
+    if _CHECKSUM.pack(crc32(content)) != checksum:
+        raise DamagedEvent("wrong checksum of a frame")
+    body = _PRELUDE.size + headers_length
+    headers = _headers(content[_PRELUDE.size : body])
+    payload = content[body:] or b"{}"
+    match headers.get(":message-type"):
+        case "exception":
+            name = headers.get(":exception-type", "")
+        case "error":
+            name, payload = "error", _error(headers)
+        case _:
+            name = headers.get(":event-type", "")
+    return b"{%b:%b}" % (msgspec.json.encode(name), payload)
+
+
+def _error(headers: dict[str, str]) -> bytes:
+    """An error of the framing itself has no payload."""
+    code, message = headers.get(":error-code", ""), headers.get(":error-message", "")
+    return msgspec.json.encode({"code": code, "message": message})
+
+
+def _headers(data: bytes) -> dict[str, str]:
+    """The headers that are text, by name."""
+    found: dict[str, str] = {}
+    at = 0
+    try:
+        while at < len(data):
+            name_end = at + 1 + data[at]
+            name, kind = data[at + 1 : name_end], data[name_end]
+            at = name_end + 1
+            if kind in (_TEXT, _BYTES):
+                (size,) = _LENGTH.unpack_from(data, at)
+                at += _LENGTH.size
+            else:
+                size = _SIZES[kind]
+            if at + size > len(data):
+                raise IndexError
+            if kind == _TEXT:
+                value = data[at : at + size]
+                found[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+            at += size
+    except (IndexError, KeyError, struct.error):
+        raise DamagedEvent("a frame with unreadable headers") from None
+    return found
+
+
+class BedrockProvider(WireProvider):
+    framing = FrameReader
+
     def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-        self._sign = None if endpoint.to.secret else aws.Signer(SERVICE, os.environ).headers
+        super().__init__(endpoint, model, effort)
+        if not endpoint.to.secret:
+            self.sign = aws.Signer(SERVICE, os.environ).headers
 
-    def stream(self, request: ModelRequest) -> Exchange:
-        return self._endpoint.ask(
-            f"/model/{quote(self.model.id, safe='')}/converse-stream",
-            body(request, self.model, self._effort),
-            ConverseReading(self.model),
-            framing=FrameReader,
-            sign=self._sign,
-        )
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+    def ask(self, request: ModelRequest) -> Question:
+        path = f"/model/{quote(self.model.id, safe='')}/converse-stream"
+        return path, body(request, self.model, self.effort), ConverseReading(self.model)
 
 
 PROVIDER = BedrockProvider
@@ -107,7 +190,16 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
         for message in messages:
             _move_words_into_results(message["content"])
     max_tokens = request.max_output or min(model.max_output, model.window // 5)
-    payload: dict[str, Any] = {"messages": messages, "inferenceConfig": {"maxTokens": max_tokens}}
+    config: dict[str, Any] = {"maxTokens": max_tokens}
+    if request.temperature is not None and not model.thinking:
+        config["temperature"] = request.temperature
+    if request.stop:
+        config["stopSequences"] = list(request.stop)
+    payload: dict[str, Any] = {"messages": messages, "inferenceConfig": config}
+    if request.answer_schema:
+        schema = {"name": "answer", "schema": encode_body(request.answer_schema).decode()}
+        shape = {"type": "json_schema", "structure": {"jsonSchema": schema}}
+        payload["outputConfig"] = {"textFormat": shape}
     if system:
         payload["system"] = system
     if tools:
@@ -120,6 +212,8 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
 def _reasoning(model: ModelInfo, effort: Effort, max_tokens: int) -> dict[str, Any]:
     """The vendor's own fields."""
     if "openai." not in model.id:
+        from rookery.providers.anthropic import reasoning
+
         return reasoning(model, effort, max_tokens)
     word = _OPENAI_EFFORTS.get(effort) if model.thinking else None
     return {"reasoning_effort": word} if word else {}

@@ -132,6 +132,8 @@ def _home(provider: str, model_id: str) -> tuple[str, str]:
     """Where a model is described, and by which name."""
     if provider == "bedrock" and (found := _BEDROCK_ID.fullmatch(model_id)):
         return ("anthropic", found["claude"]) if found["claude"] else ("bedrock", found["name"])
+    if provider == "vertex" and model_id.startswith("claude-"):
+        return "anthropic", model_id
     return provider, model_id
 
 
@@ -149,12 +151,11 @@ def _named(provider: str, model_id: str) -> dict[str, Any]:
     )
 
 
-def _family(provider: str) -> Mapping[str, dict[str, Any]]:
-    return _catalogue().get(_FAMILIES.get(provider, provider), {})
-
-
 @cache
-def _catalogue() -> dict[str, dict[str, dict[str, Any]]]:
+def _family(provider: str) -> Mapping[str, dict[str, Any]]:
+    """The rows of a family. The others are not parsed: that would take most of the time."""
     import tomllib
 
-    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    name = _FAMILIES.get(provider, provider)
+    section = f"\n{_FILE.read_text(encoding='utf-8')}".partition(f"\n[{name}]\n")[2]
+    return tomllib.loads(section.partition("\n[")[0])

@@ -6,19 +6,20 @@ reads the network, because the listener must report silence without giving up th
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Any, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 import anyio
 import httpx2
 from anyio.streams.memory import MemoryObjectSendStream
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rookery import NAME, VERSION
-from rookery.core.limits import FailureKind, Limits
-from rookery.engine.ports.model import Chunk
+from rookery.core.limits import Effort, FailureKind, Limits
+from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee, Clocks, HttpAnswer, Item, Listener, Reading
 from rookery.providers.registry import LOCAL, is_loopback
@@ -34,8 +35,6 @@ _HEADERS = {
     "accept-encoding": "identity",
     "user-agent": f"{NAME}/{VERSION}",
 }
-
-
 LOCAL_IDLE_SECONDS = 1.0
 """How long a connection to this machine is kept for the next request."""
 
@@ -49,7 +48,7 @@ class Endpoint:
     ) -> None:
         self.to = to
         self.limits = limits
-        self.clocks = Clocks.of(limits, local=local)
+        self._clocks = Clocks.of(limits, local=local)
         self._base_url = base_url.rstrip("/")
         self._headers = {**headers, **_HEADERS}
         self._trust_env = not is_loopback(base_url)
@@ -60,28 +59,56 @@ class Endpoint:
         self._stale: list[httpx2.AsyncClient] = []
         self._exchanges = 0
 
-    def ask(
-        self,
-        path: str,
-        body: dict[str, Any],
-        reading: Reading,
-        *,
-        framing: type[Framing] = EventReader,
-        sign: Sign | None = None,
-    ) -> "Exchange":
-        """One request. `sign` is called for each place it is sent to, if a redirect is followed."""
-        url = self._base_url + path
-        return Exchange(self, url, encode_body(body), reading, framing, sign or _unsigned)
-
-    def open(
-        self, url: str, body: bytes, headers: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[httpx2.Response]:
-        return self._http.stream("POST", url, content=body, headers=headers)
-
-    def enter(self) -> None:
+    @asynccontextmanager
+    async def ask(
+        self, path: str, body: dict[str, Any], reading: Reading, framing: type[Framing], sign: Sign
+    ) -> AsyncGenerator[AsyncIterator[Chunk]]:
+        """One request and its answer. Leaving the context closes the connection."""
+        send, receive = anyio.create_memory_object_stream[Item](PIECES_AHEAD)
+        listener = Listener(receive, framing, reading, self.to, self._clocks, self.limits)
+        chunks = listener.chunks()
+        post = Post(self._base_url + path, encode_body(body), framing.media_type, sign)
         self._exchanges += 1
+        group = anyio.create_task_group()
+        await group.__aenter__()
+        group.start_soon(self._fetch, post, send)
+        try:
+            yield chunks
+        finally:
+            group.cancel_scope.cancel()
+            try:
+                # passed to the group, the reader's own error would come back wrapped in another
+                await group.__aexit__(None, None, None)
+            finally:
+                send.close()
+                receive.close()
+                await chunks.aclose()
+                await self._leave(failed=listener.failed)
 
-    async def leave(self, *, failed: bool) -> None:
+    async def _fetch(self, post: "Post", send: MemoryObjectSendStream[Item]) -> None:
+        with send:
+            try:
+                await self._follow(post, send, moves=1)
+            except ProviderError as error:
+                await send.send(error)
+            except (httpx2.RequestError, httpx2.InvalidURL) as error:
+                await send.send(_network_failure(error, self.to))
+
+    async def _follow(
+        self, post: "Post", send: MemoryObjectSendStream[Item], *, moves: int
+    ) -> None:
+        headers = {**await post.sign(post.url, post.body), "accept": post.accept}
+        sending = self._http.stream("POST", post.url, content=post.body, headers=headers)
+        async with sending as response:
+            if not 300 <= response.status_code < 400:
+                await send.send(HttpAnswer(response.status_code, response.headers))
+                async for piece in _pieces(response):
+                    await _pass_on(piece, send)
+                return
+            target = _moved_to(post.url, response, self.to, moves)
+        await self._follow(replace(post, url=target), send, moves=moves - 1)
+
+    async def _leave(self, *, failed: bool) -> None:
         self._exchanges -= 1
         if failed:
             self._stale.append(self._http)
@@ -105,83 +132,65 @@ class Endpoint:
         )
 
 
-class Exchange:
-    """One request and its answer as a context; exiting closes the connection."""
+class Post(Struct, frozen=True):
+    """A request. It is signed for each place it is sent to, if a redirect is followed."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        url: str,
-        body: bytes,
-        reading: Reading,
-        framing: type[Framing],
-        sign: Sign,
-    ) -> None:
-        self._endpoint = endpoint
-        self._url = url
-        self._body = body
-        self._reading = reading
-        self._framing = framing
-        self._sign = sign
-
-    async def __aenter__(self) -> AsyncIterator[Chunk]:
-        endpoint = self._endpoint
-        self._send, self._receive = anyio.create_memory_object_stream[Item](PIECES_AHEAD)
-        self._listener = Listener(
-            self._receive,
-            self._framing,
-            self._reading,
-            endpoint.to,
-            endpoint.clocks,
-            endpoint.limits,
-        )
-        self._chunks = self._listener.chunks()
-        endpoint.enter()
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
-        self._group.start_soon(self._fetch)
-        return self._chunks
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._group.cancel_scope.cancel()
-        try:
-            # passed to the group, the reader's own error would come back wrapped in another
-            await self._group.__aexit__(None, None, None)
-        finally:
-            self._send.close()
-            self._receive.close()
-            await self._chunks.aclose()
-            await self._endpoint.leave(failed=self._listener.failed)
-
-    async def _fetch(self) -> None:
-        with self._send as send:
-            try:
-                await self._follow(self._url, send, moves=1)
-            except ProviderError as error:
-                await send.send(error)
-            except (httpx2.RequestError, httpx2.InvalidURL) as error:
-                await send.send(_network_failure(error, self._endpoint.to))
-
-    async def _follow(self, url: str, send: MemoryObjectSendStream[Item], *, moves: int) -> None:
-        signed = await self._sign(url, self._body)
-        headers = {**signed, "accept": self._framing.media_type}
-        async with self._endpoint.open(url, self._body, headers) as response:
-            if not 300 <= response.status_code < 400:
-                await send.send(HttpAnswer(response.status_code, response.headers))
-                async for piece in _pieces(response):
-                    await _pass_on(piece, send)
-                return
-            target = _moved_to(url, response, self._endpoint.to, moves)
-        await self._follow(target, send, moves=moves - 1)
+    url: str
+    body: bytes
+    accept: str
+    sign: Sign
 
 
-async def _unsigned(url: str, body: bytes) -> Mapping[str, str]:
+Question: TypeAlias = tuple[str, dict[str, Any], Reading]
+"""Where to send a request, its body, and what reads the answer."""
+
+
+async def unsigned(url: str, body: bytes) -> Mapping[str, str]:
     return {}
+
+
+class WireProvider:
+    """A model at an endpoint. A wire format overrides `ask`."""
+
+    framing: ClassVar[type[Framing]] = EventReader
+
+    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
+        self.model = model
+        self.effort: Effort = effort
+        self.sign: Sign = unsigned
+        self._endpoint = endpoint
+
+    def ask(self, request: ModelRequest) -> Question:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk]]:
+        if self.model.calls in ("text", "schema"):
+            from rookery.providers.text_calls import SchemaReading, in_words
+
+            path, body, reading = self.ask(in_words(request, self.model.calls))
+            if self.model.calls == "schema" and request.tools:
+                reading = SchemaReading(reading)
+        else:
+            path, body, reading = self.ask(request)
+        try:
+            async with self._endpoint.ask(path, body, reading, self.framing, self.sign) as chunks:
+                yield chunks
+        except ProviderError as error:
+            if not request.tools or self.model.calls not in ("", "native"):
+                raise
+            from rookery.providers.text_calls import without_tools
+
+            self.model = without_tools(self.model, error)
+            raise ProviderError(
+                f"{self.model.id} does not support tool calls. Describing the tools in the prompt "
+                "instead.",
+                kind=FailureKind.DROPPED,
+                status=error.status,
+            ) from error
+
+    async def aclose(self) -> None:
+        await self._endpoint.aclose()
 
 
 def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:

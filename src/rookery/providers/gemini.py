@@ -29,7 +29,7 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.providers.catalogue import priced
-from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
 from rookery.providers.wire_format import (
     count,
@@ -66,18 +66,13 @@ def headers(api_key: str) -> dict[str, str]:
     return {"x-goog-api-key": api_key} if api_key else {}
 
 
-class GeminiProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-
-    def stream(self, request: ModelRequest) -> Exchange:
-        payload = body(request, self.model, self._effort)
-        return self._endpoint.ask(path(self.model), payload, ContentReading(self.model))
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+class GeminiProvider(WireProvider):
+    def ask(self, request: ModelRequest) -> Question:
+        return (
+            path(self.model),
+            body(request, self.model, self.effort),
+            ContentReading(self.model),
+        )
 
 
 PROVIDER = GeminiProvider
@@ -114,7 +109,15 @@ def _config(request: ModelRequest, model: ModelInfo, effort: Effort) -> dict[str
         config["maxOutputTokens"] = request.max_output
     if model.thinking:
         config["thinkingConfig"] = _thinking(model, effort)
-    return config
+    if request.answer_schema:
+        config["responseMimeType"] = "application/json"
+        config["responseJsonSchema"] = request.answer_schema
+    fields = {
+        "temperature": request.temperature,
+        "seed": request.seed,
+        "stopSequences": list(request.stop) or None,
+    }
+    return config | {name: value for name, value in fields.items() if value is not None}
 
 
 def _thinking(model: ModelInfo, effort: Effort) -> dict[str, Any]:

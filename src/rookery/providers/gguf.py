@@ -47,14 +47,12 @@ class GgufHeader(Struct, frozen=True, kw_only=True):
     """The facts in a header. 0 or empty: not given in the part that was read."""
 
     architecture: str = ""
-    name: str = ""
     kind: str = ""
     """`model`, `adapter` or `mmproj`, if given."""
     parameters: float = 0.0
     """In billions."""
     context: int = 0
     """The tokens that the model was trained for."""
-    has_template: bool = False
     token_bytes: int = 0
     """Memory for one token of context."""
 
@@ -99,7 +97,6 @@ _FACTS = (
     "general.type",
     "general.size_label",
     "split.count",
-    "tokenizer.chat_template",
 )
 _MEASURES = (
     "context_length",
@@ -205,11 +202,9 @@ def _understood(facts: dict[str, object], weights: int) -> GgufHeader:
     entries = (measure("attention.head_count_kv") or heads) * ((keys or width) + (values or width))
     return GgufHeader(
         architecture=architecture,
-        name=name,
         kind=_word(facts, "general.type"),
         parameters=parameters_in_name(label) or parameters_in_name(name) or counted,
         context=measure("context_length"),
-        has_template=bool(facts.get("tokenizer.chat_template")),
         token_bytes=measure("block_count") * entries * _CACHE_ENTRY_BYTES,
     )
 

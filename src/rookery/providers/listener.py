@@ -212,11 +212,7 @@ class Listener:
         try:
             if self._read > self._limits.response_bytes:
                 raise OversizedEvent
-            for data in self._events.feed(piece):
-                if data == _DONE:
-                    yield from self._reading.close(marked=True)
-                elif data and not data.isspace():
-                    yield from self._reading.read_event(decode_event(data))
+            yield from self._chunks_of(self._events.feed(piece))
         except OversizedEvent:
             raise self._misplaced("sent an oversized event") from None
         except DamagedEvent as error:
@@ -229,16 +225,19 @@ class Listener:
     def _read_rest(self) -> Iterator[Chunk]:
         """An event without its final blank line, and what the reading still has."""
         try:
-            for data in self._events.end():
-                if data == _DONE:
-                    yield from self._reading.close(marked=True)
-                elif data and not data.isspace():
-                    yield from self._reading.read_event(decode_event(data))
+            yield from self._chunks_of(self._events.end())
         except ReportedError as report:
             raise self._reported(report.error) from None
         except ValueError:
             return
         yield from self._reading.close(marked=False)
+
+    def _chunks_of(self, events: Iterable[bytes]) -> Iterator[Chunk]:
+        for data in events:
+            if data == _DONE:
+                yield from self._reading.close(marked=True)
+            elif data and not data.isspace():
+                yield from self._reading.read_event(decode_event(data))
 
     async def _check(self, answer: HttpAnswer) -> None:
         """Raises unless the response is an event stream."""

@@ -17,6 +17,7 @@ LONGEST_ID = 200
 _MILLION = 1_000_000
 _LOWEST_WINDOW = 256
 _HIGHEST_PRICE = 10_000.0
+_MOST_PARAMETERS = 10**14
 
 _WINDOW = (
     *("loaded_context_length", "context_length", "context_window", "max_context_length"),
@@ -112,8 +113,7 @@ def shown_by_ollama(model: ListedModel, data: Any, running: int | None) -> Liste
 
     about = table(table(data).get("model_info"))
     trained = count(about.get(f"{words(about.get('general.architecture'))}.context_length"))
-    setting = re.search(r"^num_ctx\s+(\d{1,9})\s*$", words(table(data).get("parameters")), re.M)
-    window = running or (int(setting[1]) if setting else trained)
+    window = running or _set_in_ollama(data) or trained
     abilities = rows(table(data).get("capabilities"))
     known = {name: bool(called & _words(abilities)) for name, called in _ABILITIES.items()}
     return replace(model, window=_window(window), **(known if abilities else {}))
@@ -134,18 +134,29 @@ def window_of_llama_cpp(data: Any) -> int | None:
 def window_set_in_ollama(data: Any, model: str, shown: Any) -> int | None:
     """The window that `/api/ps` reports of a running model, or `/api/show` as set for it."""
     loaded = running_in_ollama(data)
-    setting = re.search(r"^num_ctx\s+(\d{1,9})\s*$", words(table(shown).get("parameters")), re.M)
     found = loaded.get(model) or loaded.get(f"{model}:latest")
-    return found or (_window(int(setting[1])) if setting else None)
+    return found or _window(_set_in_ollama(shown))
 
 
-def window_in_use(data: Any, model: str) -> int | None:
-    """The window with which a server runs a model, if its list says so. A server of one model
-    accepts any name."""
+def _set_in_ollama(shown: Any) -> int | None:
+    """The window that `/api/show` says is set for a model."""
+    setting = re.search(r"^num_ctx\s+(\d{1,9})\s*$", words(table(shown).get("parameters")), re.M)
+    return int(setting[1]) if setting else None
+
+
+def facts_in_use(data: Any, model: str) -> dict[str, Any]:
+    """The window with which a server runs a model, and the billions of its parameters, if its list
+    says so. A server of one model accepts any name."""
     entries = [table(entry) for entry in rows(table(data).get("data"))]
     named = [entry for entry in entries if words(entry.get("id")) == model]
     chosen = named or (entries if len(entries) == 1 else [])
-    return _first(_window, chosen[0], _WINDOW_IN_USE) if chosen else None
+    if not chosen:
+        return {}
+    size = _at(chosen[0], "meta.n_params")  # of llama.cpp
+    known = isinstance(size, int) and 0 < size < _MOST_PARAMETERS
+    facts = {"parameters": size / 1e9} if known else {}
+    window = _first(_window, chosen[0], _WINDOW_IN_USE)
+    return {**facts, "window": window} if window else facts
 
 
 def _model(entry: Mapping[str, Any]) -> ListedModel | None:
@@ -173,6 +184,7 @@ def _talks(entry: Mapping[str, Any], name: str) -> bool:
     return (
         words(entry.get("type")) not in _OTHER_KINDS
         and _at(entry, "capabilities.completion_chat") is not False
+        and _at(entry, "capabilities.chat_completion") is not False
         and entry.get("supports_chat") is not False
         and (not methods or "generateContent" in methods)
         and (not rows(outputs) or "text" in rows(outputs))

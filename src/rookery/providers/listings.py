@@ -4,27 +4,29 @@ Runs only when the user asks for it. All providers are asked at the same time, e
 time limit. If one fails, the reason is returned as a sentence and the others are unaffected.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
 from rookery import NAME, VERSION
-from rookery.providers.listing_cache import address_of
 from rookery.providers.listing_shapes import (
     ListedModel,
+    facts_in_use,
     read_list,
     running_in_ollama,
     shown_by_ollama,
-    window_in_use,
     window_of_llama_cpp,
     window_set_in_ollama,
 )
+from rookery.providers.model_cache import address_of
 from rookery.providers.registry import BASE_URLS, LOCAL, PROVIDERS, is_loopback
-from rookery.providers.wire_format import decode_event, rows, table
+from rookery.providers.wire_format import beginning, decode_event, rows, table
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,13 +41,18 @@ _PATHS: Mapping[str, Callable[[str], str]] = {
     "anthropic": lambda base: f"{base.removesuffix('/v1')}/v1/models?limit=1000",
     "gemini": lambda base: f"{_root(base, '/openai', '/v1beta')}/v1beta/models?pageSize=1000",
     "github": lambda base: f"{_root(base, '/inference')}/catalog/models",
+    "azure": lambda base: _azure(_root(base, "/openai/v1")),
     "xai": lambda base: f"{base}/language-models",
     "ollama": lambda base: f"{_root(base, '/v1')}/api/tags",
     "lmstudio": lambda base: f"{_root(base, '/v1')}/api/v0/models",
 }
 """Addresses of lists. All other providers, and servers without the given one, use `/models`."""
-_WIRES = ("openai", "responses", "anthropic", "gemini")
-"""Modules whose providers have a list that can be read."""
+_NO_LIST = {
+    "bedrock": "its list is not asked for; "
+    "`aws bedrock list-inference-profiles` prints the ids that -m takes",
+    "vertex": "Google does not list the models of a project; -m takes the id of a Gemini or Claude "
+    "model in the Model Garden",
+}
 
 
 class ListRequest(Struct, frozen=True, kw_only=True):
@@ -116,9 +123,9 @@ async def local_servers(
     return [found[provider] for provider in wanted if provider in found]
 
 
-async def loaded_window(request: ListRequest, model: str) -> int | None:
-    """The context window with which a server on this machine runs a model; None if it does not
-    say so in time."""
+async def loaded_facts(request: ListRequest, model: str) -> dict[str, Any]:
+    """The context window with which a server on this machine runs a model, and the billions of its
+    parameters, as far as it says so in time."""
     base = request.base_url.rstrip("/")
     root = _root(base, "/v1")
     asked: dict[str, Any]
@@ -140,15 +147,19 @@ async def loaded_window(request: ListRequest, model: str) -> int | None:
                 group.start_soon(ask, http, url, body)
     first, *other = (answers.get(url) for url in asked)
     if request.provider == "ollama":
-        return window_set_in_ollama(first, model, other[0])
-    in_use = window_in_use(first, model)
+        window = window_set_in_ollama(first, model, other[0])
+        return {"window": window} if window else {}
+    facts = facts_in_use(first, model)
     several = len(rows(table(first).get("data"))) > 1
-    return in_use if several or not other else window_of_llama_cpp(other[0]) or in_use
+    window = None if several or not other else window_of_llama_cpp(other[0])
+    return {**facts, "window": window} if window else facts
 
 
 async def _answer(request: ListRequest) -> ListAnswer:
-    if PROVIDERS[request.provider].module not in _WIRES:
-        return ListAnswer(request=request, failure=f"{NAME} cannot read its list of models")
+    if failure := _NO_LIST.get(request.provider):
+        return ListAnswer(request=request, failure=failure)
+    if "{" in request.base_url:
+        return ListAnswer(request=request, failure="its address is not set")
     with anyio.move_on_after(request.seconds):
         try:
             models = await _listed(request)
@@ -166,7 +177,7 @@ async def _listed(request: ListRequest) -> tuple[ListedModel, ...]:
         try:
             models = await _fetched_list(http, special(base) if special else usual)
         except NoListing:
-            if special is None or request.provider == "anthropic":
+            if special is None or request.provider in ("anthropic", "azure"):
                 raise
             return await _fetched_list(http, usual)
         if request.provider == "ollama":
@@ -218,15 +229,13 @@ async def _fetched_list(http: "httpx2.AsyncClient", url: str) -> tuple[ListedMod
 async def _fetched(http: "httpx2.AsyncClient", url: str, body: Any = None) -> Any:
     import httpx2
 
-    text = b""
     try:
         async with http.stream("GET" if body is None else "POST", url, json=body) as response:
             if response.status_code != 200:
                 raise NoListing(_refused(response.status_code))
-            async for piece in response.aiter_bytes():
-                text += piece
-                if len(text) > LISTING_BYTES:
-                    raise NoListing(f"the list is larger than {LISTING_BYTES // 1024**2} MiB")
+            text = await beginning(response.aiter_bytes(), LISTING_BYTES)
+        if len(text) > LISTING_BYTES:
+            raise NoListing(f"the list is larger than {LISTING_BYTES // 1024**2} MiB")
         return decode_event(text)
     except (httpx2.ConnectError, httpx2.ConnectTimeout):
         raise NoListing("it cannot be reached") from None
@@ -256,11 +265,16 @@ def _client(base_url: str, headers: Mapping[str, str]) -> "httpx2.AsyncClient":
 
 
 def _headers(request: ListRequest) -> dict[str, str]:
-    if request.provider == "gemini":
-        return {"x-goog-api-key": request.key}
     row = PROVIDERS[request.provider]
     own: dict[str, str] = import_module(f"rookery.providers.{row.module}").headers(request.key)
     return {**own, **row.headers}
+
+
+def _azure(root: str) -> str:
+    """The models of a resource, on the same surface as its chat completions."""
+    version = os.environ.get("AZURE_OPENAI_API_VERSION", "").strip()
+    dated = f"{root}/openai/models?api-version={quote(version, safe='')}"
+    return dated if version else f"{root}/openai/v1/models"
 
 
 def _root(base: str, *ends: str) -> str:

@@ -27,7 +27,7 @@ from rookery.platform.disk import private_folder, reason, regular_file
 from rookery.platform.guarded_process import command_environment
 from rookery.platform.user_folders import find_places
 from rookery.providers.catalogue import find_model
-from rookery.providers.exchange import Endpoint
+from rookery.providers.exchange import Endpoint, Question, WireProvider
 from rookery.providers.listener import Addressee
 from rookery.providers.model_files import available_memory, context_for, find_file, header_of
 from rookery.providers.openai import PATH, ChatReading, body, headers
@@ -48,7 +48,6 @@ LONGEST_ADDRESS = 200
 
 _SERVER = Path(__file__).with_name("local_server.py")
 _ERROR_MARK = " E "
-_VENDOR = Vendor()
 
 
 def open_local(
@@ -74,7 +73,7 @@ class LocalProvider:
         self._limits = limits
         self._effort: Effort = effort
         self._server = ModelProcess(file, model.window, limits.first_byte_seconds_local)
-        self._endpoint: Endpoint | None = None
+        self._wire: _LocalWire | None = None
         self._address = ""
 
     @asynccontextmanager
@@ -91,41 +90,44 @@ class LocalProvider:
     ) -> AsyncGenerator[Chunk, None]:
         async for waiting in self._server.started():
             yield waiting
-        payload = {**body(request, self.model, _VENDOR, self._effort), "return_progress": True}
-        asked = (await self._connected()).ask(PATH, payload, LocalReading(self.model))
+        wire = await self._connected()
         try:
-            async for chunk in await exchange.enter_async_context(asked):
+            async for chunk in await exchange.enter_async_context(wire.stream(request)):
                 yield chunk
         except ProviderError as error:
+            self.model = wire.model  # it may have lost its tools
             if error.kind in (FailureKind.DROPPED, FailureKind.OFFLINE):
                 await self._server.check()
             raise
 
-    async def _connected(self) -> Endpoint:
+    async def _connected(self) -> "_LocalWire":
         """The connection to the process, which has a new address if it was started again."""
-        if self._endpoint is None or self._address != self._server.address:
+        if self._wire is None or self._address != self._server.address:
             await self._disconnect()
             self._address = self._server.address
             to = Addressee(
                 provider=NAME, model=self.model.id, host=self._address.removeprefix("http://")
             )
-            self._endpoint = Endpoint(
-                f"{self._address}/v1",
-                to=to,
-                headers=headers(self._server.key),
-                limits=self._limits,
-                local=True,
-            )
-        return self._endpoint
+            key = headers(self._server.key)
+            url = f"{self._address}/v1"
+            endpoint = Endpoint(url, to=to, headers=key, limits=self._limits, local=True)
+            self._wire = _LocalWire(endpoint, self.model, self._effort)
+        return self._wire
 
     async def _disconnect(self) -> None:
-        if self._endpoint is not None:
-            await self._endpoint.aclose()
-            self._endpoint = None
+        if self._wire is not None:
+            await self._wire.aclose()
+            self._wire = None
 
     async def aclose(self) -> None:
         await self._disconnect()
         await self._server.aclose()
+
+
+class _LocalWire(WireProvider):
+    def ask(self, request: ModelRequest) -> Question:
+        payload = {**body(request, self.model, Vendor(), self.effort), "return_progress": True}
+        return PATH, payload, LocalReading(self.model)
 
 
 class LocalReading(ChatReading):

@@ -53,10 +53,6 @@ class ModelFile(Struct, frozen=True, kw_only=True):
     parameters: float = 0.0
     """In billions; 0 if unknown."""
 
-    @property
-    def summary(self) -> str:
-        return f"{self.name} ({size_in_words(self.parameters, self.size)})"
-
 
 class _Layer(msgspec.Struct, rename={"media_type": "mediaType"}):
     digest: str
@@ -102,7 +98,7 @@ def size_in_words(parameters: float, size: int) -> str:
 
 def found_in_words(files: Iterable[ModelFile]) -> str:
     """The names that -m accepts, as a sentence."""
-    names = [file.summary for file in files]
+    names = [f"{file.name} ({size_in_words(file.parameters, file.size)})" for file in files]
     if not names:
         return (
             "No model file was found in the caches of Ollama, LM Studio, llama.cpp and Hugging "

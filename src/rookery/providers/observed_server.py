@@ -5,7 +5,7 @@ this.
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -13,10 +13,9 @@ from msgspec.structs import replace
 
 from rookery.core.text.written_calls import read_calls
 from rookery.engine.ports.model import CallChunk, Chunk, ModelInfo, ModelRequest, TextChunk
-from rookery.errors import StorageError
-from rookery.providers.listing_cache import address_of
-from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_window
-from rookery.providers.probe_cache import ProbedModel, remember
+from rookery.errors import ProviderError, StorageError
+from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_facts
+from rookery.providers.model_cache import ProbedModel, address_of, remember
 from rookery.providers.registry import OpenProvider
 
 ENOUGH_PRINTED = 2
@@ -45,13 +44,16 @@ class ObservedServer:
         self._inner.model = model
 
     async def ask_window(self) -> None:
-        """Ask for the context window, which is often smaller than that of the model. Ollama knows
-        it only while the model is loaded, so that a second try after an answer makes sense."""
+        """Ask for the context window, which is often smaller than that of the model, and for the
+        model's size, if its name does not say it. Ollama knows the window only while the model is
+        loaded, so that a second try after an answer makes sense."""
         if self._window_known or self._asked >= 2:
             return
         self._asked += 1
-        window = await loaded_window(self._server, self.model.id)
-        if window is None:
+        facts = await loaded_facts(self._server, self.model.id)
+        if not self.model.parameters:
+            self.model = replace(self.model, parameters=facts.get("parameters", 0.0))
+        if (window := facts.get("window")) is None:
             return
         self._window_known = True
         self.model = replace(self.model, window=window)
@@ -59,12 +61,17 @@ class ObservedServer:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk], None]:
-        async with self._inner.stream(request) as chunks:
-            watched = self._watched(chunks, request)
-            try:
+        before = self.model.calls
+        try:
+            async with (
+                self._inner.stream(request) as chunks,
+                aclosing(self._watched(chunks, request)) as watched,
+            ):
                 yield watched
-            finally:
-                await watched.aclose()
+        except ProviderError:
+            if self.model.calls != before:  # it takes no tools
+                await self._remember(lambda known: replace(known, calls="text"))
+            raise
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -3,8 +3,7 @@
 Differences between servers are data: rows of `VENDORS` in `vendors.py`.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,9 +25,8 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.providers.catalogue import priced
-from rookery.providers.exchange import Endpoint
-from rookery.providers.listener import Reading, ReportedError
-from rookery.providers.text_calls import SchemaReading, in_words, noticing_refused_tools
+from rookery.providers.exchange import Question, WireProvider
+from rookery.providers.listener import ReportedError
 from rookery.providers.vendors import (
     BETWEEN_TEXTS,
     Vendor,
@@ -38,6 +36,7 @@ from rookery.providers.vendors import (
 )
 from rookery.providers.wire_format import (
     IMAGES_OF_A_RESULT,
+    bearer,
     count,
     detail_of_stop,
     encode_body,
@@ -240,33 +239,16 @@ def _thoughts(content: object) -> str:
 
 
 PATH = "/chat/completions"
+headers = bearer
 
 _CACHED = {"type": "ephemeral"}
 
 
-def headers(api_key: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {api_key}"} if api_key else {}
-
-
-class ChatProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._vendor = vendor_of(model)
-        self._effort: Effort = effort
-
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[Chunk]]:
-        payload = body(request, self.model, self._vendor, self._effort)
-        reading: Reading = ChatReading(self.model, returned=self._vendor.returns_reasoning)
-        if self.model.calls == "schema" and request.tools:
-            reading = SchemaReading(reading)
-        with noticing_refused_tools(self, request):
-            async with self._endpoint.ask(PATH, payload, reading) as chunks:
-                yield chunks
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+class ChatProvider(WireProvider):
+    def ask(self, request: ModelRequest) -> Question:
+        vendor = vendor_of(self.model)
+        payload = body(request, self.model, vendor, self.effort)
+        return PATH, payload, ChatReading(self.model, returned=vendor.returns_reasoning)
 
 
 PROVIDER = ChatProvider
@@ -276,7 +258,6 @@ def body(
     request: ModelRequest, model: ModelInfo, vendor: Vendor, effort: Effort = "unspecified"
 ) -> dict[str, Any]:
     """The request in the provider's format."""
-    request = in_words(request, model.calls)
     returns = vendor.returns_reasoning and model.thinking
     source = SOURCE if vendor.keeps_reasoning or returns else ""
     turns = sendable(request.turns, source, images=model.images)

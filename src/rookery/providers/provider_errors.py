@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -124,20 +123,6 @@ _DEEPEST = 8
 _CODE_KEYS = frozenset(("code", "type", "status", "reason", "error_type"))
 
 
-class _Phrases:
-    """A case-insensitive pattern that is compiled on first use, as most runs have no errors."""
-
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-
-    def search(self, text: str) -> re.Match[str] | None:
-        return self._made.search(text)
-
-    @cached_property
-    def _made(self) -> re.Pattern[str]:
-        return re.compile(self._pattern, re.IGNORECASE)
-
-
 _OVERFLOW_CODES = frozenset(
     ("context_length_exceeded", "request_too_large", "exceed_context_size_error")
 )
@@ -151,7 +136,7 @@ _CONTENT_CODES = frozenset(
 _KEY_CODES = frozenset(("api_key_invalid",))
 _HISTORY_CODES = frozenset(("invalid_encrypted_content",))
 
-_OVERFLOW = _Phrases(
+_OVERFLOW = (
     r"maximum context length"
     r"|prompt is too long"
     r"|input length and .{0,3}max_tokens.{0,3} exceed"
@@ -161,26 +146,26 @@ _OVERFLOW = _Phrases(
     r"|maximum input length of \d"
     r"|exceeds the available context size"
     r"|exceed\w* (the |your )?(model'?s )?(maximum )?context (window|length|size|limit)"
-    r"|context (window|length|size|limit) (was |is |has been )?exceeded",
+    r"|context (window|length|size|limit) (was |is |has been )?exceeded"
 )
-_CREDIT = _Phrases(
+_CREDIT = (
     r"credit balance|insufficient (credits?|funds|quota|balance)|out of credits"
-    r"|requires more credits|payment required",
+    r"|requires more credits|payment required"
 )
-_QUOTA = _Phrases(r"exceeded your current quota")
-_MODEL = _Phrases(
+_QUOTA = r"exceeded your current quota"
+_MODEL = (
     r"model.{0,120}(not found|does not exist|not exist|not supported|is not available)"
     r"|(no such|unknown|not a valid|invalid) model|no endpoints found|model:"
-    r"|model identifier|model version has reached the end",
+    r"|model identifier|model version has reached the end"
 )
-_MODEL_IN_400 = _Phrases(
+_MODEL_IN_400 = (
     r"(not a valid|unknown|no such) model|model identifier is invalid|with on-demand throughput"
 )
-_KEY_IN_403 = _Phrases(
+_KEY_IN_403 = (
     r"security token included in the request|request signature|signature (expired|not yet)"
     r"|missing authentication token|your api key is valid|bearer token has expired"
 )
-_HISTORY = _Phrases(
+_HISTORY = (
     # calls without results, results without calls, the same id twice
     r"tool_use.{0,40} ids? (were|was) found without|unexpected .{0,3}tool_use_id"
     r"|tool_use.{0,12}ids? must be unique|multiple .{0,3}tool_result"
@@ -197,7 +182,7 @@ _HISTORY = _Phrases(
     r"|invalid .{0,3}signature|expected .{0,3}thinking|thinking.{0,60}cannot be modified"
     r"|without its required following item"
     # characters that are none
-    r"|surrogate|invalid (unicode|utf-?8)|could not parse the json body",
+    r"|surrogate|invalid (unicode|utf-?8)|could not parse the json body"
 )
 _SECRET = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|AIza|ghp|hf)[-_][\w-]{12,}|\b(?:AIza|ya29\.)[\w.-]{20,}"
@@ -328,15 +313,15 @@ def _kind(said: _ReportedFailure) -> FailureKind:
         return FailureKind.BROKEN_HISTORY
     if codes & _MODEL_CODES or (status == 404 and _names_a_model(said)):
         return FailureKind.NO_MODEL
-    if about_request and _OVERFLOW.search(text):
+    if about_request and _says(_OVERFLOW, text):
         return FailureKind.OVERFLOW
     if status in (400, 403, 429) and _means_no_credit(said):
         return FailureKind.NO_CREDIT
-    if status in (400, 422) and _HISTORY.search(text):
+    if status in (400, 422) and _says(_HISTORY, text):
         return FailureKind.BROKEN_HISTORY
-    if status == 400 and _MODEL_IN_400.search(text):
+    if status == 400 and _says(_MODEL_IN_400, text):
         return FailureKind.NO_MODEL
-    bad_key = codes & _KEY_CODES or (status == 403 and _KEY_IN_403.search(text))
+    bad_key = codes & _KEY_CODES or (status == 403 and _says(_KEY_IN_403, text))
     if status == 401 or bad_key:
         return FailureKind.BAD_KEY
     if status in (408, 409, 424, 425, 429) or status >= 500:
@@ -344,14 +329,19 @@ def _kind(said: _ReportedFailure) -> FailureKind:
     return FailureKind.REJECTED
 
 
+def _says(phrases: str, text: str) -> bool:
+    """Patterns are compiled here, when there is an error, as most runs have none."""
+    return bool(re.search(phrases, text, re.IGNORECASE))
+
+
 def _names_a_model(said: _ReportedFailure) -> bool:
-    return "not_found_error" in said.codes or bool(_MODEL.search(said.everything))
+    return "not_found_error" in said.codes or _says(_MODEL, said.everything)
 
 
 def _means_no_credit(said: _ReportedFailure) -> bool:
     # the sentence about the quota also comes with limits per minute; those name a wait
-    quota = said.wait is None and _QUOTA.search(said.everything)
-    return bool(quota or _CREDIT.search(said.everything))
+    quota = said.wait is None and _says(_QUOTA, said.everything)
+    return bool(quota or _says(_CREDIT, said.everything))
 
 
 def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str:

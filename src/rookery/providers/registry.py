@@ -67,7 +67,7 @@ PROVIDERS = {
         url="https://{host}/v1/projects/{project}/locations/{location}/publishers/google",
         module="vertex",
         key="VERTEX_ACCESS_TOKEN",
-        credentials="google_auth",
+        credentials="vertex",
     ),
     "vercel-ai-gateway": ProviderRow(
         url="https://ai-gateway.vercel.sh/v1", key="VERCEL_AI_GATEWAY_API_KEY"
@@ -122,7 +122,7 @@ URL_VARIABLES = {name: row.url_variable for name, row in PROVIDERS.items() if ro
 CREDENTIALS = {name: row.credentials for name, row in PROVIDERS.items() if row.credentials}
 LOCAL = tuple(name for name, row in PROVIDERS.items() if row.local)
 NAMES = (*BASE_URLS, "local", "scripted")
-_ENDINGS = {"anthropic": "/v1", "azure": "/openai/v1"}
+_ENDINGS = {"anthropic": "/v1", "azure": "/openai/v1", "vertex": "/publishers/google"}
 """What people add to an address although it is part of the path."""
 OTHER_NAMES = {"openai-native": "responses"}
 """Names of providers in other programs."""
@@ -152,24 +152,6 @@ BY_KEY = (
     *("deepseek", "groq", "together", "fireworks", "cerebras", "moonshot", "zai"),
 )
 """GitHub is missing because its token is often set for other reasons."""
-
-__all__ = [
-    "BASE_URLS",
-    "BY_KEY",
-    "CREDENTIALS",
-    "DEFAULT_MODELS",
-    "KEY_VARIABLES",
-    "LOCAL",
-    "NAMES",
-    "OTHER_KEY_VARIABLES",
-    "OTHER_NAMES",
-    "PRIVATE_VARIABLES",
-    "SECRET_VARIABLES",
-    "URL_VARIABLES",
-    "Effort",
-    "OpenProvider",
-    "open_provider",
-]
 
 
 class OpenProvider(Protocol):

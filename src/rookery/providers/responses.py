@@ -21,10 +21,10 @@ from rookery.engine.ports.model import (
     UsageChunk,
 )
 from rookery.providers.catalogue import priced
-from rookery.providers.exchange import Endpoint, Exchange
+from rookery.providers.exchange import Question, WireProvider
 from rookery.providers.listener import ReportedError
-from rookery.providers.openai import headers as headers
 from rookery.providers.wire_format import (
+    bearer,
     count,
     detail_of_stop,
     encode_body,
@@ -37,23 +37,15 @@ from rookery.providers.wire_format import (
 
 SOURCE = "responses"
 PATH = "/responses"
+headers = bearer
 
 _KEPT = ("id", "summary", "encrypted_content")
 """Fields of a reasoning item that are sent back."""
 
 
-class ResponsesProvider:
-    def __init__(self, endpoint: Endpoint, model: ModelInfo, effort: Effort) -> None:
-        self.model = model
-        self._endpoint = endpoint
-        self._effort: Effort = effort
-
-    def stream(self, request: ModelRequest) -> Exchange:
-        payload = body(request, self.model, self._effort)
-        return self._endpoint.ask(PATH, payload, ResponseReading(self.model))
-
-    async def aclose(self) -> None:
-        await self._endpoint.aclose()
+class ResponsesProvider(WireProvider):
+    def ask(self, request: ModelRequest) -> Question:
+        return PATH, body(request, self.model, self.effort), ResponseReading(self.model)
 
 
 PROVIDER = ResponsesProvider
@@ -75,6 +67,10 @@ def body(request: ModelRequest, model: ModelInfo, effort: Effort = "unspecified"
         payload["tools"] = [_tool(spec) for spec in request.tools]
     if request.max_output:
         payload["max_output_tokens"] = request.max_output
+    if request.temperature is not None and not model.thinking:
+        payload["temperature"] = request.temperature
+    if schema := request.answer_schema:
+        payload["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": schema}}
     if request.cache_key:
         payload["prompt_cache_key"] = request.cache_key
     if model.thinking:

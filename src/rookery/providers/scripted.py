@@ -3,34 +3,9 @@
 Tests hand a list of scenes to `ScriptedProvider`, one for each request in the order they come.
 People write YAML files: `--provider scripted --model FILE.yaml`.
 
-A script is a list of answers. Which one is given depends only on the request: after n
-assistant turns it is the answer n + 1. So a task that was killed and resumed by another
-process goes on where it was.
-
-    - think: The user wants a greeting.
-      say: I will write it.
-      calls:
-        - tool: write_to_file
-          arguments: {path: hello.txt, content: "hello\n"}
-      usage: {tokens_in: 900, tokens_out: 40, cost: 0.002}
-    - fail: {kind: busy, message: Too many requests., retry_after: 2}
-      calls:
-        - tool: attempt_completion
-          arguments: {result: Done.}
-
-`pause` is the seconds before each word, `stop` overrides why the answer ended, and a call may
-be given an `id`. An answer that has `fail` beside words or calls fails `times` times (once)
-in each process before it is given; one that has nothing else fails whenever it is due.
-
-A run with sub-tasks has a script for each of them: a mapping of words to lists of answers. A
-task gets the list of the first words that its opening holds; those of `""` are for all others.
-
-    part one:
-      - calls:
-          - {tool: attempt_completion, arguments: {result: Part one is done.}}
-    "":
-      - calls:
-          - {tool: new_task, arguments: {mode: code, message: Do part one.}}
+Which answer of a script is given depends only on the request: after n assistant turns it is the
+answer n + 1. So a task that was killed and resumed by another process goes on where it was.
+`docs/providers.md` describes the format.
 """
 
 import re
@@ -102,6 +77,11 @@ class ScriptedFailure(msgspec.Struct, forbid_unknown_fields=True):
     status: int = 0
     retry_after: float | None = None
 
+    def error(self) -> ProviderError:
+        return ProviderError(
+            self.message, kind=self.kind, status=self.status, retry_after=self.retry_after
+        )
+
 
 class ScriptedAnswer(msgspec.Struct, forbid_unknown_fields=True):
     say: str = ""
@@ -115,7 +95,7 @@ class ScriptedAnswer(msgspec.Struct, forbid_unknown_fields=True):
     def scene(self, *, failed: int) -> Scene:
         said = self.say or self.think or self.calls
         if self.fail and (not said or failed < self.fail.times):
-            return [_error(self.fail)]
+            return [self.fail.error()]
         lines: list[Line | None] = [
             Thinking(text=self.think) if self.think else None,
             self.say or None,
@@ -242,12 +222,3 @@ def _opening(request: ModelRequest) -> str:
     """The first text of the user."""
     blocks = (block for turn in request.turns if turn.role == "user" for block in turn.blocks)
     return next((block.text for block in blocks if isinstance(block, Text)), "")
-
-
-def _error(failure: ScriptedFailure) -> ProviderError:
-    return ProviderError(
-        failure.message,
-        kind=failure.kind,
-        status=failure.status,
-        retry_after=failure.retry_after,
-    )

@@ -24,6 +24,7 @@ from msgspec import Struct
 from rookery.core.limits import KIB
 from rookery.core.text.terminal_text import harmless_line
 from rookery.errors import SettingsError
+from rookery.providers.wire_format import beginning
 
 BASE_URL = "https://openrouter.ai/api/v1"
 PATIENCE = 300.0
@@ -219,12 +220,7 @@ async def _post(url: str, body: Mapping[str, str]) -> tuple[int, bytes]:
         httpx2.AsyncClient(timeout=EXCHANGE_SECONDS, follow_redirects=False) as http,
         http.stream("POST", url, json=body) as response,
     ):
-        answer = b""
-        async for piece in response.aiter_bytes():
-            answer += piece
-            if len(answer) > LARGEST:
-                break
-        return response.status_code, answer
+        return response.status_code, await beginning(response.aiter_bytes(), LARGEST)
 
 
 class _GrantedKey(Struct):

@@ -7,7 +7,6 @@ them. `calls = "schema"`: the server constrains the answer to JSON that is a cal
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -17,14 +16,13 @@ from rookery.core.blocks import Block, Text, ToolCall, ToolResult
 from rookery.core.facts import StopReason
 from rookery.core.folds.argument_reader import ArgumentReader
 from rookery.core.folds.history import Turn
-from rookery.core.limits import FailureKind
 from rookery.core.text.call_shapes import WHOLE_FILE
 from rookery.core.text.literals import NoValue, read_whole
 from rookery.engine.ports.model import (
     CallChunk,
     Chunk,
+    ModelInfo,
     ModelRequest,
-    Provider,
     StopChunk,
     TextChunk,
     ToolSpec,
@@ -45,7 +43,6 @@ OBJECTS = """\
 
 Every reply is one JSON object: {"tool": name, "args": arguments} calls a tool, and its result \
 comes in the next message; {"answer": words} is your answer."""
-NO_TOOLS = "{model} does not support tool calls. Describing the tools in the prompt instead."
 
 _REFUSED = lazy_pattern(
     r"(?:does not|doesn't|do not) support (?:tool|function)|tools? (?:is|are|use is) not supported"
@@ -56,8 +53,6 @@ _REFUSED = lazy_pattern(
 
 def in_words(request: ModelRequest, calls: str) -> ModelRequest:
     """The request with tools and earlier calls as text, for this way of calling tools."""
-    if calls not in ("text", "schema"):
-        return request
     names = {
         block.id: block.name
         for turn in request.turns
@@ -79,19 +74,11 @@ def in_words(request: ModelRequest, calls: str) -> ModelRequest:
     )
 
 
-@contextmanager
-def noticing_refused_tools(provider: Provider, request: ModelRequest) -> Iterator[None]:
-    """Switch to calls as text when tools are refused; the engine then sends the request again."""
-    try:
-        yield
-    except ProviderError as error:
-        model = provider.model
-        native = model.calls in ("", "native") and request.tools
-        if not (native and _REFUSED.search(str(error))):
-            raise
-        provider.model = replace(model, calls="text")
-        message = NO_TOOLS.format(model=model.id)
-        raise ProviderError(message, kind=FailureKind.DROPPED, status=error.status) from error
+def without_tools(model: ModelInfo, error: ProviderError) -> ModelInfo:
+    """The model with calls as text, if this error says that it takes no tools; else raises it."""
+    if not _REFUSED.search(str(error)):
+        raise error
+    return replace(model, calls="text")
 
 
 class SchemaReading:
@@ -108,9 +95,11 @@ class SchemaReading:
 
     def close(self, *, marked: bool) -> Iterable[Chunk]:
         for chunk in self._inner.close(marked=marked):
-            yield from self._end(chunk) if isinstance(chunk, StopChunk) else self._read(chunk)
+            yield from self._read(chunk)
 
     def _read(self, chunk: Chunk) -> Iterable[Chunk]:
+        if isinstance(chunk, StopChunk):
+            return self._end(chunk)
         if not isinstance(chunk, TextChunk):
             return [chunk]
         self._pieces.append(chunk.text)
@@ -196,7 +185,10 @@ def _argument(name: str, field: Mapping[str, Any], required: bool) -> str:
 
 
 def _schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    calls = [_fields({"tool": {"const": spec.name}, "args": spec.schema}) for spec in tools]
+    calls = [
+        _fields({"tool": {"type": "string", "enum": [spec.name]}, "args": spec.schema})
+        for spec in tools
+    ]
     return {"anyOf": [*calls, _fields({"answer": {"type": "string"}})]}
 
 

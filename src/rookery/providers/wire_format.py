@@ -7,7 +7,7 @@ repeat an event's name in its data.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -137,6 +137,20 @@ def encode_body(body: Mapping[str, Any]) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
         return msgspec.json.encode(whole_values(body))
+
+
+def bearer(api_key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {api_key}"} if api_key else {}
+
+
+async def beginning(pieces: AsyncIterable[bytes], most: int) -> bytes:
+    """A body, which is cut after the piece that makes it longer than this."""
+    data = bytearray()
+    async for piece in pieces:
+        data += piece
+        if len(data) > most:
+            break
+    return bytes(data)
 
 
 def sampling(request: ModelRequest) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import pytest
 
 from llm_server import LlmServer
 from llm_server.parts import Status
-from rookery.providers.listing_cache import ModelList, keep_lists, read_lists
 from rookery.providers.listing_shapes import ListedModel
+from rookery.providers.model_cache import ModelList, keep_lists, read_lists
 from support.tiny_model import tiny_model
 
 KEY = "sk-secret-0123456789"

@@ -13,9 +13,14 @@ from llm_server.parts import Answer, Status, call, hang, keepalives, say
 from rookery.app.model_choice import facts_about
 from rookery.core.settings import Settings
 from rookery.platform.user_folders import find_places
-from rookery.providers.listing_cache import address_of
+from rookery.providers.model_cache import (
+    LARGEST_FILE,
+    ProbedModel,
+    address_of,
+    probed_model,
+    remember,
+)
 from rookery.providers.probe import probe, way_to_call
-from rookery.providers.probe_cache import LARGEST_FILE, ProbedModel, probed_model, remember
 from rookery.providers.registry import open_provider
 from support.terminal_session import Installed
 
@@ -97,7 +102,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from msgspec.structs import replace
-from rookery.providers.probe_cache import remember
+from rookery.providers.model_cache import remember
 for turn in range(50):
     remember(Path(sys.argv[1]), "a", "m", lambda old: replace(old, printed=old.printed + 1), turn)
 """

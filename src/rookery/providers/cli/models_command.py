@@ -29,7 +29,6 @@ from rookery.platform.user_folders import Places, find_places
 from rookery.providers.catalogue import known_models
 from rookery.providers.cli.auth_command import key_variable
 from rookery.providers.cli.models_table import ModelOffer, as_json, as_text
-from rookery.providers.listing_cache import ModelList, address_of, keep_lists, read_lists
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.listings import (
     LOCAL_SECONDS,
@@ -39,6 +38,7 @@ from rookery.providers.listings import (
     ask_for_lists,
     local_servers,
 )
+from rookery.providers.model_cache import ModelList, address_of, keep_lists, read_lists
 from rookery.providers.model_files import found_in_words, local_files
 from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, LOCAL, OTHER_NAMES
 from rookery.storage.cli.session_listing import format_option

@@ -12,8 +12,8 @@ from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import aligned
 from rookery.engine.ports.model import ModelInfo
 from rookery.providers.catalogue import find_model
-from rookery.providers.listing_cache import address_of, facts_of
 from rookery.providers.listing_shapes import ListedModel
+from rookery.providers.model_cache import address_of, facts_of
 from rookery.providers.model_files import size_in_words
 from rookery.providers.registry import LOCAL
 

@@ -16,10 +16,9 @@ from rookery.core.text.terminal_text import harmless, harmless_line
 from rookery.engine.ports.model import ModelInfo
 from rookery.errors import ProviderError, RookeryError, SettingsError
 from rookery.platform.user_folders import Places, find_places
-from rookery.providers.listing_cache import address_of
-from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_window
+from rookery.providers.listings import LOCAL_SECONDS, ListRequest, loaded_facts
+from rookery.providers.model_cache import ProbedModel, address_of, remember
 from rookery.providers.probe import ABILITIES, TOKENS_IN, TOKENS_OUT, Ability, probe, way_to_call
-from rookery.providers.probe_cache import ProbedModel, remember
 from rookery.providers.registry import BASE_URLS, is_loopback
 from rookery.storage.settings_files import find_settings
 
@@ -37,7 +36,7 @@ def probe_model(provider: str, model: str | None, base_url: str | None, form: st
         raise SettingsError(f"Cannot probe {choice.provider}: it is not a server.")
     address = address_of(choice.base_url or BASE_URLS[choice.provider])
     try:
-        abilities, window = anyio.run(_asked, settings, choice, places)
+        abilities, window = anyio.run(_asked, settings, choice)
     except ProviderError as error:
         print(harmless(f"{error} Nothing was stored."), file=sys.stderr)
         return 1
@@ -54,9 +53,7 @@ def probe_model(provider: str, model: str | None, base_url: str | None, form: st
     return 0
 
 
-async def _asked(
-    settings: Settings, choice: ModelChoice, places: Places
-) -> tuple[list[Ability], int | None]:
+async def _asked(settings: Settings, choice: ModelChoice) -> tuple[list[Ability], int | None]:
     base_url = choice.base_url or BASE_URLS[choice.provider]
     models = Models(settings, choice, lambda other: choice)
     provider = models.of("", "")
@@ -74,7 +71,8 @@ async def _asked(
         provider=choice.provider, base_url=base_url, key=key, seconds=LOCAL_SECONDS
     )
     # asked last, because some servers know the window only of a loaded model
-    return abilities, await loaded_window(server, choice.model) if local else None
+    facts = await loaded_facts(server, choice.model) if local else {}
+    return abilities, facts.get("window")
 
 
 def _cost(model: ModelInfo) -> str:
