@@ -44,8 +44,8 @@ class TerminalGuard:
     def _send(self, line: str) -> None:
         if self._watcher and self._watcher.stdin:
             with suppress(OSError, ValueError):  # the watcher was killed
-                self._watcher.stdin.write(f"{line}\n".encode())
-                self._watcher.stdin.flush()
+                # not buffered: a signal handler may call this while it runs
+                os.write(self._watcher.stdin.fileno(), f"{line}\n".encode())
 
 
 @lru_cache(maxsize=4)
