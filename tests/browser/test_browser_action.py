@@ -123,7 +123,7 @@ async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "reported"),
     [
         ("/alerts", "The page's alert was dismissed."),
         ("/popup", "A new window was closed: ORIGIN/other"),
@@ -132,7 +132,7 @@ async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
     ],
 )
 async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_told(
-    bench: Bench, site: Site, path: str, told: str
+    bench: Bench, site: Site, path: str, reported: str
 ):
     shown = await bench.go(f"{site.origin}{path}", sees=False)
     if path == "/download":
@@ -141,7 +141,7 @@ async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_told(
         assert await (await wanted.value).failure(), "nothing of it is kept"
     elif path != "/alerts":
         shown = await bench.call("click", selector="#go", sees=False)
-    assert told.replace("ORIGIN", site.origin) in shown.text
+    assert reported.replace("ORIGIN", site.origin) in shown.text
     assert shown.text.startswith(f"The browser is at {site.origin}{path}.")
     await only_one_page_is_left(bench)
 

@@ -35,7 +35,7 @@ def left() -> Iterator[Path]:
         assert [pid for pid in processes_with(name) if is_alive(pid)] == []
 
 
-def heard(request: Recorded) -> str:
+def received(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1]["content"])
 
 
@@ -62,10 +62,10 @@ def test_a_page_of_this_machine_that_was_allowed_is_used_without_more_questions_
         terminal.type("")
         assert terminal.exit_code() == 0
     assert "Approve?" not in shown
-    assert "title: Welcome" in heard(server.requests[1])
-    assert "[error] bad luck" in heard(server.requests[1])
-    assert "[log] clicked" in heard(server.requests[2])
-    assert '"type": "image"' in heard(server.requests[2])
+    assert "title: Welcome" in received(server.requests[1])
+    assert "[error] bad luck" in received(server.requests[1])
+    assert "[log] clicked" in received(server.requests[2])
+    assert '"type": "image"' in received(server.requests[2])
 
 
 def test_an_unknown_site_is_not_opened_in_an_automatic_run(rookery: Installed, left: Path):
@@ -74,7 +74,7 @@ def test_an_unknown_site_is_not_opened_in_an_automatic_run(rookery: Installed, l
     with LlmServer([launch], [finish("Not seen.")]) as server:
         done = rookery.run("-p", "-y", *at(server), "look at it", TMPDIR=str(left))
     assert (done.returncode, done.stdout) == (0, "Not seen.\n"), done.stderr
-    assert "evil.test is not a known host" in heard(server.requests[1])
+    assert "evil.test is not a known host" in received(server.requests[1])
 
 
 def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, left: Path):
@@ -82,7 +82,7 @@ def test_without_network_no_page_from_elsewhere_is_opened(rookery: Installed, le
     launch = call("browser_action", action="launch", url="http://example.com/")
     with LlmServer([launch], [finish()]) as server:
         rookery.run("-p", *at(server), "look at it", TMPDIR=str(left))
-    assert "The network is turned off" in heard(server.requests[1])
+    assert "The network is turned off" in received(server.requests[1])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if TORTURE else [signal.SIGINT])

@@ -102,11 +102,11 @@ def complaints_of_the_loop() -> list[str]:
     """What would be printed of exceptions that nobody has looked at."""
     loop = asyncio.get_running_loop()
     usual = loop.get_exception_handler()
-    heard: list[str] = []
-    loop.set_exception_handler(lambda loop, context: heard.append(str(context)))
+    received: list[str] = []
+    loop.set_exception_handler(lambda loop, context: received.append(str(context)))
     gc.collect()
     loop.set_exception_handler(usual)
-    return heard
+    return received
 
 
 async def test_a_product_that_is_killed_takes_its_browser_along(program: str, site: Site):
@@ -166,11 +166,11 @@ def test_a_long_path_for_temporary_files_is_not_used(
         assert folder.parent in FALLBACK_PARENTS
     assert not folder.exists()
     monkeypatch.setattr(running_browser, "FALLBACK_PARENTS", (Path("/nowhere"),))
-    with pytest.raises(ToolError) as told, scratch_folder():
+    with pytest.raises(ToolError) as reported, scratch_folder():
         pass
-    assert str(told.value).startswith("The browser was not started: it needs a folder")
-    assert f"{deep} has a longer one" in str(told.value)
-    assert "/nowhere cannot be used (No such file or directory)" in str(told.value)
+    assert str(reported.value).startswith("The browser was not started: it needs a folder")
+    assert f"{deep} has a longer one" in str(reported.value)
+    assert "/nowhere cannot be used (No such file or directory)" in str(reported.value)
     assert os.listdir(deep) == []
 
 

@@ -155,10 +155,10 @@ async def test_pages_of_this_machine_reach_one_another_and_use_what_is_elsewhere
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     """On an address of this machine that is none of its loopback, if it has such a one."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard:
-        heard.bind((_own_address(), 0))
-        heard.setblocking(False)
-        yield heard
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as received:
+        received.bind((_own_address(), 0))
+        received.setblocking(False)
+        yield received
 
 
 def _own_address() -> str:

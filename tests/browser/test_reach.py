@@ -19,13 +19,13 @@ PUBLIC = "https://example.com"
 
 async def asked(reach: BrowserReach, request: str) -> tuple[int, list[str]]:
     """The status of the answer to a request, and what was told of it."""
-    told: list[str] = []
-    async with proxy(reach, told.append) as address:
+    reported: list[str] = []
+    async with proxy(reach, reported.append) as address:
         host, port = address.removeprefix("http://").split(":")
         async with await anyio.connect_tcp(host, int(port)) as stream:
             await stream.send(request.encode() + b"\r\n\r\n")
             answer = await stream.receive()
-    return int(answer.split()[1]), told
+    return int(answer.split()[1]), reported
 
 
 def reach(home: str, *, network: bool = True) -> BrowserReach:
@@ -47,17 +47,17 @@ PRIVATE = """
 async def test_private_addresses_are_refused_in_every_notation(home: str):
     for host in PRIVATE.split():
         for request in (f"CONNECT {host} HTTP/1.1", f"GET http://{host}/ HTTP/1.1"):
-            status, told = await asked(reach(home), request)
-            assert (status, len(told)) == (403, 1), request
+            status, reported = await asked(reach(home), request)
+            assert (status, len(reported)) == (403, 1), request
 
 
 async def test_pages_of_this_machine_reach_it_and_pages_from_elsewhere_do_not(site: Site):
     where = site.origin.removeprefix("http://")
     request = f"GET http://{where}/other HTTP/1.1\r\nHost: {where}"
     assert (await asked(reach(site.origin), request)) == (200, [])
-    status, told = await asked(reach(PUBLIC), request)
+    status, reported = await asked(reach(PUBLIC), request)
     assert status == 403
-    assert told == [
+    assert reported == [
         f"A request to {where} was refused. Pages from elsewhere cannot reach this machine."
     ]
     assert (await asked(reach(""), request))[0] == 403
@@ -88,9 +88,9 @@ async def test_a_server_that_is_not_there_is_told_to_the_browser():
     assert (await asked(reach(gone.origin), f"CONNECT {where} HTTP/1.1"))[0] == 502
 
 
-@pytest.mark.parametrize(("local", "told"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize(("local", "reported"), [(True, 1), (False, 0)])
 async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
-    local: bool, told: int
+    local: bool, reported: int
 ):
     """The model may have written them, and they could carry anything out."""
 
@@ -102,7 +102,7 @@ async def test_pages_of_this_machine_reach_other_hosts_only_if_they_are_known(
     )
     assert (await asked(only_known, "CONNECT known.test:443 HTTP/1.1"))[1] == []
     for request in ("CONNECT evil.test:443 HTTP/1.1", "GET http://known.test/ HTTP/1.1"):
-        assert len((await asked(only_known, request))[1]) == told
+        assert len((await asked(only_known, request))[1]) == reported
 
 
 def test_a_page_from_elsewhere_does_not_lead_to_this_machine_even_if_that_was_allowed():

@@ -201,7 +201,7 @@ async def test_files_beyond_the_limit_are_skipped_and_reported(ground: Ground):
     checkpoints = ground.open(checkpoint_files=20)
     saved = await checkpoints.save(None)
     assert len(await checkpoints.files_at(saved.id)) == 20
-    assert all(told.endswith("(too many files)") for told in saved.skipped[:-1])
+    assert all(reported.endswith("(too many files)") for reported in saved.skipped[:-1])
     assert len(saved.skipped) <= 51
 
 
@@ -298,7 +298,7 @@ async def test_protected_files_beyond_the_folder_limit_are_not_treated_as_new(
     monkeypatch.setattr("rookery.checkpoints.snapshot_selection.MOST_FOLDERS", 1)
     checkpoints = ground.open()
     first = await checkpoints.save(None)
-    assert any("too many" in told for told in first.skipped)
+    assert any("too many" in reported for reported in first.skipped)
     monkeypatch.undo()
     second = await checkpoints.save(None)
     assert await checkpoints.effects(first.id, second.id) == ()
@@ -789,8 +789,8 @@ async def test_a_damaged_repository_is_usable_at_once(
     for path in ground.repository.glob(pattern):
         damage(path)
     checkpoints = ground.open()
-    told = await checkpoints.health()
-    assert ("damaged" in told) == pattern.startswith("objects")
+    reported = await checkpoints.health()
+    assert ("damaged" in reported) == pattern.startswith("objects")
     spoilt = sorted(before)[::6]
     done = await step(checkpoints, lambda: [ground.put(path, "spoilt") for path in spoilt])
     assert (await checkpoints.restore([done], overwrite=False)).problem == ""
@@ -861,8 +861,8 @@ async def test_a_full_disk_prevents_checkpoints_until_space_is_free(
     first = await checkpoints.save(None)
     for number in range(30):
         ground.put(f"noise{number}", os.urandom(100 * KIB))
-    told = await checkpoints.save(None)
-    assert told.problem.endswith("cannot be undone: no space left on device.")
+    reported = await checkpoints.save(None)
+    assert reported.problem.endswith("cannot be undone: no space left on device.")
     assert not list(disk.rglob("tmp_*"))
     for number in range(2, 30):
         (ground.work / f"noise{number}").unlink()
@@ -922,11 +922,11 @@ async def test_dropping_the_oldest_checkpoints_is_reported(ground: Ground):
         ground.put("a.bin", os.urandom(100 * KIB))
         ids.append((await checkpoints.save(None)).id)
     assert await checkpoints.clean_up(2 * MIB, []) == ""
-    told = await checkpoints.clean_up(500 * KIB, [ids[0]])
+    reported = await checkpoints.clean_up(500 * KIB, [ids[0]])
     assert re.fullmatch(
         r"The 7 oldest checkpoints of \S+ were dropped to free 0\.7 MiB; "
         r"changes before them can no longer be undone\.",
-        told,
+        reported,
     )
     assert await checkpoints.usage() < 500 * KIB
     left = [known for known in ids if known in ground.git("log", "-g", "--format=%H")]

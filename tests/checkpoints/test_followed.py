@@ -259,10 +259,10 @@ async def test_a_saved_file_replaced_by_an_unsavable_one_is_restored(bench: Benc
     await bench.run(commands, list(paths) if named else None)
     rehearsed = await bench.checkpoints.restore(bench.steps, overwrite=False, rehearse=True)
     assert paths.keys() <= {effect.path for effect in rehearsed.effects}
-    told = await bench.back()
+    reported = await bench.back()
     assert bench.texts() == dict.fromkeys(paths, "mine\n")
     for kept in bench.aside():
-        assert str(kept) in told
+        assert str(kept) in reported
     large = [kept for kept in bench.aside() if kept.stat().st_size >= 5000]
     assert len(large) == 2 * len(("large", "grown", "a folder"))
 
@@ -285,10 +285,10 @@ async def test_a_later_change_by_the_user_is_kept(bench: Bench):
 
 async def test_undo_removes_new_pipes_and_moves_large_files_aside(bench: Bench):
     await bench.run("head -c 5000 /dev/zero > large; mkfifo pipe; mkdir d; mkfifo d/pipe")
-    told = await bench.back()
+    reported = await bench.back()
     (kept,) = bench.aside()
     assert (list(bench.work.iterdir()), kept.stat().st_size) == ([], 5000)
-    assert str(kept) in told
+    assert str(kept) in reported
 
 
 async def test_a_folder_replaced_by_a_pipe_is_restored_with_its_files(bench: Bench):
@@ -307,8 +307,8 @@ async def test_a_file_that_cannot_be_saved_is_reported_on_save_and_undo(bench: B
     await bench.run(f"{command}; echo x > a")
     assert bench.skipped == ("large (too large)",)
     left = bench.texts()
-    assert "could not be saved" in (told := await bench.back())
-    assert "large" in told
+    assert "could not be saved" in (reported := await bench.back())
+    assert "large" in reported
     assert bench.texts() == left | {"a": "a\n"}
 
 
@@ -459,8 +459,8 @@ async def test_a_later_process_reports_that_secret_files_cannot_be_restored(benc
     await bench.run("rm .env a")
     bench.checkpoints = bench.open()
     assert await bench.checkpoints.health() == ""
-    told = await bench.back()
-    assert told == "Checkpoints do not store ignored files that may hold secrets: .env."
+    reported = await bench.back()
+    assert reported == "Checkpoints do not store ignored files that may hold secrets: .env."
     assert bench.texts() == {".gitignore": ".env\n", "a": "mine\n"}
 
 

@@ -37,9 +37,9 @@ class Bench:
     ) -> list[str]:
         assert self.repair.save([".git"], alone=alone) == ""
         subprocess.run(["sh", "-c", deed], cwd=self.root, check=True)
-        told = self.repair.repair(thorough=thorough, approved=approved, alone=alone)
+        reported = self.repair.repair(thorough=thorough, approved=approved, alone=alone)
         self.repair.close()
-        return told
+        return reported
 
     def is_whole(self, repository: Path | None = None) -> bool:
         at = [f"--git-dir={repository}"] if repository else []
@@ -88,8 +88,8 @@ REPAIRED = [*((name, True) for name in DESTROYED), *((name, False) for name in J
 
 @pytest.mark.parametrize(("name", "thorough"), REPAIRED)
 def test_a_destroyed_repository_is_repaired(bench: Bench, name: str, thorough: bool):
-    (told,) = bench.after(DESTROYED[name], thorough=thorough)
-    assert told.startswith("A command ")
+    (reported,) = bench.after(DESTROYED[name], thorough=thorough)
+    assert reported.startswith("A command ")
     if thorough:
         assert bench.is_whole()
     assert git(bench.root, "log", "--format=%s", "main").split() == ["2", "1", "0"]
@@ -99,9 +99,9 @@ def test_a_destroyed_repository_is_repaired(bench: Bench, name: str, thorough: b
 
 @pytest.mark.parametrize("name", ["objects", "a reference", "all of it", "by moving it"])
 def test_after_approval_nothing_is_repaired_but_a_copy_is_kept(bench: Bench, name: str):
-    (told,) = bench.after(DESTROYED[name], approved=True)
+    (reported,) = bench.after(DESTROYED[name], approved=True)
     (kept,) = bench.aside.iterdir()
-    assert str(kept) in told
+    assert str(kept) in reported
     assert bench.is_whole(kept)
 
 
@@ -118,8 +118,8 @@ def test_logs_and_references_emptied_by_a_program_are_restored(bench: Bench, dee
     (bench.root / "a.txt").write_text("stashed")
     git(bench.root, "stash")
     before = git(bench.root, "reflog"), git(bench.root, "stash", "list")
-    (told,) = bench.after(deed)
-    assert told.startswith("A command destroyed parts of .git")
+    (reported,) = bench.after(deed)
+    assert reported.startswith("A command destroyed parts of .git")
     assert bench.is_whole()
     assert (git(bench.root, "reflog"), git(bench.root, "stash", "list")) == before
 
@@ -177,12 +177,12 @@ def test_a_removed_branch_is_reported_and_kept_in_a_copy(bench: Bench, deed: str
     git(bench.root, "commit", "-q", "--allow-empty", "-m", "own")
     git(bench.root, "checkout", "-q", "main")
     (bench.root / ".git" / "logs" / "HEAD").write_text("")
-    (told,) = bench.after(deed, thorough=False, approved=approved)
-    name = next(each for each in ("loose", "other", "own") if f"refs/heads/{each} (" in told)
+    (reported,) = bench.after(deed, thorough=False, approved=approved)
+    name = next(each for each in ("loose", "other", "own") if f"refs/heads/{each} (" in reported)
     (kept,) = bench.aside.iterdir()
-    assert str(kept) in told
+    assert str(kept) in reported
     commit = git(bench.root, f"--git-dir={kept}", "rev-parse", name)
-    assert commit[:12] in told
+    assert commit[:12] in reported
 
 
 def test_changes_between_commands_are_not_repaired(bench: Bench):
@@ -215,9 +215,9 @@ def test_a_repository_removed_with_its_folder_is_kept_aside(bench: Bench):
     copy_of(make, bench.root / "lib")
     bench.repair.save([".git", "lib/.git"])
     subprocess.run(["rm", "-rf", "lib"], cwd=bench.root, check=True)
-    (told,) = bench.repair.repair(thorough=True, approved=False)
+    (reported,) = bench.repair.repair(thorough=True, approved=False)
     (kept,) = bench.aside.iterdir()
-    assert str(kept) in told
+    assert str(kept) in reported
     assert bench.is_whole(kept)
 
 
@@ -226,8 +226,8 @@ def test_a_repository_moved_with_its_folder_is_repaired_in_place(bench: Bench, m
     copy_of(make, bench.root / "lib")
     bench.repair.save([".git", "lib/.git"])
     subprocess.run(["sh", "-c", f"mv lib moved; {more}"], cwd=bench.root, check=True)
-    told = bench.repair.repair(thorough=True, approved=False)
-    assert bool(told) is (more != "true")
+    reported = bench.repair.repair(thorough=True, approved=False)
+    assert bool(reported) is (more != "true")
     assert not bench.aside.exists()
     assert not (bench.root / "lib").exists()
     assert bench.is_whole(bench.root / "moved/.git")
@@ -236,8 +236,8 @@ def test_a_repository_moved_with_its_folder_is_repaired_in_place(bench: Bench, m
 def test_another_folder_is_not_mistaken_for_a_removed_repository(bench: Bench):
     bench.repair.save([".git"])
     subprocess.run(["sh", "-c", "rm -rf .git; mkdir a b c d"], cwd=bench.root, check=True)
-    (told,) = bench.repair.repair(thorough=True, approved=False)
-    assert "restored" in told
+    (reported,) = bench.repair.repair(thorough=True, approved=False)
+    assert "restored" in reported
     assert bench.is_whole()
 
 

@@ -28,14 +28,14 @@ class Watched:
         self.root.mkdir()
         subprocess.run(["git", "init", "-q", str(self.root)], check=True)
         self.git = self.root / ".git"
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.aside = folder / "aside"
         self.background = False
         self.begun = True
         self.watch = GitWatch(
             self.root,
             self.aside,
-            self.told.append,
+            self.reported.append,
             attended=lambda: True,
             running=lambda: self.background,
             started=lambda call_id: self.begun,
@@ -61,7 +61,7 @@ async def test_a_planted_hook_is_moved_aside_and_reported(watched: Watched):
     await watched.run("echo evil > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit")
     assert not (watched.git / "hooks" / "pre-commit").exists()
     assert [file.read_text() for file in watched.aside.iterdir()] == ["evil\n"]
-    assert ".git/hooks/pre-commit" in watched.told[0]
+    assert ".git/hooks/pre-commit" in watched.reported[0]
 
 
 async def test_configuration_changed_or_removed_by_a_command_is_restored(watched: Watched):
@@ -93,7 +93,7 @@ async def test_a_link_in_place_of_the_configuration_is_removed(watched: Watched)
 async def test_commits_are_not_reported(watched: Watched):
     commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git branch y"
     await watched.run(commit)
-    assert watched.told == []
+    assert watched.reported == []
 
 
 async def test_an_approved_hook_stays(watched: Watched):
@@ -103,18 +103,18 @@ async def test_an_approved_hook_stays(watched: Watched):
 
 
 async def test_a_folder_without_git_is_ignored(tmp_path: Path):
-    told: list[str] = []
-    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)
+    reported: list[str] = []
+    watch = GitWatch(tmp_path, tmp_path / "aside", reported.append, attended=lambda: False)
     action = Action(title="Run", perform=perform, command="true")
     await watch.before(CALL, action)
     await watch.after(CALL, action, Outcome(text=""))
-    assert (told, (tmp_path / "aside").exists()) == ([], False)
+    assert (reported, (tmp_path / "aside").exists()) == ([], False)
 
 
 async def test_an_approved_git_command_keeps_its_configuration(watched: Watched):
     await watched.run("git config user.name me", Judgement(needs_keys=True))
     assert "name = me" in (watched.git / "config").read_text()
-    assert watched.told == []
+    assert watched.reported == []
 
 
 # ── links, pipes and folders in the way ─────────────────────────────────────────────────
@@ -141,7 +141,7 @@ async def test_restoring_does_not_follow_links_outside(watched: Watched, plant: 
     assert left == {"config", "attributes", "pre-commit", "hooks/x", "commondir", "gitdir"}
     assert (outside / "config").read_text() == "changed\n"
     assert not (watched.root / command.split()[-1]).is_symlink()
-    assert len(watched.told) == 1
+    assert len(watched.reported) == 1
     if "elsewhere" not in plant:
         assert (watched.git / "hooks" / "pre-commit.sample").exists()
 
@@ -152,7 +152,7 @@ async def test_an_existing_link_outside_is_not_followed(watched: Watched):
     (watched.git / "worktrees").mkdir()
     (watched.git / "worktrees" / "w").symlink_to(outside)
     await watched.run(f"echo x > {outside}/config")
-    assert ((outside / "config").read_text(), watched.told) == ("x\n", [])
+    assert ((outside / "config").read_text(), watched.reported) == ("x\n", [])
 
 
 PIPES = ("commondir", "config", "info/attributes", "hooks/x", "worktrees/w/gitdir", "worktrees/p")
@@ -165,7 +165,7 @@ async def test_pipes_are_removed_without_blocking(watched: Watched):
     assert (watched.git / "config").is_file()
     os.mkfifo(watched.git / "hooks" / "there-before")
     await watched.run("true")
-    assert len(watched.told) == 1
+    assert len(watched.reported) == 1
 
 
 async def test_a_folder_in_place_of_a_file_is_replaced(watched: Watched):
@@ -188,7 +188,7 @@ async def test_a_removed_worktree_stays_removed(watched: Watched):
     (watched.git / "worktrees" / "w").mkdir(parents=True)
     (watched.git / "worktrees" / "w" / "gitdir").write_text("x")
     await watched.run("rm -r .git/worktrees")
-    assert (watched.told, (watched.git / "worktrees").exists()) == ([], False)
+    assert (watched.reported, (watched.git / "worktrees").exists()) == ([], False)
 
 
 @pytest.mark.parametrize("plant", ["echo 'gitdir: e' > .git", "ln -s e .git", "mkfifo .git"])
@@ -196,7 +196,7 @@ async def test_a_planted_git_pointer_or_pipe_is_removed(watched: Watched, plant:
     watched.git.rename(watched.root / "e")
     await watched.run(plant)
     assert ".git" not in [entry.name for entry in watched.root.iterdir()]
-    assert ".git" in watched.told[0]
+    assert ".git" in watched.reported[0]
 
 
 # ── commands that run on ────────────────────────────────────────────────────────────────
@@ -214,7 +214,7 @@ async def test_a_hook_planted_by_a_background_command_is_found_at_its_end(watche
     hook = plant(watched)
     watched.background = False
     await watched.watch.settle()
-    assert (hook.exists(), len(watched.told)) == (False, 1)
+    assert (hook.exists(), len(watched.reported)) == (False, 1)
 
 
 async def test_a_hook_planted_by_a_background_command_is_found_by_the_next_command(
@@ -227,7 +227,7 @@ async def test_a_hook_planted_by_a_background_command_is_found_by_the_next_comma
     plant(watched)
     watched.background = False
     await watched.run(f"test ! -e {hook}")
-    assert len(watched.told) == 2
+    assert len(watched.reported) == 2
 
 
 async def test_a_hook_planted_by_an_unfinished_command_is_found(watched: Watched):
@@ -242,7 +242,7 @@ async def test_user_changes_between_commands_stay(watched: Watched):
     await watched.run("true")
     hook = plant(watched)
     await watched.run("true")
-    assert (hook.read_text(), watched.told) == ("evil", [])
+    assert (hook.read_text(), watched.reported) == ("evil", [])
 
 
 async def test_approved_changes_stay_while_another_command_runs(watched: Watched):
@@ -285,7 +285,7 @@ async def test_a_new_repository_that_could_run_programs_is_moved_aside(
     await watched.run(command)
     assert not is_there(watched.root / "sub" / ".git")
     (kept,) = watched.aside.iterdir()
-    assert str(kept) in watched.told[0]
+    assert str(kept) in watched.reported[0]
     assert (watched.git / "config").exists()
 
 
@@ -306,10 +306,10 @@ async def test_a_new_repository_without_programs_stays_and_is_reported(
     await anyio.run_process(["git", "status"], cwd=watched.root / "sub")
     assert not watched.aside.exists()
     assert is_there(watched.root / "sub" / ".git")
-    assert any("sub/.git" in told for told in watched.told)
-    before = len(watched.told)
+    assert any("sub/.git" in reported for reported in watched.reported)
+    before = len(watched.reported)
     await watched.run("true")
-    assert len(watched.told) == before
+    assert len(watched.reported) == before
 
 
 async def test_a_hook_planted_later_in_an_accepted_repository_is_removed(watched: Watched):
@@ -323,14 +323,14 @@ async def test_a_repository_from_an_approved_command_stays(watched: Watched):
     made = "git init -q sub; git -C sub config core.hooksPath ../hooks"
     await watched.run(made, Judgement(needs_keys=True))
     assert "hooksPath" in (watched.root / "sub/.git/config").read_text()
-    assert watched.told == []
+    assert watched.reported == []
 
 
 async def test_a_repository_of_the_user_is_not_treated_as_new(watched: Watched):
     await anyio.run_process(["git", "init", "-q", str(watched.root / "lib")])
     await watched.run("rm -rf lib/.git/hooks; true")
     await watched.run("rm -rf lib")
-    assert watched.told[1:] == []
+    assert watched.reported[1:] == []
 
 
 HOOKED = "git init -q {0}; echo checks > {0}/.git/hooks/pre-commit"
@@ -355,7 +355,7 @@ async def test_a_moved_repository_with_hooks_stays(watched: Watched, made: str, 
     assert (watched.root / "sub/.git/hooks/pre-commit").read_text() == "checks\n"
     assert not watched.aside.exists()
     assert not (watched.root / "lib").exists()
-    assert "sub/.git now" in watched.told[0]
+    assert "sub/.git now" in watched.reported[0]
 
 
 NOT_MOVED = {
@@ -379,8 +379,8 @@ async def test_a_repository_moved_and_changed_is_moved_aside(
 
 
 async def test_the_first_repository_of_the_workspace_stays(tmp_path: Path):
-    told: list[str] = []
-    watch = GitWatch(tmp_path, tmp_path / "aside", told.append, attended=lambda: False)
+    reported: list[str] = []
+    watch = GitWatch(tmp_path, tmp_path / "aside", reported.append, attended=lambda: False)
     action = Action(title="Run", perform=perform, command="git init")
     await watch.before(CALL, action)
     await anyio.run_process(["git", "init", "-q", str(tmp_path)])
@@ -399,14 +399,14 @@ async def test_user_changes_after_a_denied_call_stay(watched: Watched):
     hook = plant(watched)
     await watched.watch.settle()
     await watched.watch.before(CALL, action)
-    assert (hook.read_text(), watched.told) == ("evil", [])
+    assert (hook.read_text(), watched.reported) == ("evil", [])
 
 
 async def test_user_changes_after_the_last_command_stay(watched: Watched):
     await watched.run("true")
     hook = plant(watched)
     await watched.watch.settle()
-    assert (hook.read_text(), watched.told) == ("evil", [])
+    assert (hook.read_text(), watched.reported) == ("evil", [])
 
 
 # ── what git has begun and not ended ────────────────────────────────────────────────────
@@ -416,12 +416,12 @@ LEFT_BEHIND = ("index.lock", "config.lock", "sequencer", "rebase-merge", "MERGE_
 
 async def test_unfinished_git_operations_are_reported_once_and_stay(watched: Watched):
     await watched.run(f"cd .git; mkdir sequencer rebase-merge; touch {' '.join(LEFT_BEHIND)}")
-    (told,) = watched.told
+    (reported,) = watched.reported
     for name in LEFT_BEHIND:
         assert is_there(watched.git / name)
-        assert f".git/{name}" in told
+        assert f".git/{name}" in reported
     await watched.run("true")
-    assert len(watched.told) == 1
+    assert len(watched.reported) == 1
 
 
 async def test_a_lock_is_reported_only_after_its_command_has_ended(
@@ -429,17 +429,17 @@ async def test_a_lock_is_reported_only_after_its_command_has_ended(
 ):
     watched.background = True
     await watched.run("touch .git/index.lock")
-    assert watched.told == []
+    assert watched.reported == []
     watched.background = False
     await watched.watch.settle()
-    assert ".git/index.lock" in watched.told[0]
+    assert ".git/index.lock" in watched.reported[0]
 
 
 async def test_an_approved_unfinished_git_operation_is_not_reported(watched: Watched):
     await watched.run("mkdir .git/rebase-merge", Judgement(needs_keys=True))
     (watched.git / "index.lock").touch()
     await watched.run("true")
-    assert watched.told == []
+    assert watched.reported == []
 
 
 # ── large trees ─────────────────────────────────────────────────────────────────────────
@@ -476,7 +476,7 @@ async def test_hooks_stay_if_the_approved_command_may_write_them(
     watch = GitWatch(
         tmp_path,
         tmp_path / "aside",
-        lambda told: None,
+        lambda reported: None,
         attended=lambda: False,
         approved=lambda call_id: True,
         unconfined=lambda: unconfined,
@@ -496,7 +496,7 @@ async def test_the_git_folder_of_a_linked_worktree_is_watched(watched: Watched):
     linked = watched.root.parent / "linked"
     own = watched.git / "worktrees" / "linked"
     before = (own / "commondir").read_text(), (own / "gitdir").read_text()
-    watched.watch = GitWatch(linked, watched.aside, watched.told.append, attended=lambda: False)
+    watched.watch = GitWatch(linked, watched.aside, watched.reported.append, attended=lambda: False)
     watched.root = linked
     await watched.run(f"echo evil | tee {own}/config.worktree {own}/commondir {own}/gitdir")
     assert ((own / "commondir").read_text(), (own / "gitdir").read_text()) == before

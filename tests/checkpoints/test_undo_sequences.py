@@ -387,7 +387,11 @@ async def test_user_changes_to_the_same_files_are_kept_and_reported(batch: range
 
 
 def compare(
-    steps: list[tuple[Picture, Picture]], now: Picture, result: Picture, told: Restored, seed: str
+    steps: list[tuple[Picture, Picture]],
+    now: Picture,
+    result: Picture,
+    reported: Restored,
+    seed: str,
 ) -> None:
     """Every path is as it was before the steps, or as it is now; which of them the copies say."""
     for path in (
@@ -404,8 +408,8 @@ def compare(
             assert result.get(path) == target, (seed, path)
         elif not whole or now.get(path) != left:
             assert result.get(path) == now.get(path), (seed, path)
-            assert visible(path) in told.kept, (seed, path)
-        elif visible(path) in told.kept:
+            assert visible(path) in reported.kept, (seed, path)
+        elif visible(path) in reported.kept:
             assert result.get(path) == now.get(path), (seed, path)
             assert in_the_way(path, result, target), (seed, path)
         else:
@@ -463,24 +467,24 @@ def track_some(work: Path, luck: random.Random, ignored: str) -> set[str]:
 
 
 def demand_all_told(
-    then: Picture, result: Picture, saved: set[str], told: Restored, seed: str
+    then: Picture, result: Picture, saved: set[str], reported: Restored, seed: str
 ) -> None:
     """What was saved is back. Only where something new was made that is ignored, that stays."""
     for path, thing in then.items():
         if path in saved and result.get(path) != thing:
-            assert visible(path) in told.kept, (seed, path)
+            assert visible(path) in reported.kept, (seed, path)
 
 
-def demand_all_back(then: Picture, result: Picture, told: Restored, seed: str) -> None:
+def demand_all_back(then: Picture, result: Picture, reported: Restored, seed: str) -> None:
     """All is as it was but what could not be kept, and that is named."""
     for path in then.keys() | result.keys():
         was = then.get(path)
         if result.get(path) == was:
             continue
         if was and (was[0] == "pipe" or len(was[2]) > SMALL):
-            assert visible(path) in told.problem, (seed, path)
+            assert visible(path) in reported.problem, (seed, path)
         else:
-            assert visible(path) in told.kept, (seed, path)
+            assert visible(path) in reported.kept, (seed, path)
             assert in_the_way(path, result, was), (seed, path)
 
 

@@ -24,7 +24,7 @@ class Words:
 
 
 @pytest.mark.parametrize(
-    ("heard", "told"),
+    ("received", "reported"),
     [
         ([], "One two three."),
         (["One "], "One two three."),
@@ -34,13 +34,13 @@ class Words:
     ],
     ids=["nothing", "the beginning", "all", "the end", "the middle"],
 )
-def test_attaching_shows_the_missed_text(heard: list[str], told: str):
+def test_attaching_shows_the_missed_text(received: list[str], reported: str):
     words = Words()
     retelling = CatchUpDisplay(words)
     started = RequestStarted(request_id="r", model="m")
-    news = [TextStreamed(request_id="r", text=text) for text in heard]
+    news = [TextStreamed(request_id="r", text=text) for text in received]
     facts: list[Fact] = [started, *news, WHOLE, started, *news, WHOLE]
     for number, fact in enumerate(facts):
         retelling.show(Event(number, 0, number, fact))
         retelling.show_of_child("c", Event(number, 0, number, fact))
-    assert (words.own, words.childs) == (told * 2, told * 2)
+    assert (words.own, words.childs) == (reported * 2, reported * 2)

@@ -146,6 +146,6 @@ async def test_a_command_nested_too_deep_is_denied_if_a_deny_list_exists(here: B
 
 def test_entries_without_effect_are_reported():
     entries = ["npm test", "*", "git log | head", "echo $HOME", "./run.sh", "cd x", ""]
-    told = faulty_entries(entries)
-    assert [sentence.split("'")[1] for sentence in told] == entries[2:]
-    assert all(sentence.endswith(".") for sentence in told)
+    reported = faulty_entries(entries)
+    assert [sentence.split("'")[1] for sentence in reported] == entries[2:]
+    assert all(sentence.endswith(".") for sentence in reported)

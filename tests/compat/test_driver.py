@@ -113,17 +113,17 @@ class Told:
 async def follow_to_the_end(
     host: ScriptedHost, task_id: str, after: int = 0, meanwhile: Callable[[], None] = lambda: None
 ) -> list[str]:
-    told, news = Told(), Wakeup()
+    reported, news = Told(), Wakeup()
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             tasks = FollowedTasks(
-                host, group, news, see=told.see, ended=told.ended, starting=told.begun
+                host, group, news, see=reported.see, ended=reported.ended, starting=reported.begun
             )
             tasks.follow(task_id, after)
             assert tasks.ids == {task_id}
             meanwhile()
             await news.wait_for(lambda: not tasks.ids)
-    return told.said
+    return reported.said
 
 
 class TestFollowedTasks:

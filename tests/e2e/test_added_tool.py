@@ -76,8 +76,8 @@ def test_webviews_and_programs_get_the_rows_of_an_added_tool(rookery: Installed)
     ):
         webview.send("newTask", text="sort them")
         row = webview.wait_row(ask="tool")
-        told = json.loads(row["text"])
-        assert (told["tool"], told["path"]) == ("editedExistingFile", "names.txt")
+        reported = json.loads(row["text"])
+        assert (reported["tool"], reported["path"]) == ("editedExistingFile", "names.txt")
         webview.send("askResponse", askResponse="yesButtonClicked", messageTs=row["ts"])
         webview.wait_row(ask="completion_result")
         assert webview.end() == 0

@@ -41,8 +41,8 @@ def test_a_command_question_shows_its_folder_and_reach(repository: Installed):
             terminal.wait_for(f"Run this command:\n  {line}\n")
             shown = terminal.wait_for("Approve? ")
             assert "sandbox" in shown.splitlines()[0], line
-            told = [" ".join(each.split()) for each in shown.split("\n  ! ")]
-            assert any(note in each for each in told), line
+            reported = [" ".join(each.split()) for each in shown.split("\n  ! ")]
+            assert any(note in each for each in reported), line
             terminal.type("n")
         terminal.wait_for(DONE)
         terminal.type("")

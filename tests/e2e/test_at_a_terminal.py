@@ -79,12 +79,12 @@ def test_denials_answers_and_messages_reach_the_model(rookery: Installed):
         terminal.wait_for("✔ Second.\n" + DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-    heard = [last_turn(request) for request in server.requests[1:]]
-    assert "The user denied this call." in heard[0]
-    assert "use b.txt instead" in heard[1]
-    assert "9090" in heard[2]
-    assert "2 is too low, take 7070" in heard[3]
-    assert "and now the docs" in heard[4]
+    received = [last_turn(request) for request in server.requests[1:]]
+    assert "The user denied this call." in received[0]
+    assert "use b.txt instead" in received[1]
+    assert "9090" in received[2]
+    assert "2 is too low, take 7070" in received[3]
+    assert "and now the docs" in received[4]
 
 
 def test_a_failed_request_can_be_retried_or_postponed(rookery: Installed):
@@ -230,7 +230,7 @@ def test_the_terminal_shows_what_the_run_waits_for(rookery: Installed):
 def test_choices_before_the_first_message_apply_to_it(
     rookery: Installed,
 ):
-    told = [
+    reported = [
         ("/mode nosuch", "No such mode: 'nosuch'."),
         ("/undo", "/undo works only while a task is open."),
         ("/mode", "Use /mode with one of: code (now), ask,"),
@@ -241,7 +241,7 @@ def test_choices_before_the_first_message_apply_to_it(
     ]
     with LlmServer([finish()]) as server, rookery.terminal(*at(server)) as terminal:
         terminal.wait_for("What should I do?")
-        for typed, answer in told:
+        for typed, answer in reported:
             terminal.type(typed)
             terminal.wait_for(answer)
         terminal.type("grüße")

@@ -85,8 +85,8 @@ def test_background_commands_are_listed_and_ending_one_reaches_the_model(
         wait_until_it_has_ended(slow)
         terminal.type("and now?")
         wait_for_the_background(more)
-        heard = json.dumps(server.requests[2].body["messages"], ensure_ascii=False)
-        assert "The command that ran in the background has ended" in heard
+        received = json.dumps(server.requests[2].body["messages"], ensure_ascii=False)
+        assert "The command that ran in the background has ended" in received
         assert rookery.run("ps", "--stop", "all").stdout == "Ended 1 command.\n"
         wait_until_it_has_ended(more)
         terminal.type("once more")

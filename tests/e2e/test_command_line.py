@@ -30,8 +30,10 @@ def bodies(server: LlmServer) -> list[dict[str, Any]]:
 
 def answers(server: LlmServer) -> str:
     """What the model was told by its last calls, in its last request."""
-    told = [each["content"] for each in bodies(server)[-1]["messages"] if each["role"] == "tool"]
-    return "\n".join(told)
+    reported = [
+        each["content"] for each in bodies(server)[-1]["messages"] if each["role"] == "tool"
+    ]
+    return "\n".join(reported)
 
 
 def test_the_default_of_a_flag_does_not_override_a_setting(rookery: Installed):
@@ -161,7 +163,7 @@ def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed)
         LlmServer([QUESTION], [write], [finish()]) as server,
         rookery.terminal("-a", *at(server), "go") as terminal,
     ):
-        for line, told in [
+        for line, reported in [
             ("/mode", "code (now), "),
             ("/model", "  openai gpt-5  (now)\n"),
             ("/model gpt-5-mini", "now using gpt-5-mini"),
@@ -171,7 +173,7 @@ def test_lines_for_the_client_switch_model_approval_and_mode(rookery: Installed)
         ]:
             terminal.wait_for("\n> ")
             terminal.type(line)
-            terminal.wait_for(told)
+            terminal.wait_for(reported)
         terminal.wait_for("\n> ")
         terminal.type("that")
         terminal.wait_for("● Create a.txt")

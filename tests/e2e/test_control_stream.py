@@ -57,9 +57,9 @@ def test_a_start_is_acknowledged_streamed_and_completed(rookery: Installed):
     assert driver.replies("s1") == [("ack", "accepted"), ("done", "task_completed")]
     assert (result["content"], result["success"], result["requestId"]) == ("Done.", True, "s1")
     assert done["taskId"] == driver.of(subtype="ack", command="start")[0]["taskId"] == ONE_ID
-    told = [event for event in driver.events if event["type"] not in ("control", "system")]
-    assert {event["requestId"] for event in told} == {"s1"}
-    assert told[0]["content"] == "make it"
+    reported = [event for event in driver.events if event["type"] not in ("control", "system")]
+    assert {event["requestId"] for event in reported} == {"s1"}
+    assert reported[0]["content"] == "make it"
     names = ["readFile", "newFileCreated", "appliedDiff", "listFilesTopLevel", "execute_command"]
     for kind in ("tool_use", "tool_result"):
         closed = [event[kind]["name"] for event in driver.of(type=kind) if event.get("done")]
@@ -102,14 +102,14 @@ def test_the_driver_approves_rejects_answers_and_sends_messages(rookery: Install
     assert sorted(path.name for path in rookery.workspace.glob("*")) == ["one", "three"]
     for each in ("a1", "a2", "a3", "m1", "m2", "a4"):
         assert driver.done(each)["code"] == "responded", each
-    heard = [last_turn(server.requests[number]) for number in range(7)]
-    assert "but quietly" in heard[1]
-    assert "not that one" in heard[2]
+    received = [last_turn(server.requests[number]) for number in range(7)]
+    assert "but quietly" in received[1]
+    assert "not that one" in received[2]
     # words in place of a yes are a no that says why
-    assert "touch five instead" in heard[4]
-    assert "denied" in heard[4]
-    assert "8080" in heard[5]
-    assert "localhost" in heard[6]
+    assert "touch five instead" in received[4]
+    assert "denied" in received[4]
+    assert "8080" in received[5]
+    assert "localhost" in received[6]
     assert driver.of(type="result")[0]["requestId"] == "a4"
     assert driver.of(type="queue") == []
 
@@ -290,8 +290,8 @@ class TestEndOfInput:
             driver.write(line("start", "s1", prompt="go") + line("message", "m1", prompt="more"))
             assert driver.end() == 0
         assert driver.done("m1")["code"] == "queued"
-        heard = [json.dumps(request.body["messages"]) for request in server.requests]
-        assert "more" in heard[-1]
+        received = [json.dumps(request.body["messages"]) for request in server.requests]
+        assert "more" in received[-1]
         assert driver.of(type="user", requestId="m1")
 
     def test_an_approval_left_open_needs_a_human(self, rookery: Installed):

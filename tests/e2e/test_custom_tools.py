@@ -60,7 +60,7 @@ def test_an_approved_tool_gets_its_arguments_and_returns_a_result(adding: Instal
     added = [call("add_numbers", numbers=[1, 2], note="it's \\ $HOME `id`\n")]
     failed = [call("add_numbers", numbers=[5], code=3)]
     wrong = [call("add_numbers", numbers=[1], extra=1)]
-    told, requests = print_run(adding, added, failed, wrong)
+    reported, requests = print_run(adding, added, failed, wrong)
     schema = offered(requests[0])["add_numbers"]["input_schema"]
     assert schema["required"] == ["numbers"]
     assert schema["properties"]["code"] == {"type": "integer"}
@@ -72,7 +72,7 @@ def test_an_approved_tool_gets_its_arguments_and_returns_a_result(adding: Instal
     assert "sum: 5" in str(second["content"])
     assert second["is_error"]
     assert "Unknown argument: 'extra'" in str(third["content"])
-    assert "not offered" not in told
+    assert "not offered" not in reported
 
 
 def test_a_changed_tool_is_not_offered_until_approved_again(adding: Installed):
@@ -80,10 +80,10 @@ def test_a_changed_tool_is_not_offered_until_approved_again(adding: Installed):
     for file in ("add_numbers.toml", "add.py"):
         changed = adding.workspace / ".roo" / "tools" / file
         changed.write_text(changed.read_text() + "# changed\n")
-        told, requests = print_run(adding, [call("add_numbers", numbers=[1])])
+        reported, requests = print_run(adding, [call("add_numbers", numbers=[1])])
         assert "add_numbers" not in offered(requests[0]), file
         assert "No such tool: 'add_numbers'" in str(results(requests[-1])[0]["content"])
-        assert told.count("The tool add_numbers is not offered") == 1
+        assert reported.count("The tool add_numbers is not offered") == 1
         again = adding.run("trust").stdout
         assert "Approved the tool .roo/tools/add_numbers.toml: python3 .roo/tools/add.py" in again
         _, requests = print_run(adding)
@@ -105,13 +105,13 @@ def test_a_bad_tool_file_is_reported_and_the_others_load(adding: Installed):
     (folder / "broken.toml").write_text("description = ")
     (folder / "unseen.toml").write_text(DEFINITION.replace("add.py", "add\u200b.py"))
     adding.run("trust")
-    told, requests = print_run(adding)
+    reported, requests = print_run(adding)
     assert "add_numbers" in offered(requests[0])
     assert offered(requests[0])["read_file"]["description"] != "Add numbers"
-    assert "read_file is the name of a built-in tool" in told
+    assert "read_file is the name of a built-in tool" in reported
     assert "unseen" not in offered(requests[0])
-    assert ".rookery/tools/unseen.toml is skipped" in told
-    assert ".rookery/tools/broken.toml is skipped: it is not valid TOML" in told
+    assert ".rookery/tools/unseen.toml is skipped" in reported
+    assert ".rookery/tools/broken.toml is skipped: it is not valid TOML" in reported
 
 
 def test_a_user_tool_needs_no_approval_and_follows_modes(rookery: Installed):

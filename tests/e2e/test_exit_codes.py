@@ -77,9 +77,9 @@ def test_a_run_with_some_refused_changes_says_so(rookery: Installed):
     grave = "- calls: [{tool: execute_command, arguments: {command: git reset --hard}}]\n"
     done = rookery.run(*flags, *rookery.script(WRITE + grave + FINISH), "go")
     assert done.returncode == 0
-    told = " ".join(done.stderr.split())
-    assert "1 action was refused (execute_command). This run is not interactive." in told
-    assert "run it without -p to be asked" in told
+    reported = " ".join(done.stderr.split())
+    assert "1 action was refused (execute_command). This run is not interactive." in reported
+    assert "run it without -p to be asked" in reported
     [denial] = json.loads(done.stdout)["permission_denials"]
     assert denial["tool_name"] == "execute_command"
 

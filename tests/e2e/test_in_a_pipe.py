@@ -108,10 +108,10 @@ def test_continue_resumes_the_last_session(rookery: Installed):
     with LlmServer([finish("One.")], [finish("Two.")]) as server:
         unfinished = rookery.run("-p", "-c", *at(server))
         completed = rookery.run("-p", "-c", *at(server))  # says its result again
-        told = rookery.run("-p", "-c", *at(server), "and now the docs")
+        reported = rookery.run("-p", "-c", *at(server), "and now the docs")
     assert (unfinished.returncode, unfinished.stdout) == (0, "One.\n")
     assert (completed.returncode, completed.stdout) == (0, "One.\n")
-    assert (told.returncode, told.stdout) == (0, "Two.\n")
+    assert (reported.returncode, reported.stdout) == (0, "Two.\n")
     assert "and now the docs" in json.dumps(server.requests[1].body["messages"])
     assert len(rookery.sessions()) == 1
 

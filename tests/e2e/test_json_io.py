@@ -170,8 +170,10 @@ def test_command_output_streams_and_can_be_ended_or_continued(rookery: Installed
         driver.send("terminalOperation", terminalOperation="abort")
         status_of(driver, "exited")
         assert driver.end() == 0
-    told = [json.loads(line["text"]) for line in driver.of(type="commandExecutionStatus")]
-    for asked, lines in zip(driver.rows(ask="command"), (told[:first], told[first:]), strict=True):
+    reported = [json.loads(line["text"]) for line in driver.of(type="commandExecutionStatus")]
+    for asked, lines in zip(
+        driver.rows(ask="command"), (reported[:first], reported[first:]), strict=True
+    ):
         assert {each["executionId"] for each in lines} == {str(asked["ts"])}
         assert lines[0] == {**lines[0], "status": "started", "command": asked["text"]}
         outputs = [each["output"] for each in lines if each["status"] == "output"]
@@ -184,9 +186,9 @@ def test_command_output_streams_and_can_be_ended_or_continued(rookery: Installed
 
 def status_of(driver: JsonIo, wanted: str) -> dict[str, Any]:
     while True:
-        told = json.loads(driver.wait(type="commandExecutionStatus")["text"])
-        if told["status"] == wanted:
-            return dict(told)
+        reported = json.loads(driver.wait(type="commandExecutionStatus")["text"])
+        if reported["status"] == wanted:
+            return dict(reported)
 
 
 BAD_LINES = [b"no json", b'{"type":7}', b'{"type":"newTask","text":" "}', b"[" * 100_000]
@@ -315,8 +317,8 @@ def test_questions_of_a_sub_task_are_answered_like_others(rookery: Installed):
         assert driver.end() == 0
     assert (rookery.workspace / "made").exists()
     assert {line.get("taskId") for line in driver.of(ask="tool")} == {None}
-    told = [each.get("text") for each in driver.of(say="completion_result")]
-    assert "Part one is done." not in told
+    reported = [each.get("text") for each in driver.of(say="completion_result")]
+    assert "Part one is done." not in reported
     assert row["text"] == "All is done."
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from llm_server import LlmServer, Recorded, call, finish
-from support.model_words import heard, system
+from support.model_words import received, system
 from support.terminal_session import Installed, at
 
 
@@ -29,7 +29,7 @@ def test_a_mode_without_edits_neither_makes_nor_offers_them(rookery: Installed):
     assert not (rookery.workspace / "a.txt").exists()
     assert "write_to_file" not in tools(server.requests[0])
     assert {"read_file", "new_task", "switch_mode"} <= tools(server.requests[0])
-    assert "ask" in heard(server.requests[1])
+    assert "ask" in received(server.requests[1])
 
 
 def test_a_trusted_project_adds_modes_rules_skills_and_commands(rookery: Installed):
@@ -51,9 +51,9 @@ def test_a_trusted_project_adds_modes_rules_skills_and_commands(rookery: Install
     first = server.requests[0]
     for rule in ("You write.", "Use tabs.", "Be brief.", "Cite sources.", "Fill forms"):
         assert rule in system(first)
-    assert "Look at everything." in heard(first)
-    assert "Arguments: here" in heard(first)
-    assert "How." in heard(server.requests[1])
+    assert "Look at everything." in received(first)
+    assert "Arguments: here" in received(first)
+    assert "How." in received(server.requests[1])
 
 
 def test_switching_the_mode_switches_model_and_tools(rookery: Installed):
@@ -77,7 +77,7 @@ def test_an_unreadable_command_is_reported_once_and_refused(
     reason = "The command .rookery/commands/look.md is skipped: its front matter has no closing"
     with LlmServer([write("a.txt")], [finish()]) as server:
         done = rookery.run("-p", "-y", *at(server), "--trust", "/look here")
-    assert f"/look is not available. {reason}" in heard(server.requests[0])
+    assert f"/look is not available. {reason}" in received(server.requests[0])
     assert done.stderr.count(f"/look is not available. {reason}") == 1
     assert done.stderr.count(reason) == 2
 
@@ -92,9 +92,9 @@ def test_a_sub_task_works_in_its_mode_and_returns_its_result(rookery: Installed)
     assert (rookery.workspace / "b.txt").exists()
     assert "write_to_file" not in tools(server.requests[0])
     assert "write_to_file" in tools(server.requests[1])
-    assert "Write b.txt." in heard(server.requests[1])
-    assert "do it" not in heard(server.requests[1])
-    assert "b is there" in heard(server.requests[3])
+    assert "Write b.txt." in received(server.requests[1])
+    assert "do it" not in received(server.requests[1])
+    assert "b is there" in received(server.requests[3])
     assert "▸ sub-task in code mode: Write b.txt." in done.stderr
     sessions = rookery.sessions()
     assert len(sessions) == 2

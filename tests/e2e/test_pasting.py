@@ -58,14 +58,14 @@ def test_a_paste_is_one_message_and_none_of_its_lines_approves(
         terminal.type("")
         assert terminal.exit_code() == 0
     assert not (rookery.workspace / "a.txt").exists()
-    heard = [last_turn(request) for request in server.requests]
-    assert LONG in heard[0]
-    assert LONG.upper() in heard[1]
-    assert "\n".join(LINES) + " and more" in heard[2]
-    assert "grüße, 日本" in heard[3]
-    assert "wrong" not in heard[3]
-    assert "do more" in heard[4]
-    assert "half" not in heard[4]
+    received = [last_turn(request) for request in server.requests]
+    assert LONG in received[0]
+    assert LONG.upper() in received[1]
+    assert "\n".join(LINES) + " and more" in received[2]
+    assert "grüße, 日本" in received[3]
+    assert "wrong" not in received[3]
+    assert "do more" in received[4]
+    assert "half" not in received[4]
 
 
 def test_paste_markers_are_not_part_of_a_queued_message(rookery: Installed):
@@ -81,9 +81,9 @@ def test_paste_markers_are_not_part_of_a_queued_message(rookery: Installed):
         terminal.wait_for(DONE)
         terminal.type("")
         assert terminal.exit_code() == 0
-    heard = json.dumps(server.requests[1].body["messages"])
-    assert "200~" not in heard
-    assert json.dumps("\n".join(LINES))[1:-1] in heard
+    received = json.dumps(server.requests[1].body["messages"])
+    assert "200~" not in received
+    assert json.dumps("\n".join(LINES))[1:-1] in received
 
 
 def test_terminal_settings_are_restored_after_a_suspend(rookery: Installed):

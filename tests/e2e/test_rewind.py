@@ -76,13 +76,13 @@ def points(rookery: Installed) -> list[tuple[int, str]]:
     return [(int(number), what.strip()) for number, what in rows]
 
 
-def way_back(told: str) -> list[str]:
+def way_back(reported: str) -> list[str]:
     """What is to be typed to take a rewind back, as it was told."""
-    (command,) = re.findall(r"^Done\. To undo this: rookery rewind (.*)$", told, re.MULTILINE)
+    (command,) = re.findall(r"^Done\. To undo this: rookery rewind (.*)$", reported, re.MULTILINE)
     return str(command).split()
 
 
-def heard(rookery: Installed, *words: str) -> str:
+def received(rookery: Installed, *words: str) -> str:
     """What a model is sent when the session goes on, without the list of files."""
     with LlmServer([finish("Heard.")]) as server:
         at = ["--provider", "anthropic", "-m", "claude-x", "--base-url", server.url]
@@ -112,15 +112,15 @@ def test_points_are_listed_and_a_rewind_can_be_undone(
     ]
     assert state(rookery.workspace) == worked
     assert points(rookery) == listed
-    told = rewound(rookery, "--to", "1", "-y")
-    assert "3 steps undone.\n" in told
+    reported = rewound(rookery, "--to", "1", "-y")
+    assert "3 steps undone.\n" in reported
     assert state(rookery.workspace) == files
-    again = rewound(rookery, *way_back(told), "-y")
+    again = rewound(rookery, *way_back(reported), "-y")
     assert state(rookery.workspace) == worked
     rewound(rookery, *way_back(again), "-y")
     assert state(rookery.workspace) == files
-    rewound(rookery, *way_back(told), "-y")
-    assert "new/b.txt" in heard(rookery, "and now?")
+    rewound(rookery, *way_back(reported), "-y")
+    assert "new/b.txt" in received(rookery, "and now?")
 
 
 def test_files_changed_meanwhile_are_listed_and_kept(
@@ -129,18 +129,18 @@ def test_files_changed_meanwhile_are_listed_and_kept(
     work = rookery.workspace
     (work / "a.txt").write_text("mine\n")
     (work / "new" / "mine.txt").write_text("mine\n")
-    told = rewound(rookery, "--to", "1", "-y")
+    reported = rewound(rookery, "--to", "1", "-y")
     kept = "Skipped, because someone else changed them (--overwrite restores them too):\n"
-    assert kept + "  a.txt\n" in told
+    assert kept + "  a.txt\n" in reported
     assert (work / "a.txt").read_text() == "mine\n"
     assert (work / "new" / "mine.txt").read_text() == "mine\n"
     assert not (work / "new" / "b.txt").exists()
-    told = rewound(rookery, "--to", "1", "--overwrite", "-y")
-    assert "  change    a.txt\n" in told
+    reported = rewound(rookery, "--to", "1", "--overwrite", "-y")
+    assert "  change    a.txt\n" in reported
     assert (work / "new" / "mine.txt").read_text() == "mine\n"
     now = state(work)
     assert {name: now[name] for name in files} == files
-    rewound(rookery, *way_back(told), "-y")
+    rewound(rookery, *way_back(reported), "-y")
     assert (work / "a.txt").read_text() == "mine\n"
 
 
@@ -266,9 +266,11 @@ def test_files_the_run_tries_to_hide_can_be_restored(rookery: Installed):
     before = state(work)
     done = rookery.run("-p", *rookery.script(HIDING), "go")
     assert (done.returncode, done.stdout) == (0, "Worked.\n"), done.stderr
-    told = rewound(rookery, "--to", "1", "--files", "-y")
+    reported = rewound(rookery, "--to", "1", "--files", "-y")
     after = state(work)
     del before["large.bin"]
     assert after == before
-    assert "could not be saved (too large, or not files) and stay as they are: large.bin" in told
-    assert "README.md to " in told
+    assert (
+        "could not be saved (too large, or not files) and stay as they are: large.bin" in reported
+    )
+    assert "README.md to " in reported

@@ -29,7 +29,7 @@ from rookery.protocol.codec import Host
 from rookery.protocol.jsonrpc import Disconnected
 from rookery.protocol.remote import remote_host
 from support.protocol_hosts import workplace
-from support.protocol_story import SCRIPT, TASK, Story, told
+from support.protocol_story import SCRIPT, TASK, Story, reported
 from support.terminal_session import COMMAND, CTRL_C, CTRL_D, PATIENCE, Installed, TerminalSession
 from support.warm_start import PipedProcess
 from support.web_channel import WebChannel, bearer
@@ -104,7 +104,7 @@ Over: TypeAlias = Callable[[Installed, list[str]], AbstractAsyncContextManager[H
 def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
     async def tell() -> Any:
         async with workplace(tmp_path_factory.mktemp("near"), SCRIPT) as host:
-            return await told(host)
+            return await reported(host)
 
     return anyio.run(tell)
 
@@ -112,7 +112,7 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("over", [over_stdio, over_a_web_socket])
 async def test_a_remote_client_sees_the_same_events(near: Any, rookery: Installed, over: Over):
     async with over(rookery, rookery.script(SCRIPT)) as host:
-        assert await told(host) == near
+        assert await reported(host) == near
 
 
 def test_the_socket_and_the_token_are_private_to_their_owner(rookery: Installed):

@@ -71,8 +71,8 @@ def test_context_settings_change_the_system_prompt(rookery: Installed):
         ("agent_rules = false\n", [False, False, False, False]),
     ):
         set_up(rookery, f"[context]\n{settings}")
-        told = first_system(rookery)
-        assert [word in told for word in words] == expected, settings
+        reported = first_system(rookery)
+        assert [word in reported for word in words] == expected, settings
 
 
 def test_an_accepted_plan_is_in_every_later_request_once(rookery: Installed):
@@ -95,8 +95,8 @@ def test_a_tool_outside_the_mode_reveals_nothing_about_files(rookery: Installed)
     ]
     with LlmServer([edits[0]], [edits[1]], [finish()]) as server:
         rookery.run("-p", *at(server), "--mode", "ask", "edit it")
-    for told in server.requests[1:]:
-        assert "Mode ask does not have edit" in last_turn(told)
+    for reported in server.requests[1:]:
+        assert "Mode ask does not have edit" in last_turn(reported)
 
 
 def test_a_background_command_is_in_every_later_request_once(rookery: Installed):
@@ -119,10 +119,10 @@ def test_a_command_with_a_mode_needs_approval_to_switch(
     (folder / "look.md").write_text("---\nmode: ask\n---\nLook at everything.")
     with LlmServer([finish()]) as server:
         rookery.run("-p", "-a", *at(server), "/look")
-    told = last_turn(server.requests[0])
-    assert "Look at everything." in told
-    assert "The user did not want mode ask for /look." in told
-    assert "<slug>code</slug>" in told
+    reported = last_turn(server.requests[0])
+    assert "Look at everything." in reported
+    assert "The user did not want mode ask for /look." in reported
+    assert "<slug>code</slug>" in reported
 
 
 def test_a_session_with_a_missing_mode_changes_nothing(rookery: Installed):

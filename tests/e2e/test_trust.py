@@ -88,9 +88,9 @@ def test_without_trust_only_reading_works_and_help_is_shown(strange: Installed):
     read, *refused = [last_turn(request) for request in server.requests[1:]]
     assert "what it says" in read
     assert len(refused) == 3
-    for told in refused:
-        assert "This folder is not trusted, so it is read-only" in told
-        assert "The user can trust it with `rookery trust`" in told
+    for reported in refused:
+        assert "This folder is not trusted, so it is read-only" in reported
+        assert "The user can trust it with `rookery trust`" in reported
     assert shown.count("skipped: This folder is not trusted") == 3
     assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
     assert not (strange.home / "config" / "trust.json").exists()
@@ -142,7 +142,7 @@ def test_print_only_reads_in_an_untrusted_folder(strange: Installed):
     assert "what it says" in read
     assert "what it says" in shown
     assert len(refused) == 3
-    assert all("This folder is not trusted" in told for told in refused)
+    assert all("This folder is not trusted" in reported for reported in refused)
     assert {file.name for file in strange.workspace.iterdir()} == {".rookery", "a.txt"}
     assert not (strange.home / "config" / "trust.json").exists()
 

@@ -52,8 +52,8 @@ QUESTION = call(
 def test_an_automatic_answer_is_reported_with_its_question(rookery: Installed):
     with LlmServer([QUESTION], [finish()]) as server:
         done = rookery.run("-p", *at(server), "go")
-    told = "The model asked: Which colour? Answered automatically: blue\n"
-    assert done.stderr.count(told) == 1
+    reported = "The model asked: Which colour? Answered automatically: blue\n"
+    assert done.stderr.count(reported) == 1
     assert done.stdout == "Done.\n"
 
 
@@ -62,8 +62,8 @@ def test_stream_json_has_the_question_and_the_automatic_answer(rookery: Installe
         done = rookery.run("-p", *at(server), "--output-format", "stream-json", "go")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     (asked,) = [e["tool_use"]["input"] for e in events if "tool_use" in e]
-    (told,) = [e["tool_result"]["output"] for e in events if "tool_result" in e]
-    assert (asked["question"], "blue" in told) == ("Which colour?", True)
+    (reported,) = [e["tool_result"]["output"] for e in events if "tool_result" in e]
+    assert (asked["question"], "blue" in reported) == ("Which colour?", True)
 
 
 def test_reading_a_hidden_file_is_refused_without_a_question(rookery: Installed):

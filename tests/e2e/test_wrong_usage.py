@@ -219,8 +219,8 @@ def at(server: LlmServer, model: str = "claude-x") -> list[str]:
 
 
 def test_the_help_shows_options_under_headings(rookery: Installed):
-    told = rookery.run("--help").stdout
-    lines = told.splitlines()
+    reported = rookery.run("--help").stdout
+    lines = reported.splitlines()
     headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert headings == [f"{heading}:" for heading in (*GROUPS, OTHERS)]
     assert lines[lines.index(f"{OTHERS}:") + 1 :][:3] == [
@@ -229,7 +229,7 @@ def test_the_help_shows_options_under_headings(rookery: Installed):
         "",
     ]
     for puzzling in ("own kit", "grave", "End after seconds"):
-        assert puzzling not in told
+        assert puzzling not in reported
 
 
 def test_every_help_heading_has_existing_options():
@@ -256,10 +256,10 @@ def test_only_responses_that_request_a_wait_count_as_rate_limits(rookery: Instal
 def test_an_unsupported_effort_is_reported(rookery: Installed):
     note = "note: claude-x is not known to support reasoning; --reasoning-effort high is ignored.\n"
     with LlmServer([finish()], [finish()], [finish()]) as server:
-        told = rookery.run("-p", "-r", "high", *at(server), "go")
+        reported = rookery.run("-p", "-r", "high", *at(server), "go")
         unasked = rookery.run("-p", "-r", "none", *at(server), "go")
         thinks = rookery.run("-p", "-r", "high", *at(server, "claude-opus-4-6"), "go")
-    assert [told.returncode, unasked.returncode, thinks.returncode] == [0, 0, 0]
-    assert note in told.stderr
+    assert [reported.returncode, unasked.returncode, thinks.returncode] == [0, 0, 0]
+    assert note in reported.stderr
     assert "not known to support" not in unasked.stderr + thinks.stderr
     assert ("output_config" in server.requests[2].body) or ("thinking" in server.requests[2].body)

@@ -80,9 +80,9 @@ async def test_abort_ends_the_command_without_success(tmp_path: Path):
 async def test_a_message_reaches_the_model_once_and_the_command_continues(tmp_path: Path):
     stage = stage_for(tmp_path, [run("echo early; sleep 60")], [finish()])
     await stage.play("offer message use port 81", "yes")
-    told = "\n".join(sent(stage, 1))
-    assert "Still running" in told
-    assert told.count("<user_message>\nuse port 81\n</user_message>") == 1
+    reported = "\n".join(sent(stage, 1))
+    assert "Still running" in reported
+    assert reported.count("<user_message>\nuse port 81\n</user_message>") == 1
     assert len(lasting(stage, CommandDetached)) == 1
 
 

@@ -238,9 +238,9 @@ async def test_every_overfull_conversation_ends_in_an_accepted_request(batch: in
         )
         rig = Rig(model, overfull(rng, real * 6))
         refused = await rig.answered()
-        told = "{limit}" in refusal
+        reported = "{limit}" in refusal
         # one request more at most, where the provider says what it can take
-        assert refused <= (1 if told else 3), (batch, number)
+        assert refused <= (1 if reported else 3), (batch, number)
         assert all(cut.tokens_after < cut.tokens_before for cut in rig.cuts)
 
 

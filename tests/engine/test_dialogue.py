@@ -22,7 +22,7 @@ class Talk:
         now, ids = count(1), count(1)
         self.log = EventLog(store.create("t1"), lambda: next(now))
         self.dialogue = Dialogue(self.log, lambda: f"q{next(ids)}")
-        self.heard: list[str] = []
+        self.received: list[str] = []
 
     def say(self, ask_id: str, reply: Reply = "yes", text: str = "", *, always: bool = False):
         self.dialogue.answer(
@@ -31,7 +31,10 @@ class Talk:
 
     def offer(self):
         return self.dialogue.offer(
-            AskKind.COMMAND_OUTPUT, "", call_id="c1", on_answer=lambda: self.heard.append("answer")
+            AskKind.COMMAND_OUTPUT,
+            "",
+            call_id="c1",
+            on_answer=lambda: self.received.append("answer"),
         )
 
     @property
@@ -47,10 +50,10 @@ def talk(tmp_path: Path) -> Talk:
 def test_an_offer_blocks_nothing_and_is_answered_by_its_id(talk: Talk):
     offer = talk.offer()
     assert talk.facts == [Asked(ask_id="q1", ask=AskKind.COMMAND_OUTPUT, call_id="c1")]
-    assert (offer.answer, talk.heard) == (None, [])
+    assert (offer.answer, talk.received) == (None, [])
     talk.say("q1", "message", "hurry")
     answered = Answered(ask_id="q1", ask=AskKind.COMMAND_OUTPUT, reply="message", text="hurry")
-    assert (offer.answer, talk.heard) == (answered, ["answer"])
+    assert (offer.answer, talk.received) == (answered, ["answer"])
     assert talk.facts[1:] == [answered]
 
 

@@ -73,11 +73,11 @@ async def test_a_follower_gets_every_fact_once(after: int, expected: list[tuple[
     log.append(TextStreamed(request_id="q", text="long past"))
     log.append(Noted(text="m"))
     log.append(TextStreamed(request_id="r", text="begun"))
-    heard: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
 
     async def follow() -> None:
         async for event in log.follow(after):
-            heard.append((event.seq, event.sub))
+            received.append((event.seq, event.sub))
 
     async with anyio.create_task_group() as group:
         group.start_soon(follow)
@@ -85,7 +85,7 @@ async def test_a_follower_gets_every_fact_once(after: int, expected: list[tuple[
         log.append(TextStreamed(request_id="r", text="heard"))
         log.append(Noted(text="n"))
         log.close()
-    assert heard == expected
+    assert received == expected
 
 
 async def test_a_failed_log_raises_to_its_followers_after_its_last_event():

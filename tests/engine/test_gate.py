@@ -26,7 +26,7 @@ class Opinion:
 
     def __init__(self, ruling: Ruling | Exception) -> None:
         self._ruling = ruling
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     async def before(self, call: ToolCall, action: Action) -> Ruling:
         if not action.changes_things:
@@ -36,7 +36,7 @@ class Opinion:
         return self._ruling
 
     async def after(self, call: ToolCall, action: Action, outcome: Outcome) -> None:
-        self.told.append(f"{action.title}: {outcome.ending}")
+        self.reported.append(f"{action.title}: {outcome.ending}")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_hooks_get_the_outcome_of_an_action(tmp_path: Path):
     hook = Opinion(Ruling())
     stage = Stage(tmp_path, [write("a", "1")], [finish()], automatic=True, hooks=[hook])
     await stage.play("yes")
-    assert hook.told[0] == "Create a: done"
+    assert hook.reported[0] == "Create a: done"
 
 
 # ── what is asked, and what a yes is for ────────────────────────────────────────────────

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return work
 
 
-async def told(folder: Path, *calls: object) -> list[str]:
+async def reported(folder: Path, *calls: object) -> list[str]:
     stage = Stage(folder.parent, *([each] for each in calls), [finish()], automatic=True)  # type: ignore[list-item]
     await stage.play("yes")
     return [fact.text for fact in stage.facts if isinstance(fact, ToolFinished)]
@@ -30,7 +30,7 @@ async def told(folder: Path, *calls: object) -> list[str]:
 
 async def test_hidden_characters_are_marked_for_the_model(folder: Path):
     read, found, listed, ran = (
-        await told(
+        await reported(
             folder,
             call("read_file", path="a.txt"),
             call("search_files", path=".", regex="key"),
@@ -48,12 +48,12 @@ async def test_hidden_characters_are_marked_for_the_model(folder: Path):
 
 async def test_a_copied_mark_becomes_the_character_of_the_file(folder: Path):
     edit = call("edit", file_path="a.txt", old_string=SHOWN, new_string=f"{SHOWN} # kept")
-    await told(folder, call("read_file", path="a.txt"), edit)
+    await reported(folder, call("read_file", path="a.txt"), edit)
     assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b # kept\nnext = 2\n"
 
 
 async def test_rewriting_a_whole_file_keeps_its_hidden_characters(folder: Path):
-    await told(folder, call("read_file", path="a.txt"), write("a.txt", f"{SHOWN}\nnext = 3\n"))
+    await reported(folder, call("read_file", path="a.txt"), write("a.txt", f"{SHOWN}\nnext = 3\n"))
     assert (folder / "a.txt").read_text(encoding="utf-8") == "key = 1\u200b\nnext = 3\n"
 
 
@@ -69,18 +69,18 @@ async def test_rewriting_a_whole_file_keeps_its_hidden_characters(folder: Path):
 async def test_a_copied_mark_never_becomes_text(folder: Path, copying: object):
     (folder / "c.txt").write_text("three\n")
     read = [call("read_file", path="a.txt"), call("read_file", path="c.txt")]
-    said = (await told(folder, *read, copying))[2]
+    said = (await reported(folder, *read, copying))[2]
     assert "Nothing was done: <U+200B>, which you have read" in said
     assert not (folder / "new.txt").exists()
     assert (folder / "c.txt").read_text() == "three\n"
 
 
 async def test_a_mark_is_not_allowed_in_a_file_name(folder: Path):
-    (said, *_) = await told(folder, write("b<U+202E>txt", "beta\n"))
+    (said, *_) = await reported(folder, write("b<U+202E>txt", "beta\n"))
     assert "which marks an invisible character" in said
     assert sorted(os.listdir(folder)) == ["a.txt", "b\u202etxt"]
 
 
 async def test_text_that_only_looks_like_a_mark_is_written_unchanged(folder: Path):
-    await told(folder, write("c.txt", "<U+200B> is a zero width space\n"))
+    await reported(folder, write("c.txt", "<U+200B> is a zero width space\n"))
     assert (folder / "c.txt").read_text(encoding="utf-8").startswith("<U+200B> is")

@@ -21,7 +21,7 @@ USED = Usage(tokens_in=600, tokens_out=500, cost=0.5)
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "reported"),
     [
         (Limits(requests=1), {"count": 1, "type": "requests"}),
         (Limits(cost=0.5), {"count": 0.5, "type": "cost"}),
@@ -30,7 +30,7 @@ USED = Usage(tokens_in=600, tokens_out=500, cost=0.5)
     ids=["requests", "cost", "tokens"],
 )
 async def test_every_limit_asks_and_a_yes_resets_it(
-    tmp_path: Path, limits: Limits, told: dict[str, object]
+    tmp_path: Path, limits: Limits, reported: dict[str, object]
 ):
     stage = Stage(
         tmp_path, [write("a", "1"), USED], [finish(), USED], automatic=True, limits=limits
@@ -38,7 +38,7 @@ async def test_every_limit_asks_and_a_yes_resets_it(
     await stage.play("yes", "yes")
     assert stage.asks == [CEILING, "completion_result"]
     first = next(fact for fact in stage.facts if isinstance(fact, Asked))
-    assert json.loads(first.text) == told
+    assert json.loads(first.text) == reported
 
 
 class Condensing(Stage):
@@ -84,7 +84,7 @@ async def test_changes_of_a_sub_task_that_died_are_undone_even_if_it_is_not_resu
     assert not (again.root / "a").exists()
 
 
-def heard(stage: Stage, number: int) -> str:
+def received(stage: Stage, number: int) -> str:
     """All that the model was sent with a request."""
     return repr(stage.model.requests[number].turns)
 
@@ -95,7 +95,7 @@ async def test_queued_messages_survive_a_crash_and_are_sent_once(tmp_path: Path)
     stage.events.clear()
     await stage.play("yes", "yes", "yes", "yes", reopen=True)
     assert stage.asks == ["resume_task", "tool", "tool", "completion_result"]
-    assert [heard(stage, number).count("Use tabs.") for number in range(3)] == [0, 1, 1]
+    assert [received(stage, number).count("Use tabs.") for number in range(3)] == [0, 1, 1]
 
 
 class Repeating(Stage):
@@ -124,7 +124,7 @@ async def test_a_resume_message_sent_twice_is_used_once(tmp_path: Path):
     stage.events.clear()
     await stage.play("again", "yes", "yes", reopen=True)
     assert stage.asks == ["resume_task", "tool", "completion_result"]
-    assert heard(stage, len(stage.model.requests) - 1).count("Use tabs.") == 1
+    assert received(stage, len(stage.model.requests) - 1).count("Use tabs.") == 1
 
 
 class Talkative(Stage):
@@ -144,7 +144,7 @@ async def test_a_typed_resume_message_goes_to_the_running_sub_task(tmp_path: Pat
     stage = Talkative(tmp_path, [A_PART], [write("a", "1")], [finish("ok")], [finish()])
     await stage.play("yes", "cancel", going_on, "yes", "yes")
     assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
-    assert "Only half of it." in heard(stage, 2)
+    assert "Only half of it." in received(stage, 2)
 
 
 async def test_an_abandoned_sub_task_is_a_failure_and_its_cost_counts(tmp_path: Path):

@@ -54,7 +54,7 @@ class Request(Struct, frozen=True):
     """Where its last message ends, without quotes and brackets that close it."""
     fixed: bytes
     """Tools, system prompt and whatever else is no part of the conversation."""
-    told: Sequence[Mapping[str, str]]
+    reported: Sequence[Mapping[str, str]]
     """The environment details in it, by title."""
 
 
@@ -66,8 +66,8 @@ def read(raw: bytes, conversation: str) -> Request:
     ends = sent.index(said) + len(said.rstrip(b'"]}'))
     fixed = {name: part for name, part in body.items() if name != conversation}
     texts = DETAILS.findall("\n".join(_texts(body[conversation])))
-    told = [{title: text.strip() for title, text in SECTION.findall(text)} for text in texts]
-    return Request(sent, ends, _spelled(fixed), told)
+    reported = [{title: text.strip() for title, text in SECTION.findall(text)} for text in texts]
+    return Request(sent, ends, _spelled(fixed), reported)
 
 
 def check_prefix(requests: Sequence[Request]) -> None:
@@ -102,10 +102,10 @@ def test_every_request_begins_with_the_bytes_of_the_one_before(requests: Sequenc
 
 
 def test_only_changed_details_are_sent(requests: Sequence[Request]):
-    told = requests[-1].told
+    reported = requests[-1].reported
 
     def of(title: str) -> list[str]:
-        return [section[title] for section in told if title in section]
+        return [section[title] for section in reported if title in section]
 
     questions = PLAYED_BEFORE_THE_RESTART
     # with the task, with each answer to a question, and with the message after the restart
@@ -202,7 +202,7 @@ def test_the_system_prompt_leaves_room_for_work(tmp_path: Path, wire: str, setti
     parts = {
         "system": _tokens(_system(request.body)),
         "tools": sum(tools.values()),
-        "details": _tokens(read(request.raw, WIRES[wire]).told),
+        "details": _tokens(read(request.raw, WIRES[wire]).reported),
     }
     longest = sorted(tools.items(), key=lambda row: -row[1])
     assert sum(parts.values()) <= MOST_TOKENS[settings], f"{parts}; longest first: {longest}"

@@ -21,10 +21,10 @@ class Listening(UserHooks):
     checks_messages = True
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.received: list[str] = []
 
     async def check_message(self, text: str) -> str:
-        self.heard.append(text)
+        self.received.append(text)
         return "It is bad." if "bad" in text else ""
 
 
@@ -40,8 +40,8 @@ def sent(stage: Stage) -> str:
 async def test_hooks_check_every_message_once(tmp_path: Path, listening: Listening):
     stage = Stage(tmp_path, [QUESTION], [DONE], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("say queued; message an answer", "message more", "yes")
-    assert listening.heard == ["Do it", "an answer", "queued", "more"]
-    assert all(words in sent(stage) for words in listening.heard)
+    assert listening.received == ["Do it", "an answer", "queued", "more"]
+    assert all(words in sent(stage) for words in listening.received)
 
 
 async def test_a_refused_answer_is_asked_for_again_and_never_sent(
@@ -85,7 +85,7 @@ async def test_messages_unchecked_at_a_crash_are_checked_after_it(
 ):
     stage = Stage(tmp_path, [QUESTION], [DONE], governance=TaskGovernance(hooks=listening))
     await stage.play("say bad words; cancel", "crash")
-    listening.heard.clear()
+    listening.received.clear()
     await stage.play("yes", "message fine", "yes", reopen=True)
     assert "bad words" not in sent(stage)
 

@@ -295,8 +295,8 @@ async def test_changes_of_a_sub_task_beside_a_background_command_are_undone(tmp_
 async def test_a_resume_message_goes_to_the_running_sub_task(tmp_path: Path):
     stage = Stage(tmp_path, [delegate("one")], [write("a", "1")], [finish("ok")], [finish()])
     await stage.play("yes", "cancel", "message Only half of it.", "yes", "yes")
-    heard = stage.model.requests[2].turns[-1].blocks
-    assert any("Only half of it." in block.text for block in heard if isinstance(block, Text))
+    received = stage.model.requests[2].turns[-1].blocks
+    assert any("Only half of it." in block.text for block in received if isinstance(block, Text))
 
 
 async def test_a_stop_stops_the_sub_task_too_and_clients_are_notified_when_it_goes_on(
@@ -307,5 +307,5 @@ async def test_a_stop_stops_the_sub_task_too_and_clients_are_notified_when_it_go
     assert stage.asks == ["tool", "tool", "resume_task", "tool", "completion_result"]
     assert results(stage)[0].endswith("ok")
     (child,) = children(stage)
-    told = [fact for fact in stage.facts if isinstance(fact, ChildBegan)]
-    assert [(fact.task_id, fact.after > 0) for fact in told] == [(child, False), (child, True)]
+    reported = [fact for fact in stage.facts if isinstance(fact, ChildBegan)]
+    assert [(fact.task_id, fact.after > 0) for fact in reported] == [(child, False), (child, True)]

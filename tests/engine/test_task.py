@@ -74,7 +74,7 @@ async def test_a_refused_write_changes_nothing_and_the_model_sees_the_reason(tmp
 
 
 @pytest.mark.parametrize(
-    ("call", "answer", "told"),
+    ("call", "answer", "reported"),
     [
         (write("a", "1"), "no like this", denied("like this")),
         (write("a", "1"), "yes like this", '"feedback": "like this"'),
@@ -83,14 +83,14 @@ async def test_a_refused_write_changes_nothing_and_the_model_sees_the_reason(tmp
     ids=["no", "yes", "yes to what fails"],
 )
 async def test_words_and_images_of_an_answer_reach_the_model(
-    tmp_path: Path, call: ToolCall, answer: str, told: str
+    tmp_path: Path, call: ToolCall, answer: str, reported: str
 ):
     stage = Stage(tmp_path, [call], [finish()])
     stage.shown = (Image(media_type="image/png", data="AA=="),)
     await stage.play(answer, "yes")
     [result, *_] = stage.model.requests[1].turns[-1].blocks
     assert isinstance(result, ToolResult)
-    assert told in result.text
+    assert reported in result.text
     assert result.images == stage.shown
 
 
@@ -285,7 +285,7 @@ async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing(
     )
     await stage.play("say yes; no", "yes")
     assert not (stage.root / "a").exists()
-    heard = [
+    received = [
         sum(
             block == Text(text=user_message("yes"))
             for turn in request.turns
@@ -293,7 +293,7 @@ async def test_text_typed_meanwhile_reaches_the_model_once_and_approves_nothing(
         )
         for request in stage.model.requests
     ]
-    assert heard == [0, 1, 1]
+    assert received == [0, 1, 1]
 
 
 async def test_a_message_before_a_completion_is_delivered_first(tmp_path: Path):
@@ -407,8 +407,10 @@ async def test_rewinding_into_a_call_goes_back_to_before_it_and_does_not_repeat_
                 break
         process.cancel_scope.cancel()
     assert asks == ["command", "completion_result", "resume_task", "completion_result"]
-    told = [b.text for b in stage.model.requests[2].turns[-1].blocks if isinstance(b, ToolResult)]
-    assert told == [CALL_TAKEN_BACK]
+    reported = [
+        b.text for b in stage.model.requests[2].turns[-1].blocks if isinstance(b, ToolResult)
+    ]
+    assert reported == [CALL_TAKEN_BACK]
 
 
 async def test_a_message_sent_twice_is_recorded_once(tmp_path: Path):
@@ -484,17 +486,19 @@ async def test_a_task_whose_folder_is_deleted_reports_it_and_can_continue(
 ):
     stage = Stage(tmp_path, [run("rm -rf ../home")], [write("a", "1")], [finish()])
     await stage.play("yes", "yes", "yes")
-    told = [fact.text for fact in stage.facts if isinstance(fact, Noted)]
-    assert ["was deleted while it ran" in text for text in told] == [True]
+    reported = [fact.text for fact in stage.facts if isinstance(fact, Noted)]
+    assert ["was deleted while it ran" in text for text in reported] == [True]
     kept = list(stage.store.read(TASK))
     assert kept == [event for event in stage.events if event.fact.lasting]
 
 
-@pytest.mark.parametrize(("said", "told"), [("@/a", "looked up: @/a"), ("@/broken", "broken")])
-async def test_mentions_are_resolved_before_the_next_request(tmp_path: Path, said: str, told: str):
+@pytest.mark.parametrize(("said", "reported"), [("@/a", "looked up: @/a"), ("@/broken", "broken")])
+async def test_mentions_are_resolved_before_the_next_request(
+    tmp_path: Path, said: str, reported: str
+):
     """Whatever goes wrong with it: the task goes on."""
     stage = Stage(tmp_path, [write("a", "1")], [finish()])
     await stage.play(f"say {said}; yes", "yes")
-    heard = [b.text for b in stage.model.requests[1].turns[-1].blocks if isinstance(b, Text)]
-    assert any(told in text for text in heard)
+    received = [b.text for b in stage.model.requests[1].turns[-1].blocks if isinstance(b, Text)]
+    assert any(reported in text for text in received)
     assert stage.asks == ["tool", "completion_result"]

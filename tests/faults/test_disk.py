@@ -96,10 +96,10 @@ def test_a_journal_at_the_file_size_limit_stays_intact(
     size: int, server: CommandServer, whole: Record, tmp_path: Path
 ):
     ground = Playground(tmp_path / "run")
-    told = told_by(ground.run(server, ground.first, largest_file=size))
-    assert os.strerror(errno.EFBIG) in told
-    assert told.startswith("The session's journal could not be written")
-    assert told.endswith("kept. Free some space, then continue with --continue.")
+    reported = told_by(ground.run(server, ground.first, largest_file=size))
+    assert os.strerror(errno.EFBIG) in reported
+    assert reported.startswith("The session's journal could not be written")
+    assert reported.endswith("kept. Free some space, then continue with --continue.")
     assert verify(ground.task) == []
     at_death = record(ground)
     assert at_death.kinds == whole.kinds[: len(at_death.kinds)]
@@ -139,9 +139,9 @@ def test_an_edit_in_a_full_workspace_fails_and_the_session_continues(
         "ballast": after.files["ballast"],
     }
     for call_id in ("call_3_1", "call_4_1", "call_5_1", "call_6_1"):
-        told = after.result_of(call_id)
-        assert told.is_error
-        assert f"{EFFECTS[call_id]} was not written: its file system is full." in told.text
+        reported = after.result_of(call_id)
+        assert reported.is_error
+        assert f"{EFFECTS[call_id]} was not written: its file system is full." in reported.text
     assert verify(ground.task) == []
 
 
@@ -239,10 +239,10 @@ def test_an_unusable_home_is_reported_with_a_remedy(
 ):
     ground = Playground(tmp_path / "run")
     home = str(make(tmp_path / "home"))
-    told = told_by(ground.run(server, ground.first, ROOKERY_HOME=home))
-    assert home in told
-    assert "ROOKERY_HOME" in told
-    assert "--ephemeral" in told
+    reported = told_by(ground.run(server, ground.first, ROOKERY_HOME=home))
+    assert home in reported
+    assert "ROOKERY_HOME" in reported
+    assert "--ephemeral" in reported
     assert ground.files() == BEFORE
 
 

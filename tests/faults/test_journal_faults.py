@@ -193,11 +193,11 @@ def test_a_short_write_is_undone_and_the_journal_continues(tmp_path: Path):
     events = write_all(journal, [TaskOpened(text="Go")])
     whole = (tmp_path / "t" / JOURNAL).read_bytes()
     for room in (0, 1, 20):
-        with file_size_limit(len(whole) + room), pytest.raises(StorageError) as told:
+        with file_size_limit(len(whole) + room), pytest.raises(StorageError) as reported:
             write_all(journal, [UserSpoke(message_id="m", text="hello")], events[-1])
-        assert "everything up to here is kept" in str(told.value)
-        assert os.strerror(errno.EFBIG) in str(told.value)
-        assert "--continue" in str(told.value)
+        assert "everything up to here is kept" in str(reported.value)
+        assert os.strerror(errno.EFBIG) in str(reported.value)
+        assert "--continue" in str(reported.value)
         assert (tmp_path / "t" / JOURNAL).read_bytes() == whole
     events += write_all(journal, [UserSpoke(message_id="m", text="hello")], events[-1])
     journal.close()

@@ -266,10 +266,10 @@ def test_a_lost_edit_of_a_replaced_file_is_reported_as_unknown(
         befall(ground.work / "app.py")
         ended = ground.run(server, ground.again)
         assert ended.code == 0, (name, ended.err)
-        told = Record(ground.events(), {}, "").result_of(lost.call_id)
+        reported = Record(ground.events(), {}, "").result_of(lost.call_id)
         unknown = "app.py: the change may have been done; the file has changed meanwhile."
-        assert unknown in told.text, name
-        assert told.is_error
+        assert unknown in reported.text, name
+        assert reported.is_error
 
 
 STARTED_BY_A_SHELL = ["files.renamed:1", "journal.synced:20", "tool.performed:8"]

@@ -122,8 +122,8 @@ async def _talk(user: User, remote: RemoteManager) -> None:
     ]
     rows = (await remote.do(ListSessions())).sessions
     apart = next(row.session_id for row in rows if row.worktree_id)
-    heard, answer, again = (user.words.new(about) for about in ("Hear", "Answer", "Go on"))
-    await user.say(remote, SendWords(session_id=apart, text=heard), heard)
+    received, answer, again = (user.words.new(about) for about in ("Hear", "Answer", "Go on"))
+    await user.say(remote, SendWords(session_id=apart, text=received), received)
     yes = ApproveAction(
         session_id=asked.session_id, ask_ts=asked.ts, digest=asked.digest, text=answer
     )

@@ -76,9 +76,9 @@ def test_a_second_process_on_a_session_is_refused_without_disturbance(
         for arguments in (ground.again, ground.latest):
             second = ground.run(server, arguments)
             assert (second.code, second.out) == (9, "")
-            [told] = second.err.splitlines()
-            assert told.startswith(f"Error: Session {SESSION} is open in process ")
-            assert f"process {first.pid} on " in told
+            [reported] = second.err.splitlines()
+            assert reported.startswith(f"Error: Session {SESSION} is open in process ")
+            assert f"process {first.pid} on " in reported
         second = ground.run(server, ground.first)
         assert (second.code, second.out) == (2, "")
         assert second.err == (

@@ -206,8 +206,8 @@ def test_stream_json_includes_the_cost_of_subtasks(server: CommandServer, tmp_pa
     tree = Tree(tmp_path / "run")
     ended = tree.run(server, ["--output-format", "stream-json", *tree.first])
     assert (ended.code, ended.left) == (0, False), ended.err
-    *told, summary = ended.out.splitlines()
-    demand_own_work_and_all_costs("".join(told), summary)
+    *reported, summary = ended.out.splitlines()
+    demand_own_work_and_all_costs("".join(reported), summary)
 
 
 def test_a_resumed_run_reports_the_cost_of_the_whole_tree(server: CommandServer, tmp_path: Path):
@@ -218,9 +218,9 @@ def test_a_resumed_run_reports_the_cost_of_the_whole_tree(server: CommandServer,
     demand_own_work_and_all_costs(ended.out, ended.out)
 
 
-def demand_own_work_and_all_costs(told: str, summary: str) -> None:
+def demand_own_work_and_all_costs(reported: str, summary: str) -> None:
     assert json.loads(summary)["cost"]["totalCost"] == pytest.approx(TOTAL)
-    assert not any(f"made/{name}.txt" in told for name in CHILDREN if name != ROOT)
+    assert not any(f"made/{name}.txt" in reported for name in CHILDREN if name != ROOT)
 
 
 def test_the_progress_line_includes_the_cost_of_subtasks(whole: Whole):
@@ -276,8 +276,8 @@ def demand_by_others_kept(tree: Tree, server: CommandServer, *paths: str) -> Non
 
 def test_the_list_names_the_parent_of_each_task(server: CommandServer, whole: Whole):
     rows = rows_of(whole.tree, server)
-    told = {name: row["parent"] for name, row in rows.items() if name != ROOT}
-    assert told == {child: rows[parent]["id"] for child, parent in PARENTS.items()}
+    reported = {name: row["parent"] for name, row in rows.items() if name != ROOT}
+    assert reported == {child: rows[parent]["id"] for child, parent in PARENTS.items()}
     assert verify(whole.tree.task) == [], "nothing is wrong with the journal of a parent"
 
 

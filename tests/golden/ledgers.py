@@ -53,8 +53,8 @@ def branches(rookery: Installed) -> None:
     world = _begun(rookery)
     first = [READ_CODE], [write(CODE, WRITTEN)], [write("src/api/a.py")], [write("src/api/b.py")]
     more = [command("echo hi > src/auth/note.txt")], [write("src/auth/done.py")]
-    told = world.play([choose()], *first, *more, book=["yes", "no keep to the scope"])
-    assert world.cli("rewind", told.task_id, "--last", "-y").returncode == 0
+    reported = world.play([choose()], *first, *more, book=["yes", "no keep to the scope"])
+    assert world.cli("rewind", reported.task_id, "--last", "-y").returncode == 0
     assert world.cli("trace", "seal").returncode == 0
     world.put("src/auth/done.py")
     _commit(world)

@@ -58,10 +58,10 @@ def everything_in(folder: Path) -> set[Path]:
 
 async def test_an_ungoverned_folder_has_empty_views_and_gets_no_files(project: Path):
     (project / "a.txt").write_text("a\n")
-    desk, before = desk_of(project), everything_in(project.parent)
-    assert await desk.do(ListIntents()) == ()
-    assert await desk.do(ReadTrace()) == ()
-    assert await desk.do(BlameFile(path="a.txt")) == ()
+    handler, before = desk_of(project), everything_in(project.parent)
+    assert await handler.do(ListIntents()) == ()
+    assert await handler.do(ReadTrace()) == ()
+    assert await handler.do(BlameFile(path="a.txt")) == ()
     assert everything_in(project.parent) == before
 
 
@@ -93,14 +93,14 @@ async def test_writes_in_packed_ledgers_count_and_so_do_those_without_an_index(p
     work.agent_writes(JWT, WRITTEN)
     work.recording.ledger.seal(TASK)
     work.agent_writes(JWT, f"{WRITTEN}\n")
-    desk = desk_of(project)
-    assert (await desk.do(ListIntents()))[0].writes == 2
+    handler = desk_of(project)
+    assert (await handler.do(ListIntents()))[0].writes == 2
     compress(sealed_files(work.folder)[0])
-    assert (await desk.do(ListIntents()))[0].writes == 2
+    assert (await handler.do(ListIntents()))[0].writes == 2
     kept = find_places(os.environ).governance
     rmtree(kept)
     kept.write_text("in the way")
-    assert (await desk.do(ListIntents()))[0].writes == 2
+    assert (await handler.do(ListIntents()))[0].writes == 2
 
 
 async def test_an_intent_with_errors_says_so_and_a_file_that_cannot_be_used_is_refused(
@@ -166,10 +166,10 @@ async def test_a_session_is_asked_for_in_the_ledger_of_its_worktree(project: Pat
     session_id = session_in(project, other)
     apart.agent_writes("there.py", "x = 1\n", task_id=session_id)
     apart.agent_writes("there.py", "x = 1\ny = 2\n")
-    desk = desk_of(project)
-    (row,) = await desk.do(ReadTrace(session_id=session_id))
+    handler = desk_of(project)
+    (row,) = await handler.do(ReadTrace(session_id=session_id))
     assert (row.paths, row.session_id) == (("there.py",), session_id)
-    lines = await desk.do(BlameFile(path="there.py", session_id=session_id))
+    lines = await handler.do(BlameFile(path="there.py", session_id=session_id))
     assert [line.text for line in lines] == ["x = 1", "y = 2"]
 
 
@@ -177,12 +177,12 @@ async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Pat
     TracedWorkspace(project).agent_writes(JWT, WRITTEN)
     session_id = session_in(project, project.parent / "gone")
     stranger = session_in(project.parent, project)
-    desk = desk_of(project)
+    handler = desk_of(project)
     for request in (ReadTrace(session_id=session_id), BlameFile(path=JWT, session_id=session_id)):
         with pytest.raises(CommandRejected, match="does not exist"):
-            await desk.do(request)
+            await handler.do(request)
     with pytest.raises(CommandRejected, match="No such session"):
-        await desk.do(ReadTrace(session_id=stranger))
+        await handler.do(ReadTrace(session_id=stranger))
 
 
 async def test_every_line_says_for_what_it_was_written_and_who_allowed_it(project: Path):
@@ -256,5 +256,5 @@ async def test_a_ledger_from_a_clone_cannot_block_the_views(project: Path):
 
 def _read_so_far() -> int:
     """Bytes that this process has read."""
-    told = Path("/proc/self/io").read_text()
-    return int(told.split("rchar: ")[1].split()[0])
+    reported = Path("/proc/self/io").read_text()
+    return int(reported.split("rchar: ")[1].split()[0])

@@ -38,7 +38,7 @@ async def test_losses_of_a_damaged_journal_are_recorded_once_as_unknown(tmp_path
         recorder = Recorder(project, "t", log, Journals(tmp_path.joinpath))
         before = len(log.events)
         assert await recorder.catch_up()
-        told = [each.fact.text for each in log.events[before:] if isinstance(each.fact, Noted)]
+        reported = [each.fact.text for each in log.events[before:] if isinstance(each.fact, Noted)]
         for name in calls:
             action = Action(title="", command="true", perform=nothing)
             call = ToolCall(id=name, name="execute_command")
@@ -46,17 +46,17 @@ async def test_losses_of_a_damaged_journal_are_recorded_once_as_unknown(tmp_path
             if name == "three":
                 await recorder.end(call, Outcome(text=""), settles=False)
         log.close()
-        return told
+        return reported
 
     log = EventLog(Journal.create(tmp_path / "t"), lambda: 0)
     log.append(TaskOpened(text="go"))
     assert await run(log, ["one", "two", "three", "lost"]) == []
     damage_line(tmp_path / "t", 3)
     damaged = "Part of the journal of session t cannot be read, so some of its actions are unknown."
-    told = await run(EventLog(Journal.open(tmp_path / "t"), lambda: 0), ["four"])
-    assert told == [f"{damaged} The ledger says so."]
-    told = await run(EventLog(Journal.open(tmp_path / "t"), lambda: 0), [])
-    assert told == ["1 interrupted call added to the ledger."]
+    reported = await run(EventLog(Journal.open(tmp_path / "t"), lambda: 0), ["four"])
+    assert reported == [f"{damaged} The ledger says so."]
+    reported = await run(EventLog(Journal.open(tmp_path / "t"), lambda: 0), [])
+    assert reported == ["1 interrupted call added to the ledger."]
     found = [r for r in oldest(root / ".orchestration") if r.kind in ("recovered", "command")]
     names = [r.tool_use_id or entry_of(r)["reason"] for r in found]
     assert names == ["one", "two", "three", "journal_damaged", "four"]

@@ -114,11 +114,11 @@ def conversation(*answers: tuple[str, list[tuple[GuidedCall, str]]]) -> list[Tur
             ToolCall(id=f"{number}-{index}", name=call.tool, arguments=call.arguments)
             for index, (call, _) in enumerate(calls)
         ]
-        told = [
+        reported = [
             ToolResult(call_id=call.id, text=text, is_error=text == DENIED)
             for call, (_, text) in zip(made, calls, strict=True)
         ]
-        turns += [Turn("assistant", (Text(text=words), *made)), Turn("user", tuple(told))]
+        turns += [Turn("assistant", (Text(text=words), *made)), Turn("user", tuple(reported))]
     return turns
 
 

@@ -42,9 +42,11 @@ def _make_repository(root: Path) -> None:
 
 
 def approved(stage: Governed, *commands: str) -> Followed:
-    told = stage.play(*[[run(each)] for each in commands], book=["yes"] * len(commands), flags=())
-    assert not any("put back" in each.text for each in told.of(Noted)), told.of(Noted)
-    return told
+    reported = stage.play(
+        *[[run(each)] for each in commands], book=["yes"] * len(commands), flags=()
+    )
+    assert not any("put back" in each.text for each in reported.of(Noted)), reported.of(Noted)
+    return reported
 
 
 @pytest.mark.parametrize(("command", "project"), WORK.values(), ids=WORK, indirect=["project"])

@@ -80,10 +80,10 @@ def test_protected_files_that_git_checks_out_stay(
     project: World, command: str, flags: tuple[str, ...]
 ):
     (project.workspace / "AGENTS.md").write_text("edited\n" if "stash" in command else "ours\n")
-    told = project.visit([run(command)], flags=flags)
+    reported = project.visit([run(command)], flags=flags)
     root = project.workspace
     left = git(root, "status", "--short")
-    assert left == ("M AGENTS.md" if "stash" in command else ""), (told.results, told.err)
+    assert left == ("M AGENTS.md" if "stash" in command else ""), (reported.results, reported.err)
     assert (root / ".github/workflows/ci.yml").exists() or "stash" in command
 
 
@@ -101,7 +101,9 @@ OPAQUE = {
 def test_commands_without_approval_cannot_destroy_git_history(
     project: World, command: str, flags: tuple[str, ...]
 ):
-    told = project.visit([run(command)], flags=flags)
-    assert git(project.workspace, "log", "--all", "--format=%s") == "second\nfirst", told.results
+    reported = project.visit([run(command)], flags=flags)
+    assert git(project.workspace, "log", "--all", "--format=%s") == "second\nfirst", (
+        reported.results
+    )
     git(project.workspace, "fsck", "--full")
     assert git(project.workspace, "status", "--short") == ""

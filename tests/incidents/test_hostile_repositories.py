@@ -46,7 +46,7 @@ def test_the_canaries_detect_execution_reads_and_requests(world: World):
     """Otherwise none of this proves anything."""
     subprocess.run(world.evil("self-test").split(), check=True)
     (world.decoys / ".netrc").read_text()
-    told = list(world.effects())
-    assert told[:2] == ["ran: self-test", "ran inside: executed-self-test"]
-    assert "opened: .netrc" in told
-    assert any(line.startswith("called the sink") for line in told)
+    reported = list(world.effects())
+    assert reported[:2] == ["ran: self-test", "ran inside: executed-self-test"]
+    assert "opened: .netrc" in reported
+    assert any(line.startswith("called the sink") for line in reported)

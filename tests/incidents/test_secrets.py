@@ -68,8 +68,8 @@ def test_credentials_are_denied_even_if_outside_files_are_allowed(
     searched: tuple[World, Visit],
 ):
     _, visit = searched
-    told = visit.results[len(COMMANDS) : len(COMMANDS) + len(READS)]
-    assert not any("canary" in each or "trusted" in each for each in told)
+    reported = visit.results[len(COMMANDS) : len(COMMANDS) + len(READS)]
+    assert not any("canary" in each or "trusted" in each for each in reported)
 
 
 def test_the_journal_and_the_debug_log_contain_no_secret(
@@ -136,18 +136,18 @@ def test_the_key_in_use_is_removed_from_file_and_command_output(world: World):
 async def test_the_search_process_gets_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", "evil")
-    told = tmp_path / "environment"
+    reported = tmp_path / "environment"
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "a.txt").write_text("needle\n")
 
     def spy(regex: str, most: int, files: Sequence[str]) -> list[str]:
         code = "import os, sys; open(sys.argv[1], 'w').write(repr(dict(os.environ)))"
-        return [sys.executable, "-I", "-c", code, str(told)]
+        return [sys.executable, "-I", "-c", code, str(reported)]
 
     workspace = WorkspaceFiles(tmp_path / "work", Limits(), home=tmp_path)
     finder = WorkspaceFinder(tmp_path / "work", workspace, Limits(), command=spy)
     await finder.search(".", "needle", None, Permit("", reads=frozenset(["."])))
-    assert KEY not in told.read_text()
+    assert KEY not in reported.read_text()
 
 
 def test_other_processes_cannot_trace_or_dump_the_product(world: World):
@@ -169,8 +169,8 @@ def test_other_processes_cannot_trace_or_dump_the_product(world: World):
 
 def test_commands_can_still_be_traced_and_dumped(world: World):
     """Debuggers and `/proc` are the command's own business."""
-    told = "import ctypes; print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
+    reported = "import ctypes; print('dumpable', ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))"
     visit = world.visit(
-        [run(f'{os.path.realpath(sys.executable)} -c "{told}"')], flags=("-p", "-y")
+        [run(f'{os.path.realpath(sys.executable)} -c "{reported}"')], flags=("-p", "-y")
     )
     assert "dumpable 1" in visit.results[0]

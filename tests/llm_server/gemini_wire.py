@@ -93,9 +93,9 @@ class GeminiStream:
         known = {key: value for key, value in named.items() if value is not None}
         if not text:
             return self._event([{"functionCall": known, **self._signed()}])
-        told = self._event([{"functionCall": {**known, "args": _ARGUMENTS}, **self._signed()}])
+        reported = self._event([{"functionCall": {**known, "args": _ARGUMENTS}, **self._signed()}])
         spelled = text if _is_json(text) else encode(text)
-        return SseEvent(None, told.data.replace(encode(_ARGUMENTS), spelled))
+        return SseEvent(None, reported.data.replace(encode(_ARGUMENTS), spelled))
 
     def _signed(self) -> Json:
         signature, self._signature = self._signature, ""

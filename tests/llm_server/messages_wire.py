@@ -111,14 +111,14 @@ def _tool_use(call: Call) -> Json:
 
 def _stopped(stop: Stop) -> Json:
     reason = STOPS.get(stop.reason, stop.reason) if stop.reason is not None else None
-    told: Json = {"stop_reason": reason, "stop_sequence": None}
+    reported: Json = {"stop_reason": reason, "stop_sequence": None}
     if reason == "refusal":
-        told["stop_details"] = {
+        reported["stop_details"] = {
             "type": "refusal",
             "category": None,
             "explanation": stop.detail or None,
         }
-    return told
+    return reported
 
 
 def _usage(usage: Usage) -> Json:

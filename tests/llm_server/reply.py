@@ -51,8 +51,8 @@ class Reply:
         self._closing = closing
 
     def answer(self, answer: Composed, position: int) -> None:
-        told = frames(self._wire.stream(self._request, position), answer)
-        self._play(_rendered(told, answer.framing, self._wire), answer)
+        reported = frames(self._wire.stream(self._request, position), answer)
+        self._play(_rendered(reported, answer.framing, self._wire), answer)
 
     def status(self, status: Status) -> None:
         body, media_type = self._body_of(status)
@@ -138,11 +138,11 @@ class Reply:
                 raise Closed
 
 
-def _rendered(told: Iterable[Frame], framing: Framing, wire: Wire) -> list[Step]:
+def _rendered(reported: Iterable[Frame], framing: Framing, wire: Wire) -> list[Step]:
     """The whole stream ahead of time, so that sending it costs nothing but writes."""
     if wire.framed:
-        return [_step(frame, wire.framed) for frame in told]
-    steps = [_step(frame, partial(_framed, framing=framing)) for frame in told]
+        return [_step(frame, wire.framed) for frame in reported]
+    steps = [_step(frame, partial(_framed, framing=framing)) for frame in reported]
     written = [at for at, step in enumerate(steps) if isinstance(step, bytes)]
     if framing.byte_order_mark and written:
         steps[written[0]] = BYTE_ORDER_MARK + _bytes(steps[written[0]])

@@ -106,10 +106,10 @@ def test_each_stop_reason_is_one_of_amazons(session: Any):
     reasons = ["end", "calls", "length", "refused", "overflow"]
     answers = [[say("All."), stop(reason)] for reason in reasons]
     with LlmServer(*answers, [refuse("No.")]) as server, Kit(session, server) as kit:
-        told = [kit.events()[-2]["messageStop"]["stopReason"] for _ in range(6)]
-    assert told[-1] == "guardrail_intervened"
-    assert set(told) <= set(known)
-    assert len(set(told)) == 5
+        reported = [kit.events()[-2]["messageStop"]["stopReason"] for _ in range(6)]
+    assert reported[-1] == "guardrail_intervened"
+    assert set(reported) <= set(known)
+    assert len(set(reported)) == 5
 
 
 def test_an_error_raises_the_kits_error(session: Any):

@@ -155,9 +155,9 @@ def test_vendor_sdks_receive_the_scripted_answer(kits: Kits, route: str):
     longer = call("write_to_file", path="b.py", content="a longer text than the other one")
     together = [letters(4), say("Two."), interleaved(call("read_file", path="a.py"), longer)]
     with LlmServer(answer, together) as server:
-        heard = hear(kits.at(server))
+        received = hear(kits.at(server))
         mixed = hear(kits).calls
-    assert heard == Heard(
+    assert received == Heard(
         text="Looking at wörld 🐦.",
         thoughts=thoughts,
         calls=[
@@ -190,13 +190,13 @@ def test_each_stop_reason_uses_the_vendors_term(kits: Kits):
     answers = [[say("All."), stop(reason)] for reason, *_ in rows for _ in range(3)]
     with LlmServer(*answers) as server:
         kits.at(server)
-        heard = []
+        received = []
         for reason, *_ in rows:
             message, chunks, response = kits.message(), kits.chat_chunks(), kits.response()
             assert not any(chunk.usage for chunk in chunks)
             finish = chunks[-1].choices[0].finish_reason
-            heard.append((reason, message.stop_reason, finish, response.status))
-    assert heard == rows
+            received.append((reason, message.stop_reason, finish, response.status))
+    assert received == rows
 
 
 def test_a_refusal_text_is_in_the_vendors_field(kits: Kits):
@@ -308,8 +308,8 @@ def test_googles_sdk_receives_stops_and_errors():
     stops = {"end": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refused": "SAFETY"}
     answers = [[say("All."), stop(reason)] for reason in stops]
     with LlmServer(*answers, ODD_ANSWERS["refused-in-words"]) as server:
-        heard = [google(server)[-1].candidates[0].finish_reason for _ in range(5)]
-    assert heard == [*stops.values(), "SAFETY"]
+        received = [google(server)[-1].candidates[0].finish_reason for _ in range(5)]
+    assert received == [*stops.values(), "SAFETY"]
     codes = {400: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
     with LlmServer(*map(status, codes), ERROR_EVENTS["overloaded"]) as server:
         for code, word in [*codes.items(), (503, "UNAVAILABLE")]:

@@ -109,17 +109,17 @@ async def test_a_manager_handles_every_request_and_gives_an_overview(project: Pr
         assert manager.project == project.path
         assert await manager.router.do(ListDevices()) == ()
         manager.blocked_requests = 2
-        told = manager.overview()
-        assert (told.running_limit, told.blocked_requests, told.read_only) == (3, 2, "")
-        assert told.project == str(project.path)
+        reported = manager.overview()
+        assert (reported.running_limit, reported.blocked_requests, reported.read_only) == (3, 2, "")
+        assert reported.project == str(project.path)
 
 
 async def test_a_second_manager_is_read_only_and_says_so(project: Project):
     async with opened(project), opened(project) as other:
         assert other.is_locked_out
         assert "Another manager" in other.overview().read_only
-        told = (await other.router.do(ListSessions())).overview
-        assert told == other.overview()
+        reported = (await other.router.do(ListSessions())).overview
+        assert reported == other.overview()
         assert other.router.requests == set(REQUESTS)
         for kind in set(REQUESTS) - READ_ONLY:
             fields = {each.name: _ANY.get(each.type, ()) for each in msgspec.structs.fields(kind)}
@@ -233,18 +233,18 @@ async def test_a_session_file_of_a_later_version_can_still_be_read(project: Proj
 
 
 async def test_a_pending_request_is_answered_when_the_manager_exits(project: Project):
-    answers, told = Answers(), []
+    answers, reported = Answers(), []
 
     async def ask() -> None:
         async with remote_manager(await unix_channel(path)) as remote:
-            told.append(await remote.do(MarkRead(session_id="x")))
+            reported.append(await remote.do(MarkRead(session_id="x")))
 
     path = socket_of(project.places, project.path)
     async with anyio.create_task_group() as group, running(project, answers):
         group.start_soon(ask)
         await answers.begun.wait()
         group.start_soon(_after_it_left, path, answers.may_end)
-    assert told == [Done(notes=("at last",))]
+    assert reported == [Done(notes=("at last",))]
 
 
 async def _after_it_left(path: Any, may_end: anyio.Event) -> None:

@@ -92,9 +92,9 @@ def test_every_request_and_its_answer_match_the_schema(cls: type[Any]):
 @given(some(SessionRow), some(InboxRow), some(Overview))
 def test_list_messages_match_the_schema(row: SessionRow, asked: InboxRow, overview: Overview):
     news = {"overview": overview, "rows": (row,), "inbox": (asked,), "order": (row.session_id,)}
-    told = json.loads(reply_to_json({"follow_id": 1, **news}))
-    check("list_message", {"jsonrpc": "2.0", "method": "list", "params": told})
-    partly = {**told, "rows": [{"session_id": "a"}]}
+    reported = json.loads(reply_to_json({"follow_id": 1, **news}))
+    check("list_message", {"jsonrpc": "2.0", "method": "list", "params": reported})
+    partly = {**reported, "rows": [{"session_id": "a"}]}
     assert refused("list_message", {"jsonrpc": "2.0", "method": "list", "params": partly})
 
 
@@ -104,7 +104,7 @@ def test_session_views_match_the_schema():
         "changed": [{"ts": 1, "append": "b", "html_add": ["<p>b</p>"]}],
         "parts": {"open_ask": None, "mode": "code"},
     }
-    told = {"follow_id": 1, "seq": 3, "earlier": 0, "change": change}
-    check("view_message", {"jsonrpc": "2.0", "method": "view", "params": told})
+    reported = {"follow_id": 1, "seq": 3, "earlier": 0, "change": change}
+    check("view_message", {"jsonrpc": "2.0", "method": "view", "params": reported})
     changed = [{"append": "without a ts"}]
-    assert refused("session_change", {**told, "change": {"changed": changed}})
+    assert refused("session_change", {**reported, "change": {"changed": changed}})

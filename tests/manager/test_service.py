@@ -58,7 +58,7 @@ async def test_a_client_follows_and_approves_a_session_started_elsewhere(project
         await client.do("mark_read", session_id=session_id)
         await client.until(lambda: listed.row(session_id).get("unread") is False)
         await client.until(lambda: listed.last("inbox") == [])
-        assert [told["change"] for told in page.news if not told["change"]] == []
+        assert [reported["change"] for reported in page.news if not reported["change"]] == []
 
 
 async def test_streamed_text_arrives_in_pieces_and_each_block_renders_once(project: Project):
@@ -81,15 +81,15 @@ async def test_streamed_text_arrives_in_pieces_and_each_block_renders_once(proje
         assert row["html"][3].startswith("<p>Paragraph 3 with <em>stress</em>")
         blocks = [
             block
-            for told in page.news
-            for each in told["change"].get("changed", ())
+            for reported in page.news
+            for each in reported["change"].get("changed", ())
             if each["ts"] == row["ts"]
             for block in (*each.get("html", ()), *each.get("html_add", ()))
         ]
         assert blocks == row["html"]
-        updates = [told for told in page.news if _appends(told["change"], row["ts"])]
+        updates = [reported for reported in page.news if _appends(reported["change"], row["ts"])]
         assert len(updates) > 10
-        sent = [told for told in listed.news if told.get("rows")]
+        sent = [reported for reported in listed.news if reported.get("rows")]
         assert len(sent) < 15
         (result,) = [r for r in page.rows() if r.get("say") == "completion_result"]
         assert result["text"] == "All **done**."
@@ -155,7 +155,7 @@ async def test_a_stored_session_can_be_followed_and_removing_it_ends_that(projec
         await client.until(lambda: listed.row(session_id).get("archived"))
         assert listed.last("order") == [session_id]
         await client.do("remove_session", session_id=session_id)
-        await client.until(lambda: client.told("ended", page.follow_id))
+        await client.until(lambda: client.reported("ended", page.follow_id))
         await client.until(lambda: listed.rows() == {})
         with pytest.raises(Refused, match="No such session"):
             await client.do("cancel_session", session_id=session_id)
@@ -214,7 +214,7 @@ async def test_a_subtask_can_be_followed_and_its_questions_are_in_the_inbox(proj
         again = await client.follow(session_id, task_id=row["task_id"])
         await again.until(lambda rows: "Part one is done." in [r.get("text") for r in rows])
         other = await client.follow(session_id, task_id="00000000-0000-0000-0000-0")
-        (end,) = await client.until(lambda: client.told("ended", other.follow_id))
+        (end,) = await client.until(lambda: client.reported("ended", other.follow_id))
         assert end["error"]["message"].startswith("No task")
 
 
@@ -278,10 +278,10 @@ async def test_initialize_needs_the_token_and_lists_the_requests(project: Projec
             async with anyio.create_task_group() as group:
                 group.start_soon(_serve_once, watched, far)
                 async with talking(near) as client:
-                    told = await client.call("initialize", protocol=1, token="right")
+                    reported = await client.call("initialize", protocol=1, token="right")
                 group.cancel_scope.cancel()
-    assert set(told["requests"]) <= set(KINDS)
-    assert {"list_sessions", "approve_action", "switch_session"} <= set(told["requests"])
+    assert set(reported["requests"]) <= set(KINDS)
+    assert {"list_sessions", "approve_action", "switch_session"} <= set(reported["requests"])
 
 
 async def _serve_once(watched: Watched, far: Channel) -> None:

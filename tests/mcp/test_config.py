@@ -86,9 +86,9 @@ def test_a_program_and_a_url_are_parsed():
 def test_a_bad_definition_does_not_affect_other_servers(definition: Any, reason: str):
     found = parsed({"bad": definition, "good": {"command": "x"}})
     assert [server.name for server in found.servers] == ["good"]
-    told = merged(found, []).problems
-    assert [problem.server for problem in told] == ["bad"]
-    assert told[0].text.startswith(reason)
+    reported = merged(found, []).problems
+    assert [problem.server for problem in reported] == ["bad"]
+    assert reported[0].text.startswith(reason)
 
 
 def test_bad_names_and_malformed_files_are_reported():
@@ -163,8 +163,8 @@ def test_other_variables_are_withheld_from_a_project_and_reported(name: str):
     data = json.dumps({"mcpServers": {"one": {"command": "x", "args": [f"a${{env:{name}}}"]}}})
     found = parse(data.encode(), "project", {name: "s3cret"})
     assert found.servers[0].args == ("a",)
-    [told] = found.doubts
-    assert told.startswith(f"The MCP server one does not get {name}, which could hold a secret")
+    [reported] = found.doubts
+    assert reported.startswith(f"The MCP server one does not get {name}, which could hold a secret")
     mine = parse(data.encode(), "user", {name: "value"})
     assert mine.servers[0].args == ("avalue",)
     assert not mine.doubts
@@ -227,9 +227,9 @@ def test_secrets_in_a_definition_are_recognised():
 def test_a_relative_dot_argument_is_reported():
     definition = {"command": "npx", "args": ["-y", "server-filesystem", "."]}
     found = parsed({"one": definition, "two": {**definition, "cwd": "sub"}})
-    [told] = found.doubts
-    assert "one is started in an empty folder" in told
-    assert "write ${workspaceFolder} instead" in told
+    [reported] = found.doubts
+    assert "one is started in an empty folder" in reported
+    assert "write ${workspaceFolder} instead" in reported
     assert not parsed({"one": definition}, "project").doubts
 
 

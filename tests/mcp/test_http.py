@@ -129,9 +129,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         self._begin(200)
         token = asked["params"]["_meta"]["progressToken"]
-        told = {"progressToken": token, "progress": 1, "message": "x" * 500}
+        reported = {"progressToken": token, "progress": 1, "message": "x" * 500}
         method = "progress" if self.server.way == "progress without end" else "message"
-        params = told if method == "progress" else {"level": "info", "data": "x" * 100}
+        params = reported if method == "progress" else {"level": "info", "data": "x" * 100}
         note = {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
         while not self.server.over.is_set():
             self.wfile.write(b"data: " + json.dumps(note).encode() + b"\n\n")
@@ -192,14 +192,14 @@ async def test_a_misbehaving_server_fails_without_leaking_secrets(
         )
         async with bench.hub(start=START_SECONDS if way == "hangs" else AMPLE) as hub:
             began = time.monotonic()
-            with pytest.raises(ToolError, match=reason) as told:
+            with pytest.raises(ToolError, match=reason) as reported:
                 await hub.tools("far")
             assert time.monotonic() - began < START_SECONDS + SOON
             [health] = hub.health()
         assert health.state is State.FAILED
         assert health.error
         memory = (bench.folder / "cache" / "mcp.json").read_text(encoding="utf-8")
-        for text in (str(told.value), health.error, memory, repr(hub.server("far").definition)):
+        for text in (str(reported.value), health.error, memory, repr(hub.server("far").definition)):
             assert SECRET not in text
             assert TOKEN not in text
         assert server.seen[0]["Authorization"] == SECRET

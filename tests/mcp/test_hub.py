@@ -137,8 +137,8 @@ WRONG = [
 async def test_a_wrong_call_is_explained_and_calls_nothing(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:
-        for arguments, told in WRONG:
-            with pytest.raises(BadArguments, match=told):
+        for arguments, reported in WRONG:
+            with pytest.raises(BadArguments, match=reported):
                 await bench.use(hub, **arguments)
     assert "tools/call" not in bench.methods
 
@@ -374,12 +374,12 @@ async def test_configuration_problems_are_reported_once(bench: Bench):
     async with bench.hub() as hub:
         for _ in range(2):
             await bench.use(hub, **GREET)
-        [told] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
-        assert told.startswith("The MCP server bad is not used: it has fields of a program and")
+        [reported] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
+        assert reported.startswith("The MCP server bad is not used: it has fields of a program and")
         assert hub.news() == []
         bench.user_file.write_text("{", encoding="utf-8")
-        [told] = hub.news()
-        assert told.startswith(f"{bench.user_file}: ")
+        [reported] = hub.news()
+        assert reported.startswith(f"{bench.user_file}: ")
         assert hub.news() == []
 
 
@@ -407,8 +407,8 @@ NOT_THERE: list[tuple[dict[str, object], str]] = [
 async def test_a_missing_program_is_named(bench: Bench):
     bench.configure(**{f"n{number}": said for number, (said, _) in enumerate(NOT_THERE)})
     async with bench.hub() as hub:
-        for number, (_, told) in enumerate(NOT_THERE):
-            with pytest.raises(ToolError, match=told):
+        for number, (_, reported) in enumerate(NOT_THERE):
+            with pytest.raises(ToolError, match=reported):
                 await hub.tools(f"n{number}")
 
 

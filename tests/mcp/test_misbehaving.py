@@ -45,9 +45,9 @@ def configured(bench: Bench, *ways: str, **more: Any) -> list[str]:
 
 
 async def refusal(bench: Bench, hub: McpHub, server: str) -> str:
-    with pytest.raises(ToolError) as told, anyio.fail_after(SOON):
+    with pytest.raises(ToolError) as reported, anyio.fail_after(SOON):
         await bench.use(hub, server=server, tool="greet", arguments=YOU)
-    return str(told.value)
+    return str(reported.value)
 
 
 FAILED = {
@@ -72,9 +72,9 @@ REFUSED = {
 async def test_an_unusable_server_fails_with_a_reason(bench: Bench):
     *names, good = configured(bench, *FAILED, "well")
     async with bench.hub() as hub:
-        told = {name: await refusal(bench, hub, name) for name in names}
+        reported = {name: await refusal(bench, hub, name) for name in names}
         for health, reason in zip(hub.health(), FAILED.values(), strict=False):
-            assert reason in told[health.name]
+            assert reason in reported[health.name]
             assert reason in health.error, health.name
             assert health.state is State.FAILED, health.name
         assert hub.health()[-1].state is State.IDLE
@@ -85,11 +85,11 @@ async def test_an_unusable_server_fails_with_a_reason(bench: Bench):
 async def test_an_unusable_answer_ends_the_call_at_once(bench: Bench):
     names = configured(bench, *REFUSED, timeout=120)
     async with bench.hub() as hub:
-        told = {name: await refusal(bench, hub, name) for name in names}
+        reported = {name: await refusal(bench, hub, name) for name in names}
         for name, reasons in zip(names, REFUSED.values(), strict=True):
-            assert [each for each in reasons if each not in told[name]] == [], told[name]
+            assert [each for each in reasons if each not in reported[name]] == [], reported[name]
         assert {each.state for each in hub.health()} == {State.CONNECTED}
-    assert "<" not in told["poses-in-an-error"]
+    assert "<" not in reported["poses-in-an-error"]
 
 
 async def test_a_server_that_hangs_at_initialise_times_out_with_a_notice(
@@ -98,8 +98,8 @@ async def test_a_server_that_hangs_at_initialise_times_out_with_a_notice(
     monkeypatch.setattr(use_mcp_tool, "SLOW_SECONDS", 2.0)  # by when it has surely said something
     bench.configure(bad={"command": "/bin/sh", "args": ["-c", LOADING]})
     async with bench.hub(start=3) as hub:
-        told = await refusal(bench, hub, "bad")
-    assert re.search(r"did not answer within 3 s.*loading a very large", told)
+        reported = await refusal(bench, hub, "bad")
+    assert re.search(r"did not answer within 3 s.*loading a very large", reported)
     [note] = [fact.text for fact in bench.facts if isinstance(fact, Noted)]
     assert "has not answered for 2 s" in note
     assert "loading a very large model" in note
@@ -112,8 +112,8 @@ async def test_an_unanswered_call_times_out_and_is_cancelled_at_the_server(bench
         wrong=bench.misbehaving("never the right id", timeout=1),
     )
     async with bench.hub() as hub:
-        told = await refusal(bench, hub, "short")
-        assert "did not answer within 1 s; the call was cancelled" in told
+        reported = await refusal(bench, hub, "short")
+        assert "did not answer within 1 s; the call was cancelled" in reported
         await bench.use(hub, server="short", tool="greet", arguments={"whom": "the patient"})
         assert bench.methods.count("notifications/cancelled") == 1
         action = await bench.prepare(hub, server="long", tool="greet", arguments=YOU)
@@ -133,8 +133,8 @@ async def test_a_server_that_dies_during_a_call_is_restarted(bench: Bench):
     bench.configure(bad=bench.misbehaving("dies in a call"))
     async with bench.hub() as hub:
         for _ in range(2):
-            told = await refusal(bench, hub, "bad")
-            assert re.search(r"was lost: .*exit code 4.*Segmentation fault", told)
+            reported = await refusal(bench, hub, "bad")
+            assert re.search(r"was lost: .*exit code 4.*Segmentation fault", reported)
             assert hub.health()[0].state is State.FAILED
         assert len(bench.pids) == 2
         assert len(hub.server("bad").errors) == 2
@@ -206,8 +206,8 @@ async def test_secrets_are_hidden_in_results_and_error_output(bench: Bench):
     async with bench.hub() as hub:
         said = await bench.use(hub, server="repeats", tool="greet", arguments=YOU)
         assert said.text == f"--token={HIDDEN} --dir=/not/a/secret {HIDDEN}"
-        told = await refusal(bench, hub, "shouts")
-        assert "It last wrote: --token=[secret hidden]" in told
+        reported = await refusal(bench, hub, "shouts")
+        assert "It last wrote: --token=[secret hidden]" in reported
 
 
 async def test_a_huge_result_is_stored_and_shown_abridged(bench: Bench):

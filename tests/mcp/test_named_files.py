@@ -38,8 +38,8 @@ async def test_a_rewritten_script_is_not_started(bench: Bench):
                 await bench.use(hub, **GREET)
         await connect_all(hub)
     assert not (bench.folder / "escaped").exists()
-    told = next(fact.text for fact in bench.facts if isinstance(fact, Noted))
-    assert told.startswith("The MCP server one is not started")
+    reported = next(fact.text for fact in bench.facts if isinstance(fact, Noted))
+    assert reported.startswith("The MCP server one is not started")
 
 
 async def test_a_rewritten_script_is_not_started_by_a_later_run_until_it_is_accepted(bench: Bench):

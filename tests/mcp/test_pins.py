@@ -22,8 +22,8 @@ WAY = "tool changes between runs"
 
 async def decided(hub: McpHub, action: Action) -> Decision:
     hooks = [AlwaysAllowed(hub), ServerGuard(hub)]
-    heard = ToolCall(id="c1", name="use_mcp_tool")
-    return strictest([await hook.before(heard, action) for hook in hooks]).decision
+    received = ToolCall(id="c1", name="use_mcp_tool")
+    return strictest([await hook.before(received, action) for hook in hooks]).decision
 
 
 async def seen(bench: Bench) -> None:

@@ -155,7 +155,7 @@ KEPT = Target(Deed.READ, "my.key")
 async def test_reading_a_hidden_file_is_refused_without_a_question(
     files: WorkspaceFiles, action: Action, decision: Decision
 ):
-    told = await ruling(files, action)
-    assert told.decision is decision
+    reported = await ruling(files, action)
+    assert reported.decision is decision
     if decision is DENY:
-        assert told.reasons[0].startswith("my.key is hidden from you by the user;")
+        assert reported.reasons[0].startswith("my.key is hidden from you by the user;")

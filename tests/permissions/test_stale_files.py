@@ -163,7 +163,7 @@ async def test_an_exact_edit_of_other_lines_is_allowed_and_noted():
     ruling = await tolerating("2", searched={"a.txt": ("a\n",)})
     assert ruling.decision is Decision.NONE
     assert "a.txt changed since the model read it" in ruling.notes[0]
-    assert "-c\n+C" in ruling.told[0]
+    assert "-c\n+C" in ruling.result_notes[0]
 
 
 OTHERS = [
@@ -183,7 +183,7 @@ async def test_any_other_change_of_a_stale_file_is_refused(
 ):
     ruling = await tolerating(sha, **more)
     assert ruling.decision is Decision.DENY, why
-    assert not ruling.told
+    assert not ruling.result_notes
 
 
 async def test_one_refused_file_refuses_the_whole_edit():

@@ -120,8 +120,8 @@ def test_where_the_result_goes_elsewhere_words_wait_until_they_are_known_not_to_
     display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=False)
     for seq, fact in enumerate(facts, 1):
         display.show(Event(seq, 0, seq, fact))
-    told = [line for line in out.getvalue().splitlines() if line.strip()]
-    assert [line for line in told if not line.startswith("Stopped.")] == lines
+    reported = [line for line in out.getvalue().splitlines() if line.strip()]
+    assert [line for line in reported if not line.startswith("Stopped.")] == lines
     assert display.model_text.last == last
 
 

@@ -30,7 +30,7 @@ def repository(tmp_path: Path) -> Path:
     return root.resolve()
 
 
-def told(root: Path, line: str) -> list[str]:
+def reported(root: Path, line: str) -> list[str]:
     return git_programs(root, str(root), line.split())
 
 
@@ -39,10 +39,10 @@ def test_hooks_are_named_for_the_commands_that_run_them(repository: Path):
     commit, push = hook(hooks, "pre-commit"), hook(hooks, "pre-push")
     hook(hooks, "post-merge.sample")
     (hooks / "commit-msg").write_text("not executable", encoding="utf-8")
-    assert told(repository, "git commit -m x") == [f"runs the git hook pre-commit: {commit}"]
-    assert told(repository, "git push") == [f"runs the git hook pre-push: {push}"]
-    assert told(repository, "git add a.txt") == []
-    assert len(told(repository, "git unheard-of")) == 2
+    assert reported(repository, "git commit -m x") == [f"runs the git hook pre-commit: {commit}"]
+    assert reported(repository, "git push") == [f"runs the git hook pre-push: {push}"]
+    assert reported(repository, "git add a.txt") == []
+    assert len(reported(repository, "git unheard-of")) == 2
 
 
 def test_hooks_in_another_folder_are_named(repository: Path):
@@ -50,7 +50,7 @@ def test_hooks_in_another_folder_are_named(repository: Path):
     path = hook(repository / "tools" / "hooks", "pre-commit")
     (repository / "sub").mkdir()
     named = [f"runs the git hook pre-commit: {path}"]
-    assert told(repository, "git commit") == named
+    assert reported(repository, "git commit") == named
     assert git_programs(repository, str(repository / "sub"), ["git", "commit"]) == named
 
 
@@ -80,9 +80,9 @@ def test_hooks_in_another_folder_are_named(repository: Path):
 def test_programs_in_the_settings_of_the_repository_are_named(
     repository: Path, key: str, command: str
 ):
-    assert told(repository, command) == []
+    assert reported(repository, command) == []
     git(repository, "config", key, "!./evil --now")
-    [note] = told(repository, command)
+    [note] = reported(repository, command)
     assert note.endswith("./evil --now")
 
 
@@ -91,8 +91,8 @@ def test_the_lines_that_a_rebase_would_still_run_are_named(repository: Path):
     todo.parent.mkdir()
     todo.write_text("pick abc one\nexec make   deploy\nx ./evil\n# exec no\n", encoding="utf-8")
     named = [f"the rebase runs: {each}" for each in ("make deploy", "./evil")]
-    assert told(repository, "git rebase --continue") == named
-    assert told(repository, "git rebase --abort") == []
+    assert reported(repository, "git rebase --continue") == named
+    assert reported(repository, "git rebase --abort") == []
 
 
 def test_a_question_about_a_git_command_names_what_it_runs(repository: Path, tmp_path: Path):

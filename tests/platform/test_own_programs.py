@@ -27,12 +27,12 @@ def test_a_program_need_not_read_what_it_is_given():
 
 
 def test_what_takes_too_long_is_killed_with_all_that_it_started(tmp_path: Path):
-    told = tmp_path / "pid"
-    argv = ["/bin/sh", "-c", f"sleep 60 & echo $! > '{told}'; wait"]
+    reported = tmp_path / "pid"
+    argv = ["/bin/sh", "-c", f"sleep 60 & echo $! > '{reported}'; wait"]
     with pytest.raises(ProgramTimeout):
         run_program(argv, cwd="/", environment={"PATH": os.defpath}, seconds=1)
     until = time.monotonic() + 10
-    while Path(f"/proc/{told.read_text().strip()}").exists():
+    while Path(f"/proc/{reported.read_text().strip()}").exists():
         assert time.monotonic() < until
 
 

@@ -82,11 +82,11 @@ def test_a_private_folder_is_closed_to_others_at_every_level_that_was_made(tmp_p
 def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(StorageError) as told:
+        with pytest.raises(StorageError) as reported:
             private_folder(path)
-        assert str(path) in str(told.value)
-        assert "ROOKERY_HOME" in str(told.value)
-        assert "--ephemeral" in str(told.value)
+        assert str(path) in str(reported.value)
+        assert "ROOKERY_HOME" in str(reported.value)
+        assert "--ephemeral" in str(reported.value)
 
 
 KILLED = """

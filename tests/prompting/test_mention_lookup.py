@@ -46,7 +46,7 @@ async def gathered(bench: Bench, text: str) -> Gathered:
     return await gatherer(text, bench.context, act)
 
 
-def told(bench: Bench) -> list[str]:
+def reported(bench: Bench) -> list[str]:
     return [fact.text for fact in bench.facts if isinstance(fact, Noted)]
 
 
@@ -64,7 +64,7 @@ async def test_mentions_beyond_the_limit_are_not_looked_up(bench: Bench):
     assert text.count("<file_content") == MOST_MENTIONS
     more = f"{5000 - MOST_MENTIONS} more things that are mentioned were not looked up"
     assert more in text
-    assert len(told(bench)) == MOST_MENTIONS + 1
+    assert len(reported(bench)) == MOST_MENTIONS + 1
     assert len(text) < NOTES
 
 
@@ -72,7 +72,7 @@ async def test_very_long_names_are_shortened(bench: Bench):
     mentions = [f"@/{'x' * 3000}{number}" for number in range(MOST_MENTIONS)]
     text = (await gathered(bench, " ".join(mentions))).text
     assert len(text) < NOTES + MOST_MENTIONS * KIB
-    assert max(map(len, told(bench))) < KIB
+    assert max(map(len, reported(bench))) < KIB
 
 
 async def test_full_folders_stay_within_the_attachment_limit(bench: Bench):

@@ -57,7 +57,7 @@ def test_the_stronger_of_two_skills_of_the_same_name_is_used(
 
 
 @pytest.mark.parametrize(
-    ("own", "theirs", "told"),
+    ("own", "theirs", "reported"),
     [
         ("config/skills", ".roo/skills", True),
         ("config/skills", ".roo/skills-code", True),
@@ -65,11 +65,13 @@ def test_the_stronger_of_two_skills_of_the_same_name_is_used(
         ("config/skills-code", ".roo/skills", False),
     ],
 )
-def test_an_unused_project_skill_is_reported(bench: ConfigBench, own: str, theirs: str, told: bool):
+def test_an_unused_project_skill_is_reported(
+    bench: ConfigBench, own: str, theirs: str, reported: bool
+):
     put(bench, own, "a")
     put(bench, theirs, "a")
     expected = (
-        ("The project's skill a is not used: you have a skill with that name.",) if told else ()
+        ("The project's skill a is not used: you have a skill with that name.",) if reported else ()
     )
     assert files(bench).read().problems == expected
 

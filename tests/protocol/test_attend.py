@@ -62,9 +62,9 @@ async def test_a_child_is_followed_and_answered_like_the_task_itself(tmp_path: P
     assert await attended(stage, agree, seen) == RunEnd(Fate.COMPLETED)
     assert (stage.root / "a").read_text() == "1"
     (child,) = {kind.split()[0] for kind in seen.kinds if " " in kind}
-    told = [kind for kind in seen.kinds if kind.startswith((child, "ChildBegan"))]
-    assert told[:2] == ["ChildBegan", f"{child} TaskOpened"]
-    assert told[-1] == f"{child} TaskClosed"
+    reported = [kind for kind in seen.kinds if kind.startswith((child, "ChildBegan"))]
+    assert reported[:2] == ["ChildBegan", f"{child} TaskOpened"]
+    assert reported[-1] == f"{child} TaskClosed"
 
 
 async def test_leaving_at_a_childs_question_leaves_everything(tmp_path: Path):

@@ -39,14 +39,14 @@ class Cut(ByteStream):
 
 
 async def all_of(channel: LineChannel) -> list[bytes | type[TooLong]]:
-    heard: list[bytes | type[TooLong]] = []
+    received: list[bytes | type[TooLong]] = []
     while True:
         try:
-            heard.append(await channel.receive())
+            received.append(await channel.receive())
         except TooLong:
-            heard.append(TooLong)
+            received.append(TooLong)
         except ChannelEnded:
-            return heard
+            return received
 
 
 @given(st.data())

@@ -22,7 +22,7 @@ class Echo:
     """Answers with what it is asked, and keeps what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self.begun = 0
         self.let_go = anyio.Event()
 
@@ -45,7 +45,7 @@ class Echo:
     async def on_notification(self, method: str, params: Params) -> None:
         if method == "break":
             raise ValueError("It is broken.")
-        self.told.append((method, params))
+        self.reported.append((method, params))
 
 
 @asynccontextmanager
@@ -114,7 +114,7 @@ async def test_what_wants_no_answer_gets_none(sent: bytes):
         other = Caller(channel)
         await other.raw(sent)
         assert (await other.call("echo"))["result"] == {}
-        assert len(other.heard) == 1
+        assert len(other.received) == 1
 
 
 @given(st.binary(max_size=200))
@@ -144,7 +144,7 @@ async def test_both_sides_call_each_other():
             here.notify("first", {"n": 1})
             here.notify("second")
             await here.call("echo")
-            assert two.told == [("first", {"n": 1}), ("second", None)]
+            assert two.reported == [("first", {"n": 1}), ("second", None)]
             group.cancel_scope.cancel()
 
 
@@ -215,8 +215,8 @@ async def test_whoever_asks_without_reading_is_no_longer_heard():
                 await channel.send([json.dumps(message).encode()])
                 sent += 1
         assert sent == pytest.approx(OUTBOX // len(big) + REQUESTS_AT_ONCE, rel=0.2)
-        heard = [json.loads(await channel.receive())["id"] for _ in range(sent)]
-        assert heard == list(range(sent))
+        received = [json.loads(await channel.receive())["id"] for _ in range(sent)]
+        assert received == list(range(sent))
 
 
 async def test_what_was_requested_before_the_end_is_still_answered():

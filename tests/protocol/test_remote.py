@@ -14,7 +14,7 @@ from rookery.protocol.codec import Host
 from rookery.protocol.remote import remote_host
 from rookery.protocol.server import serve
 from support.protocol_hosts import connected, socket_pair, workplace
-from support.protocol_story import SCRIPT, told
+from support.protocol_story import SCRIPT, reported
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +54,7 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     async def tell() -> Any:
         async with workplace(tmp_path_factory.mktemp("near"), SCRIPT) as host:
-            return await told(host)
+            return await reported(host)
 
     return anyio.run(tell)
 
@@ -64,4 +64,4 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Any:
 )
 async def test_the_story_is_the_same(near: Any, tmp_path: Path, over: Over):
     async with workplace(tmp_path, SCRIPT) as host, over(host) as remote:
-        assert await told(remote) == near
+        assert await reported(remote) == near

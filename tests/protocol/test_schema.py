@@ -88,15 +88,15 @@ async def test_recorded_traffic_is_valid(tmp_path: Path):
         await client.call("unfollow", follow_id=2)
         asked = next(
             message["params"]["event"]
-            for message in client.heard
+            for message in client.received
             if message.get("params", {}).get("event", {}).get("kind") == "asked"
         )
         said = {"ask_id": asked["ask_id"], "digest": asked["digest"], "reply": "yes"}
         await client.call("send", kind="answer", task_id="t", **said)
         await client.until(lambda message: message.get("method") == "ended")
         valid([message for message in client.said if message["params"].get("kind") != "dance"])
-        valid(client.heard)
-        methods = {message.get("method") for message in client.heard}
+        valid(client.received)
+        methods = {message.get("method") for message in client.received}
         assert methods == {None, "event", "view", "ended"}
 
 
@@ -129,6 +129,6 @@ async def test_events_of_every_shape_are_valid():
     async with caller(host) as client:
         await client.initialize()
         await client.call("follow", task_id="t")
-        while len(client.heard) < 6:
+        while len(client.received) < 6:
             await client.hear()
-        valid(client.heard)
+        valid(client.received)

@@ -126,7 +126,7 @@ async def test_after_unfollow_nothing_more_comes():
         await client.until(lambda message: message.get("id") == 7)
         host.append("t", Noted(text="three"))
         assert (await client.call("unfollow", follow_id=1))["result"] is None
-        assert "three" not in str(client.heard)
+        assert "three" not in str(client.received)
 
 
 async def test_after_an_unfollow_that_wants_no_answer_nothing_more_comes_either():
@@ -138,7 +138,7 @@ async def test_after_an_unfollow_that_wants_no_answer_nothing_more_comes_either(
         await client.say(method="unfollow", params={"follow_id": 1})
         host.append("t", Noted(text="in the same moment"))
         assert "result" in await client.call("unfollow", follow_id=1)
-        assert "moment" not in str(client.heard)
+        assert "moment" not in str(client.received)
 
 
 async def test_there_are_so_many_follows_and_no_more():
@@ -358,19 +358,19 @@ async def test_a_slow_reader_lags_slows_nobody_and_catches_up_whole():
         held, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert held < 4 * OUTBOX
-        heard = [await _event(slow)]
-        while heard[-1]["seq"] < CHUNKS // 100 + 1:
-            heard.append(await _event(slow))
-        lasting = [event["seq"] for event in heard if not event["sub"]]
+        received = [await _event(slow)]
+        while received[-1]["seq"] < CHUNKS // 100 + 1:
+            received.append(await _event(slow))
+        lasting = [event["seq"] for event in received if not event["sub"]]
         assert lasting == list(range(2, CHUNKS // 100 + 2))
-        assert _in_order(heard)
-        assert any(event["sub"] for event in heard)
+        assert _in_order(received)
+        assert any(event["sub"] for event in received)
         host.append("t", TextStreamed(request_id="r", text="behind what waited"))
         host.append("t", Noted(text="next"))
-        while heard[-1].get("text") != "next":
-            heard.append(await _event(slow))
-        assert _in_order(heard)
-        assert [event["text"] for event in heard[-3:-1]] == ["waited", "behind what waited"]
+        while received[-1].get("text") != "next":
+            received.append(await _event(slow))
+        assert _in_order(received)
+        assert [event["text"] for event in received[-3:-1]] == ["waited", "behind what waited"]
         group.cancel_scope.cancel()
 
 

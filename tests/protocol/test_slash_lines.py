@@ -52,9 +52,9 @@ KNOWN = Vocabulary(commands=[("init", "Look around")], modes=("code", "ask"))
 def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
     slash = SlashLines("t", (), KNOWN)
     assert slash.handle("/init the tests") is None
-    told = slash.handle("/help")
-    assert told
-    assert "/init  Look around" in told.words
+    reported = slash.handle("/help")
+    assert reported
+    assert "/init  Look around" in reported.words
     assert slash.handle("/unit")
 
 
@@ -62,10 +62,10 @@ def test_another_mode_is_named_or_the_modes_are_told():
     slash = SlashLines("t", (), KNOWN)
     assert slash.handle("/mode ask") == LineOutcome((SwitchMode(task_id="t", mode="ask"),))
     for line in ("/mode", "/mode poet"):
-        told = slash.handle(line)
-        assert told
-        assert not told.commands
-        assert told.words.endswith("one of: code, ask.")
+        reported = slash.handle(line)
+        assert reported
+        assert not reported.commands
+        assert reported.words.endswith("one of: code, ask.")
 
 
 def test_the_conversation_can_be_condensed_by_hand():
@@ -205,11 +205,11 @@ class TestGoingBack:
     def test_without_a_number_that_exists_the_points_are_listed(self, line: str):
         long = "Edit " + "x" * 100 + "\nand more"
         slash = watching(opened("first\nsecond"), *step("c1", long))
-        heard = slash.handle(line)
-        assert heard is not None
-        assert heard.commands == ()
+        received = slash.handle(line)
+        assert received is not None
+        assert received.commands == ()
         number = line.partition(" ")[2]
-        assert heard.words.splitlines() == [
+        assert received.words.splitlines() == [
             "    1  first",
             "    1  Edit " + "x" * 64 + "…",
             *([f"No such point: {number}."] if number else []),
@@ -218,11 +218,11 @@ class TestGoingBack:
 
     def test_of_many_points_the_last_ones_are_listed(self):
         said = [UserSpoke(message_id=str(n), text=f"word {n}") for n in range(50)]
-        heard = watching(opened(), *said).handle("/rewind")
-        assert heard is not None
-        assert len(heard.words.splitlines()) == 21
-        assert "word 49" in heard.words
-        assert "word 29" not in heard.words
+        received = watching(opened(), *said).handle("/rewind")
+        assert received is not None
+        assert len(received.words.splitlines()) == 21
+        assert "word 49" in received.words
+        assert "word 29" not in received.words
 
     def test_what_was_stored_counts_and_what_streams_by_does_not(self):
         slash = SlashLines("t", numbered([opened(), *step("c1", "Edit a")]))
@@ -270,10 +270,10 @@ class TestCommands:
     @pytest.mark.parametrize("line", ["/bg", "/stop"])
     def test_of_a_command_that_has_only_just_begun_nobody_says_that_none_runs(self, line: str):
         slash = watching(opened(), detached("c1"), *began("c2"))
-        heard = slash.handle(line)
-        assert heard is not None
-        assert heard.commands == ()
-        assert heard.words.startswith("The command has only just started.")
+        received = slash.handle(line)
+        assert received is not None
+        assert received.commands == ()
+        assert received.words.startswith("The command has only just started.")
 
     def test_once_it_has_ended_or_runs_on_it_is_no_longer_waited_for(self):
         slash = watching(opened(), *began("c1"), ToolFinished(call_id="c1", text=""))
@@ -291,13 +291,13 @@ class TestCommands:
 class TestChoices:
     def test_the_mode_that_is_on_is_marked(self):
         slash = SlashLines("t", numbered([opened()]), KNOWN)
-        told = slash.handle("/mode")
-        assert told
-        assert told.words.endswith("one of: code (now), ask.")
+        reported = slash.handle("/mode")
+        assert reported
+        assert reported.words.endswith("one of: code (now), ask.")
         slash.show(Event(2, 0, 2, ModeSwitched(mode="ask")))
-        told = slash.handle("/mode poet")
-        assert told
-        assert told.words.endswith("one of: code, ask (now).")
+        reported = slash.handle("/mode poet")
+        assert reported
+        assert reported.words.endswith("one of: code, ask (now).")
 
     MODELS = Vocabulary(models=[("anthropic", "claude-x"), ("openai", "gpt-x")])
 
@@ -318,13 +318,13 @@ class TestChoices:
     def test_without_a_name_the_models_are_told_and_the_present_one_marked(self):
         slash = SlashLines("t", (), self.MODELS)
         slash.show(Event(1, 0, 1, RequestStarted(request_id="r", model="gpt-x")))
-        told = slash.handle("/model")
-        assert told
-        assert told.words.splitlines()[:2] == ["  anthropic claude-x", "  openai gpt-x  (now)"]
+        reported = slash.handle("/model")
+        assert reported
+        assert reported.words.splitlines()[:2] == ["  anthropic claude-x", "  openai gpt-x  (now)"]
         slash.show(Event(2, 0, 2, ModelSwitched(provider="anthropic", model="claude-x")))
-        told = slash.handle("/model")
-        assert told
-        assert told.words.splitlines()[0] == "  anthropic claude-x  (now)"
+        reported = slash.handle("/model")
+        assert reported
+        assert reported.words.splitlines()[0] == "  anthropic claude-x  (now)"
 
     def test_asking_is_switched_off_and_on(self):
         slash = SlashLines("t", automatic=False)
@@ -334,14 +334,14 @@ class TestChoices:
         assert slash.handle("/approve off") == LineOutcome(
             (SwitchApproval(task_id="t", automatic=False),)
         )
-        told = slash.handle("/approve")
-        assert told
-        assert told.words.startswith("Auto-approve is off.")
+        reported = slash.handle("/approve")
+        assert reported
+        assert reported.words.startswith("Auto-approve is off.")
         slash.show(Event(1, 0, 1, ApprovalSwitched(automatic=True)))
         assert slash.automatic
-        told = slash.handle("/approve maybe")
-        assert told
-        assert (told.commands, told.words[:19]) == ((), "Auto-approve is on.")
+        reported = slash.handle("/approve maybe")
+        assert reported
+        assert (reported.commands, reported.words[:19]) == ((), "Auto-approve is on.")
 
     def test_what_an_earlier_run_was_allowed_says_nothing_about_this_one(self):
         stored = numbered([opened(), ApprovalSwitched(automatic=True)])
@@ -354,9 +354,9 @@ class TestQueue:
 
     def test_what_waits_is_listed_and_can_be_taken_back(self):
         slash = watching(opened(), *self.said("one\nmore", "two"))
-        told = slash.handle("/queue")
-        assert told
-        assert told.words.splitlines() == [
+        reported = slash.handle("/queue")
+        assert reported
+        assert reported.words.splitlines() == [
             "  1. one",
             "  2. two",
             "To remove one: /queue drop NUMBER",
@@ -365,9 +365,9 @@ class TestQueue:
             (EditQueue(task_id="t", message_id="two"),)
         )
         for line in ("/queue drop 3", "/queue drop", "/queue 1", "/queue drop x"):
-            told = slash.handle(line)
-            assert told
-            assert told.commands == ()
+            reported = slash.handle(line)
+            assert reported
+            assert reported.commands == ()
 
     @pytest.mark.parametrize(
         "over",
@@ -379,9 +379,9 @@ class TestQueue:
 
     def test_what_was_edited_is_shown_as_it_is_now(self):
         edited = QueueEdited(message_id="one", text="three")
-        told = watching(opened(), *self.said("one"), edited).handle("/queue")
-        assert told
-        assert told.words.splitlines()[0] == "  1. three"
+        reported = watching(opened(), *self.said("one"), edited).handle("/queue")
+        assert reported
+        assert reported.words.splitlines()[0] == "  1. three"
 
     def test_what_was_said_to_a_child_is_the_childs(self):
         slash = watching(opened())

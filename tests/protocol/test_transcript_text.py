@@ -29,7 +29,7 @@ def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) 
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "reported"),
     [
         (say(2, "text", "words\n"), TranscriptPassage(kind=PassageKind.WORDS, text="words")),
         (say(2, "reasoning", "hm"), TranscriptPassage(kind=PassageKind.THOUGHT, text="hm")),
@@ -71,10 +71,10 @@ def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) 
     ],
     ids=lambda each: each.say or each.ask if isinstance(each, Message) else "",
 )
-def test_a_row_is_told_as_what_it_is(row: Message, told: TranscriptPassage):
+def test_a_row_is_told_as_what_it_is(row: Message, reported: TranscriptPassage):
     first, passage = passages([say(1, "text", "the task"), row])
     assert first == TranscriptPassage(kind=PassageKind.PROMPT, text="the task")
-    assert passage == told
+    assert passage == reported
 
 
 @pytest.mark.parametrize(
@@ -92,23 +92,23 @@ def test_what_tells_a_reader_nothing_is_left_out(row: Message):
 
 
 def test_text_marks_who_speaks_and_indents_what_belongs_to_a_call():
-    told = [
+    reported = [
         TranscriptPassage(kind=PassageKind.PROMPT, text="two\nlines"),
         TranscriptPassage(kind=PassageKind.CALL, text="Edit a", diff="-a\n+b"),
         TranscriptPassage(kind=PassageKind.RESULT, text="done"),
     ]
-    assert list(as_text(told, PLAIN)) == ["> two\n> lines", "● Edit a\n  -a\n  +b", "✔ done"]
-    assert "\x1b[32m+b" in list(as_text(told, Paint(True)))[1]
+    assert list(as_text(reported, PLAIN)) == ["> two\n> lines", "● Edit a\n  -a\n  +b", "✔ done"]
+    assert "\x1b[32m+b" in list(as_text(reported, Paint(True)))[1]
 
 
 def test_markdown_has_diffs_and_output_in_fences():
-    told = [
+    reported = [
         TranscriptPassage(kind=PassageKind.PROMPT, text="two\n\nlines"),
         TranscriptPassage(kind=PassageKind.CALL, text="Edit `a`", diff="-a\n+b"),
         TranscriptPassage(kind=PassageKind.OUTPUT, text="out"),
         TranscriptPassage(kind=PassageKind.RESULT, text="done"),
     ]
-    assert list(as_markdown(told)) == [
+    assert list(as_markdown(reported)) == [
         "> two\n>\n> lines",
         "- `` Edit `a` ``\n\n```diff\n-a\n+b\n```",
         "```\nout\n```",
@@ -146,5 +146,5 @@ def test_nothing_in_a_session_moves_the_cursor(text: str, kind: str):
         ask(7, "tool", json.dumps({"tool": "newTask", "content": text}), call_id="c"),
         ask(8, "followup", json.dumps(fields)),
     ]
-    told = "\n".join(as_text(passages(rows), PLAIN))
-    assert not set(told) & {"\x1b", "\r", "\x07", "\x9b", "\u202e"}
+    reported = "\n".join(as_text(passages(rows), PLAIN))
+    assert not set(reported) & {"\x1b", "\r", "\x07", "\x9b", "\u202e"}

@@ -65,7 +65,7 @@ def same(drawn: Drawn, view: View) -> None:
     assert drawn.parts == parts
 
 
-def told(facts: Iterable[Fact]) -> list[Event]:
+def reported(facts: Iterable[Fact]) -> list[Event]:
     events: list[Event] = []
     for fact in facts:
         events.append(next_event(events[-1] if events else None, fact, len(events) + 1_000))
@@ -93,7 +93,7 @@ def test_what_is_drawn_is_what_is(stream: Sequence[Fact], sent: list[bool]):
     """Whichever changes are told in one."""
     facts = [TaskOpened(text="Do it"), RequestStarted(request_id="r", model="m"), *stream]
     drawn, view, last = Drawn(), View(), View()
-    for event, now in zip(told(facts), sent, strict=False):
+    for event, now in zip(reported(facts), sent, strict=False):
         view = see(view, event)
         if now:
             for change in changes_in_pieces(last, view):
@@ -112,7 +112,7 @@ def test_a_row_that_grows_costs_what_is_appended(name: str, begin: str):
     facts += [piece(name, begin), *[piece(name, "some words ")] * 500]
     view, cost = View(), 0
     drawn = Drawn()
-    for event in told(facts):
+    for event in reported(facts):
         before, view = view, see(view, event)
         for change in changes_in_pieces(before, view):
             cost += len(change)
@@ -136,7 +136,7 @@ def test_a_text_that_changed_is_told_by_what_is_new(old: str, new: str, told_as:
     for text in (old, new):
         view = View()
         facts = [TaskOpened(text="Do it"), RequestStarted(request_id="r", model="m")]
-        for event in told([*facts, TextStreamed(request_id="r", text=text)]):
+        for event in reported([*facts, TextStreamed(request_id="r", text=text)]):
             view = see(view, event)
         views.append(view)
     (change,) = changes_in_pieces(*views)
@@ -146,7 +146,7 @@ def test_a_text_that_changed_is_told_by_what_is_new(old: str, new: str, told_as:
 
 def test_many_rows_come_in_several_pieces():
     view = View()
-    for event in told(Noted(text="x" * 1_000) for _ in range(1_000)):
+    for event in reported(Noted(text="x" * 1_000) for _ in range(1_000)):
         view = see(view, event)
     pieces = list(changes_in_pieces(View(), view))
     assert all(len(each) < PIECE + 10_000 for each in pieces)
@@ -177,4 +177,4 @@ async def test_a_view_is_followed_over_a_wire():
             view = see(view, event)
         assert [row["text"] for row in drawn.rows.values()][-1] == "The end."
         assert drawn.parts["model"] == "m"
-        assert len(client.heard) < 100
+        assert len(client.received) < 100

@@ -53,8 +53,8 @@ class Heard(Struct):
 
     @property
     def usage(self) -> Usage | None:
-        told = [chunk.usage for chunk in self.chunks if isinstance(chunk, UsageChunk)]
-        return told[-1] if told else None
+        reported = [chunk.usage for chunk in self.chunks if isinstance(chunk, UsageChunk)]
+        return reported[-1] if reported else None
 
     @property
     def stops(self) -> list[StopChunk]:
@@ -93,16 +93,16 @@ def ask_each() -> AskEach:
             provider = open_provider(
                 wire, model=model, base_url=base_url, api_key=api_key, **options
             )
-            for heard in found.values():
+            for received in found.values():
                 before = len(server.requests)
                 try:
                     with anyio.fail_after(30):
                         async with provider.stream(request) as chunks:
                             async for chunk in chunks:
-                                heard.chunks.append(chunk)
+                                received.chunks.append(chunk)
                 except ProviderError as error:
-                    heard.error = error
-                heard.requests = server.requests[before:]
+                    received.error = error
+                received.requests = server.requests[before:]
             await provider.aclose()
         return found
 

@@ -263,18 +263,18 @@ EXCEPTIONS = {
 @pytest.mark.anyio
 @pytest.mark.parametrize("name", EXCEPTIONS)
 async def test_an_exception_in_the_stream_has_one_kind(ask, name: str):
-    heard = await ask("bedrock", [say("Half", event(name, {"message": "It went wrong."}))])
-    assert heard.error.kind == EXCEPTIONS[name]
-    assert "It went wrong." in str(heard.error)
-    assert heard.text == "Half"
-    assert heard.stops == []
+    received = await ask("bedrock", [say("Half", event(name, {"message": "It went wrong."}))])
+    assert received.error.kind == EXCEPTIONS[name]
+    assert "It went wrong." in str(received.error)
+    assert received.text == "Half"
+    assert received.stops == []
 
 
 @pytest.mark.anyio
 async def test_an_exception_of_the_models_server_counts_by_its_own_status(ask):
-    told = {"message": "Bad.", "originalStatusCode": 400, "status": 503, "type": "x"}
-    heard = await ask("bedrock", [event("modelStreamErrorException", told)])
-    assert heard.error.kind is FailureKind.REJECTED
+    reported = {"message": "Bad.", "originalStatusCode": 400, "status": 503, "type": "x"}
+    received = await ask("bedrock", [event("modelStreamErrorException", reported)])
+    assert received.error.kind is FailureKind.REJECTED
 
 
 @pytest.mark.anyio
@@ -315,14 +315,14 @@ async def test_an_exception_of_the_models_server_counts_by_its_own_status(ask):
     ],
 )
 async def test_a_refused_request_has_one_kind(ask, code: int, message: str, kind: FailureKind):
-    heard = await ask("bedrock", status(code, {"message": message}))
-    assert heard.error.kind == kind
-    assert message in str(heard.error)
+    received = await ask("bedrock", status(code, {"message": message}))
+    assert received.error.kind == kind
+    assert message in str(received.error)
 
 
 @pytest.mark.anyio
 async def test_a_damaged_frame_is_not_read(ask):
-    heard = await ask("bedrock", [say("Half", llm_server.raw(b"\0" * 40), "more")])
-    assert heard.error.kind is FailureKind.MISPLACED
-    assert "sent a damaged event (wrong checksum" in str(heard.error)
-    assert heard.text == "Half"
+    received = await ask("bedrock", [say("Half", llm_server.raw(b"\0" * 40), "more")])
+    assert received.error.kind is FailureKind.MISPLACED
+    assert "sent a damaged event (wrong checksum" in str(received.error)
+    assert received.text == "Half"

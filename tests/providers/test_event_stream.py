@@ -56,18 +56,18 @@ def test_a_flipped_bit_is_noticed_and_the_events_before_it_are_unchanged(
     at %= len(stream)
     stream[at] ^= 1 << bit
     reader = FrameReader(PLENTY)
-    heard: list[bytes] = []
+    received: list[bytes] = []
     with pytest.raises((DamagedEvent, OversizedEvent)):
-        _feed(reader, stream, heard)
+        _feed(reader, stream, received)
     whole = next(n for n in range(len(frames)) if at < sum(map(len, frames[: n + 1])))
-    assert [decode_event(event) for event in heard] == [
+    assert [decode_event(event) for event in received] == [
         {name: payload} for name, payload in said[:whole]
     ]
 
 
-def _feed(reader: FrameReader, stream: bytearray, heard: list[bytes]) -> None:
+def _feed(reader: FrameReader, stream: bytearray, received: list[bytes]) -> None:
     for each in stream:
-        heard += reader.feed(bytes((each,)))
+        received += reader.feed(bytes((each,)))
 
 
 @settings(deadline=None)

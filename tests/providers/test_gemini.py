@@ -178,8 +178,8 @@ def test_a_signature_goes_back_on_the_part_it_came_with(came: Parts, sent: Parts
     results = [
         ToolResult(call_id=block.id, text="A") for block in blocks if isinstance(block, ToolCall)
     ]
-    heard = (*results, Text(text="And?"))
-    turns = [Turn("user", (Text(text="Go."),)), Turn("assistant", blocks), Turn("user", heard)]
+    said = (*results, Text(text="And?"))
+    turns = [Turn("user", (Text(text="Go."),)), Turn("assistant", blocks), Turn("user", said)]
     body = gemini.body(ModelRequest(system="", turns=turns), NEW)
     validate_gemini(body)
     assert body["contents"][1]["parts"] == sent
@@ -274,8 +274,8 @@ def test_the_effort_is_a_level_or_for_older_models_a_budget(
 
 @pytest.mark.anyio
 async def test_the_key_is_in_a_header_and_the_model_in_the_path(ask):
-    heard = await ask("gemini", [say("Yes.")], api_key="k-1", model="gemini-3.5-flash")
-    (request,) = heard.requests
+    said = await ask("gemini", [say("Yes.")], api_key="k-1", model="gemini-3.5-flash")
+    (request,) = said.requests
     assert request.path == "/v1/models/gemini-3.5-flash:streamGenerateContent?alt=sse"
     assert request.headers["x-goog-api-key"] == "k-1"
     assert "authorization" not in request.headers
@@ -285,17 +285,17 @@ async def test_the_key_is_in_a_header_and_the_model_in_the_path(ask):
 
 @pytest.mark.anyio
 async def test_the_openai_address_of_google_keeps_chat_completions(ask):
-    heard = await ask("gemini", [say("Yes.")], suffix="beta/openai/", api_key="k-1")
-    assert heard.text == "Yes."
-    assert heard.requests[0].path == "/v1beta/openai/chat/completions"
-    assert heard.requests[0].headers["authorization"] == "Bearer k-1"
+    said = await ask("gemini", [say("Yes.")], suffix="beta/openai/", api_key="k-1")
+    assert said.text == "Yes."
+    assert said.requests[0].path == "/v1beta/openai/chat/completions"
+    assert said.requests[0].headers["authorization"] == "Bearer k-1"
 
 
 @pytest.mark.anyio
 async def test_reasoning_counts_as_output(ask):
-    told = usage(1000, 200, cache_reads=600, reasoning=150)
-    heard = await ask("gemini", [think("Hm."), say("Yes."), told])
-    assert heard.usage == Usage(tokens_in=1000, tokens_out=200, cache_reads=600, cost=None)
+    reported = usage(1000, 200, cache_reads=600, reasoning=150)
+    said = await ask("gemini", [think("Hm."), say("Yes."), reported])
+    assert said.usage == Usage(tokens_in=1000, tokens_out=200, cache_reads=600, cost=None)
 
 
 def test_a_later_usage_without_a_figure_keeps_the_earlier_one():
@@ -308,14 +308,14 @@ def test_a_later_usage_without_a_figure_keeps_the_earlier_one():
 
 @pytest.mark.anyio
 async def test_a_signature_without_words_is_kept(ask):
-    heard = await ask("gemini", [redacted("opaque"), call("read_file", path="a")])
-    assert ThinkingChunk("", '{"call":"opaque"}', "gemini") in heard.chunks
+    said = await ask("gemini", [redacted("opaque"), call("read_file", path="a")])
+    assert ThinkingChunk("", '{"call":"opaque"}', "gemini") in said.chunks
 
 
 @pytest.mark.anyio
 async def test_a_signed_text_stays_one_text(ask):
-    heard = await ask("gemini", [think("Hm.", signature="S"), say("One ", "two ", "three.")])
-    assert [type(c) for c in heard.chunks if isinstance(c, TextChunk | ThinkingChunk)][-1] is (
+    said = await ask("gemini", [think("Hm.", signature="S"), say("One ", "two ", "three.")])
+    assert [type(c) for c in said.chunks if isinstance(c, TextChunk | ThinkingChunk)][-1] is (
         ThinkingChunk
     )
     blocks = received({"text": "One "}, {"text": "two.", "thoughtSignature": "S"})
@@ -325,10 +325,10 @@ async def test_a_signed_text_stays_one_text(ask):
 @pytest.mark.anyio
 async def test_a_blocked_prompt_is_refused_with_the_reason(ask):
     event = b'data: {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}\n\n'
-    heard = await ask("gemini", [raw(event), no_usage()])
-    assert heard.error is None
-    assert heard.stops[0].reason is StopReason.REFUSED
-    assert heard.stops[0].detail == "Google blocked the prompt (PROHIBITED_CONTENT)."
+    said = await ask("gemini", [raw(event), no_usage()])
+    assert said.error is None
+    assert said.stops[0].reason is StopReason.REFUSED
+    assert said.stops[0].detail == "Google blocked the prompt (PROHIBITED_CONTENT)."
 
 
 def google_error(code: int, word: str, message: str, *details: dict[str, Any]) -> Any:
@@ -404,5 +404,5 @@ RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 async def test_errors_of_google_are_classified(
     ask, answer: Any, kind: FailureKind, wait: float | None
 ):
-    heard = await ask("gemini", answer)
-    assert (heard.error.kind, heard.error.retry_after) == (kind, wait)
+    said = await ask("gemini", answer)
+    assert (said.error.kind, said.error.retry_after) == (kind, wait)

@@ -78,8 +78,8 @@ def test_other_files_are_refused(data: bytes, problem: str):
         parse_header(data)
 
 
-def _pairs(count: int, *told: bytes) -> bytes:
-    return b"GGUF" + struct.pack("<IQQ", 3, 0, count) + b"".join(told)
+def _pairs(count: int, *reported: bytes) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, count) + b"".join(reported)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_millions_of_empty_texts_are_passed_in_a_moment():
 
 
 def test_text_that_is_not_utf8_is_shown_with_marks():
-    told = _pairs(1, text("general.architecture"), struct.pack("<IQ", TEXT, 2), b"\xff\xfe")
-    assert parse_header(told).architecture == "��"
+    reported = _pairs(1, text("general.architecture"), struct.pack("<IQ", TEXT, 2), b"\xff\xfe")
+    assert parse_header(reported).architecture == "��"
 
 
 @given(st.integers(0, len(SMALL)))
@@ -131,11 +131,11 @@ def test_a_cut_header_says_less_and_nothing_else(size: int):
 
 @given(st.data())
 def test_a_damaged_header_is_read_or_refused(data: st.DataObject):
-    told = bytearray(SMALL)
+    reported = bytearray(SMALL)
     for _ in range(data.draw(st.integers(1, 8))):
-        told[data.draw(st.integers(0, len(told) - 1))] = data.draw(st.integers(0, 255))
+        reported[data.draw(st.integers(0, len(reported) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = parse_header(bytes(told))
+        found = parse_header(bytes(reported))
     except NotGguf:
         return
     assert found.context >= 0

@@ -19,7 +19,7 @@ STOP = StopChunk(StopReason.END)
 
 
 @pytest.mark.parametrize(
-    ("said", "heard"),
+    ("said", "received"),
     [
         pytest.param([], [], id="nothing"),
         pytest.param([TextChunk("One "), TextChunk("two.")], [TextChunk("One two.")], id="words"),
@@ -40,8 +40,8 @@ STOP = StopChunk(StopReason.END)
         ),
     ],
 )
-def test_neighbours_of_one_kind_become_one(said: list[Chunk], heard: list[Chunk]):
-    assert list(joined(said)) == heard
+def test_neighbours_of_one_kind_become_one(said: list[Chunk], received: list[Chunk]):
+    assert list(joined(said)) == received
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def cut_file(file: Path) -> Path:
 
 async def said(provider: OpenProvider, request: ModelRequest = HELLO) -> str:
     async with provider.stream(request) as chunks:
-        heard = [chunk async for chunk in chunks]
-    assert isinstance(heard[-1], StopChunk)
-    return "".join(chunk.text for chunk in heard if isinstance(chunk, TextChunk))
+        received = [chunk async for chunk in chunks]
+    assert isinstance(received[-1], StopChunk)
+    return "".join(chunk.text for chunk in received if isinstance(chunk, TextChunk))
 
 
 async def kill_in_an_answer(provider: OpenProvider) -> None:
@@ -210,5 +210,5 @@ def test_the_settings_say_more_than_the_file(file: Path):
 )
 def test_a_long_prompt_is_reported_while_it_is_read(progress: dict[str, object], what: list[str]):
     reading = LocalReading(find_model("local", "m", {}))
-    heard = reading.read_event({"choices": [], "prompt_progress": progress})
-    assert [chunk.what for chunk in heard if isinstance(chunk, SilenceChunk)] == what
+    received = reading.read_event({"choices": [], "prompt_progress": progress})
+    assert [chunk.what for chunk in received if isinstance(chunk, SilenceChunk)] == what

@@ -69,14 +69,14 @@ NO_WAITS = ("429", "429-past", "429-negative", "429-nonsense")
 @on_each_wire
 async def test_a_status_has_one_kind_and_a_plausible_wait_is_passed_on(ask_each, wire: str):
     statuses = {row: each for row, each in llm_server.STATUSES.items() if row != "404"}
-    for row, heard in (await ask_each(wire, statuses)).items():
-        assert heard.error.kind == KIND_OF_STATUS.get(row, "busy"), row
-        assert heard.error.status == statuses[row].code, row
-        assert len(heard.requests) == 1, row
-        assert len(str(heard.error)) < 2400, row
-        assert row not in WAITS or heard.error.retry_after == WAITS[row], row
-        assert row not in NO_WAITS or heard.error.retry_after is None, row
-        assert row != "429-date" or heard.error.retry_after >= 3600
+    for row, received in (await ask_each(wire, statuses)).items():
+        assert received.error.kind == KIND_OF_STATUS.get(row, "busy"), row
+        assert received.error.status == statuses[row].code, row
+        assert len(received.requests) == 1, row
+        assert len(str(received.error)) < 2400, row
+        assert row not in WAITS or received.error.retry_after == WAITS[row], row
+        assert row not in NO_WAITS or received.error.retry_after is None, row
+        assert row != "429-date" or received.error.retry_after >= 3600
 
 
 KINDS = {
@@ -90,24 +90,24 @@ KINDS = {
 @on_each_wire
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_failure_is_recognised_in_every_shape(ask_each, wire: str, kind: FailureKind):
-    for row, heard in (await ask_each(wire, KINDS[kind])).items():
-        assert heard.error.kind is kind, row
+    for row, received in (await ask_each(wire, KINDS[kind])).items():
+        assert received.error.kind is kind, row
 
 
 async def test_an_error_code_is_found_at_any_nesting(ask):
     inner = json.dumps({"error": {"message": "Sorry.", "code": "context_length_exceeded"}})
     outer = {"message": "Provider returned error", "metadata": {"raw": inner}}
-    heard = await ask("openai", status(400, {"error": outer}))
-    assert heard.error.kind is FailureKind.OVERFLOW
-    assert "Sorry." in str(heard.error)
+    received = await ask("openai", status(400, {"error": outer}))
+    assert received.error.kind is FailureKind.OVERFLOW
+    assert "Sorry." in str(received.error)
 
 
 async def test_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
     problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
-    heard = await ask("anthropic", status(404, problem), model="claude-sonet-5-5")
-    assert heard.error.kind is FailureKind.NO_MODEL
-    assert "has no model claude-sonet-5-5" in str(heard.error)
-    assert "Did you mean claude-sonnet-5-5" in str(heard.error)
+    received = await ask("anthropic", status(404, problem), model="claude-sonet-5-5")
+    assert received.error.kind is FailureKind.NO_MODEL
+    assert "has no model claude-sonet-5-5" in str(received.error)
+    assert "Did you mean claude-sonnet-5-5" in str(received.error)
 
 
 MISSING_MODELS: dict[str, dict[str, Any]] = {
@@ -122,24 +122,24 @@ async def test_a_missing_model_is_recognised_in_every_shape(ask_each):
         row: status(400 if problem.get("code") == 400 else 404, {"error": problem})
         for row, problem in MISSING_MODELS.items()
     }
-    for row, heard in (await ask_each("openai", answers, model="gtp-6")).items():
-        assert heard.error.kind is FailureKind.NO_MODEL, row
+    for row, received in (await ask_each("openai", answers, model="gtp-6")).items():
+        assert received.error.kind is FailureKind.NO_MODEL, row
 
 
 async def test_a_404_that_is_about_no_model_points_at_the_base_url(ask):
-    heard = await ask("openai", status(404, "404 page not found"))
-    assert heard.error.kind is FailureKind.REJECTED
-    assert "Check the base URL" in str(heard.error)
+    received = await ask("openai", status(404, "404 page not found"))
+    assert received.error.kind is FailureKind.REJECTED
+    assert "Check the base URL" in str(received.error)
 
 
 @on_each_wire
 async def test_a_rejected_key_is_described_and_never_shown(ask, wire: str):
     key = "no-known-family-of-keys"
     answer = status(401, {"error": {"message": f"Incorrect API key provided: {key}."}})
-    heard = await ask(wire, answer, api_key=key, key_source="from SOME_API_KEY")
-    assert heard.error.kind is FailureKind.BAD_KEY
-    assert key not in str(heard.error)
-    assert "the key from SOME_API_KEY" in str(heard.error)
+    received = await ask(wire, answer, api_key=key, key_source="from SOME_API_KEY")
+    assert received.error.kind is FailureKind.BAD_KEY
+    assert key not in str(received.error)
+    assert "the key from SOME_API_KEY" in str(received.error)
 
 
 async def test_another_key_in_an_error_is_not_shown_either(ask):
@@ -153,10 +153,10 @@ async def test_the_request_id_is_part_of_the_text(ask, wire: str):
 
 
 async def test_a_page_is_quoted_with_its_type_and_without_control_characters(ask):
-    heard = await ask("openai", html("<h1>Sign in\x1b[31m</h1>" + "x" * 500))
-    assert "text/html" in str(heard.error)
-    assert "<h1>Sign in\\x1b[31m</h1>" in str(heard.error)
-    assert "x" * 181 not in str(heard.error)
+    received = await ask("openai", html("<h1>Sign in\x1b[31m</h1>" + "x" * 500))
+    assert "text/html" in str(received.error)
+    assert "<h1>Sign in\\x1b[31m</h1>" in str(received.error)
+    assert "x" * 181 not in str(received.error)
 
 
 async def test_an_error_object_with_status_200_is_classified_by_its_content(ask):
@@ -343,17 +343,17 @@ async def test_the_request_after_a_failure_goes_out_on_a_fresh_connection(wire: 
 
 @on_each_wire
 async def test_unusual_responses_are_tolerated(ask_each, wire: str):
-    for row, heard in (await ask_each(wire, possible(llm_server.TOLERATED, wire))).items():
-        assert heard.error is None, row
-        assert heard.text == llm_server.TEXT, row
-        assert len(heard.stops) == 1, row
+    for row, received in (await ask_each(wire, possible(llm_server.TOLERATED, wire))).items():
+        assert received.error is None, row
+        assert received.text == llm_server.TEXT, row
+        assert len(received.stops) == 1, row
 
 
 @on_each_wire
 async def test_an_answer_without_an_end_counts_as_dropped(ask_each, wire: str):
-    for row, heard in (await ask_each(wire, llm_server.CUT_OFF)).items():
-        assert heard.error.kind is FailureKind.DROPPED, row
-        assert heard.stops == [], row
+    for row, received in (await ask_each(wire, llm_server.CUT_OFF)).items():
+        assert received.error.kind is FailureKind.DROPPED, row
+        assert received.stops == [], row
 
 
 KIND_OF_SILENCE = {"keepalives-only": "keepalive_only", "keepalives-in-text": "keepalive_only"}
@@ -365,8 +365,8 @@ async def test_silence_ends_at_the_first_timeout(ask, wire: str):
 
     async def wait(row: str) -> None:
         limits = patient if row in KIND_OF_SILENCE else SHORT
-        heard = await ask(wire, llm_server.SILENT[row], limits=limits)
-        assert heard.error.kind == KIND_OF_SILENCE.get(row, "dropped"), row
+        received = await ask(wire, llm_server.SILENT[row], limits=limits)
+        assert received.error.kind == KIND_OF_SILENCE.get(row, "dropped"), row
 
     async with anyio.create_task_group() as group:
         for row in llm_server.SILENT:
@@ -375,38 +375,38 @@ async def test_silence_ends_at_the_first_timeout(ask, wire: str):
 
 async def test_keepalives_without_progress_are_named_as_such(ask):
     patient = Limits(first_byte_seconds=5, idle_seconds=5, progress_seconds=0.1)
-    heard = await ask("openai", [keepalives()], limits=patient)
-    assert "keep-alives only" in str(heard.error)
+    received = await ask("openai", [keepalives()], limits=patient)
+    assert "keep-alives only" in str(received.error)
 
 
 async def test_a_long_wait_for_the_first_byte_is_reported_meanwhile(ask):
-    heard = await ask("openai", llm_server.hang(), limits=Limits(first_byte_seconds=0.4))
-    waits = [chunk.seconds for chunk in heard.chunks if isinstance(chunk, SilenceChunk)]
+    received = await ask("openai", llm_server.hang(), limits=Limits(first_byte_seconds=0.4))
+    waits = [chunk.seconds for chunk in received.chunks if isinstance(chunk, SilenceChunk)]
     assert len(waits) >= 4
     assert waits == sorted(waits)
-    assert "No answer came within 0.4 seconds" in str(heard.error)
+    assert "No answer came within 0.4 seconds" in str(received.error)
 
 
 async def test_an_answer_after_a_silence_is_received(ask):
     gate = llm_server.gate()
-    heard: list[Any] = []
+    received: list[Any] = []
     with LlmServer([gate, say("Late.")]) as server:
         provider = _provider("openai", server.url, Limits(first_byte_seconds=8))
         async with provider.stream(HELLO) as chunks:
             async for chunk in chunks:
-                heard.append(chunk)
+                received.append(chunk)
                 if isinstance(chunk, SilenceChunk):
                     gate.open()
         await provider.aclose()
-    assert isinstance(heard[0], SilenceChunk)
-    assert "".join(c.text for c in heard if isinstance(c, TextChunk)) == "Late."
-    assert isinstance(heard[-1], StopChunk)
+    assert isinstance(received[0], SilenceChunk)
+    assert "".join(c.text for c in received if isinstance(c, TextChunk)) == "Late."
+    assert isinstance(received[-1], StopChunk)
 
 
 async def test_local_models_are_given_more_time(ask):
     limits = Limits(first_byte_seconds=0.1, first_byte_seconds_local=0.3)
-    heard = await ask("vllm", llm_server.hang(), limits=limits)
-    assert "within 0.3 seconds" in str(heard.error)
+    received = await ask("vllm", llm_server.hang(), limits=limits)
+    assert "within 0.3 seconds" in str(received.error)
 
 
 KIND_OF_EVENT = {"overflow": "overflow", "no-credit": "no_credit"}
@@ -414,52 +414,52 @@ KIND_OF_EVENT = {"overflow": "overflow", "no-credit": "no_credit"}
 
 @on_each_wire
 async def test_an_error_event_is_classified_by_its_status(ask_each, wire: str):
-    for row, heard in (await ask_each(wire, possible(llm_server.ERROR_EVENTS, wire))).items():
-        assert heard.error.kind == KIND_OF_EVENT.get(row, "busy"), row
-        assert heard.stops == [], row
+    for row, received in (await ask_each(wire, possible(llm_server.ERROR_EVENTS, wire))).items():
+        assert received.error.kind == KIND_OF_EVENT.get(row, "busy"), row
+        assert received.stops == [], row
 
 
 @on_each_wire
 async def test_an_oversized_event_ends_the_connection(ask_each, wire: str):
     answers = {row: made() for row, made in possible(llm_server.OVERSIZED, wire).items()}
-    for row, heard in (await ask_each(wire, answers)).items():
-        assert heard.error.kind is FailureKind.MISPLACED, row
-        assert "oversized" in str(heard.error), row
+    for row, received in (await ask_each(wire, answers)).items():
+        assert received.error.kind is FailureKind.MISPLACED, row
+        assert "oversized" in str(received.error), row
 
 
 @on_each_wire
 async def test_a_response_longer_than_its_limit_ends_the_connection(ask, wire: str):
     answer = [say(*["x" * 1000] * 50)]
     assert (await ask(wire, answer, limits=Limits(response_bytes=500_000))).error is None
-    heard = await ask(wire, answer, limits=Limits(response_bytes=20_000))
-    assert heard.error.kind is FailureKind.MISPLACED
+    received = await ask(wire, answer, limits=Limits(response_bytes=20_000))
+    assert received.error.kind is FailureKind.MISPLACED
 
 
 @on_each_wire
 async def test_an_event_may_be_as_long_as_its_limit_and_no_longer(ask, wire: str):
     answer = [llm_server.WHOLE, say("x" * 10_000)]
     assert (await ask(wire, answer, limits=Limits(event_bytes=40_000))).text == "x" * 10_000
-    heard = await ask(wire, answer, limits=Limits(event_bytes=10_000))
-    assert heard.error.kind is FailureKind.MISPLACED
+    received = await ask(wire, answer, limits=Limits(event_bytes=10_000))
+    assert received.error.kind is FailureKind.MISPLACED
 
 
 @on_each_wire
 async def test_invalid_utf8_bytes_are_replaced(ask, wire: str):
-    heard = await ask(wire, llm_server.ODD_ANSWERS["invalid-utf8"])
-    assert heard.text == "caf\ufffd \ufffd and on"
+    received = await ask(wire, llm_server.ODD_ANSWERS["invalid-utf8"])
+    assert received.text == "caf\ufffd \ufffd and on"
 
 
 @on_each_wire
 async def test_a_lone_surrogate_is_replaced(ask, wire: str):
-    heard = await ask(wire, llm_server.ODD_ANSWERS["lone-surrogate"])
-    assert heard.error is None
-    heard.text.encode()
+    received = await ask(wire, llm_server.ODD_ANSWERS["lone-surrogate"])
+    assert received.error is None
+    received.text.encode()
 
 
 @on_each_wire
 async def test_an_event_that_is_not_json_is_misplaced(ask, wire: str):
-    heard = await ask(wire, [say("Half", llm_server.raw(b"data: <html>\n\n"), "more")])
-    assert heard.error.kind is FailureKind.MISPLACED
+    received = await ask(wire, [say("Half", llm_server.raw(b"data: <html>\n\n"), "more")])
+    assert received.error.kind is FailureKind.MISPLACED
 
 
 ODD_EVENTS = [
@@ -485,9 +485,9 @@ ODD_EVENTS = [
 async def test_events_of_any_shape_are_tolerated(ask, wire: str):
     names = ("contentBlockDelta", "metadata", "other")
     odd = [event(name, data.decode()) for data in ODD_EVENTS for name in names]
-    heard = await ask(wire, [say("Half, ", *odd, "whole.")])
-    assert heard.error is None
-    assert heard.text == "Half, whole."
+    received = await ask(wire, [say("Half, ", *odd, "whole.")])
+    assert received.error is None
+    assert received.text == "Half, whole."
 
 
 @on_each_wire

@@ -366,15 +366,15 @@ def test_no_provider_would_refuse_any_of_our_histories(talk: list[Turn], info: M
 @pytest.mark.anyio
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "responses", "gemini", "bedrock"])
 async def test_a_lone_surrogate_is_replaced_before_sending(ask, wire: str):
-    heard = await ask(wire, [say("Yes.")], asked(user(text("half \ud83d of a pair"))))
-    assert heard.error is None
-    assert "half \ufffd of a pair" in str(heard.body)
+    received = await ask(wire, [say("Yes.")], asked(user(text("half \ud83d of a pair"))))
+    assert received.error is None
+    assert "half \ufffd of a pair" in str(received.body)
 
 
 @pytest.mark.anyio
 async def test_a_base_url_of_anthropic_may_end_in_the_version(ask):
-    heard = await ask("anthropic", [say("Yes.")], suffix="/v1/")
-    assert heard.requests[0].path == "/v1/messages"
+    received = await ask("anthropic", [say("Yes.")], suffix="/v1/")
+    assert received.requests[0].path == "/v1/messages"
 
 
 @pytest.mark.anyio

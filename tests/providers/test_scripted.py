@@ -69,16 +69,16 @@ async def test_scenes_follow_each_other_whatever_the_requests_hold():
 
 async def test_an_error_breaks_a_scene_off():
     model = ScriptedProvider([["So far", ProviderError("gone", kind=FailureKind.DROPPED)]])
-    heard: list[Any] = []
+    received: list[Any] = []
     with pytest.raises(ProviderError, match="gone"):
-        await _collect(model, heard)
-    assert heard == [TextChunk("So "), TextChunk("far")]
+        await _collect(model, received)
+    assert received == [TextChunk("So "), TextChunk("far")]
 
 
-async def _collect(model: Any, heard: list[Any]) -> None:
+async def _collect(model: Any, received: list[Any]) -> None:
     async with model.stream(after(0)) as chunks:
         async for chunk in chunks:
-            heard.append(chunk)
+            received.append(chunk)
 
 
 SCRIPT = """

@@ -137,18 +137,18 @@ def test_groq_parses_the_reasoning_except_of_the_models_that_refuse_the_field():
 @pytest.mark.anyio
 async def test_reasoning_that_must_be_returned_is_marked_where_it_ends(ask):
     answer = [think("Short "), say("I read."), call("read_file", path="a")]
-    heard = await ask("deepseek", answer, model="deepseek-v4-pro")
-    marks = [chunk for chunk in heard.chunks if isinstance(chunk, ThinkingChunk)]
+    received = await ask("deepseek", answer, model="deepseek-v4-pro")
+    marks = [chunk for chunk in received.chunks if isinstance(chunk, ThinkingChunk)]
     assert [(mark.text, mark.signature) for mark in marks] == [("Short ", ""), ("", "[]")]
-    assert heard.text == "I read."
-    heard = await ask("openai", answer, model="gpt-6.1-sol")
-    assert not any(getattr(chunk, "signature", "") for chunk in heard.chunks)
+    assert received.text == "I read."
+    received = await ask("openai", answer, model="gpt-6.1-sol")
+    assert not any(getattr(chunk, "signature", "") for chunk in received.chunks)
 
 
 @pytest.mark.anyio
 async def test_github_gets_its_api_version(ask):
-    heard = await ask("github", [say("Yes.")], model="openai/gpt-4.1")
-    (request,) = heard.requests
+    received = await ask("github", [say("Yes.")], model="openai/gpt-4.1")
+    (request,) = received.requests
     assert request.headers["x-github-api-version"] == "2022-11-28"
     assert request.headers["authorization"].startswith("Bearer ")
 

@@ -29,65 +29,65 @@ on_each_wire = pytest.mark.parametrize("wire", WIRES)
 
 @on_each_wire
 async def test_text_arrives_in_order_up_to_the_end(ask, wire: str):
-    heard = await ask(wire, [say("One ", "two.")])
-    assert heard.text == "One two."
-    assert heard.stops == [StopChunk(StopReason.END)]
-    assert heard.chunks[-1] == StopChunk(StopReason.END)
+    received = await ask(wire, [say("One ", "two.")])
+    assert received.text == "One two."
+    assert received.stops == [StopChunk(StopReason.END)]
+    assert received.chunks[-1] == StopChunk(StopReason.END)
 
 
 @on_each_wire
 async def test_the_first_text_arrives_before_the_answer_ends(wire: str, hello: ModelRequest):
-    held, heard = gate(), ""
+    held, received = gate(), ""
     with LlmServer([say("First ", held, "last")]) as server:
         base = server.url if wire in ("anthropic", "bedrock") else f"{server.url}/v1"
         provider = open_provider(wire, model="m", base_url=base, api_key="k")
         with anyio.fail_after(20):
             async with provider.stream(hello) as chunks:
                 async for chunk in chunks:
-                    heard += chunk.text if isinstance(chunk, TextChunk) else ""
-                    if heard == "First ":
+                    received += chunk.text if isinstance(chunk, TextChunk) else ""
+                    if received == "First ":
                         held.open()
         await provider.aclose()
-    assert heard == "First last"
+    assert received == "First last"
 
 
 @on_each_wire
 async def test_reasoning_arrives_before_the_text_with_its_source(ask, wire: str):
-    heard = await ask(wire, [think("Let me ", "see."), say("Yes.")])
-    assert heard.thinking == "Let me see."
-    assert {c.source for c in heard.chunks if isinstance(c, ThinkingChunk)} == {wire}
-    assert heard.text == "Yes."
+    received = await ask(wire, [think("Let me ", "see."), say("Yes.")])
+    assert received.thinking == "Let me see."
+    assert {c.source for c in received.chunks if isinstance(c, ThinkingChunk)} == {wire}
+    assert received.text == "Yes."
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "responses", "bedrock"])
 async def test_a_signature_comes_once_at_the_end_of_its_reasoning(ask, wire: str):
-    heard = await ask(wire, [think("Hm.", signature="sealed"), say("Yes.")])
-    signed = [c for c in heard.chunks if isinstance(c, ThinkingChunk) and c.signature]
+    received = await ask(wire, [think("Hm.", signature="sealed"), say("Yes.")])
+    signed = [c for c in received.chunks if isinstance(c, ThinkingChunk) and c.signature]
     assert len(signed) == 1
     assert signed[0].text == ""
     assert "sealed" in signed[0].signature
-    assert heard.chunks.index(signed[0]) < heard.chunks.index(TextChunk("Yes."))
+    assert received.chunks.index(signed[0]) < received.chunks.index(TextChunk("Yes."))
 
 
 @pytest.mark.parametrize(("wire", "sent"), [("anthropic", "opaque"), ("bedrock", "b3BhcXVl")])
 async def test_redacted_reasoning_is_a_separate_block(ask, wire: str, sent: str):
-    heard = await ask(wire, [redacted("opaque"), say("Yes.")])
-    assert ThinkingChunk("", f"redacted:{sent}", wire) in heard.chunks
+    received = await ask(wire, [redacted("opaque"), say("Yes.")])
+    assert ThinkingChunk("", f"redacted:{sent}", wire) in received.chunks
 
 
 @on_each_wire
 async def test_a_call_is_announced_once_and_its_arguments_follow(ask, wire: str):
-    heard = await ask(wire, [say("Reading."), call("read_file", path="a.py")])
-    assert heard.calls == [("call_0_0", "read_file", '{"path": "a.py"}')]
-    named = [c for c in heard.chunks if isinstance(c, CallChunk) and (c.name or c.id)]
+    received = await ask(wire, [say("Reading."), call("read_file", path="a.py")])
+    assert received.calls == [("call_0_0", "read_file", '{"path": "a.py"}')]
+    named = [c for c in received.chunks if isinstance(c, CallChunk) and (c.name or c.id)]
     assert len(named) == 1
-    assert heard.stops == [StopChunk(StopReason.CALLS)]
+    assert received.stops == [StopChunk(StopReason.CALLS)]
 
 
 @on_each_wire
 async def test_interleaved_calls_are_told_apart(ask, wire: str):
-    heard = await ask(wire, llm_server.ODD_CALLS["interleaved"])
-    assert heard.calls == [
+    received = await ask(wire, llm_server.ODD_CALLS["interleaved"])
+    assert received.calls == [
         ("call_0_0", "read_file", '{"path": "a.py"}'),
         ("call_0_1", "read_file", '{"path": "b.py"}'),
     ]
@@ -95,29 +95,29 @@ async def test_interleaved_calls_are_told_apart(ask, wire: str):
 
 @on_each_wire
 async def test_many_calls_keep_their_order(ask, wire: str):
-    heard = await ask(wire, llm_server.ODD_CALLS["25-calls"])
-    assert [arguments for _, _, arguments in heard.calls] == [
+    received = await ask(wire, llm_server.ODD_CALLS["25-calls"])
+    assert [arguments for _, _, arguments in received.calls] == [
         f'{{"path": "{n}.py"}}' for n in range(25)
     ]
 
 
 @on_each_wire
 async def test_an_odd_call_is_passed_on_unchanged(ask_each, wire: str):
-    for row, heard in (await ask_each(wire, llm_server.ODD_CALLS)).items():
+    for row, received in (await ask_each(wire, llm_server.ODD_CALLS)).items():
         if wire == "gemini" and row in ("giant-integer", "deep"):  # arguments are in the event
-            assert heard.error.kind is FailureKind.MISPLACED, row
+            assert received.error.kind is FailureKind.MISPLACED, row
             continue
-        assert heard.error is None, row
-        assert heard.calls, row
-        assert heard.stops[0].reason is StopReason.CALLS, row
+        assert received.error is None, row
+        assert received.calls, row
+        assert received.stops[0].reason is StopReason.CALLS, row
 
 
 @on_each_wire
 async def test_missing_parts_of_a_call_are_left_empty(ask_each, wire: str):
     rows = ("missing-id", "empty-id", "missing-name", "empty-name")
     found = await ask_each(wire, {row: llm_server.ODD_CALLS[row] for row in rows})
-    for number, (row, heard) in enumerate(found.items()):
-        ((call_id, name, arguments),) = heard.calls
+    for number, (row, received) in enumerate(found.items()):
+        ((call_id, name, arguments),) = received.calls
         assert call_id == ("" if row.endswith("id") else f"call_{number}_0"), row
         assert name == ("" if row.endswith("name") else "read_file"), row
         assert arguments == '{"path": "a.py"}', row
@@ -132,9 +132,9 @@ async def test_usage_counts_all_input_and_the_cost_follows_from_the_prices(ask, 
         "cache_write_price": 3.75,
     }
     writes = 100 if wire in ("anthropic", "bedrock") else 0
-    told = usage(1000, 200, cache_reads=600, cache_writes=writes)
-    heard = await ask(wire, [say("Yes."), told], described=prices)
-    assert heard.usage == Usage(
+    reported = usage(1000, 200, cache_reads=600, cache_writes=writes)
+    received = await ask(wire, [say("Yes."), reported], described=prices)
+    assert received.usage == Usage(
         tokens_in=1000,
         tokens_out=200,
         cache_reads=600,
@@ -145,31 +145,31 @@ async def test_usage_counts_all_input_and_the_cost_follows_from_the_prices(ask, 
 
 @on_each_wire
 async def test_without_prices_the_cost_is_unknown(ask, wire: str):
-    heard = await ask(wire, [say("Yes."), usage(10, 2)])
-    assert heard.usage == Usage(tokens_in=10, tokens_out=2, cost=None)
+    received = await ask(wire, [say("Yes."), usage(10, 2)])
+    assert received.usage == Usage(tokens_in=10, tokens_out=2, cost=None)
 
 
 @on_each_wire
 async def test_implausible_usage_figures_are_ignored(ask_each, wire: str):
     odd = ("usage-negative", "usage-absurd", "usage-zero")
     answers = {row: llm_server.ODD_ANSWERS[row] for row in odd}
-    for row, heard in (await ask_each(wire, answers, described={"input_price": 1.0})).items():
-        assert heard.error is None, row
-        assert heard.usage.tokens_out in (0, 1), row
-        assert heard.usage.tokens_in >= 0, row
+    for row, received in (await ask_each(wire, answers, described={"input_price": 1.0})).items():
+        assert received.error is None, row
+        assert received.usage.tokens_out in (0, 1), row
+        assert received.usage.tokens_in >= 0, row
 
 
 @on_each_wire
 async def test_the_last_of_two_usages_counts(ask, wire: str):
-    heard = await ask(wire, llm_server.ODD_ANSWERS["usage-twice"])
-    assert (heard.usage.tokens_in, heard.usage.tokens_out) == (120, 30)
+    received = await ask(wire, llm_server.ODD_ANSWERS["usage-twice"])
+    assert (received.usage.tokens_in, received.usage.tokens_out) == (120, 30)
 
 
 @on_each_wire
 async def test_an_answer_without_usage_is_accepted(ask, wire: str):
-    heard = await ask(wire, [say("Yes."), no_usage()])
-    assert heard.error is None
-    assert heard.text == "Yes."
+    received = await ask(wire, [say("Yes."), no_usage()])
+    assert received.error is None
+    assert received.text == "Yes."
 
 
 STOPS = {
@@ -190,16 +190,16 @@ async def test_an_unusual_stop_reason_is_reported(ask_each, wire: str):
     if wire in ("anthropic", "openai", "bedrock"):
         expected |= dict.fromkeys(UNKNOWN_STOPS, StopReason.UNKNOWN)
     answers = {row: llm_server.ODD_ANSWERS[row] for row in expected}
-    for row, heard in (await ask_each(wire, answers)).items():
-        assert heard.error is None, row
-        assert [chunk.reason for chunk in heard.stops] == [expected[row]], row
+    for row, received in (await ask_each(wire, answers)).items():
+        assert received.error is None, row
+        assert [chunk.reason for chunk in received.stops] == [expected[row]], row
 
 
 @on_each_wire
 async def test_a_refusal_says_why(ask, wire: str):
-    heard = await ask(wire, [llm_server.refuse("I will not help with that.")])
-    assert heard.stops[0].reason is StopReason.REFUSED
-    assert heard.stops[0].detail or wire == "anthropic"
+    received = await ask(wire, [llm_server.refuse("I will not help with that.")])
+    assert received.stops[0].reason is StopReason.REFUSED
+    assert received.stops[0].detail or wire == "anthropic"
 
 
 ANNEX_B = """
@@ -219,22 +219,22 @@ async def test_every_stop_reason_is_understood(ask_each, wire: str):
     lines = [line.split(" = ") for line in ANNEX_B.strip().splitlines()]
     reasons = {word: reason for words, reason in lines for word in words.split()}
     answers = {word: [say("So far."), stop(word)] for word in reasons}
-    for word, heard in (await ask_each(wire, answers)).items():
-        assert [chunk.reason for chunk in heard.stops] == [reasons[word]], word
+    for word, received in (await ask_each(wire, answers)).items():
+        assert [chunk.reason for chunk in received.stops] == [reasons[word]], word
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai", "bedrock"])
 async def test_an_answer_with_calls_stops_for_the_calls(ask_each, wire: str):
     words = ("tool_use", "tool_calls", "function_call", "stop", "end_turn")
     answers = {word: [call("read_file", path="a"), stop(word)] for word in words}
-    for word, heard in (await ask_each(wire, answers)).items():
-        assert [chunk.reason for chunk in heard.stops] == [StopReason.CALLS], word
+    for word, received in (await ask_each(wire, answers)).items():
+        assert [chunk.reason for chunk in received.stops] == [StopReason.CALLS], word
 
 
 async def test_chat_calls_spelled_in_other_ways_are_put_together():
     model = find_model("vllm", "x", {})
 
-    def heard(*deltas: dict[str, Any]) -> list[CallChunk]:
+    def received(*deltas: dict[str, Any]) -> list[CallChunk]:
         reading = ChatReading(model)
         chunks = [c for d in deltas for c in reading.read_event({"choices": [{"delta": d}]})]
         chunks += reading.close(marked=True)
@@ -243,27 +243,27 @@ async def test_chat_calls_spelled_in_other_ways_are_put_together():
     def piece(**fields: Any) -> dict[str, Any]:
         return {"tool_calls": [fields]}
 
-    name_late = heard(
+    name_late = received(
         piece(index=0, id="a", function={"arguments": "{"}),
         piece(index=0, function={"name": "read", "arguments": "}"}),
     )
     assert name_late == [CallChunk(0, "{}", id="a", name="read")]
-    same_index = heard(
+    same_index = received(
         piece(index=0, id="a", function={"name": "read", "arguments": "{}"}),
         piece(index=0, id="b", function={"name": "list", "arguments": "{}"}),
     )
     assert [(c.index, c.id) for c in same_index] == [(0, "a"), (1, "b")]
-    repeated = heard(
+    repeated = received(
         piece(index=0, id="a", function={"name": "read", "arguments": "{"}),
         piece(index=0, id="a", function={"name": "read", "arguments": "}"}),
     )
     assert repeated == [CallChunk(0, "{", id="a", name="read"), CallChunk(0, "}")]
-    no_index = heard(
+    no_index = received(
         piece(id="a", function={"name": "read", "arguments": {"path": "x"}}),
         piece(id="b", function={"name": "list", "arguments": "{}"}),
     )
     assert [c.arguments for c in no_index] == ['{"path":"x"}', "{}"]
-    old = heard({"function_call": {"name": "read", "arguments": "{}"}})
+    old = received({"function_call": {"name": "read", "arguments": "{}"}})
     assert old == [CallChunk(0, "{}", name="read")]
 
 
@@ -284,8 +284,8 @@ def test_chat_ends_at_the_done_marker_or_the_finish_reason():
 def test_chat_reasoning_is_read_under_each_field_name():
     model = find_model("openrouter", "x", {})
     for delta in ({"reasoning_content": "Hm."}, {"reasoning": "Hm."}):
-        heard = list(ChatReading(model).read_event({"choices": [{"delta": delta}]}))
-        assert heard == [ThinkingChunk("Hm.", source="openai")]
+        received = list(ChatReading(model).read_event({"choices": [{"delta": delta}]}))
+        assert received == [ThinkingChunk("Hm.", source="openai")]
 
 
 def test_chat_reasoning_details_are_joined_before_the_text():

@@ -75,8 +75,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
 async def test_an_unexpectedly_open_network_is_reported_once(network: Network, tmp_path: Path):
     (tmp_path / "home").mkdir()
     wishes = SandboxOptions(root=tmp_path, home=tmp_path / "home", network=network)
-    told: list[str] = []
-    notice = NoSandboxNotice(Sandbox(wishes, "/nonexistent"), told.append, ["Bad host."])
+    reported: list[str] = []
+    notice = NoSandboxNotice(Sandbox(wishes, "/nonexistent"), reported.append, ["Bad host."])
 
     async def perform(permit: Permit) -> Outcome:
         return Outcome(text="")
@@ -84,7 +84,7 @@ async def test_an_unexpectedly_open_network_is_reported_once(network: Network, t
     action = Action(title="Run", perform=perform, command="true")
     for _ in range(2):
         await notice.before(ToolCall(id="c", name="t", arguments={}), action)
-    assert told == [*([OPEN_NETWORK] if network == "known" else []), "Bad host."]
+    assert reported == [*([OPEN_NETWORK] if network == "known" else []), "Bad host."]
 
 
 DEEP = (

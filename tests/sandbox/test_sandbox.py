@@ -985,10 +985,12 @@ def test_pip_and_npm_install_without_network(layer: str, caches: str, cell: Cell
 
 def test_the_writable_folders_are_listed(any_cell: Cell):
     sandbox = any_cell.sandbox(writable=(str(any_cell.outside),))
-    told = sandbox.writable
+    reported = sandbox.writable
     shared = str(any_cell.home / ".cache" / "pip" / "http-v2")
-    assert {shared, str(any_cell.outside), "/tmp"} <= set(told)
-    assert not {str(any_cell.home / ".cache"), str(any_cell.home / ".cache" / "pip")} & set(told)
+    assert {shared, str(any_cell.outside), "/tmp"} <= set(reported)
+    assert not {str(any_cell.home / ".cache"), str(any_cell.home / ".cache" / "pip")} & set(
+        reported
+    )
 
 
 def test_a_named_pipe_in_place_of_the_git_folder_does_not_block_commands(cell: Cell):

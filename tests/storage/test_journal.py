@@ -324,9 +324,11 @@ class TestWhoseFolderIsDeletedMeanwhile:
         events = write_all(journal, [opened(), Noted(text="one")])
         shutil.rmtree(tmp_path / "state") if whole else (folder / JOURNAL).unlink()
         events += write_all(journal, [UserSpoke(message_id="m", text="two")], events[-1])
-        told = journal.recovered
-        assert told.startswith(f"The folder of this session, {folder}, was deleted while it ran.")
-        events += write_all(journal, [Noted(text=told)], events[-1])
+        reported = journal.recovered
+        assert reported.startswith(
+            f"The folder of this session, {folder}, was deleted while it ran."
+        )
+        events += write_all(journal, [Noted(text=reported)], events[-1])
         assert (journal.recovered, journal.read()) == ("", events)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         with pytest.raises(StorageError, match="is open in process"):

@@ -38,9 +38,9 @@ class Family(Person):
         return int(self._request("follow", params)["follow_id"])
 
     def _any_event(self) -> tuple[int, Event | None]:
-        heard = self._notices.pop(0) if self._notices else self._next_message()
-        params = heard.get("params", {})
+        received = self._notices.pop(0) if self._notices else self._next_message()
+        params = received.get("params", {})
         number = int(params.get("follow_id", 0))
-        if heard.get("method") == "ended":
+        if received.get("method") == "ended":
             return number, None
         return number, event_from_json(json.dumps(params["event"]))

@@ -53,7 +53,7 @@ class Sink:
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         threading.Thread(target=self._listen, daemon=True).start()
 
     @property
@@ -65,7 +65,7 @@ class Sink:
         with socket.create_connection(("127.0.0.1", self.port)) as last, suppress(OSError):
             last.sendall(_LAST)
             last.recv(1)
-        return [said for said in self.heard if said != _LAST]
+        return [said for said in self.received if said != _LAST]
 
     def close(self) -> None:
         with suppress(OSError):
@@ -80,7 +80,7 @@ class Sink:
                 return
             with peer, suppress(OSError):
                 peer.settimeout(0.2)
-                self.heard.append(peer.recv(4096))
+                self.received.append(peer.recv(4096))
 
 
 class Watch:

@@ -101,13 +101,19 @@ class IntentsBench:
         recording = Recording(
             self.folder, writer=Writer(name="rookery", version="1"), flush=Flush.NEVER
         )
-        told = {"intent_rev": 3, "outcome": "success", "scope": "in_scope", **more}
+        reported = {"intent_rev": 3, "outcome": "success", "scope": "in_scope", **more}
         files = tuple(
             TracedFile(path=each, op="modify", after=hash_of_file(self.root / each), lines_added=2)
             for each in paths
         )
         entry = LedgerEntry(
-            **{"kind": "mutation", "task_id": "t-1", "intent_id": intent, "files": files, **told}
+            **{
+                "kind": "mutation",
+                "task_id": "t-1",
+                "intent_id": intent,
+                "files": files,
+                **reported,
+            }
         )
         recording.note(entry)
         recording.close()

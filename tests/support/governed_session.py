@@ -284,11 +284,11 @@ class Governed:
         answer."""
         calls = [[row.call] for row in rows.values()]
         book = [row.answer for row in rows.values() if row.answer]
-        told = self.play([choose()], *calls, book=book, flags=flags)
-        codes = dict(zip(rows, told.codes[1:], strict=True))
-        assert codes == {name: row.code for name, row in rows.items()}, told.results
+        reported = self.play([choose()], *calls, book=book, flags=flags)
+        codes = dict(zip(rows, reported.codes[1:], strict=True))
+        assert codes == {name: row.code for name, row in rows.items()}, reported.results
         asked = [name for name, row in rows.items() if row.answer]
-        return told, dict(zip(asked, told.questions, strict=True))
+        return reported, dict(zip(asked, reported.questions, strict=True))
 
     def cli(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return self.rookery.run(*arguments)
@@ -430,21 +430,21 @@ class Person:
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         os.write(self._in, json.dumps(message).encode() + b"\n")
         while True:
-            heard = self._next_message()
-            if heard.get("id") != number:
-                self._notices.append(heard)
+            received = self._next_message()
+            if received.get("id") != number:
+                self._notices.append(received)
                 continue
-            assert "error" not in heard, heard
-            return heard.get("result")
+            assert "error" not in received, received
+            return received.get("result")
 
     def _next_event(self, number: int) -> Event | None:
         """The next event of a task; None once it is closed."""
         while True:
-            heard = self._notices.pop(0) if self._notices else self._next_message()
-            params = heard.get("params", {})
+            received = self._notices.pop(0) if self._notices else self._next_message()
+            params = received.get("params", {})
             if params.get("follow_id") != number:
                 continue
-            if heard["method"] == "ended":
+            if received["method"] == "ended":
                 return None
             return event_from_json(json.dumps(params["event"]))
 

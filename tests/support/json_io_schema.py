@@ -228,11 +228,11 @@ TYPES: Mapping[str, dict[str, Any]] = {
 
 def engine_messages_schema() -> dict[str, Any]:
     """All lines, of output and input."""
-    told = [_named("event", name, shape) for name, shape in EVENTS.items()]
-    told += [_named("type", name, shape) for name, shape in TYPES.items()]
+    reported = [_named("event", name, shape) for name, shape in EVENTS.items()]
+    reported += [_named("type", name, shape) for name, shape in TYPES.items()]
     rows = [_named("type", name, TYPES[name]) for name in ("say", "ask")]
     definitions = {
-        "told": {"anyOf": told},
+        "told": {"anyOf": reported},
         "written": {"anyOf": [_written(name) for name in KINDS]},
         "row": {"anyOf": rows},
         "task": _TASK,

@@ -37,18 +37,18 @@ class Words:
 
     def __init__(self) -> None:
         self._numbers = count(1)
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
         """Outcome of each message: taken, refused or unknown."""
         self.times: dict[str, int] = {}
         """How often a message must arrive, if not once."""
 
     def new(self, about: str) -> str:
         words = f"{about} #{next(self._numbers)}"
-        self.told[words] = "unknown"
+        self.reported[words] = "unknown"
         return words
 
     def like(self, what: str) -> list[str]:
-        return [words for words, told in self.told.items() if told == what]
+        return [words for words, reported in self.reported.items() if reported == what]
 
 
 class User:
@@ -134,10 +134,10 @@ class User:
             held = isinstance(reply, Done) and ANSWER_HELD in reply.notes
             self._note(words, "unknown" if held else "taken", request)
 
-    def _note(self, words: str, told: str, request: object) -> None:
-        self.done[f"{type(request).__name__} {told}"] += 1
+    def _note(self, words: str, reported: str, request: object) -> None:
+        self.done[f"{type(request).__name__} {reported}"] += 1
         if words:
-            self.words.told[words] = told
+            self.words.reported[words] = reported
 
     async def settle(self, remote: RemoteManager) -> None:
         """Complete everything that can be completed."""

@@ -204,19 +204,19 @@ def check_messages(ground: Ground, words: Words) -> None:
     """Check that accepted messages are in a journal once, and refused ones in none. Messages to
     a session that never started are stored with it; then its prompt is too, although it was
     refused."""
-    heard = Counter(text for events in _journals(ground).values() for text in _heard(events))
+    received = Counter(text for events in _journals(ground).values() for text in _heard(events))
     begun = ground.folders()
     kept_prompts = set()
     for session_id, kept in _saved(ground).items():
         if session_id not in begun:
-            heard.update(letter.text for letter in kept.outbox)
+            received.update(letter.text for letter in kept.outbox)
             if kept.mail or len(kept.outbox) > 1:
                 kept_prompts.add(kept.prompt)
-    wrong = [each for each in words.like("taken") if heard[each] != words.times.get(each, 1)]
+    wrong = [each for each in words.like("taken") if received[each] != words.times.get(each, 1)]
     refused = [each for each in words.like("refused") if each not in kept_prompts]
-    wrong += [each for each in refused if heard[each]]
-    wrong += [each for each in words.like("unknown") if heard[each] > words.times.get(each, 1)]
-    assert wrong == [], [(each, words.told[each], heard[each]) for each in wrong]
+    wrong += [each for each in refused if received[each]]
+    wrong += [each for each in words.like("unknown") if received[each] > words.times.get(each, 1)]
+    assert wrong == [], [(each, words.reported[each], received[each]) for each in wrong]
 
 
 def _heard(events: list[Event]) -> list[str]:

@@ -72,7 +72,7 @@ class Client:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.bytes = 0
         self.reading = anyio.Event()
         self.reading.set()
@@ -89,7 +89,7 @@ class Client:
             if "id" in message:
                 self._answers[message["id"]] = message
             else:
-                self.heard.append(message)
+                self.received.append(message)
             self._changed.set()
             self._changed = anyio.Event()
 
@@ -111,8 +111,8 @@ class Client:
     async def do(self, kind: str, **fields: Any) -> Any:
         return await self.call("do", kind=kind, **fields)
 
-    def told(self, method: str, follow_id: int) -> list[dict[str, Any]]:
-        of_method = (each["params"] for each in self.heard if each["method"] == method)
+    def reported(self, method: str, follow_id: int) -> list[dict[str, Any]]:
+        of_method = (each["params"] for each in self.received if each["method"] == method)
         return [each for each in of_method if each["follow_id"] == follow_id]
 
     async def follow(self, session_id: str, **more: Any) -> "Page":
@@ -133,7 +133,7 @@ class Page:
 
     @property
     def news(self) -> list[dict[str, Any]]:
-        return self.client.told("view", self.follow_id)
+        return self.client.reported("view", self.follow_id)
 
     @property
     def earlier(self) -> int:
@@ -141,14 +141,14 @@ class Page:
 
     def rows(self) -> list[dict[str, Any]]:
         rows: dict[int, dict[str, Any]] = {}
-        for told in self.news:
-            _apply(rows, told["change"])
+        for reported in self.news:
+            _apply(rows, reported["change"])
         return [rows[ts] for ts in sorted(rows)]
 
     def parts(self) -> dict[str, Any]:
         known: dict[str, Any] = {}
-        for told in self.news:
-            known |= told["change"].get("parts", {})
+        for reported in self.news:
+            known |= reported["change"].get("parts", {})
         return known
 
     async def until(self, holds: Callable[[list[dict[str, Any]]], Any]) -> Any:
@@ -183,14 +183,14 @@ class List:
 
     @property
     def news(self) -> list[dict[str, Any]]:
-        return self.client.told("list", self.follow_id)
+        return self.client.reported("list", self.follow_id)
 
     def rows(self) -> dict[str, dict[str, Any]]:
         rows: dict[str, dict[str, Any]] = {}
-        for told in self.news:
-            for row in told.get("rows", ()):
+        for reported in self.news:
+            for row in reported.get("rows", ()):
                 rows[row["session_id"]] = row
-            for session_id in told.get("removed", ()):
+            for session_id in reported.get("removed", ()):
                 del rows[session_id]
         return rows
 
@@ -198,4 +198,4 @@ class List:
         return self.rows().get(session_id, {})
 
     def last(self, name: str) -> Any:
-        return next((told[name] for told in reversed(self.news) if name in told), None)
+        return next((reported[name] for reported in reversed(self.news) if name in reported), None)

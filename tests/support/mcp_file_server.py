@@ -26,8 +26,8 @@ def answer_to(request: dict[str, Any]) -> dict[str, Any]:
         case "tools/list":
             return {"tools": [TOOL]}
         case "tools/call":
-            with open(sys.argv[1], "a", encoding="utf-8") as heard:
-                heard.write(json.dumps(request["params"]["arguments"]) + "\n")
+            with open(sys.argv[1], "a", encoding="utf-8") as received:
+                received.write(json.dumps(request["params"]["arguments"]) + "\n")
             return {"content": [{"type": "text", "text": "written"}]}
         case _:
             return {}

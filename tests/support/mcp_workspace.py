@@ -96,7 +96,7 @@ class Bench:
         )
 
     @property
-    def heard(self) -> list[str]:
+    def received(self) -> list[str]:
         """Lines that the misbehaving server received."""
         try:
             return (self.folder / "heard").read_text(encoding="utf-8").splitlines()
@@ -105,12 +105,12 @@ class Bench:
 
     @property
     def methods(self) -> list[str]:
-        messages = [json.loads(line) for line in self.heard if line.startswith("{")]
+        messages = [json.loads(line) for line in self.received if line.startswith("{")]
         return [message["method"] for message in messages]
 
     @property
     def pids(self) -> list[int]:
-        return [int(line.split()[1]) for line in self.heard if line.startswith("started ")]
+        return [int(line.split()[1]) for line in self.received if line.startswith("started ")]
 
     async def prepare(self, hub: McpHub, **arguments: Any) -> Action:
         tool = UseMcpTool(hub)

@@ -206,8 +206,8 @@ def called(request: dict[str, Any]) -> None:
         case "reports without end":
             token = request["params"]["_meta"]["progressToken"]
             while True:
-                told = {"progressToken": token, "progress": 1, "message": "x" * 500}
-                send({"method": "notifications/progress", "params": told})
+                reported = {"progressToken": token, "progress": 1, "message": "x" * 500}
+                send({"method": "notifications/progress", "params": reported})
         case "nests too deep":
             nested = '{"a":' * 5_000 + "1" + "}" * 5_000
             answer_as(request, f'{{"content":[],"structuredContent":{nested}}}')

@@ -29,7 +29,7 @@ def last_turn(request: Recorded) -> str:
     return json.dumps(request.body["messages"][-1], ensure_ascii=False)
 
 
-def heard(request: Recorded) -> str:
+def received(request: Recorded) -> str:
     """The newest turn of a request, as one text."""
     return "\n".join(_words(block) for block in request.body["messages"][-1]["content"])
 

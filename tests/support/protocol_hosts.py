@@ -107,7 +107,7 @@ class Caller:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.heard: list[dict[str, Any]] = []
+        self.received: list[dict[str, Any]] = []
         self.said: list[dict[str, Any]] = []
         self._numbers = count(1)
 
@@ -120,8 +120,8 @@ class Caller:
 
     async def hear(self) -> dict[str, Any]:
         with anyio.fail_after(20):
-            self.heard.append(json.loads(await self.channel.receive()))
-        return self.heard[-1]
+            self.received.append(json.loads(await self.channel.receive()))
+        return self.received[-1]
 
     async def until(self, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         while not fits(message := await self.hear()):

@@ -75,9 +75,9 @@ class Story:
         await self._host.send(said(reply="yes", digest=asked.digest))
 
 
-async def told(host: Host) -> dict[str, Any]:
+async def reported(host: Host) -> dict[str, Any]:
     """Run the scenario; return what clients received, without what differs in every run."""
-    told: dict[str, Any] = {"refusals": await _refusals(host)}
+    reported: dict[str, Any] = {"refusals": await _refusals(host)}
     await host.send(OpenTask(task_id=TASK, text="Do it"))
     story = Story(host)
     with anyio.fail_after(30):
@@ -90,7 +90,7 @@ async def told(host: Host) -> dict[str, Any]:
             await host.send(Cancel(task_id=TASK))
             await story.answer(AskKind.RESUME_TASK)
             await story.asked(AskKind.COMPLETION_RESULT)
-            told["answers"] = await _answers(host, written.seq)
+            reported["answers"] = await _answers(host, written.seq)
             await host.send(Rewind(task_id=TASK, to=written.seq))
             await story.answer(AskKind.RESUME_TASK)
             await story.answer(AskKind.COMPLETION_RESULT)
@@ -98,8 +98,8 @@ async def told(host: Host) -> dict[str, Any]:
     lasting = [event for event in story.events[:-1] if not event.sub]
     assert [event.seq for event in lasting] == list(range(1, len(lasting) + 1))
     assert any(event.sub for event in story.events)
-    told["facts"] = [_plain(event) for event in lasting]
-    return _named_alike(told)
+    reported["facts"] = [_plain(event) for event in lasting]
+    return _named_alike(reported)
 
 
 async def _refusals(host: Host) -> list[str]:
@@ -150,7 +150,7 @@ _TIMES = {"size", "ts", "created", "updated", "seconds", "duration"}
 _PASSING_NAMES = re.compile(r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def _named_alike(told: Any) -> Any:
+def _named_alike(reported: Any) -> Any:
     """Replace ids by numbers in order of appearance, and drop times and lengths that depend on
     paths."""
     names: dict[str, str] = {}
@@ -170,4 +170,4 @@ def _named_alike(told: Any) -> Any:
             case _:
                 return value
 
-    return plain(told)
+    return plain(reported)

@@ -38,7 +38,7 @@ def change(task: str, number: int, **more: Any) -> LedgerEntry:
         lines_added=written.added,
         line_marks=written.marks,
     )
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "kind": "mutation",
         "task_id": task,
         "intent_id": "INT-001",
@@ -50,7 +50,7 @@ def change(task: str, number: int, **more: Any) -> LedgerEntry:
         "model_id": "example/model-1",
         "files": (file,),
     }
-    return LedgerEntry(**{**told, **more})
+    return LedgerEntry(**{**reported, **more})
 
 
 class LedgerBench:
@@ -150,11 +150,11 @@ def keep_changing(root: Path, name: str, seed: str) -> None:
     for number in range(10**9):
         path = root / "work" / name / f"{number % 5}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = path.relative_to(root).as_posix()
+        reported = path.relative_to(root).as_posix()
         call_id, before = f"{name}-{chance.getrandbits(60):x}", hash_of_file(path)
-        seq = task.begin(call_id, told)
+        seq = task.begin(call_id, reported)
         path.write_text(f"{call_id}\n" * chance.randrange(1, 20), encoding="utf-8")
-        file = TracedFile(path=told, op="modify", before=before, after=hash_of_file(path))
+        file = TracedFile(path=reported, op="modify", before=before, after=hash_of_file(path))
         recording.note(
             LedgerEntry(
                 kind="mutation",

@@ -31,7 +31,7 @@ class Model(LlmServer):
             self._all.extend(answers)
             self._scripts[prompt] = _Script(places, to_each)
 
-    def heard(self, prompt: str, count: int = 1) -> Recorded:
+    def received(self, prompt: str, count: int = 1) -> Recorded:
         """Wait for request number `count` of the conversations with that prompt."""
         self._wait(lambda: len(self.asked(prompt)) >= count, f"{count} of {prompt!r}", PATIENCE)
         return self.asked(prompt)[count - 1]

@@ -59,19 +59,19 @@ class Shell:
             out, err = process.communicate(timeout=PATIENCE)
         return process.wait(), out, err
 
-    def told(self, *words: str) -> Any:
+    def reported(self, *words: str) -> Any:
         """The JSON output of a command that must succeed."""
         code, out, err = self.run(*words, "--json")
         assert (code, err) == (0, "")
         return json.loads(out)
 
     def start(self, *words: str) -> str:
-        (session_id,) = self.told("start", "Do it", *words)["session_ids"]
+        (session_id,) = self.reported("start", "Do it", *words)["session_ids"]
         assert isinstance(session_id, str)
         return session_id
 
     def states(self) -> dict[str, str]:
-        return {row["session_id"]: row["state"] for row in self.told("list")["sessions"]}
+        return {row["session_id"]: row["state"] for row in self.reported("list")["sessions"]}
 
     @contextmanager
     def manager(self) -> Iterator[Started]:

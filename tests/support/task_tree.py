@@ -228,8 +228,8 @@ def check_complete(tree: Tree, deaths: Sequence[Death] = ()) -> None:
         for number, (tool, arguments) in enumerate(calls_of(name), 1):
             call = f"call_{number}_1"
             (end,) = node.finished(call)
-            told = [block.text for block in _results(node, call)]
-            assert told == [end.text], f"{name} was told of {call} {len(told)} times"
+            reported = [block.text for block in _results(node, call)]
+            assert reported == [end.text], f"{name} was told of {call} {len(reported)} times"
             dead = lost.pop((name, call), None)
             match tool:
                 case "new_task":

@@ -314,17 +314,17 @@ def _run_warm(
 def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
     """Write the input of one stream, and read the others to their end."""
     deadline = time.monotonic() + PATIENCE
-    heard = dict.fromkeys(reads, b"")
+    received = dict.fromkeys(reads, b"")
     open_ones = {writes, *reads}
     try:
         while open_ones:
             patience = max(0.0, deadline - time.monotonic())
-            ready = select.select(open_ones & heard.keys(), open_ones & {writes}, [], patience)
+            ready = select.select(open_ones & received.keys(), open_ones & {writes}, [], patience)
             if not any(ready):
                 raise subprocess.TimeoutExpired(COMMAND, PATIENCE)
             for each in ready[0]:
                 more = os.read(each, 65536)
-                heard[each] += more
+                received[each] += more
                 if not more:
                     open_ones.discard(each)
             for each in ready[1]:
@@ -332,7 +332,7 @@ def _talk(writes: int, given: bytes, reads: Sequence[int]) -> list[bytes]:
                 if not given:
                     open_ones.discard(each)
                     os.close(each)
-        return list(heard.values())
+        return list(received.values())
     finally:
         for each in {*reads, *(open_ones & {writes})}:
             os.close(each)

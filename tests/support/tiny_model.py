@@ -44,13 +44,13 @@ def a_list(kind: int, items: Sequence[bytes]) -> Pair:
 
 def header(pairs: Mapping[str, Pair], tensors: Sequence[tuple[str, Sequence[int], int]]) -> bytes:
     """The beginning of a file. Tensors have a name, dimensions and an offset."""
-    told = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs))
+    reported = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(pairs))
     for key, (kind, value) in pairs.items():
-        told += text(key) + struct.pack("<I", kind) + value
+        reported += text(key) + struct.pack("<I", kind) + value
     for name, dimensions, offset in tensors:
-        told += text(name) + struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
-        told += struct.pack("<IQ", 0, offset)
-    return told
+        reported += text(name) + struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
+        reported += struct.pack("<IQ", 0, offset)
+    return reported
 
 
 def facts(more: Mapping[str, Pair] | None = None) -> dict[str, Pair]:

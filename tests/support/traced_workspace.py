@@ -81,7 +81,7 @@ class TracedWorkspace:
             lines_deleted=change.deleted,
             word_marks=change.words,
         )
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "kind": "mutation",
             "task_id": TASK,
             "turn": 12,
@@ -94,11 +94,11 @@ class TracedWorkspace:
             "model_id": "example/model-1",
             "files": (file,),
         }
-        return self.recording.note(LedgerEntry(**{**told, **more})).id
+        return self.recording.note(LedgerEntry(**{**reported, **more})).id
 
-    def note(self, **told: Any) -> str:
+    def note(self, **reported: Any) -> str:
         return self.recording.note(
-            LedgerEntry(**{"task_id": TASK, "intent_id": "INT-001", **told})
+            LedgerEntry(**{"task_id": TASK, "intent_id": "INT-001", **reported})
         ).id
 
     def git(self, *words: str) -> str:

@@ -163,7 +163,7 @@ class BareSession:
 
 
 @asynccontextmanager
-async def desk(
+async def handler(
     task: str | None = "t1", size: tuple[int, int] = (80, 24), theme: str = DARK
 ) -> AsyncIterator[BareSession]:
     host = answering_host()

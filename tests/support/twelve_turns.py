@@ -237,18 +237,20 @@ def check_undone(ground: Playground, server: CommandServer) -> None:
 
 def _compare_lost(call_id: str, run: Record, death: Record, whole: Record) -> None:
     """Check that the interrupted call was not repeated, and that the model was told its state."""
-    path, told, call = EFFECTS[call_id], run.result_of(call_id), death.begun
+    path, reported, call = EFFECTS[call_id], run.result_of(call_id), death.begun
     assert call
     assert run.files.get(path) == death.files.get(path)
     if call.command:
-        assert f"interrupted while this command ran: {call.command}\nIt may have run" in told.text
-        assert told.is_error
+        assert (
+            f"interrupted while this command ran: {call.command}\nIt may have run" in reported.text
+        )
+        assert reported.is_error
         assert run.files.get(path, b"").count(b"\n") <= 1
     else:
         done = death.files.get(path) == whole.files[path]
         assert done or death.files.get(path) == BEFORE.get(path)
-        assert f"{path}: the change {'was done' if done else 'was not done'}." in told.text
-        assert told.is_error is not done
+        assert f"{path}: the change {'was done' if done else 'was not done'}." in reported.text
+        assert reported.is_error is not done
 
 
 def _without_effects(lost: Collection[str], files: Mapping[str, bytes]) -> dict[str, object]:

@@ -251,13 +251,13 @@ def _serve(link: socket.socket) -> int:
                 for each in (link, *watched.values()):
                     each.detach()  # the number may be reused
                 return _become(request, streams, watcher)
-            heard = socket.socket(fileno=watcher)
+            received = socket.socket(fileno=watcher)
             if "shown_as" in request:
                 os.waitpid(child, 0)
-                heard.close()
+                received.close()
             else:
-                watched[child] = heard
-                heard.send(json.dumps(child).encode())
+                watched[child] = received
+                received.send(json.dumps(child).encode())
             for stream in streams:
                 os.close(stream)
 

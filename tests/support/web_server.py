@@ -207,12 +207,12 @@ class Answer(Struct):
 
 async def said_to(stream: ByteStream, text: str | bytes, host: str) -> Answer:
     said = text if isinstance(text, bytes) else text.replace("@HOST@", host).encode("latin-1")
-    heard = b""
+    received = b""
     with anyio.fail_after(PATIENCE), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         await stream.send(said)
         while True:
-            heard += await stream.receive()
-    return Answer(heard)
+            received += await stream.receive()
+    return Answer(received)
 
 
 def request(line: str, *headers: str, body: str = "") -> str:
@@ -238,21 +238,21 @@ async def served(
     folder: Path, plan: ListenPlan | None = None, *, page: PageFiles | None = None
 ) -> AsyncIterator[Served]:
     devices, visitors = Devices(folder / "state" / "devices.json"), Visitors()
-    told: list[int] = []
-    access = Access(Keys(devices), visitors, told.append)
+    reported: list[int] = []
+    access = Access(Keys(devices), visitors, reported.append)
     talk, requests = Talk(), FewRequests()
-    desk = Router([requests, DeviceHandler(devices, visitors.disconnect)])
+    handler = Router([requests, DeviceHandler(devices, visitors.disconnect)])
     paired: list[str] = []
     async with web_server(
         plan or ListenPlan(),
         access,
-        desk,
+        handler,
         talk,
         page=page or PageFiles(page_in(folder / "page")),
         on_paired=paired.append,
     ) as server:
         yield Served(server, access, talk, requests, paired)
-    assert told == list(range(1, access.blocked_requests + 1))
+    assert reported == list(range(1, access.blocked_requests + 1))
 
 
 async def call(socket: ClientConnection, method: str, **params: Any) -> Mapping[str, Any]:

@@ -87,7 +87,7 @@ class WorktreeBench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.desk = WorktreeOperations(folder, fetching=Fetching(("file",)))
+        self.handler = WorktreeOperations(folder, fetching=Fetching(("file",)))
 
     @classmethod
     def new(cls, folder: Path) -> "WorktreeBench":
@@ -98,7 +98,7 @@ class WorktreeBench:
         return self.folder / ".roo" / "worktrees"
 
     def made(self, branch: str = "agent/work") -> Worktree:
-        created = self.desk.create(branch, label="Work")
+        created = self.handler.create(branch, label="Work")
         assert isinstance(created, Created), created
         return created.worktree
 
@@ -120,12 +120,12 @@ class WorktreeBench:
         return replace(made.worktree, path=str(path))
 
     def found(self, name: str) -> Worktree:
-        listed = self.desk.listed()
+        listed = self.handler.listed()
         assert not isinstance(listed, Obstacle)
         return next(each.worktree for each in listed if Path(each.worktree.path).name == name)
 
     def planned(self, worktree: Worktree) -> RemovalPlan:
-        plan = self.desk.plan_removal(worktree)
+        plan = self.handler.plan_removal(worktree)
         assert isinstance(plan, RemovalPlan), plan
         return plan
 
@@ -227,15 +227,15 @@ def _is_cache(path: str) -> bool:
 def main(operation: str, project: str, name: str) -> None:
     bench = WorktreeBench(Path(project))
     if operation == "create":
-        said: object = bench.desk.create(name)
+        said: object = bench.handler.create(name)
     elif operation == "recover":
-        said = bench.desk.recover()
+        said = bench.handler.recover()
     elif operation == "remove":
-        said = bench.desk.remove(bench.planned(bench.found(name)))
+        said = bench.handler.remove(bench.planned(bench.found(name)))
     elif operation == "drop":
-        said = bench.desk.remove(bench.planned(bench.found(name)), BranchFate.DELETE)
+        said = bench.handler.remove(bench.planned(bench.found(name)), BranchFate.DELETE)
     else:
-        said = getattr(bench.desk, operation)(bench.found(name))
+        said = getattr(bench.handler, operation)(bench.found(name))
     print(json.dumps(str(said)))
 
 

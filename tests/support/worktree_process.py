@@ -21,8 +21,8 @@ async def host(project: Path, request: dict[str, Any]) -> None:
     needed = ProjectDependencies(project, places)
     opened = open_supervisor(project, places, os.environ, needed.tasks, timings=PATIENT)
     async with opened as supervisor:
-        desk = Router(worktree_handlers(supervisor, places, os.environ, needed))
-        print(await desk.do(request_from_json(request)), flush=True)
+        handler = Router(worktree_handlers(supervisor, places, os.environ, needed))
+        print(await handler.do(request_from_json(request)), flush=True)
         await anyio.sleep_forever()
 
 

@@ -57,14 +57,14 @@ def write(project: Project, name: str, text: str, *, agreed: bool = True) -> Non
 
 
 class AtDesk:
-    def __init__(self, project: Project, watched: Watched, desk: Router) -> None:
+    def __init__(self, project: Project, watched: Watched, handler: Router) -> None:
         self.project = project
         self.watched = watched
         self.supervisor = watched.supervisor
-        self.desk = desk
+        self.handler = handler
 
     async def do(self, request: Asking[T]) -> T:
-        return await self.desk.do(request)
+        return await self.handler.do(request)
 
     def wanted(self, script: str = WRITES, prompt: str = "Write it now") -> StartSessions:
         wish = self.project.wish(script)

@@ -182,8 +182,8 @@ async def test_a_file_without_definitions_is_reported(bench: CodeBench):
     bench.put("a.txt", b"words\n")
     (bench.root / "empty").mkdir()
     for path in ("a.txt", "empty"):
-        told = await bench.text(bench.names, path=path)
-        assert told.startswith(f"No definitions found in {path}.")
+        reported = await bench.text(bench.names, path=path)
+        assert reported.startswith(f"No definitions found in {path}.")
     bench.put("data.bin", b"\0\1")
     for path in ("missing.py", "data.bin"):
         with pytest.raises(ToolError):
@@ -207,6 +207,6 @@ async def test_a_missing_path_and_an_empty_result_have_different_messages(bench:
             await action.perform(permit_for(action))
     bench.put("big.txt", "zebra\n" * 500_000)
     for path in ("net", "net/mail.py", "big.txt"):
-        told = await bench.text(bench.search, query="banana", path=path)
+        reported = await bench.text(bench.search, query="banana", path=path)
         wanted = "Nothing in the code fits 'banana'. Try other words, or search_files."
-        assert told == wanted, path
+        assert reported == wanted, path

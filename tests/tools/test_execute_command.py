@@ -406,11 +406,11 @@ async def test_silence_is_reported_repeatedly(tmp_path: Path):
 
 
 async def test_a_command_gets_a_terminal_only_if_it_is_asked_for(bench: Bench):
-    for terminal, told in ((None, "not a tty\n"), (True, "40 120\nxterm-256color\n")):
+    for terminal, reported in ((None, "not a tty\n"), (True, "40 120\nxterm-256color\n")):
         outcome = await bench.call(
             TOOL, command="tty > /dev/null && stty size && echo $TERM || tty", terminal=terminal
         )
-        assert outcome.text.endswith(f"Output:\n{told}")
+        assert outcome.text.endswith(f"Output:\n{reported}")
 
 
 PROMPTS = (
@@ -499,7 +499,7 @@ def link_outside(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "meanwhile", "told"),
+    ("command", "meanwhile", "reported"),
     [
         ("rm -rf src/build", link_to_git, "it now deletes .git/build"),
         ("rm -rf src/build", one_more_below, "it now deletes 2 files below src/build/"),
@@ -510,7 +510,7 @@ def link_outside(root: Path) -> None:
     ],
 )
 async def test_a_command_whose_effects_changed_since_approval_is_not_run(
-    tmp_path: Path, command: str, meanwhile: Callable[[Path], None], told: str
+    tmp_path: Path, command: str, meanwhile: Callable[[Path], None], reported: str
 ):
     bench = judged_bench(tmp_path)
     action = await bench.prepare(TOOL, command=command)
@@ -521,7 +521,7 @@ async def test_a_command_whose_effects_changed_since_approval_is_not_run(
         await action.perform(permit)
     said = str(refused.value)
     assert said.startswith("What this command would do has changed since it was checked: ")
-    assert told in said
+    assert reported in said
     assert said.endswith("It was not run; call it again.")
     assert sorted(bench.root.rglob("*")) == before
     assert lasting(bench) == []

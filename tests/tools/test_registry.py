@@ -97,10 +97,10 @@ sys.addaudithook(_listen)
 def effects() -> Iterator[list[str]]:
     """Every process that is started, file that is changed and address that is called."""
     global _heard
-    heard: list[str] = []
-    _heard = heard
+    received: list[str] = []
+    _heard = received
     try:
-        yield heard
+        yield received
     finally:
         _heard = None
 
@@ -116,9 +116,9 @@ def bench(folder: Path) -> Bench:
 async def test_preparing_a_call_changes_and_starts_nothing(tmp_path: Path, name: str):
     here = bench(tmp_path)
     before = tree(tmp_path)
-    with effects() as heard:
+    with effects() as received:
         action = await here.prepare(all_tools()[name], **CALLS[name])
-    assert heard == []
+    assert received == []
     assert tree(tmp_path) == before
     assert here.facts == []
     assert action.title
@@ -128,10 +128,10 @@ async def test_preparing_a_call_changes_and_starts_nothing(tmp_path: Path, name:
 async def test_the_audit_hook_sees_effects(tmp_path: Path):
     """Otherwise the tests around this one prove nothing."""
     here = bench(tmp_path)
-    with effects() as heard:
+    with effects() as received:
         await here.call(all_tools()["execute_command"], **CALLS["execute_command"])
     assert any(
-        event.startswith(("subprocess.Popen", "os.fork", "os.posix_spawn")) for event in heard
+        event.startswith(("subprocess.Popen", "os.fork", "os.posix_spawn")) for event in received
     )
     assert (here.root / "made").exists()
 
@@ -143,10 +143,10 @@ async def test_without_its_own_permit_a_call_does_nothing(tmp_path: Path, name: 
     here = bench(tmp_path)
     action = await here.prepare(all_tools()[name], **CALLS[name])
     before = tree(here.root)
-    with effects() as heard, pytest.raises(Denied):
+    with effects() as received, pytest.raises(Denied):
         await action.perform(FORGED[forged])
     assert tree(here.root) == before
-    assert [event for event in heard if event.split()[0] in STARTS] == []
+    assert [event for event in received if event.split()[0] in STARTS] == []
 
 
 @pytest.mark.anyio

@@ -49,8 +49,8 @@ def test_a_schema_says_what_the_arguments_are():
 
 def test_tool_descriptions_fit_the_token_budget():
     specs = [spec_of(all_tools()[name]) for name in FILE_TOOLS]
-    told = [{"name": s.name, "description": s.description, "schema": s.schema} for s in specs]
-    assert len(json.dumps(told)) / 3.2 < 1200
+    reported = [{"name": s.name, "description": s.description, "schema": s.schema} for s in specs]
+    assert len(json.dumps(reported)) / 3.2 < 1200
 
 
 def test_finding_the_tools_imports_nothing_heavy():

@@ -66,8 +66,8 @@ async def test_content_is_cleaned_up_before_writing(bench: Workbench):
     for name, (path, content, written) in WRITTEN.items():
         outcome = await bench.run("write_to_file", path=path, content=content)
         assert bench.bytes_of(path).decode() == written, name
-        told = "Only the ``` lines around the content were left out." in outcome.text
-        assert told == (name == "both fences"), name
+        reported = "Only the ``` lines around the content were left out." in outcome.text
+        assert reported == (name == "both fences"), name
         (bench.root / path).unlink()
 
 

@@ -26,7 +26,7 @@ FAILED = Asked(ask_id="a", ask=AskKind.API_REQ_FAILED, text="why")
 ANY_QUESTION = st.sampled_from([COMMAND, EDIT, FOLLOWUP, FAILED])
 
 
-def told(standing: KeyState, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
+def reported(standing: KeyState, asked: Asked = EDIT, unread: int = 0, counting: str = "") -> str:
     keys = page_of(asked, QuestionStep.ANSWER).keys
     return keys_line(keys, standing, unread=unread, counting=counting, theme=LOOK).plain
 
@@ -43,14 +43,14 @@ def told(standing: KeyState, asked: Asked = EDIT, unread: int = 0, counting: str
     ids=lambda each: each.name if isinstance(each, KeyState) else "",
 )
 def test_only_keys_that_work_now_are_told(standing: KeyState, words: str):
-    assert told(standing) == words
-    assert told(standing, counting="answers 1 in 5 s") == f"{words}answers 1 in 5 s"
+    assert reported(standing) == words
+    assert reported(standing, counting="answers 1 in 5 s") == f"{words}answers 1 in 5 s"
 
 
 def test_what_is_to_be_read_first_is_told_before_the_keys():
-    assert told(KeyState.READY, unread=1).startswith("↓ 1 more line, then y yes")
-    assert told(KeyState.READY, unread=7).startswith("↓ 7 more lines, then y yes")
-    assert "more line" not in told(KeyState.UNFOCUSED, unread=7)
+    assert reported(KeyState.READY, unread=1).startswith("↓ 1 more line, then y yes")
+    assert reported(KeyState.READY, unread=7).startswith("↓ 7 more lines, then y yes")
+    assert "more line" not in reported(KeyState.UNFOCUSED, unread=7)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "reported"),
     [
         pytest.param("", "Install wl-clipboard or xclip", id="no-program"),
         pytest.param("exit 1", "There is no image in the clipboard", id="nothing-there"),
@@ -189,12 +189,12 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
         ),
     ],
 )
-async def test_why_nothing_was_attached_is_told(programs: Path, script: str, told: str):
+async def test_why_nothing_was_attached_is_told(programs: Path, script: str, reported: str):
     if script:
         install(programs, "wl-paste", script)
     async with pasting() as played:
         await played.pilot.press("ctrl+v")
-        await played.shows(told)
+        await played.shows(reported)
         assert played.attached == []
 
 

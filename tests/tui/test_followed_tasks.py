@@ -42,7 +42,7 @@ PIECES = st.lists(
 )
 
 
-def told(*facts: Fact) -> list[Event]:
+def reported(*facts: Fact) -> list[Event]:
     events: list[Event] = []
     for fact in facts:
         events.append(next_event(events[-1] if events else None, fact, 1_000))
@@ -58,7 +58,7 @@ BEGIN = (
 
 @given(PIECES)
 async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact]):
-    events = told(*BEGIN, *pieces)
+    events = reported(*BEGIN, *pieces)
     followed, one_by_one = WatchedTask("t1"), View()
     for event in events:
         followed.receive(event)
@@ -72,7 +72,7 @@ async def test_pieces_that_are_put_together_make_the_same_rows(pieces: list[Fact
 
 async def test_a_flood_of_pieces_is_folded_at_once():
     followed = WatchedTask("t1")
-    for event in told(*BEGIN, *(TextStreamed(request_id="r", text="x") for _ in range(5_000))):
+    for event in reported(*BEGIN, *(TextStreamed(request_id="r", text="x") for _ in range(5_000))):
         followed.receive(event)
     followed.catch_up(0.0)
     followed.catch_up(0.0)
@@ -82,7 +82,7 @@ async def test_a_flood_of_pieces_is_folded_at_once():
 
 async def test_the_end_of_a_long_past_is_seen_before_all_of_it_is_folded():
     followed = WatchedTask("t1")
-    for event in told(*long_past(3_000, "the last words")):
+    for event in reported(*long_past(3_000, "the last words")):
         followed.receive(event)
     preview = followed.preview()
     assert preview.messages[0].text == "Do a lot"
@@ -104,7 +104,7 @@ async def test_a_call_that_was_taken_back_counts_as_not_done_until_one_goes_back
     done = ToolFinished(call_id="c", text="The file is as you specified it.")
     followed = WatchedTask("t1")
     endings = []
-    for event in told(*BEGIN, done, Rewound(to=1), Rewound(to=4)):
+    for event in reported(*BEGIN, done, Rewound(to=1), Rewound(to=4)):
         followed.receive(event)
         followed.catch_up(1)
         endings += [(end.ending, end.text) for end in followed.ended.values()]

@@ -31,12 +31,12 @@ UNSEEN = "\x00\x07\x1b\x7f\x9b\xad\u200b\u202e\u2066\ufeff\ue000\udcff\U000e0041
 
 
 @pytest.mark.parametrize(
-    "told", ["\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0/0/0\x07", "\x1b[?62;22c"]
+    "reported", ["\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0/0/0\x07", "\x1b[?62;22c"]
 )
-def test_what_the_terminal_tells_late_is_not_typed(told: str):
+def test_what_the_terminal_tells_late_is_not_typed(reported: str):
     parser = KeyParser()
-    assert list(parser.feed(told)) == []
-    typed = [key for key in parser.feed(f"a{told}b") if isinstance(key, Key)]
+    assert list(parser.feed(reported)) == []
+    typed = [key for key in parser.feed(f"a{reported}b") if isinstance(key, Key)]
     assert [key.key for key in typed] == ["a", "b"]
 
 
@@ -58,8 +58,8 @@ def test_what_no_font_shows_is_spelled_out(char: str):
 
 @pytest.mark.parametrize("tool", [{}, [], 5, "newFileCreated", None])
 def test_an_argument_named_tool_is_not_taken_for_the_tool(tool: object):
-    told = json.loads(call_text("mcp", {"tool": tool, "todos": 5}))
-    assert told == {"tool": "mcp", "todos": 5}
+    reported = json.loads(call_text("mcp", {"tool": tool, "todos": 5}))
+    assert reported == {"tool": "mcp", "todos": 5}
     assert isinstance(parse_payload(json.dumps({"tool": tool})).get("tool", ""), str)
 
 

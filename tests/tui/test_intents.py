@@ -19,7 +19,7 @@ from rookery.tui.question_page import QuestionStep, answer_letters, body_of, foo
 from rookery.tui.rows.lines import ShownRow, all_lines
 from rookery.tui.screens.choice_screens import IntentScreen
 from rookery.tui.theme import DARK, THEMES
-from support.tui_bare_app import desk
+from support.tui_bare_app import handler
 from support.tui_intent_scenes import (
     GOVERNED,
     INTENTS,
@@ -71,7 +71,7 @@ AROUND = HeaderFacts(about=ABOUT, home="/home/ada", intent="INT-001", intent_nam
 
 
 @pytest.mark.parametrize(
-    ("width", "told"),
+    ("width", "reported"),
     [
         (160, "code · INT-001 JWT migration · anthropic/claude-opus-4.6 · ~/shop"),
         (100, "code · INT-001 JWT migration · anthropic/claude-opus-4.6"),
@@ -82,9 +82,9 @@ AROUND = HeaderFacts(about=ABOUT, home="/home/ada", intent="INT-001", intent_nam
         (44, "rookery  INT-001 "),
     ],
 )
-def test_the_header_names_the_intent_and_more_of_it_where_there_is_room(width: int, told: str):
+def test_the_header_names_the_intent_and_more_of_it_where_there_is_room(width: int, reported: str):
     line = header_line(AROUND, LOOK, width)
-    assert told in line.plain
+    assert reported in line.plain
     assert line.cell_len <= width
 
 
@@ -97,7 +97,7 @@ def test_where_there_is_no_intent_the_header_is_as_it_was():
 
 
 async def test_an_intent_is_picked_for_the_task_and_one_with_a_problem_is_not():
-    async with desk() as it:
+    async with handler() as it:
         it.host.answer(AskIntents, ())
         await it.open(IntentScreen)
         await it.sees("This project has no intents")
@@ -282,8 +282,8 @@ def test_what_a_choice_would_allow_is_told(
     asked: Asked, step: QuestionStep, title: str, what: str, allowed: str
 ):
     assert page_of(asked, step).title == title
-    told, pattern = all_lines(body_of(asked, step, 0, 74, LOOK))
-    assert what in told.plain
+    reported, pattern = all_lines(body_of(asked, step, 0, 74, LOOK))
+    assert what in reported.plain
     assert pattern.plain.endswith(allowed)
     assert footing_of(asked, step, 74, LOOK) == []
 

@@ -251,7 +251,7 @@ class Ruling(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     refusals: "tuple[Refusal, ...]" = ()
     question: IntentQuestion | None = None
-    told: tuple[str, ...] = ()
+    result_notes: tuple[str, ...] = ()
     """Notes the model reads with the result, if the call is made."""
 
 
@@ -282,7 +282,7 @@ def joined(rulings: Iterable[Ruling]) -> Ruling:
         tuple(note for ruling in opinions for note in ruling.notes),
         tuple(each for ruling in opinions for each in ruling.refusals) if coded else (),
         next((ruling.question for ruling in opinions if ruling.question), None),
-        tuple(text for ruling in opinions for text in ruling.told),
+        tuple(text for ruling in opinions for text in ruling.result_notes),
     )
 
 

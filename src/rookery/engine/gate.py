@@ -168,8 +168,8 @@ class Gate:
             hosts=self._hosts(action, judged, by_hand=by_hand) if action.command else frozenset(),
         )
         permit = await self.governance.rules.permitted(call, action, ruling, answer, permit)
-        if ruling.told:
-            self._notes[call.id] = ruling.told
+        if ruling.result_notes:
+            self._notes[call.id] = ruling.result_notes
         return permit, answer
 
     def _hosts(self, action: Action, judged: Judgement, *, by_hand: bool) -> frozenset[str]:

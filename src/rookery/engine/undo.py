@@ -346,8 +346,8 @@ class Undo:
 
     async def _tidy(self) -> None:
         """Free space if the checkpoints take too much."""
-        if told := await self._checkpoints().tidy(keep=named_checkpoints(self._log.events)):
-            self._log.append(Noted(text=told))
+        if message := await self._checkpoints().tidy(keep=named_checkpoints(self._log.events)):
+            self._log.append(Noted(text=message))
 
     def _report_problem(self, problem: str) -> None:
         if problem and not self._problem_reported:

@@ -81,7 +81,8 @@ class StaleGuard(Hook):
         beside = await self._notes_on_other_changes(call, action, problems)
         if len(beside) == len(problems):
             return Ruling(
-                notes=tuple(NOTE.format(path=each.path) for each in problems), told=tuple(beside)
+                notes=tuple(NOTE.format(path=each.path) for each in problems),
+                result_notes=tuple(beside),
             )
         return _refused(problems[len(beside)])
 
@@ -90,15 +91,15 @@ class StaleGuard(Hook):
     ) -> list[str]:
         """Notes for the model about files that changed only outside the edit, up to the first file
         that must not be edited."""
-        told: list[str] = []
+        notes: list[str] = []
         if not problems or self._tolerates is None or not await self._tolerates(call, action):
-            return told
+            return notes
         for each in problems:
             difference = await self._difference_elsewhere(each, action)
             if not difference:
                 break
-            told.append(CHANGED_BESIDE.format(path=each.path, difference=difference))
-        return told
+            notes.append(CHANGED_BESIDE.format(path=each.path, difference=difference))
+        return notes
 
     async def _difference_elsewhere(self, stale: _Stale, action: Action) -> str:
         """The difference since the model saw the file; empty if the edit must not be made."""

@@ -170,9 +170,9 @@ def _creation_time(fd: int) -> int:
         failed = ctypes.CDLL(None).statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, answer)
     except (OSError, AttributeError):
         return 0
-    (told,) = struct.unpack_from("=I", answer)
+    (filled,) = struct.unpack_from("=I", answer)
     seconds, nanoseconds = struct.unpack_from("=qI", answer, _BORN_AT)
-    known = not failed and told & _STATX_BTIME
+    known = not failed and filled & _STATX_BTIME
     return int(seconds * 1_000_000_000 + nanoseconds) if known else 0
 
 

@@ -59,28 +59,30 @@ class Driven:
         self.stream.begin_task(task_id, request_id)
 
     def see(self, *facts: Fact, of: str = "") -> list[Told]:
-        told: list[Told] = []
+        reported: list[Told] = []
         for fact in facts:
             task_id = of or self.task_id
             event = next_event(self._last.get(task_id), fact, 1)
             self._last[task_id] = event
-            told += self.stream.see(task_id, event)
-        return told
+            reported += self.stream.see(task_id, event)
+        return reported
 
 
 def started(*facts: Fact) -> Driven:
-    told = Driven()
-    told.see(TaskOpened(text="go"), REQUEST, *facts)
-    return told
+    reported = Driven()
+    reported.see(TaskOpened(text="go"), REQUEST, *facts)
+    return reported
 
 
 def spoke(*blocks: Any, **fields: Any) -> AssistantSpoke:
     return AssistantSpoke(request_id="r", blocks=blocks, **fields)
 
 
-def gist(told: Iterable[Told]) -> list[tuple[Any, ...]]:
+def gist(reported: Iterable[Told]) -> list[tuple[Any, ...]]:
     """The kind of each event, and the request it is due to."""
-    return [(e["type"], e.get("subtype") or e.get("code") or "", e.get("requestId")) for e in told]
+    return [
+        (e["type"], e.get("subtype") or e.get("code") or "", e.get("requestId")) for e in reported
+    ]
 
 
 def says(message_id: str) -> UserSpoke:
@@ -101,17 +103,17 @@ class TestState:
         ],
     )
     def test_a_question_says_what_is_waited_for(self, ask: AskKind, state: AgentState):
-        told = started(Asked(ask_id="q", ask=ask, digest="d"))
-        question = told.stream.question
+        reported = started(Asked(ask_id="q", ask=ask, digest="d"))
+        question = reported.stream.question
         assert question
-        assert (told.stream.state, question.ask_id, question.digest) == (state, "q", "d")
+        assert (reported.stream.state, question.ask_id, question.digest) == (state, "q", "d")
 
     def test_a_second_start_is_possible_once_the_first_task_is_idle_or_resumable(self):
-        told = started(*COMPLETE)
-        assert not told.stream.busy
-        told.stream.begin_task("t2", "s2")
-        assert told.stream.busy
-        assert told.see(StepCancelled(), RESUMES) == []  # of the one before
+        reported = started(*COMPLETE)
+        assert not reported.stream.busy
+        reported.stream.begin_task("t2", "s2")
+        assert reported.stream.busy
+        assert reported.see(StepCancelled(), RESUMES) == []  # of the one before
 
     @pytest.mark.parametrize(
         ("ask", "reply", "on"),
@@ -155,9 +157,9 @@ class TestTurns:
         assert gist(started().see(*COMPLETE)) == [("result", "", "s"), ("control", "done", "s")]
 
     def test_a_cancelled_start_is_closed_once_and_never_completed(self):
-        told = started()
-        told.stream.cancel("c")
-        aborted = told.see(spoke(interrupted=True), StepCancelled(), RESUMES)
+        reported = started()
+        reported.stream.cancel("c")
+        aborted = reported.see(spoke(interrupted=True), StepCancelled(), RESUMES)
         assert gist(aborted) == [
             ("assistant", "resume_task", "c"),
             ("system", "waiting", "c"),
@@ -166,10 +168,10 @@ class TestTurns:
         ]
         assert aborted[-1]["code"] == "task_aborted"
         assert aborted[-1]["success"] is False
-        question = told.stream.question
+        question = reported.stream.question
         assert question
-        told.stream.deliver(question, "message", "m", words=True)
-        later = told.see(
+        reported.stream.deliver(question, "message", "m", words=True)
+        later = reported.see(
             Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="message", text="on"),
             REQUEST,
             *COMPLETE,
@@ -177,29 +179,29 @@ class TestTurns:
         assert gist(later) == [("user", "", "m"), ("result", "", "m")]
 
     def test_a_failure_closes_the_start_and_the_task(self):
-        told = started()
-        assert gist(told.see(TaskFailed(message="broke"))) == [
+        reported = started()
+        assert gist(reported.see(TaskFailed(message="broke"))) == [
             ("error", "task_failed", "s"),
             ("result", "task_failed", "s"),
             ("control", "done", "s"),
         ]
-        assert told.stream.end_task("t") == []
-        assert (told.stream.task_id, told.stream.failure) == ("", "broke")
+        assert reported.stream.end_task("t") == []
+        assert (reported.stream.task_id, reported.stream.failure) == ("", "broke")
 
     def test_a_task_that_is_closed_before_it_is_done_is_aborted(self):
-        told = started().see(TaskClosed())
-        assert [one.get("code") for one in told] == ["task_aborted", "task_aborted"]
+        reported = started().see(TaskClosed())
+        assert [one.get("code") for one in reported] == ["task_aborted", "task_aborted"]
 
     def test_a_completed_task_that_is_closed_has_had_its_result(self):
-        told = started(*COMPLETE)
-        assert told.see(TaskClosed()) == []
+        reported = started(*COMPLETE)
+        assert reported.see(TaskClosed()) == []
 
     def test_a_request_that_failed_is_no_completion(self):
-        told = started().see(
+        reported = started().see(
             RequestFailed(request_id="r", error=FailureKind.BUSY, message="Busy."),
             Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."),
         )
-        assert "result" not in [one["type"] for one in told]
+        assert "result" not in [one["type"] for one in reported]
 
     @pytest.mark.parametrize(
         ("code", "reason", "kinds"),
@@ -209,17 +211,17 @@ class TestTurns:
         ],
     )
     def test_the_end_of_the_run_closes_what_is_open(self, code: str, reason: str, kinds: list[str]):
-        told = started()
-        ended = told.stream.finish(code, reason)
+        reported = started()
+        ended = reported.stream.finish(code, reason)
         assert [one["type"] for one in ended] == kinds
         assert ended[-1]["code"] == "task_aborted"
-        assert told.stream.finish() == []
+        assert reported.stream.finish() == []
 
     def test_a_start_that_cannot_go_on_gets_an_error_and_no_done(self):
-        told = started()
-        [error] = told.stream.give_up_start("No such mode.")
+        reported = started()
+        [error] = reported.stream.give_up_start("No such mode.")
         assert (error["subtype"], error["code"]) == ("error", "task_error")
-        assert [one["type"] for one in told.stream.finish("task_failed")] == ["result"]
+        assert [one["type"] for one in reported.stream.finish("task_failed")] == ["result"]
 
 
 class TestWhatIsLeftOpen:
@@ -237,15 +239,15 @@ class TestWhatIsLeftOpen:
         return started(*pieces, spoke(*self.CALLS), asks)
 
     def interrupted(self) -> Driven:
-        told = self.asked()
-        told.stream.cancel("c")
-        assert "tool_result" not in [one["type"] for one in told.see(StepCancelled(), RESUMES)]
-        return told
+        reported = self.asked()
+        reported.stream.cancel("c")
+        assert "tool_result" not in [one["type"] for one in reported.see(StepCancelled(), RESUMES)]
+        return reported
 
     @pytest.mark.parametrize("end", ["finish", "leave_task", "end_task", "another start"])
     def test_calls_of_an_interrupted_task_have_a_result_once_it_ends(self, end: str):
-        told = self.interrupted()
-        stream = told.stream
+        reported = self.interrupted()
+        stream = reported.stream
         events = {
             "finish": stream.finish,
             "leave_task": stream.leave_task,
@@ -257,10 +259,10 @@ class TestWhatIsLeftOpen:
         assert stream.finish() == [] or end == "another start"
 
     def test_calls_of_a_task_that_goes_on_have_their_results_when_they_come(self):
-        told = self.interrupted()
+        reported = self.interrupted()
         continues = Answered(ask_id="r", ask=AskKind.RESUME_TASK, reply="yes")
-        told.see(continues, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
-        assert [one["type"] for one in told.stream.finish()] == []
+        reported.see(continues, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
+        assert [one["type"] for one in reported.stream.finish()] == []
 
     def test_what_an_earlier_run_left_open_was_never_told(self):
         log: list[Event] = []
@@ -274,13 +276,13 @@ class TestWhatIsLeftOpen:
         assert stream.finish() == []
 
     def test_what_a_child_asked_is_closed_when_its_parent_is_interrupted(self):
-        told = TestChildren().child()
+        reported = TestChildren().child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=TestChildren.PAYLOAD, call_id="k")
-        told.see(TaskOpened(text="part"), REQUEST, spoke(TestChildren.CALL), asked, of="kid")
-        told.stream.cancel("c")
-        events = told.see(StepCancelled(), RESUMES)
+        reported.see(TaskOpened(text="part"), REQUEST, spoke(TestChildren.CALL), asked, of="kid")
+        reported.stream.cancel("c")
+        events = reported.see(StepCancelled(), RESUMES)
         assert ("tool_result", "tool", "c") in gist(events)
-        [parent] = [one for one in told.stream.finish() if one["type"] == "tool_result"]
+        [parent] = [one for one in reported.stream.finish() if one["type"] == "tool_result"]
         assert "taskId" not in parent
 
 
@@ -291,8 +293,8 @@ class TestStartingOver:
         return started(Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="Busy."))
 
     def test_a_start_that_is_refused_leaves_the_task_before_it_driven(self):
-        told = started(*COMPLETE)
-        stream = told.stream
+        reported = started(*COMPLETE)
+        stream = reported.stream
         start = StreamCommand("start", "s2", {"prompt": "x", "taskId": "t2"})
         ack = stream.accept_start(start, "t2")
         assert (ack["taskId"], stream.task_id, stream.busy) == ("t2", "t", True)
@@ -304,38 +306,38 @@ class TestStartingOver:
 
 class TestAttribution:
     def test_a_message_given_to_a_question_takes_over_at_once(self):
-        told = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
-        question = told.stream.question
+        reported = started(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
+        question = reported.stream.question
         assert question
-        told.stream.deliver(question, "message", "m", words=True)
+        reported.stream.deliver(question, "message", "m", words=True)
         answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080")
-        assert gist(told.see(answer, REQUEST, *COMPLETE)) == [
+        assert gist(reported.see(answer, REQUEST, *COMPLETE)) == [
             ("user", "", "m"),
             ("result", "", "m"),
             ("control", "done", "s"),
         ]
 
     def test_a_yes_leaves_the_turn_to_whom_it_is_due(self):
-        told = started(Asked(ask_id="q", ask=AskKind.TOOL, call_id="c1"))
-        question = told.stream.question
+        reported = started(Asked(ask_id="q", ask=AskKind.TOOL, call_id="c1"))
+        question = reported.stream.question
         assert question
-        told.stream.deliver(question, "yes", "a", words=False)
-        assert gist(told.see(*COMPLETE))[0] == ("result", "", "s")
+        reported.stream.deliver(question, "yes", "a", words=False)
+        assert gist(reported.see(*COMPLETE))[0] == ("result", "", "s")
 
     def test_a_yes_that_sets_a_task_going_has_its_turn(self):
-        told = started(StepCancelled(), RESUMES)
-        question = told.stream.question
+        reported = started(StepCancelled(), RESUMES)
+        question = reported.stream.question
         assert question
-        told.stream.deliver(question, "yes", "a", words=False)
-        assert gist(told.see(REQUEST, *COMPLETE)) == [("result", "", "a")]
+        reported.stream.deliver(question, "yes", "a", words=False)
+        assert gist(reported.see(REQUEST, *COMPLETE)) == [("result", "", "a")]
 
     def test_queued_messages_take_over_in_order_when_the_model_hears_them(self):
-        told = started()
+        reported = started()
         for number in "123":
-            told.stream.queue(f"id{number}", f"m{number}")
-            assert gist(told.see(says(f"id{number}"))) == [("queue", "enqueued", "s")]
-        heard = told.see(spoke(Text(text="hm")), REQUEST)
-        assert gist(heard)[1:] == [
+            reported.stream.queue(f"id{number}", f"m{number}")
+            assert gist(reported.see(says(f"id{number}"))) == [("queue", "enqueued", "s")]
+        received = reported.see(spoke(Text(text="hm")), REQUEST)
+        assert gist(received)[1:] == [
             ("queue", "dequeued", "m1"),
             ("user", "", "m1"),
             ("queue", "dequeued", "m2"),
@@ -343,60 +345,62 @@ class TestAttribution:
             ("queue", "drained", "m3"),
             ("user", "", "m3"),
         ]
-        assert gist(told.see(*COMPLETE)) == [
+        assert gist(reported.see(*COMPLETE)) == [
             *(("result", "", each) for each in ("s", "m1", "m2", "m3")),
             ("control", "done", "s"),
         ]
 
     def test_an_answer_in_the_turn_leaves_queued_messages_their_results(self):
-        told = started()
-        told.stream.queue("id1", "m1")
-        told.see(says("id1"), spoke(Text(text="hm")), REQUEST)
-        told.see(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
-        question = told.stream.question
+        reported = started()
+        reported.stream.queue("id1", "m1")
+        reported.see(says("id1"), spoke(Text(text="hm")), REQUEST)
+        reported.see(Asked(ask_id="q", ask=AskKind.FOLLOWUP))
+        question = reported.stream.question
         assert question
-        told.stream.deliver(question, "message", "a1", words=True)
-        told.see(Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="x"), REQUEST)
-        assert gist(told.see(*COMPLETE))[:3] == [("result", "", each) for each in ("s", "m1", "a1")]
+        reported.stream.deliver(question, "message", "a1", words=True)
+        reported.see(Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="x"), REQUEST)
+        assert gist(reported.see(*COMPLETE))[:3] == [
+            ("result", "", each) for each in ("s", "m1", "a1")
+        ]
 
     def test_a_turn_that_completes_with_words_waiting_ends_before_they_are_heard(self):
-        told = started()
-        told.stream.queue("id1", "m1")
-        told.see(says("id1"), CompletionOffered(result="One."))
-        assert gist(told.see(REQUEST)) == [
+        reported = started()
+        reported.stream.queue("id1", "m1")
+        reported.see(says("id1"), CompletionOffered(result="One."))
+        assert gist(reported.see(REQUEST)) == [
             ("result", "", "s"),
             ("control", "done", "s"),
             ("queue", "drained", "m1"),
             ("user", "", "m1"),
         ]
-        assert gist(told.see(*COMPLETE)) == [("result", "", "m1")]
+        assert gist(reported.see(*COMPLETE)) == [("result", "", "m1")]
 
     def test_words_that_come_just_after_the_question_whether_all_is_done_are_heard(self):
-        told = started()
-        told.see(*COMPLETE)
-        told.stream.queue("id1", "m1")
-        assert not told.stream.early_finish
-        told.see(says("id1"))
-        question = told.stream.early_finish
+        reported = started()
+        reported.see(*COMPLETE)
+        reported.stream.queue("id1", "m1")
+        assert not reported.stream.early_finish
+        reported.see(says("id1"))
+        question = reported.stream.early_finish
         assert question
-        assert not told.stream.complete
-        told.stream.resume_queued(question)
-        assert (told.stream.early_finish, told.stream.busy) == (None, True)
+        assert not reported.stream.complete
+        reported.stream.resume_queued(question)
+        assert (reported.stream.early_finish, reported.stream.busy) == (None, True)
 
     def test_a_cancellation_has_what_follows_until_something_new_is_asked(self):
-        told = started()
-        told.stream.cancel("c")
-        told.stream.cancel("c2")
-        aborted = told.see(StepCancelled(), RESUMES)
+        reported = started()
+        reported.stream.cancel("c")
+        reported.stream.cancel("c2")
+        aborted = reported.see(StepCancelled(), RESUMES)
         assert gist(aborted)[0][2] == "c2"
         assert gist(aborted)[2] == ("result", "task_aborted", "s")
 
     def test_the_next_start_forgets_what_waited_for_the_one_before(self):
-        told = started()
-        told.stream.queue("id1", "m1")
-        told.see(says("id1"), StepCancelled(), RESUMES)
-        told.stream.begin_task("t2", "s2")
-        opened = told.see(TaskOpened(text="go"), REQUEST, *COMPLETE, of="t2")
+        reported = started()
+        reported.stream.queue("id1", "m1")
+        reported.see(says("id1"), StepCancelled(), RESUMES)
+        reported.stream.begin_task("t2", "s2")
+        opened = reported.see(TaskOpened(text="go"), REQUEST, *COMPLETE, of="t2")
         assert {one["requestId"] for one in opened} == {"s2"}
 
 
@@ -417,45 +421,45 @@ class TestChildren:
     PAYLOAD = '{"tool": "newFileCreated", "path": "a"}'
 
     def child(self) -> Driven:
-        told = started(ToolStarted(call_id="n", tool="new_task", title="", child="kid"))
-        told.see(ChildBegan(call_id="n", task_id="kid"))
-        return told
+        reported = started(ToolStarted(call_id="n", tool="new_task", title="", child="kid"))
+        reported.see(ChildBegan(call_id="n", task_id="kid"))
+        return reported
 
     def test_its_questions_are_told_under_its_own_id(self):
-        told = self.child()
+        reported = self.child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k", digest="d")
-        events = told.see(TaskOpened(text="part"), REQUEST, spoke(self.CALL), asked, of="kid")
+        events = reported.see(TaskOpened(text="part"), REQUEST, spoke(self.CALL), asked, of="kid")
         assert gist(events) == [("tool_use", "tool", "s"), ("system", "waiting", "s")]
         assert {one["taskId"] for one in events} == {"kid"}
-        question = told.stream.question
+        question = reported.stream.question
         assert question
         assert (question.task_id, question.row) == ("kid", events[0]["id"])
-        ended = told.see(ToolFinished(call_id="k", text="Created a."), of="kid")
+        ended = reported.see(ToolFinished(call_id="k", text="Created a."), of="kid")
         assert gist(ended) == [("tool_result", "tool", "s")]
 
     def test_what_is_said_is_for_the_child_and_told_when_it_hears_it(self):
-        told = self.child()
-        told.see(TaskOpened(text="part"), REQUEST, of="kid")
-        assert told.stream.receiver == "kid"
-        told.stream.queue("id1", "m1")
-        told.see(says("id1"), of="kid")
-        heard = told.see(spoke(Text(text="hm")), REQUEST, of="kid")
-        assert gist(heard) == [("queue", "drained", "m1"), ("user", "", "m1")]
-        told.stream.end_task("kid")
-        assert told.stream.receiver == "t"
+        reported = self.child()
+        reported.see(TaskOpened(text="part"), REQUEST, of="kid")
+        assert reported.stream.receiver == "kid"
+        reported.stream.queue("id1", "m1")
+        reported.see(says("id1"), of="kid")
+        received = reported.see(spoke(Text(text="hm")), REQUEST, of="kid")
+        assert gist(received) == [("queue", "drained", "m1"), ("user", "", "m1")]
+        reported.stream.end_task("kid")
+        assert reported.stream.receiver == "t"
 
     def test_an_answer_in_words_is_told(self):
-        told = self.child()
-        told.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
+        reported = self.child()
+        reported.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
         answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080")
-        [user] = told.see(answer, of="kid")
+        [user] = reported.see(answer, of="kid")
         assert (user["type"], user["taskId"]) == ("user", "kid")
 
     def test_what_it_asked_about_is_closed_when_the_run_ends(self):
-        told = self.child()
+        reported = self.child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k")
-        told.see(TaskOpened(text="part"), spoke(self.CALL), asked, of="kid")
-        ended = told.stream.finish()
+        reported.see(TaskOpened(text="part"), spoke(self.CALL), asked, of="kid")
+        ended = reported.stream.finish()
         assert [(one["type"], one.get("taskId")) for one in ended] == [
             ("tool_result", None),
             ("tool_result", "kid"),
@@ -464,22 +468,22 @@ class TestChildren:
         ]
 
     def test_an_interrupted_task_has_no_child_at_work(self):
-        told = self.child()
-        told.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
-        told.stream.cancel("c")
-        told.see(StepCancelled(), RESUMES)
-        question = told.stream.question
+        reported = self.child()
+        reported.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
+        reported.stream.cancel("c")
+        reported.see(StepCancelled(), RESUMES)
+        question = reported.stream.question
         assert question
-        assert (question.task_id, question.ask, told.stream.receiver) == (
+        assert (question.task_id, question.ask, reported.stream.receiver) == (
             *("t", AskKind.RESUME_TASK),
             "t",
         )
 
     def test_its_cost_is_that_of_the_task(self):
-        told = self.child()
-        told.see(spoke(usage=Usage(tokens_in=7)), of="kid")
-        told.stream.end_task("kid")
-        assert told.see(*COMPLETE)[0]["cost"]["inputTokens"] == 7
+        reported = self.child()
+        reported.see(spoke(usage=Usage(tokens_in=7)), of="kid")
+        reported.stream.end_task("kid")
+        assert reported.see(*COMPLETE)[0]["cost"]["inputTokens"] == 7
 
 
 class TestQueueEvents:
@@ -506,8 +510,8 @@ class TestQueueEvents:
         assert change_between([*map(says, before)], [*map(says, after)]) == subtype
 
     def test_a_message_that_was_edited_is_an_update(self):
-        told = started(says("a"))
-        [event] = told.see(QueueEdited(message_id="a", text="other words"))
+        reported = started(says("a"))
+        [event] = reported.see(QueueEdited(message_id="a", text="other words"))
         assert (event["subtype"], event["queue"][0]["text"]) == ("updated", "other words")
 
     def test_a_resumed_task_tells_once_what_waits(self):
@@ -517,8 +521,8 @@ class TestQueueEvents:
             log.append(next_event(log[-1] if log else None, fact, 1))
         [snapshot] = stream.resume_task("t", log[:3])
         assert (snapshot["subtype"], snapshot["queueDepth"]) == ("snapshot", 1)
-        told = [one for event in log[3:] for one in stream.see("t", event)]
-        assert gist(told) == [("assistant", "resume_task", None), ("system", "waiting", None)]
+        reported = [one for event in log[3:] for one in stream.see("t", event)]
+        assert gist(reported) == [("assistant", "resume_task", None), ("system", "waiting", None)]
 
 
 steps = st.lists(
@@ -531,42 +535,42 @@ steps = st.lists(
 def test_a_start_is_settled_once_and_each_turn_and_each_queued_message_has_one_result(
     steps: list[str],
 ):
-    told = Driven()
-    events = told.see(TaskOpened(text="go"), REQUEST)
+    reported = Driven()
+    events = reported.see(TaskOpened(text="go"), REQUEST)
     turns = 1
     for number, step in enumerate(steps):
-        question = told.stream.question
+        question = reported.stream.question
         match step:
             case "message" if question is None:
-                told.stream.queue(f"i{number}", f"m{number}")
-                events += told.see(says(f"i{number}"))
+                reported.stream.queue(f"i{number}", f"m{number}")
+                events += reported.see(says(f"i{number}"))
             case "answer" if question is not None:
-                fresh = not told.stream._in_turn
-                told.stream.deliver(question, "message", f"a{number}", words=True)
+                fresh = not reported.stream._in_turn
+                reported.stream.deliver(question, "message", f"a{number}", words=True)
                 reply = Answered(
                     ask_id=question.ask_id, ask=question.ask, reply="message", text="x"
                 )
-                events += told.see(reply, REQUEST)
+                events += reported.see(reply, REQUEST)
                 turns += fresh
-            case "cancel" if told.stream.busy:
-                told.stream.cancel(f"c{number}")
+            case "cancel" if reported.stream.busy:
+                reported.stream.cancel(f"c{number}")
                 resumes = Asked(ask_id=f"q{number}", ask=AskKind.RESUME_TASK)
-                events += told.see(StepCancelled(), resumes)
+                events += reported.see(StepCancelled(), resumes)
             case "complete" if question is None:
                 asked = Asked(ask_id=f"q{number}", ask=AskKind.COMPLETION_RESULT)
-                events += told.see(CompletionOffered(result="x"), asked)
+                events += reported.see(CompletionOffered(result="x"), asked)
             case "ask" if question is None:
-                events += told.see(Asked(ask_id=f"q{number}", ask=AskKind.FOLLOWUP))
+                events += reported.see(Asked(ask_id=f"q{number}", ask=AskKind.FOLLOWUP))
             case "request" if question is None:
-                events += told.see(REQUEST)
+                events += reported.see(REQUEST)
             case _:
                 pass
-    events += told.stream.finish()
+    events += reported.stream.finish()
     settled = [one for one in events if one["type"] == "control"]
     assert [one["requestId"] for one in settled] == ["s"]
     results = [one["requestId"] for one in events if one["type"] == "result"]
-    heard = [one["requestId"] for one in events if one["type"] == "user"]
-    queued = [each for each in heard if each.startswith("m")]
+    received = [one["requestId"] for one in events if one["type"] == "user"]
+    queued = [each for each in received if each.startswith("m")]
     assert [each for each in results if each.startswith("m")] == queued
     assert len(results) == len(set(results))
     assert turns <= len(results) <= turns + 2 * len(queued)

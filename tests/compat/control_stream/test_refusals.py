@@ -36,7 +36,7 @@ class Driven:
 
     def __init__(self) -> None:
         self.stream = ControlStream()
-        self.told: list[Told] = []
+        self.reported: list[Told] = []
         self._last: dict[str, Event] = {}
         self.stream.begin_task("t", "s")
         self.see(TaskOpened(text="go"))
@@ -45,7 +45,7 @@ class Driven:
         """The number of the last event."""
         for fact in facts:
             self._last[of] = next_event(self._last.get(of), fact, 1)
-            self.told += self.stream.see(of, self._last[of])
+            self.reported += self.stream.see(of, self._last[of])
         return self._last[of].seq
 
     def queue(self, request_id: str, of: str = "t") -> int:
@@ -69,7 +69,7 @@ class Driven:
         return self.see(answer)
 
     def of(self, **fields: Any) -> list[Told]:
-        return [one for one in self.told if fields.items() <= one.items()]
+        return [one for one in self.reported if fields.items() <= one.items()]
 
     @property
     def results(self) -> list[tuple[Any, ...]]:
@@ -126,7 +126,7 @@ def test_a_refused_answer_is_told_and_the_start_goes_on():
     driven.see(REQUEST, QUESTION)
     driven.refuse(driven.answer("m1"))
     assert driven.results == [("m1", REFUSED)]
-    driven.told.clear()
+    driven.reported.clear()
     driven.see(Asked(ask_id="q2", ask=AskKind.FOLLOWUP, text="Which?"))
     [waiting] = driven.of(subtype="waiting")
     assert waiting["requestId"] == "s"

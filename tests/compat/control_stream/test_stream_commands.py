@@ -233,5 +233,5 @@ def test_of_a_configuration_counts_what_has_a_meaning_here(
 def test_what_is_said_of_approval_is_understood_or_refused(
     configuration: dict[str, Any], problem: str
 ):
-    told = approval_problem(start_settings(configuration))
-    assert problem in told if problem else not told
+    reported = approval_problem(start_settings(configuration))
+    assert problem in reported if problem else not reported

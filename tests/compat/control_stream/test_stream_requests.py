@@ -50,13 +50,13 @@ class Desk:
     def __init__(self) -> None:
         self.sent: list[Command] = []
         self.fails: dict[type[Command], RookeryError] = {}
-        self.told: list[dict[str, Any]] = []
+        self.reported: list[dict[str, Any]] = []
         self.followed: list[str] = []
         self.stream = ControlStream()
         self.requests = Requests(
             self,
             self.stream,
-            send=lambda outputs: self.told.extend(outputs),
+            send=lambda outputs: self.reported.extend(outputs),
             follow=self.followed.append,
             recovered=self._never_recovered,
             error_code=lambda refusal: "blamed",
@@ -88,41 +88,43 @@ class Desk:
     def see(self, *facts: Fact) -> None:
         for fact in facts:
             self._last = next_event(self._last, fact, 1)
-            self.told += self.stream.see("t", self._last)
+            self.reported += self.stream.see("t", self._last)
 
     def replies(self, request_id: str) -> list[tuple[str, str]]:
-        control = [e for e in self.told if e["type"] == "control" and e["requestId"] == request_id]
+        control = [
+            e for e in self.reported if e["type"] == "control" and e["requestId"] == request_id
+        ]
         return [(event["subtype"], event["code"]) for event in control]
 
 
 @pytest.fixture
-def desk() -> Desk:
+def handler() -> Desk:
     return Desk()
 
 
-async def test_a_configuration_is_sent_with_its_task(desk: Desk):
+async def test_a_configuration_is_sent_with_its_task(handler: Desk):
     wanted = {"mode": "ask", "model": "big", "autoApprovalEnabled": True}
-    await desk.hear(configured(wanted))
-    assert desk.sent == [
+    await handler.hear(configured(wanted))
+    assert handler.sent == [
         OpenTask(task_id="t", text="go", mode="ask", provider="p", model="big", automatic=True),
     ]
-    assert desk.followed == ["t"]
+    assert handler.followed == ["t"]
 
 
-async def test_a_start_that_misspells_approval_is_refused(desk: Desk):
+async def test_a_start_that_misspells_approval_is_refused(handler: Desk):
     wanted = {"autoAprovalEnabled": False}
-    await desk.hear(configured(wanted))
-    assert (desk.replies("s"), desk.sent) == ([("error", "client_error")], [])
+    await handler.hear(configured(wanted))
+    assert (handler.replies("s"), handler.sent) == ([("error", "client_error")], [])
 
 
-async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
-    desk.fails[OpenTask] = StorageError("The disk is full.")
-    await desk.hear(GO)
-    assert desk.replies("s") == [("ack", "accepted"), ("error", "task_error")]
-    assert desk.told[-1]["content"] == "The disk is full."
-    del desk.fails[OpenTask]
-    await desk.hear(StreamCommand("start", "s2", GO.fields))
-    assert desk.replies("s2") == [("ack", "accepted")]
+async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(handler: Desk):
+    handler.fails[OpenTask] = StorageError("The disk is full.")
+    await handler.hear(GO)
+    assert handler.replies("s") == [("ack", "accepted"), ("error", "task_error")]
+    assert handler.reported[-1]["content"] == "The disk is full."
+    del handler.fails[OpenTask]
+    await handler.hear(StreamCommand("start", "s2", GO.fields))
+    assert handler.replies("s2") == [("ack", "accepted")]
 
 
 @pytest.mark.parametrize(
@@ -134,136 +136,136 @@ async def test_a_task_that_cannot_be_kept_is_an_error_of_its_start(desk: Desk):
     ],
 )
 async def test_a_cancel_is_answered(
-    desk: Desk, error: RookeryError | None, replies: list[tuple[str, str]]
+    handler: Desk, error: RookeryError | None, replies: list[tuple[str, str]]
 ):
     if error:
-        desk.fails[Cancel] = error
-    await desk.hear(GO, STOP)
-    assert desk.replies("c") == replies
+        handler.fails[Cancel] = error
+    await handler.hear(GO, STOP)
+    assert handler.replies("c") == replies
 
 
 async def test_a_message_that_waited_in_vain_is_queued_for_when_the_task_goes_on(
-    desk: Desk,
+    handler: Desk,
 ):
-    await desk.hear(GO, STOP, SAYS)
-    assert desk.replies("m") == [("ack", "accepted"), ("done", "resumed")]
-    assert isinstance(desk.sent[-1], Speak)
+    await handler.hear(GO, STOP, SAYS)
+    assert handler.replies("m") == [("ack", "accepted"), ("done", "resumed")]
+    assert isinstance(handler.sent[-1], Speak)
 
 
-async def test_a_task_that_ends_while_it_is_spoken_to_is_no_task(desk: Desk):
-    desk.fails[Speak] = CommandRejected("It is not open.")
-    await desk.hear(GO, SAYS)
-    assert desk.replies("m") == [("error", "no_active_task")]
-    completed(desk)
-    [result] = [event for event in desk.told if event["type"] == "result"]
+async def test_a_task_that_ends_while_it_is_spoken_to_is_no_task(handler: Desk):
+    handler.fails[Speak] = CommandRejected("It is not open.")
+    await handler.hear(GO, SAYS)
+    assert handler.replies("m") == [("error", "no_active_task")]
+    completed(handler)
+    [result] = [event for event in handler.reported if event["type"] == "result"]
     assert result["requestId"] == "s"
-    assert desk.stream.note("x")["requestId"] == "s"
+    assert handler.stream.note("x")["requestId"] == "s"
 
 
-async def test_what_waited_until_the_run_ended_was_never_accepted(desk: Desk):
-    desk.leaving = True
-    await desk.hear(GO, STOP, SAYS)
-    assert desk.replies("m") == [("error", "client_error")]
+async def test_what_waited_until_the_run_ended_was_never_accepted(handler: Desk):
+    handler.leaving = True
+    await handler.hear(GO, STOP, SAYS)
+    assert handler.replies("m") == [("error", "client_error")]
 
 
-def completed(desk: Desk) -> None:
+def completed(handler: Desk) -> None:
     asks = Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT)
     begun = RequestStarted(request_id="r", model="m")
-    desk.see(TaskOpened(text="go"), begun, CompletionOffered(result="Done."), asks)
+    handler.see(TaskOpened(text="go"), begun, CompletionOffered(result="Done."), asks)
 
 
-async def test_a_task_that_is_accepted_as_done_hears_nothing_any_more(desk: Desk):
-    await desk.hear(GO)
-    completed(desk)
-    await desk.hear(StreamCommand("approve", "a"), SAYS)
-    assert desk.replies("s") == [("ack", "accepted"), ("done", "task_completed")]
-    assert desk.replies("a") == [("ack", "accepted"), ("done", "responded")]
-    assert desk.replies("m") == [("error", "no_active_task")]
-    assert len([event for event in desk.told if event["type"] == "result"]) == 1
+async def test_a_task_that_is_accepted_as_done_hears_nothing_any_more(handler: Desk):
+    await handler.hear(GO)
+    completed(handler)
+    await handler.hear(StreamCommand("approve", "a"), SAYS)
+    assert handler.replies("s") == [("ack", "accepted"), ("done", "task_completed")]
+    assert handler.replies("a") == [("ack", "accepted"), ("done", "responded")]
+    assert handler.replies("m") == [("error", "no_active_task")]
+    assert len([event for event in handler.reported if event["type"] == "result"]) == 1
 
 
-async def test_a_task_that_is_given_up_closes_its_start(desk: Desk):
-    await desk.hear(GO)
+async def test_a_task_that_is_given_up_closes_its_start(handler: Desk):
+    await handler.hear(GO)
     failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
-    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
-    await desk.hear(StreamCommand("reject", "a"))
-    assert desk.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
-    assert desk.stream.task_id == ""
+    handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
+    await handler.hear(StreamCommand("reject", "a"))
+    assert handler.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
+    assert handler.stream.task_id == ""
 
 
-def failing(desk: Desk) -> None:
+def failing(handler: Desk) -> None:
     failed = Asked(ask_id="q", ask=AskKind.API_REQ_FAILED, text="No.")
-    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
+    handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), failed)
 
 
 AGAIN = StreamCommand("start", "s2", {"prompt": "again", "taskId": "T2"})
 
 
-async def test_a_task_that_waits_for_another_try_gives_way_to_a_start(desk: Desk):
-    await desk.hear(GO)
-    failing(desk)
-    await desk.hear(AGAIN)
-    assert desk.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
-    assert desk.replies("s2") == [("ack", "accepted")]
-    assert desk.sent[-2:] == [OpenTask(task_id="t2", text="again"), CloseTask(task_id="t")]
-    results = [event["requestId"] for event in desk.told if event["type"] == "result"]
-    assert (results, desk.stream.task_id) == (["s"], "t2")
+async def test_a_task_that_waits_for_another_try_gives_way_to_a_start(handler: Desk):
+    await handler.hear(GO)
+    failing(handler)
+    await handler.hear(AGAIN)
+    assert handler.replies("s") == [("ack", "accepted"), ("done", "task_aborted")]
+    assert handler.replies("s2") == [("ack", "accepted")]
+    assert handler.sent[-2:] == [OpenTask(task_id="t2", text="again"), CloseTask(task_id="t")]
+    results = [event["requestId"] for event in handler.reported if event["type"] == "result"]
+    assert (results, handler.stream.task_id) == (["s"], "t2")
 
 
-async def test_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(desk: Desk):
-    await desk.hear(GO)
-    failing(desk)
-    await desk.hear(STOP)
-    assert desk.replies("c")[-1] == ("done", "cancel_requested")
-    desk.stream.cancelling = False
-    await desk.hear(StreamCommand("clear", "x"))
-    assert desk.replies("x") == [("ack", "accepted"), ("done", "cleared")]
-    assert desk.replies("s")[-1] == ("done", "task_aborted")
-    assert desk.sent[-1] == CloseTask(task_id="t")
+async def test_a_task_that_waits_for_another_try_can_be_cleared_or_interrupted(handler: Desk):
+    await handler.hear(GO)
+    failing(handler)
+    await handler.hear(STOP)
+    assert handler.replies("c")[-1] == ("done", "cancel_requested")
+    handler.stream.cancelling = False
+    await handler.hear(StreamCommand("clear", "x"))
+    assert handler.replies("x") == [("ack", "accepted"), ("done", "cleared")]
+    assert handler.replies("s")[-1] == ("done", "task_aborted")
+    assert handler.sent[-1] == CloseTask(task_id="t")
 
 
-async def test_a_start_that_is_refused_leaves_the_task_before_it_open(desk: Desk):
-    await desk.hear(GO)
-    completed(desk)
-    desk.fails[OpenTask] = StorageError("The disk is full.")
-    await desk.hear(AGAIN, SAYS)
-    assert desk.replies("s2") == [("ack", "accepted"), ("error", "task_error")]
-    assert desk.replies("m") == [("ack", "accepted"), ("done", "responded")]
-    assert CloseTask(task_id="t") not in desk.sent
-    assert cast(Answer, desk.sent[-1]).task_id == "t"
+async def test_a_start_that_is_refused_leaves_the_task_before_it_open(handler: Desk):
+    await handler.hear(GO)
+    completed(handler)
+    handler.fails[OpenTask] = StorageError("The disk is full.")
+    await handler.hear(AGAIN, SAYS)
+    assert handler.replies("s2") == [("ack", "accepted"), ("error", "task_error")]
+    assert handler.replies("m") == [("ack", "accepted"), ("done", "responded")]
+    assert CloseTask(task_id="t") not in handler.sent
+    assert cast(Answer, handler.sent[-1]).task_id == "t"
 
 
-async def test_why_a_start_was_refused_is_remembered(desk: Desk):
-    desk.fails[OpenTask] = StorageError("The disk is full.")
-    await desk.hear(GO)
-    assert (desk.stream.failure, desk.stream.failure_code) == ("The disk is full.", "blamed")
-    del desk.fails[OpenTask]
-    await desk.hear(AGAIN)
-    assert desk.stream.failure == ""
+async def test_why_a_start_was_refused_is_remembered(handler: Desk):
+    handler.fails[OpenTask] = StorageError("The disk is full.")
+    await handler.hear(GO)
+    assert (handler.stream.failure, handler.stream.failure_code) == ("The disk is full.", "blamed")
+    del handler.fails[OpenTask]
+    await handler.hear(AGAIN)
+    assert handler.stream.failure == ""
 
 
 async def test_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_it(
-    desk: Desk,
+    handler: Desk,
 ):
-    await desk.hear(GO)
+    await handler.hear(GO)
     begun = RequestStarted(request_id="r", model="m")
-    desk.see(TaskOpened(text="go"), begun)
-    await desk.hear(StreamCommand("message", "q0", {"prompt": "first"}), STOP)
-    first = cast(Speak, desk.sent[-2])
+    handler.see(TaskOpened(text="go"), begun)
+    await handler.hear(StreamCommand("message", "q0", {"prompt": "first"}), STOP)
+    first = cast(Speak, handler.sent[-2])
     resumes = Asked(ask_id="q", ask=AskKind.RESUME_TASK)
-    desk.see(UserSpoke(message_id=first.message_id, text="first"), StepCancelled(), resumes)
-    await desk.hear(SAYS)
-    assert desk.replies("m") == [("ack", "accepted"), ("done", "resumed")]
-    words, answer = desk.sent[-2:]
+    handler.see(UserSpoke(message_id=first.message_id, text="first"), StepCancelled(), resumes)
+    await handler.hear(SAYS)
+    assert handler.replies("m") == [("ack", "accepted"), ("done", "resumed")]
+    words, answer = handler.sent[-2:]
     assert isinstance(words, Speak)
     assert isinstance(answer, Answer)
     assert (words.text, answer.ask_id, answer.text) == ("more", "q", "")
     completion = Asked(ask_id="d", ask=AskKind.COMPLETION_RESULT)
-    desk.see(UserSpoke(message_id=words.message_id, text="more"))
-    desk.see(Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message"), begun, completion)
-    heard = [(e["content"], e["requestId"]) for e in desk.told if e["type"] == "user"]
-    assert heard[-2:] == [("first", "q0"), ("more", "m")]
-    assert [e["requestId"] for e in desk.told if e["type"] == "result"] == ["s", "q0", "m"]
+    handler.see(UserSpoke(message_id=words.message_id, text="more"))
+    handler.see(Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message"), begun, completion)
+    received = [(e["content"], e["requestId"]) for e in handler.reported if e["type"] == "user"]
+    assert received[-2:] == [("first", "q0"), ("more", "m")]
+    assert [e["requestId"] for e in handler.reported if e["type"] == "result"] == ["s", "q0", "m"]
 
 
 @pytest.mark.parametrize(
@@ -277,45 +279,45 @@ async def test_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_
     ],
 )
 async def test_an_answer_has_the_reply_and_the_text_of_its_command(
-    desk: Desk, name: str, fields: dict[str, Any], reply: tuple[str, str, str | None]
+    handler: Desk, name: str, fields: dict[str, Any], reply: tuple[str, str, str | None]
 ):
-    await desk.hear(GO)
+    await handler.hear(GO)
     asked = Asked(ask_id="q", ask=AskKind.TOOL, digest="d")
-    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
-    await desk.hear(StreamCommand(name, "a", fields))
-    answer = cast(Answer, desk.sent[-1])
+    handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
+    await handler.hear(StreamCommand(name, "a", fields))
+    answer = cast(Answer, handler.sent[-1])
     assert (answer.reply, answer.text, answer.choice) == reply
 
 
 @pytest.mark.parametrize("row", [None, 3, 99])
-async def test_an_answer_is_to_its_own_question_or_to_none(desk: Desk, row: int | None):
-    await desk.hear(GO)
+async def test_an_answer_is_to_its_own_question_or_to_none(handler: Desk, row: int | None):
+    await handler.hear(GO)
     asked = Asked(ask_id="q", ask=AskKind.FOLLOWUP, text="Which?", digest="d")
-    desk.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
+    handler.see(TaskOpened(text="go"), RequestStarted(request_id="r", model="m"), asked)
     answer = StreamCommand("answer", "a", {"text": "this"} | ({"id": row} if row else {}))
-    await desk.hear(answer, StreamCommand("approve", "b"))
-    answers = [each for each in desk.sent if isinstance(each, Answer)]
+    await handler.hear(answer, StreamCommand("approve", "b"))
+    answers = [each for each in handler.sent if isinstance(each, Answer)]
     if row == 99:
-        assert (answers, desk.replies("a")) == ([], [("error", "no_pending_ask")])
+        assert (answers, handler.replies("a")) == ([], [("error", "no_pending_ask")])
     else:
         [sent] = answers
         assert (sent.ask_id, sent.digest, sent.text, sent.reply) == ("q", "d", "this", "message")
-        assert desk.replies("b") == [("error", "no_pending_ask")]
+        assert handler.replies("b") == [("error", "no_pending_ask")]
 
 
-async def test_two_messages_in_one_breath_answer_one_question(desk: Desk):
-    await desk.hear(GO)
-    completed(desk)
-    await desk.hear(SAYS, StreamCommand("message", "m2", {"prompt": "and more"}))
-    assert desk.replies("m")[-1] == ("done", "responded")
-    assert desk.replies("m2")[-1] == ("done", "queued")
+async def test_two_messages_in_one_breath_answer_one_question(handler: Desk):
+    await handler.hear(GO)
+    completed(handler)
+    await handler.hear(SAYS, StreamCommand("message", "m2", {"prompt": "and more"}))
+    assert handler.replies("m")[-1] == ("done", "responded")
+    assert handler.replies("m2")[-1] == ("done", "queued")
 
 
-async def test_words_that_come_too_late_to_be_heard_are_heard_all_the_same(desk: Desk):
-    await desk.hear(GO)
-    completed(desk)
-    question = desk.stream.question
+async def test_words_that_come_too_late_to_be_heard_are_heard_all_the_same(handler: Desk):
+    await handler.hear(GO)
+    completed(handler)
+    question = handler.stream.question
     assert question
-    await desk.requests.resume_queued(question)
-    answer = cast(Answer, desk.sent[-1])
+    await handler.requests.resume_queued(question)
+    answer = cast(Answer, handler.sent[-1])
     assert (answer.reply, answer.text, answer.by) == ("message", "", "policy")

@@ -396,36 +396,36 @@ def test_the_store_can_be_watched_and_says_when_it_learnt():
 
 
 def test_an_emitter_forgets_whom_it_is_told_to():
-    emitter, heard = Emitter(), list[object]()
-    stop = emitter.on("message", heard.append)
-    emitter.once(AgentEvent.MESSAGE, heard.append)
+    emitter, received = Emitter(), list[object]()
+    stop = emitter.on("message", received.append)
+    emitter.once(AgentEvent.MESSAGE, received.append)
     assert emitter.listener_count("message") == 2
     emitter.emit(AgentEvent.MESSAGE, 1)
     emitter.emit(AgentEvent.MESSAGE, 2)
     stop()
-    emitter.off("message", heard.append)
+    emitter.off("message", received.append)
     emitter.emit(AgentEvent.MESSAGE, 3)
-    assert heard == [1, 1, 2]
-    emitter.on("message", heard.append)
-    emitter.on("error", heard.append)
+    assert received == [1, 1, 2]
+    emitter.on("message", received.append)
+    emitter.on("error", received.append)
     emitter.remove_all_listeners("message")
     assert (emitter.listener_count("message"), emitter.listener_count("error")) == (0, 1)
     with pytest.raises(ValueError, match="moonrise"):
-        emitter.on("moonrise", heard.append)
+        emitter.on("moonrise", received.append)
 
 
 def test_a_failing_observer_stops_no_other():
     failures: list[Exception] = []
     value = Observable(1, failures.append)
-    heard: list[int] = []
+    received: list[int] = []
 
     def fail(_: int) -> None:
         raise RuntimeError("no")
 
     value.subscribe(fail)
-    value.subscribe(heard.append)
+    value.subscribe(received.append)
     value.change(2)
-    assert (heard, len(failures), value.value) == ([1, 2], 2, 2)
+    assert (received, len(failures), value.value) == ([1, 2], 2, 2)
 
 
 def test_the_state_is_that_of_the_tables_whatever_else_a_message_holds():

@@ -53,19 +53,19 @@ ASKED = RequestStarted(request_id="r", model="m")
 
 
 def driven(*, webview: bool = True) -> EngineMessages:
-    told = EngineMessages(ABOUT)
+    reported = EngineMessages(ABOUT)
     if webview:
-        told.launch(())
-    told.drive("t")
-    told.catch_up(0.0)
-    return told
+        reported.launch(())
+    reported.drive("t")
+    reported.catch_up(0.0)
+    return reported
 
 
-def send(told: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
+def send(reported: EngineMessages, *facts: Fact, pause: float = 1.0) -> list[Wire]:
     """What facts lead to that come so many seconds apart, without the task events."""
     lines: list[Wire] = []
     for number, event in enumerate(log(*facts), 1):
-        lines += told.see("t", event, number * pause)
+        lines += reported.see("t", event, number * pause)
     return [line for line in lines if "payload" not in line]
 
 
@@ -111,26 +111,26 @@ CONDENSED = ("condense_context", "sliding_window_truncation")
 
 
 def test_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
-    told = driven()
-    send(told, OPENED, ASKED)
+    reported = driven()
+    send(reported, OPENED, ASKED)
     now, times = 100.0, 0
     *most, last_word = log(OPENED, ASKED, *words(1000))[2:]
     for event in most:
         now += PACE / 10
-        times += len(told.see("t", event, now))
-    times += len(told.news(now + 1.0))
-    assert told.see("t", last_word, now + 1.0) == []
-    assert told.waits
+        times += len(reported.see("t", event, now))
+    times += len(reported.news(now + 1.0))
+    assert reported.see("t", last_word, now + 1.0) == []
+    assert reported.waits
     assert 85 <= times <= 101
-    [last] = told.news(now + 2.0)
+    [last] = reported.news(now + 2.0)
     assert last["clineMessage"]["text"] == "word " * 1000
-    assert told.news(now + 1000) == []
+    assert reported.news(now + 1000) == []
 
 
 def test_new_and_complete_rows_are_told_at_once():
-    told = driven()
+    reported = driven()
     spoke = AssistantSpoke(request_id="r", blocks=(Text(text="word word"),), usage=Usage(cost=1.0))
-    lines = send(told, OPENED, ASKED, *words(2), spoke, pause=0.0)
+    lines = send(reported, OPENED, ASKED, *words(2), spoke, pause=0.0)
     rows = [line["clineMessage"] for line in lines if "clineMessage" in line]
     assert [(row["say"], row.get("partial")) for row in rows] == [
         ("text", None),
@@ -139,17 +139,17 @@ def test_new_and_complete_rows_are_told_at_once():
         ("api_req_started", None),
         ("text", None),
     ]
-    assert not told.waits
+    assert not reported.waits
 
 
 def written(count: int) -> int:
     """Characters that are written for an answer of so many pieces, a hundred in a second."""
-    told = driven()
-    send(told, OPENED, ASKED)
+    reported = driven()
+    send(reported, OPENED, ASKED)
     now = size = 0.0
     for event in log(OPENED, ASKED, *words(count, "x" * 20))[2:]:
         now += 0.01
-        size += sum(len(json.dumps(line)) for line in told.see("t", event, now))
+        size += sum(len(json.dumps(line)) for line in reported.see("t", event, now))
     return int(size)
 
 
@@ -163,18 +163,18 @@ def test_what_is_written_grows_with_an_answer_and_not_with_its_square():
 
 def test_the_length_of_the_task_makes_no_row_dearer():
     """Told by what is looked at, not by a clock: old rows are never spelled again."""
-    told = driven()
+    reported = driven()
     many = [fact for n in range(500) for fact in (Asked(ask_id=f"q{n}", ask=AskKind.TOOL),)]
-    send(told, OPENED, *many)
-    size = len(json.dumps(tell_one(told, TextStreamed(request_id="x", text=""))))
+    send(reported, OPENED, *many)
+    size = len(json.dumps(tell_one(reported, TextStreamed(request_id="x", text=""))))
     assert size < 200
 
 
-def tell_one(told: EngineMessages, fact: Fact) -> list[Wire]:
-    assert told.task
-    last = told.task.view
+def tell_one(reported: EngineMessages, fact: Fact) -> list[Wire]:
+    assert reported.task
+    last = reported.task.view
     event = Event(last.seq, 1, 10**9, fact)
-    return [line for line in told.see("t", event, 10**6) if "payload" not in line]
+    return [line for line in reported.see("t", event, 10**6) if "payload" not in line]
 
 
 def test_calls_that_will_be_taken_back_are_not_shown():
@@ -246,12 +246,12 @@ def test_what_changes_beside_the_rows_is_told_alone(fact: Fact, part: Wire):
 
 
 def test_a_queue_is_told_with_every_change():
-    told = driven()
-    send(told, OPENED, ASKED)
+    reported = driven()
+    send(reported, OPENED, ASKED)
     states = [
         line["state"]["messageQueue"]
         for line in send(
-            told,
+            reported,
             UserSpoke(message_id="a", text="one"),
             UserSpoke(message_id="b", text="two"),
             RequestStarted(request_id="s", model="m"),
@@ -270,14 +270,14 @@ def test_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
         start=5000,
     )
     for webview in (True, False):
-        told = driven(webview=webview)
-        send(told, OPENED, ChildBegan(call_id="c", task_id="child"))
-        lines = [line for event in child for line in told.see("child", event, 99.0)]
+        reported = driven(webview=webview)
+        send(reported, OPENED, ChildBegan(call_id="c", task_id="child"))
+        lines = [line for event in child for line in reported.see("child", event, 99.0)]
         lines = [line for line in lines if "payload" not in line]
-        assert told.at_work
-        assert told.at_work.task_id == "child"
-        lines += told.end_task("child", 99.0)
-        assert told.at_work is told.task
+        assert reported.at_work
+        assert reported.at_work.task_id == "child"
+        lines += reported.end_task("child", 99.0)
+        assert reported.at_work is reported.task
         shown = [
             line["state"]["currentTaskId"]
             for line in lines
@@ -293,15 +293,15 @@ def test_a_child_is_shown_while_it_works_and_a_manager_sees_what_it_asks():
 
 
 def test_a_condensed_conversation_says_how_much_shorter_it_is():
-    told = driven()
+    reported = driven()
     usage = Usage(cost=0.5)
     send(
-        told,
+        reported,
         OPENED,
         Condensed(upto=1, summary="In short.", tokens_before=9, tokens_after=3, usage=usage),
     )
-    assert told.task
-    [row] = told.task.messages()[1:]
+    assert reported.task
+    [row] = reported.task.messages()[1:]
     assert "text" not in row
     assert row["contextCondense"] == {
         "prevContextTokens": 9,
@@ -310,58 +310,58 @@ def test_a_condensed_conversation_says_how_much_shorter_it_is():
         "summary": "In short.",
         "condenseId": "2",
     }
-    told = driven()
-    send(told, OPENED, Condensed(upto=1, tokens_before=9, tokens_after=3))
-    assert told.task
-    assert told.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
+    reported = driven()
+    send(reported, OPENED, Condensed(upto=1, tokens_before=9, tokens_after=3))
+    assert reported.task
+    assert reported.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
 
 
 def test_words_that_end_the_turn_are_told_as_the_result_in_the_same_row():
-    told = driven()
-    send(told, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
+    reported = driven()
+    send(reported, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
     spoken = AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))
     offered = CompletionOffered(result="It is 4.", spoken=True)
-    lines = send(told, spoken, offered, Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT))
-    rows = [as_message(row) for row in told.task.view.messages if row.text == "It is 4."]
+    lines = send(reported, spoken, offered, Asked(ask_id="q", ask=AskKind.COMPLETION_RESULT))
+    rows = [as_message(row) for row in reported.task.view.messages if row.text == "It is 4."]
     assert [row["say"] for row in rows] == ["completion_result"]
     assert json.dumps(lines).count('"say": "completion_result"') == 1
 
 
 def test_a_pause_between_requests_is_told_in_seconds():
-    told = driven()
-    send(told, OPENED, Pausing(seconds=2.4, reason="", paced=True))
-    row = as_message(told.task.view.messages[-1])
+    reported = driven()
+    send(reported, OPENED, Pausing(seconds=2.4, reason="", paced=True))
+    row = as_message(reported.task.view.messages[-1])
     assert (row["say"], json.loads(row["text"])) == ("api_req_rate_limit_wait", {"seconds": 3})
 
 
 def test_condensing_is_always_answered():
-    told = driven()
-    send(told, OPENED)
-    [started] = told.condense("t")
+    reported = driven()
+    send(reported, OPENED)
+    [started] = reported.condense("t")
     assert started == {"type": "condenseTaskContextStarted", "text": "t"}
     ended = {"type": "condenseTaskContextResponse", "text": "t"}
-    assert ended in send(told, OPENED, Condensed(upto=1))
-    assert ended not in send(told, OPENED, Condensed(upto=1))
+    assert ended in send(reported, OPENED, Condensed(upto=1))
+    assert ended not in send(reported, OPENED, Condensed(upto=1))
 
 
 def test_what_is_chosen_before_there_is_a_task_is_shown_and_kept():
-    told = EngineMessages(ABOUT)
-    told.launch(())
-    [line] = told.choose(StartSettings(mode="debug", automatic=True))
+    reported = EngineMessages(ABOUT)
+    reported.launch(())
+    [line] = reported.choose(StartSettings(mode="debug", automatic=True))
     assert (line["state"]["mode"], line["state"]["alwaysAllowWrite"]) == ("debug", True)
     assert line["state"]["alwaysAllowWriteOutsideWorkspace"] is False
-    told.choose(StartSettings(model="n"))
-    assert told.wanted == StartSettings(mode="debug", automatic=True, model="n")
+    reported.choose(StartSettings(model="n"))
+    assert reported.wanted == StartSettings(mode="debug", automatic=True, model="n")
 
 
 def test_a_history_is_newest_first_and_names_what_is_known():
-    told = EngineMessages(ABOUT)
+    reported = EngineMessages(ABOUT)
     known = KnownTask(task_id="a", title="x", workspace="/w", updated=7, status="completed")
-    line, theme = told.launch((known,))
+    line, theme = reported.launch((known,))
     assert problem_with(line) == problem_with(theme) == ""
     [item] = line["state"]["taskHistory"]
     assert (item["id"], item["status"], item["ts"]) == ("a", "completed", 7)
-    assert told.history(())[0]["type"] == "taskHistoryUpdated"
+    assert reported.history(())[0]["type"] == "taskHistoryUpdated"
 
 
 @pytest.mark.parametrize(
@@ -415,11 +415,11 @@ def test_the_flags_say_what_really_runs_without_a_question(
 
 
 def test_a_page_in_a_browser_is_told_in_the_fields_that_webviews_read():
-    told = driven(webview=False)
-    send(told, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
+    reported = driven(webview=False)
+    send(reported, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
     picture = Image(media_type="image/png", data="AA==")
     seen = "The browser is at http://localhost:1/a.b.\nWhat the page says"
-    [row] = tell_one(told, ToolFinished(call_id="b", text=seen, images=(picture,)))
+    [row] = tell_one(reported, ToolFinished(call_id="b", text=seen, images=(picture,)))
     assert row["say"] == "browser_action_result"
     assert json.loads(row["text"]) == {
         "currentUrl": "http://localhost:1/a.b",

@@ -45,14 +45,14 @@ class Desk:
 
     def __init__(self, host: ScriptedHost | None = None) -> None:
         self.host = host or ScriptedHost()
-        self.told = EngineMessages(ABOUT)
+        self.reported = EngineMessages(ABOUT)
         self.lines: list[Wire] = []
         self.notes: list[str] = []
         self.followed: list[str] = []
         self.waiting: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self.requests = EngineRequests(
             self.host,
-            self.told,
+            self.reported,
             send=self.lines.extend,
             follow=self.followed.append,
             beside=self.waiting.append,
@@ -76,17 +76,17 @@ class Desk:
         await self.do({"type": "newTask", "text": "go"})
         self.host.tell(*facts)
         await self.follow()
-        self.told.catch_up(0.0)
+        self.reported.catch_up(0.0)
         await self.happen()
         self.host.sent.clear()
         self.lines.clear()
 
     async def follow(self) -> None:
         """Have everything that was told so far be seen."""
-        seen = self.told.task.view.seq if self.told.task else 0
+        seen = self.reported.task.view.seq if self.reported.task else 0
         with anyio.move_on_after(0.01):
             async for event in self.host.follow("t1", seen):
-                self.told.see("t1", event, 0.0)
+                self.reported.see("t1", event, 0.0)
 
     async def happen(self, *facts: Fact) -> None:
         self.host.tell(*facts)
@@ -107,10 +107,10 @@ class Desk:
     ],
 )
 async def test_an_answer_goes_to_the_question_with_its_digest(message: Wire, reply: str):
-    desk = Desk()
-    await desk.begin(TOOL)
-    await desk.do(message)
-    [answer] = desk.sent
+    handler = Desk()
+    await handler.begin(TOOL)
+    await handler.do(message)
+    [answer] = handler.sent
     assert isinstance(answer, Answer)
     assert (answer.ask_id, answer.digest, answer.reply) == ("q1", "d1", reply)
     assert (answer.text, answer.by) == (message.get("text", ""), "user")
@@ -125,124 +125,124 @@ async def test_an_answer_goes_to_the_question_with_its_digest(message: Wire, rep
     ],
 )
 async def test_a_late_answer_is_ignored(late: Wire):
-    desk = Desk()
-    await desk.begin(TOOL)
-    await desk.do(late)
-    assert (desk.sent, desk.lines, len(desk.notes)) == ([], [], 1)
+    handler = Desk()
+    await handler.begin(TOOL)
+    await handler.do(late)
+    assert (handler.sent, handler.lines, len(handler.notes)) == ([], [], 1)
 
 
 async def test_a_yes_for_good_is_one():
-    desk = Desk()
-    await desk.begin(TOOL)
-    await desk.do({**YES, "always": True})
-    [answer] = desk.sent
+    handler = Desk()
+    await handler.begin(TOOL)
+    await handler.do({**YES, "always": True})
+    [answer] = handler.sent
     assert isinstance(answer, Answer)
     assert answer.always
 
 
 async def test_a_second_click_answers_nothing_even_before_the_first_is_told():
-    desk = Desk()
-    await desk.begin(TOOL)
-    await desk.do(YES, YES)
-    assert len(desk.sent) == 1
+    handler = Desk()
+    await handler.begin(TOOL)
+    await handler.do(YES, YES)
+    assert len(handler.sent) == 1
 
 
 async def test_a_refused_answer_leaves_the_question_open():
-    desk = Desk()
-    await desk.begin(TOOL)
-    desk.host.refusal = "Somebody was quicker."
-    await desk.do(YES)
-    assert desk.told.question
-    assert desk.lines == []
-    await desk.do(NO)
-    assert len(desk.sent) == 1
+    handler = Desk()
+    await handler.begin(TOOL)
+    handler.host.refusal = "Somebody was quicker."
+    await handler.do(YES)
+    assert handler.reported.question
+    assert handler.lines == []
+    await handler.do(NO)
+    assert len(handler.sent) == 1
 
 
 async def test_words_for_no_question_in_particular_are_queued():
-    desk = Desk()
-    await desk.begin()
-    await desk.do({**WORDS, "text": "more"}, YES)
-    [words] = desk.sent
+    handler = Desk()
+    await handler.begin()
+    await handler.do({**WORDS, "text": "more"}, YES)
+    [words] = handler.sent
     assert isinstance(words, Speak)
     assert words.text == "more"
 
 
 async def test_words_go_to_whoever_is_at_work():
-    desk = Desk()
-    await desk.begin(ChildBegan(call_id="c", task_id="child"))
-    desk.told.drive("t1")
-    desk.told.catch_up(0.0)
-    await desk.follow()
-    desk.host.tell(TOOL, task="child")
-    async for event in desk.host.follow("child"):
-        desk.told.see("child", event, 0.0)
+    handler = Desk()
+    await handler.begin(ChildBegan(call_id="c", task_id="child"))
+    handler.reported.drive("t1")
+    handler.reported.catch_up(0.0)
+    await handler.follow()
+    handler.host.tell(TOOL, task="child")
+    async for event in handler.host.follow("child"):
+        handler.reported.see("child", event, 0.0)
         break
-    await desk.do(
+    await handler.do(
         {"type": "queueMessage", "text": "more"}, YES, {"type": "queueMessage", "text": " "}
     )
-    assert [command.task_id for command in desk.sent] == ["child", "child"]
+    assert [command.task_id for command in handler.sent] == ["child", "child"]
 
 
 async def test_a_terminal_operation_waits_until_it_can_be_done():
-    desk = Desk()
-    await desk.begin(RUNS)
-    await desk.do(END_COMMAND)
-    assert desk.sent == []
-    await desk.happen(OFFER)
-    await desk.requests.answers.handle_offer()
-    [answer] = desk.sent
+    handler = Desk()
+    await handler.begin(RUNS)
+    await handler.do(END_COMMAND)
+    assert handler.sent == []
+    await handler.happen(OFFER)
+    await handler.requests.answers.handle_offer()
+    [answer] = handler.sent
     assert isinstance(answer, Answer)
     assert (answer.ask_id, answer.reply) == ("o1", "no")
-    await desk.requests.answers.handle_offer()
-    assert len(desk.sent) == 1
+    await handler.requests.answers.handle_offer()
+    assert len(handler.sent) == 1
 
 
 async def test_a_command_behind_its_call_is_ended():
-    desk = Desk()
-    await desk.begin(
+    handler = Desk()
+    await handler.begin(
         RUNS,
         OFFER,
         OfferWithdrawn(ask_id="o1"),
         CommandDetached(call_id="c1", command="make", artifact="a"),
         ToolFinished(call_id="c1", text="It runs on."),
     )
-    await desk.do({**END_COMMAND, "terminalOperation": "continue"})
-    assert desk.sent == []
-    await desk.do(END_COMMAND)
-    assert desk.sent == [StopCommand(task_id="t1", call_id="c1")]
+    await handler.do({**END_COMMAND, "terminalOperation": "continue"})
+    assert handler.sent == []
+    await handler.do(END_COMMAND)
+    assert handler.sent == [StopCommand(task_id="t1", call_id="c1")]
 
 
 async def test_cancel_is_sent_once():
-    desk = Desk()
-    await desk.begin()
-    await desk.do(CANCEL, CANCEL)
-    assert desk.sent == [Cancel(task_id="t1")]
+    handler = Desk()
+    await handler.begin()
+    await handler.do(CANCEL, CANCEL)
+    assert handler.sent == [Cancel(task_id="t1")]
 
 
 async def test_a_new_task_closes_the_one_before():
-    desk = Desk()
-    await desk.begin()
-    await desk.do(
+    handler = Desk()
+    await handler.begin()
+    await handler.do(
         {
             "type": "newTask",
             "text": "other",
             "taskConfiguration": {"autoApprovalEnabled": True, "apiModelId": "x"},
         }
     )
-    opened, closed = desk.sent
+    opened, closed = handler.sent
     assert isinstance(opened, OpenTask)
     assert (opened.text, opened.mode) == ("other", "code")
     assert (opened.model, opened.automatic) == ("x", True)
     assert closed == CloseTask(task_id="t1")
-    assert desk.followed == ["t1", opened.task_id]
-    created = [line for line in desk.lines if line["event"] == "session_created"]
+    assert handler.followed == ["t1", opened.task_id]
+    created = [line for line in handler.lines if line["event"] == "session_created"]
     assert [line["sessionId"] for line in created] == [opened.task_id]
 
 
 async def test_a_name_given_beforehand_is_that_of_the_first_task():
-    desk = Desk()
-    await desk.do({"type": "newTask", "text": "go"}, {"type": "newTask", "text": "go"})
-    first, second = [command for command in desk.sent if isinstance(command, OpenTask)]
+    handler = Desk()
+    await handler.do({"type": "newTask", "text": "go"}, {"type": "newTask", "text": "go"})
+    first, second = [command for command in handler.sent if isinstance(command, OpenTask)]
     assert (first.task_id, second.task_id == "t1") == ("t1", False)
 
 
@@ -254,30 +254,30 @@ class Choosy(ScriptedHost):
 
 
 async def test_a_task_that_cannot_work_as_wanted_is_not_begun_and_the_one_before_stays():
-    desk = Desk(Choosy())
-    await desk.begin()
-    await desk.do({"type": "newTask", "text": "other", "taskConfiguration": {"model": "x"}})
-    assert desk.sent == []
-    assert (desk.told.root, [line["event"] for line in desk.lines]) == ("t1", ["error"])
+    handler = Desk(Choosy())
+    await handler.begin()
+    await handler.do({"type": "newTask", "text": "other", "taskConfiguration": {"model": "x"}})
+    assert handler.sent == []
+    assert (handler.reported.root, [line["event"] for line in handler.lines]) == ("t1", ["error"])
 
 
 async def test_a_task_that_cannot_be_begun_leaves_the_one_before():
-    desk = Desk()
-    await desk.begin()
-    desk.host.refusal = "No room."
-    await desk.do({"type": "newTask", "text": "other"})
-    assert [line["event"] for line in desk.lines] == ["error"]
-    assert (desk.told.root, desk.sent) == ("t1", [])
-    await desk.do({"type": "newTask", "text": "other", "taskConfiguration": {"mode": "nobody"}})
-    assert "No such mode: 'nobody'" in desk.lines[-1]["error"]
+    handler = Desk()
+    await handler.begin()
+    handler.host.refusal = "No room."
+    await handler.do({"type": "newTask", "text": "other"})
+    assert [line["event"] for line in handler.lines] == ["error"]
+    assert (handler.reported.root, handler.sent) == ("t1", [])
+    await handler.do({"type": "newTask", "text": "other", "taskConfiguration": {"mode": "nobody"}})
+    assert "No such mode: 'nobody'" in handler.lines[-1]["error"]
 
 
 async def test_condensing_is_answered_even_if_it_cannot_be():
-    desk = Desk()
-    await desk.begin()
-    desk.host.refusal = "Not now."
-    await desk.do({"type": "condenseTaskContextRequest"})
-    assert [line.get("type") or line["event"] for line in desk.lines] == [
+    handler = Desk()
+    await handler.begin()
+    handler.host.refusal = "Not now."
+    await handler.do({"type": "condenseTaskContextRequest"})
+    assert [line.get("type") or line["event"] for line in handler.lines] == [
         "condenseTaskContextStarted",
         "condenseTaskContextResponse",
         "error",
@@ -285,15 +285,15 @@ async def test_condensing_is_answered_even_if_it_cannot_be():
 
 
 async def test_deleting_the_task_that_is_shown_closes_it_first():
-    desk = Desk()
-    await desk.begin()
-    desk.host.answer(AskTasks, (KnownTask(task_id="t1"),))
-    await desk.do(
+    handler = Desk()
+    await handler.begin()
+    handler.host.answer(AskTasks, (KnownTask(task_id="t1"),))
+    await handler.do(
         {"type": "deleteTaskWithId", "text": " t1 "}, {"type": "deleteTaskWithId", "text": "other"}
     )
-    assert desk.sent == [CloseTask(task_id="t1"), commands.DeleteTask(task_id="t1")]
-    assert desk.told.root == ""
-    assert "does not belong to this workspace" in desk.lines[-1]["error"]
+    assert handler.sent == [CloseTask(task_id="t1"), commands.DeleteTask(task_id="t1")]
+    assert handler.reported.root == ""
+    assert "does not belong to this workspace" in handler.lines[-1]["error"]
 
 
 QUEUED = {"type": "editQueuedMessage", "payload": {"id": "q", "text": "y"}}
@@ -326,10 +326,10 @@ QUEUED = {"type": "editQueuedMessage", "payload": {"id": "q", "text": "y"}}
     ids=lambda each: each.get("type") if isinstance(each, dict) else "",
 )
 async def test_a_request_becomes_a_command(message: Wire, command: commands.Command):
-    desk = Desk()
-    await desk.begin()
-    await desk.do(message)
-    assert desk.sent == [command]
+    handler = Desk()
+    await handler.begin()
+    await handler.do(message)
+    assert handler.sent == [command]
 
 
 @pytest.mark.parametrize(
@@ -344,18 +344,18 @@ async def test_a_request_becomes_a_command(message: Wire, command: commands.Comm
     ids=lambda each: each["type"],
 )
 async def test_what_needs_a_task_or_words_says_so(message: Wire):
-    desk = Desk()
-    await desk.do(message)
-    assert [line["event"] for line in desk.lines] == ["error"]
+    handler = Desk()
+    await handler.do(message)
+    assert [line["event"] for line in handler.lines] == ["error"]
 
 
 @pytest.mark.parametrize(
     "message", [CANCEL, END_COMMAND, YES, {"type": "playSound"}], ids=lambda each: each["type"]
 )
 async def test_what_has_nothing_to_act_on_does_nothing(message: Wire):
-    desk = Desk()
-    await desk.do(message)
-    assert (desk.sent, [line for line in desk.lines if "error" in line]) == ([], [])
+    handler = Desk()
+    await handler.do(message)
+    assert (handler.sent, [line for line in handler.lines if "error" in line]) == ([], [])
 
 
 async def test_a_picture_that_is_too_large_or_no_file_is_not_read(tmp_path: Path):

@@ -26,7 +26,7 @@ Told = dict[str, Any]
 PAYLOAD = '{"type": "use_mcp_tool", "serverName": "db", "toolName": "query", "arguments": "{}"}'
 
 
-def told(*facts: Fact, driven: bool = False) -> list[Told]:
+def reported(*facts: Fact, driven: bool = False) -> list[Told]:
     output = StructuredOutput(session_id="t1", stream=True)
     if driven:
         output = DrivenOutput(session_id="t1", after=0, ids=Ids())
@@ -48,7 +48,7 @@ def answer(name: str, **arguments: Any) -> AssistantSpoke:
 class TestMcp:
     @pytest.mark.parametrize("name", ["use_mcp_tool", "access_mcp_resource", "mcp--db--query"])
     def test_partial_calls_have_no_input(self, name: str):
-        [one] = told(piece(name, '{"a"'))
+        [one] = reported(piece(name, '{"a"'))
         assert one == {
             "type": "tool_use",
             "subtype": "mcp",
@@ -63,7 +63,7 @@ class TestMcp:
         question = Asked(ask_id="q", ask=ask, text=PAYLOAD, call_id="c1")
         start = ToolStarted(call_id="c1", tool="use_mcp_tool", title="", ask=ask, text=PAYLOAD)
         end = ToolFinished(call_id="c1", text="3 rows")
-        events = told(answer("mcp--db--query"), *([question] if asked else []), start, end)
+        events = reported(answer("mcp--db--query"), *([question] if asked else []), start, end)
         use, *waiting, result = events
         assert [one["code"] for one in waiting] == (["use_mcp_server"] if asked else [])
         assert (use["subtype"], use["tool_use"]["name"], use["done"]) == ("mcp", "mcp_server", True)
@@ -73,7 +73,7 @@ class TestMcp:
 
     def test_a_call_that_broke_off_is_shown_as_it_came(self):
         facts = [piece("mcp--db--query", '{"a'), RequestStarted(request_id="r2", model="m")]
-        closing = told(*facts)[1]
+        closing = reported(*facts)[1]
         assert closing["tool_use"] == {"name": "mcp_server", "input": {"raw": '{"a'}}
 
 
@@ -91,13 +91,13 @@ class TestQuestionsOfTools:
         ]
 
     def test_where_a_rule_answers_the_answer_is_the_result_of_the_call(self):
-        events = told(*self.story(by="policy"))
+        events = reported(*self.story(by="policy"))
         assert [one["type"] for one in events] == ["tool_use", "system", "tool_result"]
         assert events[-1]["tool_result"]["output"] == "8080"
 
     def test_a_driver_is_told_a_followup_in_words_and_not_as_a_call(self):
         text = self.TEXT
-        events = told(*self.story(), driven=True)
+        events = reported(*self.story(), driven=True)
         assert [(one["type"], one.get("subtype"), one.get("content")) for one in events] == [
             ("assistant", "followup", text),
             ("system", "waiting", "answer"),
@@ -114,5 +114,5 @@ class TestQuestionsOfTools:
             text="ls",
             command="ls",
         )
-        events = told(answer("execute_command", command="ls"), start, offer)
+        events = reported(answer("execute_command", command="ls"), start, offer)
         assert [one["type"] for one in events] == ["tool_use"]

@@ -51,7 +51,9 @@ def placed(facts: Iterable[Fact]) -> list[Event]:
     return events
 
 
-def told(*facts: Fact, stream: bool = True, automatic: bool = True, after: int = 0) -> list[Told]:
+def reported(
+    *facts: Fact, stream: bool = True, automatic: bool = True, after: int = 0
+) -> list[Told]:
     output = StructuredOutput(session_id="t1", stream=stream, automatic=automatic, after=after)
     return [one for event in placed(facts) for one in output.see(event)]
 
@@ -101,7 +103,7 @@ FAILED = RequestFailed(request_id="r", error=FailureKind.DROPPED, message="The a
     ],
 )
 def test_what_the_user_says_is_a_user_event(fact: Fact):
-    assert told(fact) == [{"type": "user", "id": 1, "content": "fix it", "done": True}]
+    assert reported(fact) == [{"type": "user", "id": 1, "content": "fix it", "done": True}]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_what_the_user_says_is_a_user_event(fact: Fact):
     ],
 )
 def test_an_answer_without_words_of_the_user_is_not_told(fact: Fact):
-    assert told(fact) == told(fact, stream=False) == []
+    assert reported(fact) == reported(fact, stream=False) == []
 
 
 def test_each_block_of_an_answer_is_a_row_of_its_own():
@@ -123,13 +125,13 @@ def test_each_block_of_an_answer_is_a_row_of_its_own():
         text("b"),
         answer(Thinking(text="hm"), Text(text="a"), READ, Text(text="b")),
     ]
-    closed = [(one["type"], one["id"], one["content"]) for one in told(*facts) if "done" in one]
+    closed = [(one["type"], one["id"], one["content"]) for one in reported(*facts) if "done" in one]
     assert closed == [("thinking", 1, "hm"), ("assistant", 2, "a"), ("assistant", 4, "b")]
 
 
 def test_blocks_that_were_never_streamed_get_ids_of_their_own():
     facts = [answer(Text(text="a"), Thinking(text="hm"), Text(text="b")), Noted(text="n")]
-    assert [(one["type"], one["id"], one["content"]) for one in told(*facts)] == [
+    assert [(one["type"], one["id"], one["content"]) for one in reported(*facts)] == [
         ("assistant", 1, "a"),
         ("thinking", 2, "hm"),
         ("assistant", 3, "b"),
@@ -145,7 +147,7 @@ def test_blanks_alone_are_not_told_and_take_no_other_block_s_place():
         text("a"),
         answer(Thinking(text="hm"), Text(text="\na")),
     ]
-    assert told(*facts) == [
+    assert reported(*facts) == [
         {"type": "thinking", "id": 2, "content": "hm"},
         {"type": "assistant", "id": 4, "content": "\na"},
         {"type": "thinking", "id": 2, "content": "hm", "done": True},
@@ -154,7 +156,7 @@ def test_blanks_alone_are_not_told_and_take_no_other_block_s_place():
 
 
 def test_words_of_an_answer_that_broke_off_are_closed_before_the_error():
-    assert told(text("Hel"), FAILED) == [
+    assert reported(text("Hel"), FAILED) == [
         {"type": "assistant", "id": 1, "content": "Hel"},
         {"type": "assistant", "id": 1, "content": "Hel", "done": True},
         {"type": "error", "id": 2, "code": "dropped", "content": "The answer was cut off."},
@@ -163,25 +165,25 @@ def test_words_of_an_answer_that_broke_off_are_closed_before_the_error():
 
 def test_a_payload_that_is_no_json_object_is_given_raw():
     facts = [answer(READ), ToolStarted(call_id="c1", tool="read_file", title="", text="[1]")]
-    assert told(*facts)[0]["tool_use"] == {"name": "read_file", "input": {"raw": "[1]"}}
+    assert reported(*facts)[0]["tool_use"] == {"name": "read_file", "input": {"raw": "[1]"}}
 
 
 def test_a_call_nobody_heard_of_is_named_by_its_payload():
     question = Asked(ask_id="q", ask=AskKind.TOOL, text=PAYLOAD, call_id="c9")
-    assert told(question)[0]["tool_use"]["name"] == "readFile"
-    assert told(ToolFinished(call_id="c9", text="?"))[0]["tool_use"]["name"] == "unknown_tool"
+    assert reported(question)[0]["tool_use"]["name"] == "readFile"
+    assert reported(ToolFinished(call_id="c9", text="?"))[0]["tool_use"]["name"] == "unknown_tool"
 
 
 def test_output_is_streamed_and_the_closing_event_adds_only_the_exit_code():
     end = ToolFinished(call_id="c1", text="Exit code 0. Output:\nab", exit_code=0)
     facts = [answer(RUN), RUNNING, *(OutputStreamed(call_id="c1", text=t) for t in "ab"), end]
     row = {"type": "tool_result", "subtype": "command", "id": 2}
-    assert told(*facts)[1:] == [
+    assert reported(*facts)[1:] == [
         {**row, "tool_result": {"name": "execute_command", "output": "a"}},
         {**row, "tool_result": {"name": "execute_command", "output": "b"}},
         {**row, "tool_result": {"name": "execute_command", "exitCode": 0}, "done": True},
     ]
-    assert told(*facts, stream=False)[1:] == [
+    assert reported(*facts, stream=False)[1:] == [
         {
             **row,
             "tool_result": {"name": "execute_command", "output": "ab", "exitCode": 0},
@@ -192,7 +194,7 @@ def test_output_is_streamed_and_the_closing_event_adds_only_the_exit_code():
 
 def test_a_command_without_output_has_none_whatever_the_model_is_told():
     end = ToolFinished(call_id="c1", text="It ended with 0 and wrote nothing.", exit_code=0)
-    assert told(answer(RUN), RUNNING, end)[-1]["tool_result"] == {
+    assert reported(answer(RUN), RUNNING, end)[-1]["tool_result"] == {
         "name": "execute_command",
         "exitCode": 0,
     }
@@ -202,21 +204,21 @@ def test_a_command_that_was_stopped_keeps_its_output_beside_the_error():
     end = ToolFinished(call_id="c1", text="stopped", ending=Ending.FAILED)
     facts = [answer(RUN), RUNNING, OutputStreamed(call_id="c1", text="ab"), end]
     error = {"name": "execute_command", "error": "stopped"}
-    assert told(*facts)[-1]["tool_result"] == error
-    assert told(*facts, stream=False)[-1]["tool_result"] == {**error, "output": "ab"}
+    assert reported(*facts)[-1]["tool_result"] == error
+    assert reported(*facts, stream=False)[-1]["tool_result"] == {**error, "output": "ab"}
 
 
 def test_a_result_that_goes_on_where_the_stream_ended_closes_with_the_rest():
     end = ToolFinished(call_id="c1", text="abc")
     facts = [answer(READ), READING, OutputStreamed(call_id="c1", text="ab"), end]
-    assert told(*facts)[-1]["tool_result"] == {"name": "read_file", "output": "c"}
-    assert told(*facts, stream=False)[-1]["tool_result"]["output"] == "abc"
+    assert reported(*facts)[-1]["tool_result"] == {"name": "read_file", "output": "c"}
+    assert reported(*facts, stream=False)[-1]["tool_result"]["output"] == "abc"
 
 
 @pytest.mark.parametrize("ending", [ending for ending in Ending if ending is not Ending.DONE])
 def test_a_call_that_was_never_started_is_shown_with_why(ending: Ending):
     end = ToolFinished(call_id="c1", text="no", ending=ending)
-    assert told(answer(READ), end) == [
+    assert reported(answer(READ), end) == [
         {
             "type": "tool_use",
             "subtype": "tool",
@@ -237,25 +239,25 @@ def test_a_call_that_was_never_started_is_shown_with_why(ending: Ending):
 def test_a_call_gets_one_result_even_if_it_seems_to_end_twice():
     end = ToolFinished(call_id="c1", text="done")
     late = OutputStreamed(call_id="c1", text="more")
-    types = [one["type"] for one in told(answer(READ), READING, end, late, end)]
+    types = [one["type"] for one in reported(answer(READ), READING, end, late, end)]
     assert types == ["tool_use", "tool_result"]
 
 
 def test_an_id_that_a_provider_uses_again_is_another_call():
     end = ToolFinished(call_id="c1", text="done")
-    ids = [one["id"] for one in told(answer(READ), end, answer(READ), end)]
+    ids = [one["id"] for one in reported(answer(READ), end, answer(READ), end)]
     assert ids == [2, 2, 4, 4]
 
 
 def test_a_call_that_cannot_be_read_is_shown_as_it_came():
     broken = ToolCall(id="c1", name="read_file", problem="It is no JSON.")
     end = ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN)
-    shown = told(piece('{"path'), answer(broken), end)[1]
+    shown = reported(piece('{"path'), answer(broken), end)[1]
     assert shown["tool_use"] == {"name": "read_file", "input": {"raw": '{"path'}}
 
 
 def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
-    shown = told(piece("{}", "list_files", 1), answer(READ), READING)
+    shown = reported(piece("{}", "list_files", 1), answer(READ), READING)
     assert [(one["id"], one.get("tool_use", {}).get("name")) for one in shown] == [
         (1, "list_files"),
         (1, "list_files"),
@@ -265,12 +267,12 @@ def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
 
 
 def test_a_piece_without_news_is_not_told():
-    assert len(told(piece(""), piece(""))) == 1
+    assert len(reported(piece(""), piece(""))) == 1
 
 
 def test_a_rewind_lets_a_finished_call_be_told_anew_under_another_id():
     end = ToolFinished(call_id="c1", text="done")
-    ids = [one["id"] for one in told(answer(READ), READING, end, Rewound(to=1), READING, end)]
+    ids = [one["id"] for one in reported(answer(READ), READING, end, Rewound(to=1), READING, end)]
     assert ids == [2, 2, 5, 5]
 
 
@@ -285,7 +287,7 @@ def test_a_rewind_lets_a_finished_call_be_told_anew_under_another_id():
     ids=["cancelled", "cancelled at its end", "failed", "not on record"],
 )
 def test_a_call_that_broke_off_is_closed_with_what_came_and_never_run(facts: list[Fact]):
-    rows = [one for one in told(*facts) if one["type"].startswith("tool") and "done" in one]
+    rows = [one for one in reported(*facts) if one["type"].startswith("tool") and "done" in one]
     assert [one.get("tool_use") or one["tool_result"] for one in rows] == [
         {"name": "read_file", "input": {"raw": '{"pa'}},
         {"name": "read_file", "error": NEVER_RUN},
@@ -294,7 +296,7 @@ def test_a_call_that_broke_off_is_closed_with_what_came_and_never_run(facts: lis
 
 def test_calls_the_user_talked_the_model_out_of_are_closed_by_the_next_request():
     resumed = Answered(ask_id="q", ask=AskKind.RESUME_TASK, reply="message", text="no, b.py")
-    assert [one["type"] for one in told(answer(READ), StepCancelled(), resumed, REQUEST)] == [
+    assert [one["type"] for one in reported(answer(READ), StepCancelled(), resumed, REQUEST)] == [
         "user",
         "tool_use",
         "tool_result",
@@ -307,8 +309,8 @@ def test_a_call_that_speaks_to_the_user_is_told_as_a_call_only_if_it_fails(name:
     start = ToolStarted(call_id="c1", tool=name, title="", text="{}")
     before = [piece('{"result"', name), answer(call), start]
     said = OutputStreamed(call_id="c1", text="ok")
-    assert told(*before, said, ToolFinished(call_id="c1", text="ok")) == []
-    failed = told(*before, ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN))
+    assert reported(*before, said, ToolFinished(call_id="c1", text="ok")) == []
+    failed = reported(*before, ToolFinished(call_id="c1", text="no", ending=Ending.MISTAKEN))
     assert [one["type"] for one in failed] == ["tool_use", "tool_result"]
 
 
@@ -331,15 +333,15 @@ def test_a_question_that_stops_the_task_is_told_and_says_what_is_waited_for(row:
     question = Asked(ask_id="q", ask=AskKind(ask), text=words)
     shown = {"type": type, "subtype": ask, "id": 1, "content": words, "done": True}
     waiting = {"type": "system", "subtype": "waiting", "id": 1, "code": ask, "content": action}
-    assert told(question, automatic=False) == [shown, waiting]
-    assert told(question, automatic=True) == [shown]
-    assert told(question, automatic=False, stream=False) == [shown]
+    assert reported(question, automatic=False) == [shown, waiting]
+    assert reported(question, automatic=True) == [shown]
+    assert reported(question, automatic=False, stream=False) == [shown]
 
 
 @pytest.mark.parametrize(("ask", "text_"), [(AskKind.TOOL, PAYLOAD), (AskKind.COMMAND, "ls")])
 def test_an_approval_is_waited_for_under_the_id_of_its_call(ask: AskKind, text_: str):
     question = Asked(ask_id="q", ask=ask, text=text_, call_id="c1")
-    assert told(piece("{}"), answer(READ), question, automatic=False)[-1] == {
+    assert reported(piece("{}"), answer(READ), question, automatic=False)[-1] == {
         "type": "system",
         "subtype": "waiting",
         "id": 1,
@@ -350,7 +352,7 @@ def test_an_approval_is_waited_for_under_the_id_of_its_call(ask: AskKind, text_:
 
 @pytest.mark.parametrize("ask", [AskKind.COMPLETION_RESULT, AskKind.COMMAND_OUTPUT])
 def test_a_question_that_needs_no_driver_is_not_told(ask: AskKind):
-    assert told(Asked(ask_id="q", ask=ask), automatic=False) == []
+    assert reported(Asked(ask_id="q", ask=ask), automatic=False) == []
 
 
 def ended(
@@ -431,23 +433,23 @@ def test_a_later_result_does_not_repeat_an_earlier_one_but_the_cost_goes_on():
 
 @pytest.mark.parametrize("code", ["task_aborted", "task_failed", "timeout", "limit_reached"])
 def test_a_run_without_success_says_why_before_its_result(code: str):
-    told, result = ended(success=False, code=code)
-    assert [(one["type"], one["code"], bool(one["content"])) for one in told] == [
+    reported, result = ended(success=False, code=code)
+    assert [(one["type"], one["code"], bool(one["content"])) for one in reported] == [
         ("error", code, True)
     ]
     assert (result["success"], result["code"]) == (False, code)
-    assert result["error"] == told[0]["content"]
+    assert result["error"] == reported[0]["content"]
 
 
 def test_a_failure_that_was_told_is_not_told_again_but_is_in_the_result():
-    told, result = ended(TaskFailed(message="broke"), success=False, code="task_failed")
-    assert (told, result["error"]) == ([], "broke")
+    reported, result = ended(TaskFailed(message="broke"), success=False, code="task_failed")
+    assert (reported, result["error"]) == ([], "broke")
 
 
 def test_a_failure_of_an_earlier_run_is_not_this_one_s():
     facts = [TaskFailed(message="broke"), TaskReopened()]
-    told, result = ended(*facts, success=False, code="task_failed")
-    assert result["error"] == told[0]["content"] != "broke"
+    reported, result = ended(*facts, success=False, code="task_failed")
+    assert result["error"] == reported[0]["content"] != "broke"
 
 
 def test_what_is_open_when_the_run_ends_is_closed():

@@ -150,7 +150,7 @@ UNDONE = CALL_UNDONE.format(paths="a, d/e, and 1 more")
 
 
 @pytest.mark.parametrize(
-    ("taken_back", "told"),
+    ("taken_back", "reported"),
     [
         ([ToolStarted(call_id="c2", tool="edit", title="Edit a"), RESTORED], UNDONE),
         ([ToolFinished(call_id="c2", text="no", ending=Ending.DENIED), RESTORED], UNDONE),
@@ -159,10 +159,10 @@ UNDONE = CALL_UNDONE.format(paths="a, d/e, and 1 more")
         ([], NEVER_RUN),
     ],
 )
-def test_the_result_of_an_undone_call_is_an_error(taken_back: list[Fact], told: str):
+def test_the_result_of_an_undone_call_is_an_error(taken_back: list[Fact], reported: str):
     spoken = AssistantSpoke(request_id="r", blocks=(EDIT,))
     events = log(TaskOpened(text="go"), spoken, *taken_back, Rewound(to=2))
-    result = ToolResult(call_id="c2", text=told, is_error=True)
+    result = ToolResult(call_id="c2", text=reported, is_error=True)
     assert history(events)[-1].blocks == (result,)
 
 

@@ -205,8 +205,8 @@ def test_hunks_change_their_lines_and_no_others(text: str, said: tuple[str, ...]
 def test_a_hunk_that_does_not_fit_is_explained(text: str, said: tuple[str, ...], words: list[str]):
     miss = patched(text, hunks(*said))
     assert isinstance(miss, Lost | Pointless)
-    told = explain(text, miss)
-    assert all(word in told for word in words), told
+    reported = explain(text, miss)
+    assert all(word in reported for word in words), reported
 
 
 def test_repetitive_text_does_not_slow_down_a_patch():

@@ -66,5 +66,7 @@ def test_no_hidden_character_remains(text: str):
 
 @given(st.text(st.sampled_from("ab \t"), max_size=60))
 def test_the_count_of_blanks_is_exact(text: str):
-    shown = re.sub(r"([␣␉])×(\d+)", lambda told: told[1] * int(told[2]), plainly_visible(text))
+    shown = re.sub(
+        r"([␣␉])×(\d+)", lambda reported: reported[1] * int(reported[2]), plainly_visible(text)
+    )
     assert shown.replace("␣", " ").replace("␉", "\t") == text

@@ -72,7 +72,7 @@ def test_shortening_the_ledger_drops_the_intent_and_warns_the_user(
     governed.put("src/auth/a.py")
     governed.program("empty.sh", f": > {LEDGER}")
     governed.program("cut.sh", f"sed -i '$d' {LEDGER}")
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         [run("./empty.sh")],
         [write("src/auth/b.py")],
@@ -81,9 +81,9 @@ def test_shortening_the_ledger_drops_the_intent_and_warns_the_user(
         [write("src/auth/b.py")],
         book=["yes", "yes", "yes"],
     )
-    assert told.codes == ["", "", "REQ-003", "", "", "REQ-003"]
-    assert [each.own_doing for each in told.of(IntentCleared)] == [True, True]
-    notes = [each for each in told.of(Noted) if "The ledger was changed" in each.text]
+    assert reported.codes == ["", "", "REQ-003", "", "", "REQ-003"]
+    assert [each.own_doing for each in reported.of(IntentCleared)] == [True, True]
+    notes = [each for each in reported.of(Noted) if "The ledger was changed" in each.text]
     assert len(notes) == 2
     assert not governed.there("src/auth/b.py")
 
@@ -92,15 +92,15 @@ def test_noninteractive_selection_is_refused_after_a_ledger_change(governed: Gov
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     governed.program("gen.sh", f"rm {LEDGER}; mkdir {LEDGER}")
-    told = governed.alone(
+    reported = governed.alone(
         [choose()], [run("./gen.sh")], [write("src/auth/b.py")], [choose()], flags=UNKNOWN
     )
-    assert told.codes[2] in ("REQ-003", "TRC-001")
-    assert told.codes[3] == "REQ-012"
-    assert "The ledger was changed while a command ran" in told.requests[2]
-    assert told.exit_code == 20
-    assert told.governance
-    assert told.governance["out_of_scope"] == [LEDGER]
+    assert reported.codes[2] in ("REQ-003", "TRC-001")
+    assert reported.codes[3] == "REQ-012"
+    assert "The ledger was changed while a command ran" in reported.requests[2]
+    assert reported.exit_code == 20
+    assert reported.governance
+    assert reported.governance["out_of_scope"] == [LEDGER]
     assert not governed.there("src/auth/b.py")
 
 
@@ -108,9 +108,11 @@ def test_replacing_the_governance_folder_by_a_file_blocks_changes(governed: Gove
     governed.settings(NO_SANDBOX)
     governed.put("src/auth/a.py")
     governed.program("gen.sh", "rm -rf .orchestration; touch .orchestration")
-    told = governed.alone([choose()], [run("./gen.sh")], [write("src/auth/b.py")], flags=UNKNOWN)
-    assert told.codes[2] == "REQ-003"
-    assert told.exit_code == 20
+    reported = governed.alone(
+        [choose()], [run("./gen.sh")], [write("src/auth/b.py")], flags=UNKNOWN
+    )
+    assert reported.codes[2] == "REQ-003"
+    assert reported.exit_code == 20
     assert "INT-001" in governed.text(FILE), "it is put back"
 
 
@@ -136,11 +138,11 @@ def test_intent_changes_by_a_background_command_need_approval(
         return "message Go on"
 
     command = runs_on(governed, f"cp src/auth/wider.yaml {FILE}")
-    told = governed.play(
+    reported = governed.play(
         [choose()], [command], [wait()], [choose()], [write(USER)], book=["yes", meanwhile, "no"]
     )
-    assert reasons(told.questions[-1]) == ["REQ-012"]
-    assert told.codes[3:] == ["REQ-012", "REQ-003"]
+    assert reasons(reported.questions[-1]) == ["REQ-012"]
+    assert reported.codes[3:] == ["REQ-012", "REQ-003"]
     assert not governed.there(USER)
 
 
@@ -158,8 +160,8 @@ def test_noninteractive_selection_is_refused_after_background_changes(governed: 
         later.wait_until_reached()
         let(governed)
         later.open()
-        told = running.result()
-    assert told.codes[2:] == ["REQ-012", "REQ-003"]
+        reported = running.result()
+    assert reported.codes[2:] == ["REQ-012", "REQ-003"]
     assert not governed.there("src/auth/b.py")
 
 
@@ -201,11 +203,11 @@ def test_changes_of_a_killed_command_are_recorded_on_resume(governed: Governed):
     governed.put(USER)
     governed.program("gen.sh", f"echo made > {USER}")
     killed_after(governed, "./gen.sh")
-    told = gone_on(governed)
-    assert told.exit_code == 20
-    assert told.governance
-    assert told.governance["out_of_scope"] == [USER]
-    assert "CMD-002" in told.requests[0]
+    reported = gone_on(governed)
+    assert reported.exit_code == 20
+    assert reported.governance
+    assert reported.governance["out_of_scope"] == [USER]
+    assert "CMD-002" in reported.requests[0]
     records = [each for each in own_records(governed.root) if USER in paths(each)]
     assert records
     assert records[-1]["scope"] == "out_of_scope_detected"
@@ -237,15 +239,15 @@ def test_a_sub_task_keeps_its_intent_after_a_crash(governed: Governed):
         with governed.started(server):
             later.wait_until_reached()
         later.open()
-    told = gone_on(
+    reported = gone_on(
         governed,
         [choose("INT-009")],
         [write(USER)],
         [call("attempt_completion", result="Tried.")],
     )
-    assert "REQ-004" in told.codes
+    assert "REQ-004" in reported.codes
     assert not governed.there(USER)
-    assert told.exit_code == 20
+    assert reported.exit_code == 20
 
 
 # ── a folder that leads elsewhere ───────────────────────────────────────────────────────

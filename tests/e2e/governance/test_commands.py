@@ -40,7 +40,7 @@ def test_commands_are_checked_by_rules_and_by_their_writes(governed: Governed):
     unknown = ["./pytest -q; ./other", "PATH=src/auth:$PATH ./lint all"]
     line = "./gen.sh build"
     others = [f"{line} all", f"X=1 {line}"]
-    told, asked = governed.play_rows(
+    reported, asked = governed.play_rows(
         {
             "allowed by the intent": Row(run("./pytest -q")),
             "allowed by the project": Row(run("./lint all")),
@@ -55,7 +55,7 @@ def test_commands_are_checked_by_rules_and_by_their_writes(governed: Governed):
             **{each: Row(run(each), "no", "REQ-002") for each in others},
         }
     )
-    assert "done" in told.results[1]
+    assert "done" in reported.results[1]
     for each in (*unknown, *others):
         assert (asked[each].text, reasons(asked[each])) == (each, ["REQ-002"])
     make, remove = asked["nobody knows"].governance, asked["removes"].governance
@@ -67,8 +67,8 @@ def test_commands_are_checked_by_rules_and_by_their_writes(governed: Governed):
     question = asked["yes for the task"].governance
     assert question
     assert question.grant == line
-    assert told.refusal(5)["error_type"] == "unknown_targets"
-    assert told.refusal(7)["filename"] == "src/api/user.py"
+    assert reported.refusal(5)["error_type"] == "unknown_targets"
+    assert reported.refusal(7)["filename"] == "src/api/user.py"
     assert {governed.text(path) for path in ("build/out.txt", "src/api/user.py")} == {"old\n"}
     assert governed.text("src/auth/new.txt") == "x\n"
     ran = own_records(governed.root, "command")
@@ -79,14 +79,14 @@ def test_commands_are_checked_by_rules_and_by_their_writes(governed: Governed):
 def test_out_of_scope_writes_of_a_command_are_reported_and_revertible(governed: Governed):
     for name in ("one", "two"):
         governed.program(f"{name}.sh", f"mkdir -p src/api; echo made > src/api/{name}.py")
-    told = governed.play(
+    reported = governed.play(
         [choose()], [run("./one.sh")], [run("./two.sh")], book=["yes", "yes", "yes", "no"]
     )
-    first, put_back, _, kept = told.questions
+    first, put_back, _, kept = reported.questions
     assert reasons(first) == ["REQ-002"]
     assert "src/api/one.py" in put_back.text
     assert "src/api/two.py" in kept.text
-    said = "".join(each.text for each in told.of(Reminded))
+    said = "".join(each.text for each in reported.of(Reminded))
     assert said.count("CMD-002") == 2
     assert "src/api/one.py" in said
     commands = own_records(governed.root, "command")
@@ -104,12 +104,12 @@ def test_a_noninteractive_run_exits_with_20_and_keeps_the_file(governed: Governe
     disguised = call(
         "execute_command", id="check-INT-001-AC-1", command="./gen.sh", cwd=None, timeout=None
     )
-    told = governed.alone([choose()], [disguised], flags=UNKNOWN)
-    assert told.exit_code == 20
-    assert "CMD-002" in told.requests[2]
+    reported = governed.alone([choose()], [disguised], flags=UNKNOWN)
+    assert reported.exit_code == 20
+    assert "CMD-002" in reported.requests[2]
     assert governed.text("src/api/gen.py") == "made\n"
-    assert told.governance
-    assert told.governance["out_of_scope"] == ["src/api/gen.py"]
+    assert reported.governance
+    assert reported.governance["out_of_scope"] == ["src/api/gen.py"]
     [command] = own_records(governed.root, "command")
     assert command["approval"]["by"] == "flag"
 
@@ -125,7 +125,7 @@ def test_background_writes_of_a_command_are_recorded(governed: Governed):
         governed.until_there("src/auth/late.py")
         return "message Go on"
 
-    told = governed.play(
+    reported = governed.play(
         [choose()], [server], [wait()], [run("cat src/auth/a.py")], book=["yes", let_it_write]
     )
     first, *rest = own_records(governed.root, "command")
@@ -133,16 +133,16 @@ def test_background_writes_of_a_command_are_recorded(governed: Governed):
     [late] = [each for each in rest if "src/auth/late.py" in paths(each)]
     assert late["tool_use_id"] == first["tool_use_id"]
     assert {each["attribution"] for each in late["files"]} == {"window"}
-    assert "CMD-002" not in str([*told.of(Reminded)])
+    assert "CMD-002" not in str([*reported.of(Reminded)])
 
 
 def test_no_command_runs_without_the_required_sandbox(governed: Governed):
     governed.put(FILE, intents(policy="commands: {sandbox: required}"))
     governed.program("gen.sh", "touch made")
     governed.settings(NO_SANDBOX)
-    told = governed.play([choose()], [run("./gen.sh")])
-    assert told.codes[1] == "CMD-001"
-    assert told.questions == []
+    reported = governed.play([choose()], [run("./gen.sh")])
+    assert reported.codes[1] == "CMD-001"
+    assert reported.questions == []
     assert not governed.there("made")
 
 
@@ -151,8 +151,8 @@ def test_in_the_sandbox_a_write_outside_the_scope_fails(governed: Governed):
     governed.program("gen.sh", "mkdir -p src/api; echo made > src/api/gen.py")
     governed.program("in.sh", "echo mine > src/auth/mine.py && touch other.txt")
     governed.put("src/auth/a.py")
-    told = governed.play([choose()], [run("./gen.sh")], [run("./in.sh")])
-    assert told.questions == [], "what cannot write elsewhere need not be asked about"
+    reported = governed.play([choose()], [run("./gen.sh")], [run("./in.sh")])
+    assert reported.questions == [], "what cannot write elsewhere need not be asked about"
     assert not governed.there("src/api/gen.py")
     assert not governed.there("other.txt")
     assert governed.text("src/auth/mine.py") == "mine\n"
@@ -165,13 +165,13 @@ def over_mcp(**arguments: Any) -> Any:
 
 
 def test_an_mcp_tool_is_checked_by_its_path_arguments(governed: Governed):
-    heard = governed.root.parent / "heard"
-    server = {"command": sys.executable, "args": ["-S", "-E", str(SERVER), str(heard)]}
+    received = governed.root.parent / "heard"
+    server = {"command": sys.executable, "args": ["-S", "-E", str(SERVER), str(received)]}
     folder = governed.rookery.home / "config"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"files": server}}))
     outside = governed.root.parent / "outside.txt"
-    told, asked = governed.play_rows(
+    reported, asked = governed.play_rows(
         {
             "out of scope": Row(over_mcp(edits=[{"path": "src/api/u.py"}]), "no", "REQ-001"),
             "in scope": Row(over_mcp(path="src/auth/u.py"), "yes"),
@@ -184,17 +184,17 @@ def test_an_mcp_tool_is_checked_by_its_path_arguments(governed: Governed):
     assert "REQ-001" in reasons(asked["out of scope"])
     assert reasons(asked["in scope"]) == ["REQ-002"], "nobody knows what else a server does"
     assert "REQ-001" in reasons(asked["outside"])
-    assert [json.loads(line) for line in heard.read_text().splitlines()] == [
+    assert [json.loads(line) for line in received.read_text().splitlines()] == [
         {"path": "src/auth/u.py"}
     ]
-    assert str(outside) not in told.results[3]
+    assert str(outside) not in reported.results[3]
     [external] = own_records(governed.root, "external")
     assert external["mcp"] == {"server": "files", "tool": "write_file"}
     assert external["scope"] == "unknown_approved"
 
 
 def test_a_sub_task_at_any_depth_has_the_intent_of_its_parent(governed: Governed):
-    told = governed.alone(
+    reported = governed.alone(
         [choose()],
         [new_task("one")],
         [new_task("two")],
@@ -217,8 +217,8 @@ def test_a_sub_task_at_any_depth_has_the_intent_of_its_parent(governed: Governed
     [selected] = own_records(governed.root, "intent_selected")
     own = {selected["task_id"], mutation["task_id"], mutation["parent_task_id"]}
     assert len(own) == 3
-    assert told.codes.count("REQ-001") == 1
-    assert '<intent_context id=\\"INT-001\\"' in told.requests[2]
+    assert reported.codes.count("REQ-001") == 1
+    assert '<intent_context id=\\"INT-001\\"' in reported.requests[2]
 
 
 CUSTOM_TOOL = {
@@ -245,6 +245,6 @@ def test_a_custom_tool_has_its_own_rules_and_can_be_denied(
         (folder / f"say_{number}.toml").write_text(tool)
         calls += [[choose(f"INT-{number}")], [call(f"say_{number}")]]
     governed.put(FILE, listed)
-    told = governed.alone(*calls)
-    for (rules, said), result in zip(CUSTOM_TOOL.items(), told.results[1::2], strict=True):
+    reported = governed.alone(*calls)
+    for (rules, said), result in zip(CUSTOM_TOOL.items(), reported.results[1::2], strict=True):
         assert said in result, rules

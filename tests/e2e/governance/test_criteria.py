@@ -28,18 +28,20 @@ def govern(governed: Governed, criteria: str) -> None:
     governed.program("check.sh", f"test -e {DONE} || {{ echo no such file; exit 3; }}")
 
 
-def ended(told: Alone) -> tuple[int, list[tuple[str, str]]]:
+def ended(reported: Alone) -> tuple[int, list[tuple[str, str]]]:
     """The exit code, and what was found of each criterion."""
-    assert told.governance
-    return told.exit_code, [(each["id"], each["state"]) for each in told.governance["criteria"]]
+    assert reported.governance
+    return reported.exit_code, [
+        (each["id"], each["state"]) for each in reported.governance["criteria"]
+    ]
 
 
 def test_a_failed_criterion_is_returned_to_the_model(governed: Governed):
     govern(governed, CHECK)
     claims = [finish("It is done.")], [say("It is done.")]
-    told = governed.alone([choose()], *claims, [write(DONE)], flags=UNKNOWN)
-    assert ended(told) == (0, [("AC-1", "passed")])
-    for request in told.requests[2:4]:
+    reported = governed.alone([choose()], *claims, [write(DONE)], flags=UNKNOWN)
+    assert ended(reported) == (0, [("AC-1", "passed")])
+    for request in reported.requests[2:4]:
         assert "AC-1 (./check.sh) failed:\\nno such file" in request
     checks = own_records(governed.root, "command")
     assert [each["outcome"] for each in checks] == ["failure", "failure", "success"]
@@ -51,10 +53,10 @@ def test_a_failed_criterion_is_returned_to_the_model(governed: Governed):
 def test_a_run_whose_criteria_keep_failing_is_not_a_success(governed: Governed):
     govern(governed, CHECK)
     claims = [finish("Done.")], [finish("Really.")], [finish("I swear.")]
-    told = governed.alone([choose()], *claims, flags=UNKNOWN)
-    assert ended(told) == (20, [("AC-1", "failed")])
-    assert "The criteria of INT-001 are not met: AC-1 (./check.sh) failed" in str(told.output)
-    assert len(told.requests) == 4, "it is told twice, and then the run ends"
+    reported = governed.alone([choose()], *claims, flags=UNKNOWN)
+    assert ended(reported) == (20, [("AC-1", "failed")])
+    assert "The criteria of INT-001 are not met: AC-1 (./check.sh) failed" in str(reported.output)
+    assert len(reported.requests) == 4, "it is told twice, and then the run ends"
 
 
 def test_a_denied_or_manual_check_is_not_counted_as_passed(governed: Governed):
@@ -62,22 +64,24 @@ def test_a_denied_or_manual_check_is_not_counted_as_passed(governed: Governed):
     govern(governed, CHECK + BY_HAND)
     governed.settings('[commands]\ndeny = ["./check.sh"]\n')
     with governed.attended([choose()], [write(DONE)], [finish()], [finish()]) as person:
-        told, of_no_intent = person.follow(), person.follow()
-    [fact] = told.of(CriteriaChecked)
+        reported, of_no_intent = person.follow(), person.follow()
+    [fact] = reported.of(CriteriaChecked)
     states = [(each.id, each.state) for each in fact.checks]
     assert states == [("AC-1", "not_run"), ("AC-2", "manual")]
-    assert any("AC-2 claimed, not checked: It reads well." in each.text for each in told.of(Noted))
+    assert any(
+        "AC-2 claimed, not checked: It reads well." in each.text for each in reported.of(Noted)
+    )
     assert own_records(governed.root, "command") == []
     assert of_no_intent.of(CriteriaChecked) == []
 
 
 def test_the_answer_halt_ends_the_step_without_more_questions(governed: Governed):
-    told = governed.play(
+    reported = governed.play(
         [choose()], [write("src/api/a.py"), write("src/api/b.py")], book=["halt", "no"]
     )
-    first = told.questions[0]
+    first = reported.questions[0]
     assert reasons(first)
-    assert told.of(StepCancelled)
+    assert reported.of(StepCancelled)
     assert not governed.there("src/api/a.py")
     assert not governed.there("src/api/b.py")
-    assert [each.call_id for each in told.of(Asked) if each.governance] == [first.call_id]
+    assert [each.call_id for each in reported.of(Asked) if each.governance] == [first.call_id]

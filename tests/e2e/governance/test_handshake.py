@@ -10,27 +10,27 @@ WRONG, RIGHT = "src/api/user.py", "src/auth/jwt.py"
 
 
 def test_without_intents_governance_does_nothing(ungoverned: Governed):
-    told = ungoverned.alone([write("a.py")])
-    assert (told.exit_code, told.governance) == (0, None)
+    reported = ungoverned.alone([write("a.py")])
+    assert (reported.exit_code, reported.governance) == (0, None)
     assert ungoverned.text("a.py") == "new\n"
     assert not ungoverned.there(".orchestration")
-    assert not any("intent" in name for name in told.tools)
+    assert not any("intent" in name for name in reported.tools)
     assert not list((ungoverned.rookery.home / "config").glob("governance*"))
 
 
 def test_nothing_runs_without_a_required_intent(ungoverned: Governed):
     ungoverned.settings('[governance]\nmode = "required"\n')
-    told = ungoverned.alone([write("a.py")])
-    assert told.code(0) == "REQ-011"
-    assert "intents init" in " ".join(told.refusal(0)["recovery"])
+    reported = ungoverned.alone([write("a.py")])
+    assert reported.code(0) == "REQ-011"
+    assert "intents init" in " ".join(reported.refusal(0)["recovery"])
     assert not ungoverned.there("a.py")
     assert not ungoverned.there(".orchestration")
-    assert told.exit_code == 20
+    assert reported.exit_code == 20
 
 
 def test_refusals_lead_the_model_to_a_valid_selection(governed: Governed):
     governed.put("README.md", "Read me.\n")
-    told = governed.alone(
+    reported = governed.alone(
         [write(RIGHT, "too early\n")],
         [read("README.md")],
         [run("ls")],
@@ -42,23 +42,23 @@ def test_refusals_lead_the_model_to_a_valid_selection(governed: Governed):
         [write(RIGHT, "in time\n")],
     )
     nothing_yet = ["REQ-003", "", "REQ-003"]
-    assert told.codes == [*nothing_yet, "REQ-006", "REQ-010", "HOOK-INT-001", "", "REQ-006", ""]
-    early, unknown = told.refusal(0), told.refusal(3)
+    assert reported.codes == [*nothing_yet, "REQ-006", "REQ-010", "HOOK-INT-001", "", "REQ-006", ""]
+    early, unknown = reported.refusal(0), reported.refusal(3)
     assert (early["error_type"], early["selectable"]) == ("no_active_intent", ["INT-001"])
     assert "INT-001" in early["message"]
-    assert "Read me." in told.results[1]
+    assert "Read me." in reported.results[1]
     assert unknown["error_type"] == "intent_not_found"
-    assert told.refusal(4)["status"] == "PENDING"
-    assert told.refusal(5)["error_type"] == "missing_intent"
-    told_id, _, context = told.results[6].partition("<intent_context ")
+    assert reported.refusal(4)["status"] == "PENDING"
+    assert reported.refusal(5)["error_type"] == "missing_intent"
+    told_id, _, context = reported.results[6].partition("<intent_context ")
     assert "INT-001" in told_id
     assert context.startswith('id="INT-001"')
     assert "<path>src/auth/**</path>" in context
     assert governed.text(RIGHT) == "in time\n"
-    assert told.exit_code == 0, told.stderr
-    assert told.governance
-    assert told.governance["intent_id"] == "INT-001"
-    assert (told.governance["mutations"], told.governance["blocked"]) == (1, 6)
+    assert reported.exit_code == 0, reported.stderr
+    assert reported.governance
+    assert reported.governance["intent_id"] == "INT-001"
+    assert (reported.governance["mutations"], reported.governance["blocked"]) == (1, 6)
     blocked = governed.of("blocked")[0]
     assert (blocked.tool_name, blocked.error_code) == ("write_to_file", "REQ-003")
     assert blocked.outcome == "blocked"
@@ -72,11 +72,11 @@ def test_settings_can_relax_the_selection_rules(governed: Governed):
     governed.settings(
         "[commands]\nread_only_without_intent = true\n[governance]\nauto_select_single = true\n"
     )
-    told = governed.alone([run("ls -a")], [run("touch made")], [choose("")], [write(RIGHT)])
-    assert ".orchestration" in told.results[0]
-    assert told.code(1) == "REQ-003"
+    reported = governed.alone([run("ls -a")], [run("touch made")], [choose("")], [write(RIGHT)])
+    assert ".orchestration" in reported.results[0]
+    assert reported.code(1) == "REQ-003"
     assert not governed.there("made")
-    assert '<intent_context id="INT-001"' in told.results[2]
+    assert '<intent_context id="INT-001"' in reported.results[2]
     assert governed.there(RIGHT)
 
 
@@ -93,11 +93,11 @@ def test_a_selection_is_shown_as_one_line(governed: Governed):
 def test_calls_in_the_same_message_as_a_selection_are_refused(
     governed: Governed,
 ):
-    told = governed.alone(
+    reported = governed.alone(
         [choose(), choose(), write(RIGHT)], [write(RIGHT)], [choose(), write("src/auth/b.py")]
     )
-    assert told.codes == ["", "", "REQ-003", "", "", ""]
-    refusal = told.refusal(2)
+    assert reported.codes == ["", "", "REQ-003", "", "", ""]
+    refusal = reported.refusal(2)
     assert (refusal["reason"], refusal["retryable"]) == ("context_not_seen", True)
     assert governed.text(RIGHT) == "new\n"
     assert governed.there("src/auth/b.py"), "to select the same again holds up nothing"
@@ -106,16 +106,16 @@ def test_calls_in_the_same_message_as_a_selection_are_refused(
 
 def test_the_intent_is_enforced_and_resent_after_condensing(governed: Governed):
     governed.put("a.md", "a\n")
-    told = governed.alone(
+    reported = governed.alone(
         [choose()],
         [read("a.md")],
         [say("I looked."), read("a.md")],
         OVERFLOWS["anthropic-prompt"],
         [write(WRONG)],
     )
-    again = told.requests[4]
+    again = reported.requests[4]
     assert again.count('<intent_context id=\\"INT-001\\"') == 1
-    assert told.codes[-1] == "REQ-001"
+    assert reported.codes[-1] == "REQ-001"
     assert not governed.there(WRONG)
 
 
@@ -130,17 +130,17 @@ def test_the_intent_is_resent_after_condensing_by_the_user(governed: Governed):
         return ""
 
     with person:
-        told = person.follow(condensed, "message Go on.", "no")
-    assert told.of(Condensed)
-    assert told.requests[4].count('<intent_context id=\\"INT-001\\"') == 1
-    assert told.codes[-1] == "REQ-001"
+        reported = person.follow(condensed, "message Go on.", "no")
+    assert reported.of(Condensed)
+    assert reported.requests[4].count('<intent_context id=\\"INT-001\\"') == 1
+    assert reported.codes[-1] == "REQ-001"
 
 
 def test_observe_mode_blocks_nothing_and_records_everything(governed: Governed):
     governed.settings('[governance]\nmode = "observe"\n')
-    told = governed.play([write("early.py")], [choose()], [write(WRONG)])
-    assert told.codes == ["", "", ""]
-    assert told.questions == []
+    reported = governed.play([write("early.py")], [choose()], [write(WRONG)])
+    assert reported.codes == ["", "", ""]
+    assert reported.questions == []
     assert governed.there(WRONG)
     early, late = governed.of("mutation")
     assert (early.enforced, early.error_code) == (False, "REQ-003")
@@ -152,8 +152,8 @@ def test_deleting_the_intents_unlocks_nothing(governed: Governed):
         shutil.rmtree(governed.root / ".orchestration")
         return "message They are gone."
 
-    told = governed.play([choose()], [wait()], [write(RIGHT)], [write("a.py")], book=[deletes])
-    assert told.codes[2:] == ["REQ-011", "REQ-011"]
+    reported = governed.play([choose()], [wait()], [write(RIGHT)], [write("a.py")], book=[deletes])
+    assert reported.codes[2:] == ["REQ-011", "REQ-011"]
     assert not governed.there(RIGHT)
     assert not governed.there("a.py")
     assert not governed.there(".orchestration")
@@ -188,16 +188,16 @@ def test_a_call_is_not_checked_before_it_is_complete(governed: Governed):
             held.open()
         seen.append(fact)
 
-    told = governed.play([choose()], [half], book=["no"], watch=watch)
+    reported = governed.play([choose()], [half], book=["no"], watch=watch)
     assert len(streamed) == 1
-    assert [each.governance is not None for each in told.questions] == [True]
-    assert told.codes[-1] == "REQ-001"
+    assert [each.governance is not None for each in reported.questions] == [True]
+    assert reported.codes[-1] == "REQ-001"
 
 
 def test_a_run_can_start_with_an_intent(governed: Governed):
-    told = governed.alone([write(RIGHT)], [write(WRONG)], flags=["--intent", "int-001"])
-    assert '<intent_context id=\\"INT-001\\"' in told.requests[0]
-    assert told.codes == ["", "REQ-001"]
+    reported = governed.alone([write(RIGHT)], [write(WRONG)], flags=["--intent", "int-001"])
+    assert '<intent_context id=\\"INT-001\\"' in reported.requests[0]
+    assert reported.codes == ["", "REQ-001"]
     assert governed.there(RIGHT)
 
 

@@ -28,7 +28,7 @@ def hears(governed: Governed, event: str, refused: str = "") -> None:
     hooked(governed, f"{script(governed, 'hears.sh', HEARS)} {refused}", event=event)
 
 
-def heard(governed: Governed) -> list[dict[str, Any]]:
+def received(governed: Governed) -> list[dict[str, Any]]:
     return [json.loads(line) for line in governed.text("heard.jsonl").splitlines()]
 
 
@@ -37,7 +37,7 @@ def wait_for(governed: Governed, lines: int, answer: str) -> Callable[[Asked], s
 
     def said(asked: Asked) -> str:
         deadline = time.monotonic() + PATIENCE
-        while not governed.there("heard.jsonl") or len(heard(governed)) < lines:
+        while not governed.there("heard.jsonl") or len(received(governed)) < lines:
             assert time.monotonic() < deadline, "No hook was told."
             time.sleep(0.02)
         return answer
@@ -72,7 +72,7 @@ def test_a_driver_gets_an_event_for_a_refused_prompt(ungoverned: Governed):
         driver.wait(type="result", code="governance_refused", requestId="m2")
         driver.check()
         assert driver.end() == 20
-    assert [each["prompt"] for each in heard(ungoverned)] == [
+    assert [each["prompt"] for each in received(ungoverned)] == [
         "forbidden words",
         "fine words",
         "forbidden again",
@@ -126,10 +126,10 @@ def test_a_webview_is_asked_again_when_a_prompt_was_refused(ungoverned: Governed
 
 def test_hooks_see_questions_and_can_refuse_the_call(ungoverned: Governed):
     hears(ungoverned, "PermissionRequest", "second.txt")
-    told = ungoverned.play([write("first.txt")], [write("second.txt")], book=["yes"], flags=())
-    assert told.codes == ["", "HOOK-001"]
-    assert [question.title for question in told.questions] == ["Create first.txt"]
-    first, second = heard(ungoverned)
+    reported = ungoverned.play([write("first.txt")], [write("second.txt")], book=["yes"], flags=())
+    assert reported.codes == ["", "HOOK-001"]
+    assert [question.title for question in reported.questions] == ["Create first.txt"]
+    first, second = received(ungoverned)
     assert (first["tool_name"], first["ask"]) == ("Write", "Create first.txt")
     assert second["tool_input"]["file_path"].endswith("/second.txt")
 
@@ -139,9 +139,9 @@ def test_hooks_are_notified_when_the_user_is_asked(ungoverned: Governed):
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     answers = [wait_for(ungoverned, 1, "message This"), wait_for(ungoverned, 2, "yes")]
     ungoverned.play([asks], [write("first.txt")], book=answers, flags=())
-    told = {(each["type"], each["message"]) for each in heard(ungoverned)}
-    assert ("elicitation_dialog", "rookery asks: Which?") in told
-    assert ("permission_prompt", "rookery needs your permission: Create first.txt") in told
+    reported = {(each["type"], each["message"]) for each in received(ungoverned)}
+    assert ("elicitation_dialog", "rookery asks: Which?") in reported
+    assert ("permission_prompt", "rookery needs your permission: Create first.txt") in reported
 
 
 def test_a_hook_can_prevent_condensing(ungoverned: Governed):
@@ -153,22 +153,22 @@ def test_a_hook_can_prevent_condensing(ungoverned: Governed):
             person.condense_soon()
             return ""
 
-        told = person.follow(refuse, "message This")
-    assert not told.of(Condensed)
-    assert any("Nothing was condensed" in note.text for note in told.of(Noted))
-    assert heard(ungoverned)[0]["trigger"] == "manual"
+        reported = person.follow(refuse, "message This")
+    assert not reported.of(Condensed)
+    assert any("Nothing was condensed" in note.text for note in reported.of(Noted))
+    assert received(ungoverned)[0]["trigger"] == "manual"
 
 
 def test_hooks_see_the_end_of_a_sub_task_and_can_reject_it(ungoverned: Governed):
     hears(ungoverned, "SubagentStop", "Half")
     child = call("new_task", mode="code", message="Do a part.", todos=None)
     ends = [finish("Half done.")], [say("Half of the rest.")], [finish("All done.")]
-    told = ungoverned.play([child], *ends)
-    said = [each["last_assistant_message"] for each in heard(ungoverned)]
+    reported = ungoverned.play([child], *ends)
+    said = [each["last_assistant_message"] for each in received(ungoverned)]
     assert said == ["Half done.", "Half of the rest.", "All done."]
-    assert [each["stop_hook_active"] for each in heard(ungoverned)] == [False, True, True]
-    assert heard(ungoverned)[0]["agent_type"] == "code"
-    assert "All done." in str(told.results)
+    assert [each["stop_hook_active"] for each in received(ungoverned)] == [False, True, True]
+    assert received(ungoverned)[0]["agent_type"] == "code"
+    assert "All done." in str(reported.results)
 
 
 def test_the_transcript_is_readable_and_ends_with_the_last_event(governed: Governed):
@@ -200,19 +200,21 @@ def test_a_hook_that_stops_everything_does_not_keep_the_turn_going(
 ):
     says(ungoverned, {**STOPS, "decision": "block", "reason": "more"}, event)
     child = call("new_task", mode="code", message="Do a part.", todos=None)
-    told = ungoverned.play(*([child],) if event == "SubagentStop" else (), [finish("Part done.")])
+    reported = ungoverned.play(
+        *([child],) if event == "SubagentStop" else (), [finish("Part done.")]
+    )
     assert ungoverned.text("ran") == "x\n"
-    assert len(told.requests) == (3 if event == "SubagentStop" else 1)
+    assert len(reported.requests) == (3 if event == "SubagentStop" else 1)
 
 
 @pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
 def test_a_hook_can_stop_a_run_before_or_after_a_call(ungoverned: Governed, event: str):
     says(ungoverned, STOPS, event, "Write")
-    told = ungoverned.alone([write("a.txt")], [write("b.txt")])
+    reported = ungoverned.alone([write("a.txt")], [write("b.txt")])
     assert ungoverned.there("a.txt") is (event == "PostToolUse")
     assert not ungoverned.there("b.txt")
-    assert len(told.requests) == 1
-    assert (told.exit_code, told.stderr) == (
+    assert len(reported.requests) == 1
+    assert (reported.exit_code, reported.stderr) == (
         20,
         "Error: A hook stopped the task: That is enough.\n",
     )
@@ -227,28 +229,28 @@ def test_a_hook_can_stop_the_task_instead_of_condensing(ungoverned: Governed):
             person.condense_soon()
             return ""
 
-        told = person.follow(condense, "yes", "message This")
-    assert AskKind.RESUME_TASK in [asked.ask for asked in told.of(Asked)]
-    assert not told.of(Condensed)
+        reported = person.follow(condense, "yes", "message This")
+    assert AskKind.RESUME_TASK in [asked.ask for asked in reported.of(Asked)]
+    assert not reported.of(Condensed)
 
 
 @pytest.mark.parametrize("holds", [1, 100])
 def test_a_run_succeeds_once_the_hook_lets_the_turn_end(ungoverned: Governed, holds: int):
     line = f'echo x >> ran; test "$(wc -l < ran)" -gt {holds} || {{ echo untested >&2; exit 2; }}'
     hooked(ungoverned, line, event="Stop")
-    told = ungoverned.alone(*([finish(f"Done {at}.")] for at in range(9)))
+    reported = ungoverned.alone(*([finish(f"Done {at}.")] for at in range(9)))
     if holds == 1:
-        assert (told.exit_code, told.stderr) == (0, "")
+        assert (reported.exit_code, reported.stderr) == (0, "")
         return
-    assert told.exit_code == 20, told.stderr
-    assert told.output["error"] == "A hook still did not let the turn end: untested"
+    assert reported.exit_code == 20, reported.stderr
+    assert reported.output["error"] == "A hook still did not let the turn end: untested"
 
 
 def test_a_user_message_resets_stop_hook_active(ungoverned: Governed):
     hears(ungoverned, "Stop", "Nearly")
     asks = call("ask_followup_question", question="Which?", follow_up=[{"text": "This"}])
     ungoverned.play([finish("Nearly.")], [asks], [finish("Done.")], book=["message other"])
-    assert [each["stop_hook_active"] for each in heard(ungoverned)] == [False, False]
+    assert [each["stop_hook_active"] for each in received(ungoverned)] == [False, False]
 
 
 def test_hook_output_about_a_failed_call_reaches_the_model(ungoverned: Governed):
@@ -261,6 +263,6 @@ def test_hook_output_about_a_failed_call_reaches_the_model(ungoverned: Governed)
     config = {event: [{"hooks": [{"command": line}]}] for event, line in events.items()}
     file = ungoverned.rookery.home / "config" / "hooks.json"
     file.write_text(json.dumps({"hooks": config}), encoding="utf-8")
-    told = ungoverned.play([read("a.txt")], [write("a.txt")], book=["yes"], flags=())
+    reported = ungoverned.play([read("a.txt")], [write("a.txt")], book=["yes"], flags=())
     assert ungoverned.text("a.txt") == "other\n"
-    assert "run the generator" in told.results[-1]
+    assert "run the generator" in reported.results[-1]

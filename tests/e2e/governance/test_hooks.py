@@ -67,19 +67,19 @@ def test_a_blocking_or_failing_hook_is_reported(governed: Governed):
     line = {"command": script(governed, "decide.sh", DECIDES), "timeout": 1, "name": "scanner"}
     hooked(governed, line, matcher="Write")
     names = ("blocked", "garbled", "failing", "hanging", "harmless")
-    told = governed.play([choose()], *([write(f"src/auth/{name}.py")] for name in names))
-    assert told.codes[1:] == ["HOOK-001", "HOOK-001", "", "HOOK-003", ""]
-    assert "there is a secret in it" in told.refusal(1)["message"]
-    assert "garbled, and still no" in told.refusal(2)["message"]
+    reported = governed.play([choose()], *([write(f"src/auth/{name}.py")] for name in names))
+    assert reported.codes[1:] == ["HOOK-001", "HOOK-001", "", "HOOK-003", ""]
+    assert "there is a secret in it" in reported.refusal(1)["message"]
+    assert "garbled, and still no" in reported.refusal(2)["message"]
     written = [governed.there(f"src/auth/{name}.py") for name in names]
     assert written == [False, False, True, False, True]
-    assert told.refusal(4)["error_type"] == "hook_timeout"
-    assert "user" not in told.refusal(4)["message"], "nobody has refused it"
+    assert reported.refusal(4)["error_type"] == "hook_timeout"
+    assert "user" not in reported.refusal(4)["message"], "nobody has refused it"
     codes = [
         each["error"]["code"] for each in own_records(governed.root, "blocked", "hook_failure")
     ]
     assert codes == ["HOOK-001", "HOOK-001", "HOOK-003"]
-    notes = [each.text for each in told.of(Noted)]
+    notes = [each.text for each in reported.of(Noted)]
     assert any("scanner" in note and "the scanner broke" in note for note in notes), notes
     assert any("scanner" in note and "1 s" in note for note in notes), notes
 
@@ -87,9 +87,9 @@ def test_a_blocking_or_failing_hook_is_reported(governed: Governed):
 def test_a_hook_cannot_move_or_allow_a_call_out_of_scope(governed: Governed):
     hooked(governed, script(governed, "moves.sh", MOVES_OR_ALLOWS), matcher="Write")
     names = ("src/auth/moved.py", "src/api/user.py", "src/auth/jwt.py")
-    told = governed.play([choose()], *([write(name)] for name in names), book=["no", "no"])
-    assert told.codes == ["", "REQ-001", "REQ-001", ""]
-    assert told.refusal(1)["filename"] == "src/api/user.py"
+    reported = governed.play([choose()], *([write(name)] for name in names), book=["no", "no"])
+    assert reported.codes == ["", "REQ-001", "REQ-001", ""]
+    assert reported.refusal(1)["filename"] == "src/api/user.py"
     assert [governed.there(name) for name in names] == [False, False, True]
 
 
@@ -103,9 +103,9 @@ def test_an_imported_claude_hook_for_bash_works(governed: Governed):
     governed.put("src/auth/old.py")
     name = json.loads(governed.cli("hooks", "list", "--json").stdout)["hooks"][0]["name"]
     assert governed.cli("hooks", "trust", name, "--yes").returncode == 0
-    told = governed.play([choose()], [run("rm src/auth/old.py")], [run("cat src/auth/old.py")])
-    assert told.codes == ["", "HOOK-001", ""]
-    assert "nothing is removed here" in told.refusal(1)["message"]
+    reported = governed.play([choose()], [run("rm src/auth/old.py")], [run("cat src/auth/old.py")])
+    assert reported.codes == ["", "HOOK-001", ""]
+    assert "nothing is removed here" in reported.refusal(1)["message"]
     assert governed.there("src/auth/old.py")
 
 
@@ -113,11 +113,11 @@ def test_a_changed_guard_hook_blocks_until_it_is_reviewed(governed: Governed):
     line = {"command": script(governed, "decide.sh", DECIDES), "on_failure": "block"}
     hooked(governed, {**line, "name": "scanner"}, of_project=True)
     assert governed.cli("hooks", "trust", "scanner", "--yes").returncode == 0
-    told = governed.alone([choose()], [write("src/auth/blocked.py")])
-    assert told.codes == ["", "HOOK-001"]
+    reported = governed.alone([choose()], [write("src/auth/blocked.py")])
+    assert reported.codes == ["", "HOOK-001"]
     governed.put("tools/decide.sh", "touch ran\n")
-    told = governed.alone([choose()], [write("src/auth/blocked.py")])
-    assert told.codes[-1] == "HOOK-004"
+    reported = governed.alone([choose()], [write("src/auth/blocked.py")])
+    assert reported.codes[-1] == "HOOK-004"
     assert not governed.there("ran")
     assert not governed.there("src/auth/blocked.py")
 
@@ -125,16 +125,16 @@ def test_a_changed_guard_hook_blocks_until_it_is_reviewed(governed: Governed):
 def test_formatters_run_in_order_and_make_no_file_stale(governed: Governed):
     formats = script(governed, "format.sh", FORMATS)
     hooked(governed, f"{formats} one", f"{formats} two", event="PostToolUse", matcher="Edit|Write")
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         [write("src/auth/jwt.py", "A = 1\n")],
         [call("edit", file_path="src/auth/jwt.py", old_string="A = 1", new_string="A = 2")],
         [read("src/auth/jwt.py")],
     )
-    assert told.codes == ["", "", "", ""], told.results
-    assert "as you specified" not in told.results[1]
-    assert "changed src/auth/jwt.py" in told.results[1]
-    assert "+# one\n+# two" in told.results[1]
+    assert reported.codes == ["", "", "", ""], reported.results
+    assert "as you specified" not in reported.results[1]
+    assert "changed src/auth/jwt.py" in reported.results[1]
+    assert "+# one\n+# two" in reported.results[1]
     whole = "A = 2\n# one\n# two\n# one\n# two\n"
     assert governed.text("src/auth/jwt.py") == whole
     first, second = own_records(governed.root, "mutation")
@@ -149,14 +149,18 @@ def test_formatter_changes_reach_the_model_without_intents_too(ungoverned: Gover
     """It knows the new text, so it may also write the whole file. What cannot be shown is named."""
     formats = script(ungoverned, "format.sh", FORMATS)
     hooked(ungoverned, f"{formats} one", event="PostToolUse", matcher="Edit|Write")
-    told = ungoverned.play(
+    reported = ungoverned.play(
         [write("a.py", "A = 1\n")],
         [call("edit", file_path="a.py", old_string="# one", new_string="# two")],
         [write("a.py", "B = 1\n")],
         *([write(name, "A = 1\n")] for name in ("crlf.py", "cut.py", "much.py")),
     )
-    assert [text.startswith('{"path"') for text in told.results[:3]] == [True] * 3, told.results
+    assert [text.startswith('{"path"') for text in reported.results[:3]] == [True] * 3, (
+        reported.results
+    )
     assert ungoverned.text("a.py") == "B = 1\n# one\n"
-    for result, shown in zip(told.results[3:], ["Only line ends"] * 2 + ["left out"], strict=True):
+    for result, shown in zip(
+        reported.results[3:], ["Only line ends"] * 2 + ["left out"], strict=True
+    ):
         assert shown in result
         assert len(result) < 7_000

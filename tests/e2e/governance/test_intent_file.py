@@ -32,13 +32,13 @@ NO_SANDBOX = '[sandbox]\nuse = "off"\n'
 def test_an_invalid_intent_file_blocks_only_changes(governed: Governed):
     governed.put(FILE, intents(more='x-run: !!python/object/apply:os.system ["touch ran"]'))
     governed.put("README.md", "Read me.\n")
-    told = governed.alone([choose()], [write(JWT)], [read("README.md")])
-    assert told.codes == ["REQ-013", "REQ-013", ""]
-    assert {each["code"] for each in told.refusal(0)["problems"]} == {"E105"}
-    assert "Read me." in told.results[2]
+    reported = governed.alone([choose()], [write(JWT)], [read("README.md")])
+    assert reported.codes == ["REQ-013", "REQ-013", ""]
+    assert {each["code"] for each in reported.refusal(0)["problems"]} == {"E105"}
+    assert "Read me." in reported.results[2]
     assert not governed.there(JWT)
     assert not governed.there("ran")
-    assert told.exit_code == 20
+    assert reported.exit_code == 20
 
 
 def test_a_bad_intent_leaves_the_others_usable_and_switches_recorded(governed: Governed):
@@ -48,9 +48,9 @@ def test_a_bad_intent_leaves_the_others_usable_and_switches_recorded(governed: G
     )
     governed.put(FILE, f"active_intents:\n{listed}\n")
     answers = [choose("INT-002")], [choose("INT-001")], [write("a/x")], [choose("INT-003")]
-    told = governed.alone(*answers, [write("c/x")])
-    assert told.codes == ["REQ-013", "", "", "", ""]
-    assert [each["code"] for each in told.refusal(0)["problems"]] == ["E206"]
+    reported = governed.alone(*answers, [write("c/x")])
+    assert reported.codes == ["REQ-013", "", "", "", ""]
+    assert [each["code"] for each in reported.refusal(0)["problems"]] == ["E206"]
     assert governed.there("a/x")
     assert governed.there("c/x")
     assert governed.kinds() == [
@@ -75,7 +75,7 @@ def test_user_edits_of_the_intent_file_apply_to_the_next_call(governed: Governed
         assert governed.cli("intents", "pause", "INT-001").returncode == 0
         return "message It is paused."
 
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         [wait()],
         [write(JWT)],
@@ -92,15 +92,15 @@ def test_user_edits_of_the_intent_file_apply_to_the_next_call(governed: Governed
     )
     narrowed, widened = ["REQ-001", ""], ["REQ-012", "", ""]
     paused = ["REQ-012", "REQ-003", "REQ-010"]
-    assert told.codes == ["", "", *narrowed, "", *widened, "", *paused]
-    assert "The scope of INT-001 was reduced" in told.requests[3]
-    assert told.refusal(5)["change"] == ["owned_scope"]
-    assert "INT-001" in told.refusal(5)["message"]
-    assert "status" in told.refusal(9)["change"]
+    assert reported.codes == ["", "", *narrowed, "", *widened, "", *paused]
+    assert "The scope of INT-001 was reduced" in reported.requests[3]
+    assert reported.refusal(5)["change"] == ["owned_scope"]
+    assert "INT-001" in reported.refusal(5)["message"]
+    assert "status" in reported.refusal(9)["change"]
     written = [governed.there(path) for path in (JWT, "src/auth/new/a.py", USER)]
     assert written == [False, True, True]
     assert not governed.there("src/auth/new/b.py")
-    assert told.of(IntentCleared)
+    assert reported.of(IntentCleared)
     assert governed.kinds()[-5:] == ["intent_change", "intent_invalidated", *["blocked"] * 3]
     assert governed.is_whole()
 
@@ -119,7 +119,7 @@ def test_intent_changes_made_by_a_command_need_approval(governed: Governed):
         governed.put(FILE, governed.text(FILE).replace('"**"', '"**"\n      - "!x"'))
         return "yes"
 
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         [run(widening(governed))],
         [write(USER)],
@@ -133,12 +133,12 @@ def test_intent_changes_made_by_a_command_need_approval(governed: Governed):
         flags=("-y", "--allow-protected"),
     )
     refused = ["REQ-012", "REQ-012", "REQ-012", "REQ-003"]
-    assert told.codes == ["", "", "REQ-003", *refused, "", ""]
+    assert reported.codes == ["", "", "REQ-003", *refused, "", ""]
     assert '- "**"' in governed.text(FILE)
-    assert "CMD-002" in told.requests[2]
-    assert [each.own_doing for each in told.of(IntentCleared)] == [True]
-    assert len(told.of(IntentSelected)) == 2
-    selection = told.questions[1]
+    assert "CMD-002" in reported.requests[2]
+    assert [each.own_doing for each in reported.of(IntentCleared)] == [True]
+    assert len(reported.of(IntentSelected)) == 2
+    selection = reported.questions[1]
     assert selection.governance
     assert {"- scope: src/auth/**", "+ scope: **"} <= set(selection.notes)
     assert governed.there(USER)
@@ -149,12 +149,12 @@ def test_intent_changes_made_by_a_command_need_approval(governed: Governed):
 def test_intent_changes_of_an_approved_command_are_kept_and_named(governed: Governed):
     governed.settings(NO_SANDBOX)
     command = run(widening(governed))
-    told = governed.play([choose()], [command], [choose()], book=["yes", "yes"])
+    reported = governed.play([choose()], [command], [choose()], book=["yes", "yes"])
     assert '- "**"  # all of it' in governed.text(FILE)
-    assert told.codes == ["", "", ""]
-    [named] = [noted.text for noted in told.of(Noted) if FILE in noted.text]
+    assert reported.codes == ["", "", ""]
+    [named] = [noted.text for noted in reported.of(Noted) if FILE in noted.text]
     assert "you approved" in named
-    assert {"- scope: src/auth/**", "+ scope: **"} <= set(told.questions[1].notes)
+    assert {"- scope: src/auth/**", "+ scope: **"} <= set(reported.questions[1].notes)
     assert governed.is_whole()
 
 
@@ -173,11 +173,11 @@ def test_intent_changes_during_an_unapproved_command_are_reverted(governed: Gove
 
     (governed.root / "src/auth").mkdir(parents=True)
     waiting = run(f"head -n 1 {fifo} > {JWT}")
-    told = governed.play([choose()], [waiting], [choose()], book=["yes"], watch=watch)
+    reported = governed.play([choose()], [waiting], [choose()], book=["yes"], watch=watch)
     os.close(pipe)
     assert governed.text(FILE) == before
-    assert told.codes == ["", "", ""]
-    assert "Its wording did not change." in told.questions[0].notes
+    assert reported.codes == ["", "", ""]
+    assert "Its wording did not change." in reported.questions[0].notes
     assert "intent_invalidated" in governed.kinds()
     assert governed.is_whole()
 
@@ -206,8 +206,8 @@ def test_a_half_written_intent_file_is_read_again(governed: Governed):
             assert half_written.wait(60)
             held.open()
 
-    told = governed.play([choose()], [say("Now I write.", held), write(JWT)], watch=watch)
+    reported = governed.play([choose()], [say("Now I write.", held), write(JWT)], watch=watch)
     started[0].join()
-    assert told.codes == ["", ""]
+    assert reported.codes == ["", ""]
     assert governed.there(JWT)
-    assert len(told.of(IntentSelected)) == 1
+    assert len(reported.of(IntentSelected)) == 1

@@ -186,10 +186,10 @@ def test_a_killed_ephemeral_session_is_recorded(governed: Governed):
 def test_a_pipe_named_by_a_command_does_not_block_the_run(governed: Governed):
     (governed.root / "src/auth").mkdir(parents=True)
     os.mkfifo(governed.root / "src/auth/pipe")
-    told = governed.alone(
+    reported = governed.alone(
         [choose()], [run("cat src/auth/pipe & echo > src/auth/pipe")], flags=("-y",)
     )
-    assert told.exit_code == 0, told.stderr
+    assert reported.exit_code == 0, reported.stderr
     assert governed.kinds() == ["intent_selected", "command"]
 
 
@@ -204,7 +204,7 @@ def test_a_failed_record_blocks_further_changes(governed: Governed):
         ledger.chmod(0o600)
         return "message Go on"
 
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         [write("src/auth/a.py")],
         [wait()],
@@ -215,10 +215,10 @@ def test_a_failed_record_blocks_further_changes(governed: Governed):
         [write("src/auth/d.py")],
         book=[close_it, open_it],
     )
-    assert json.loads(told.results[3])["operation"] == "created", "its own result is as it was"
-    assert told.codes == ["", "", "", "", "TRC-001", "", "", ""]
-    assert [each.code for each in told.of(Unrecorded)] == ["TRC-001"]
-    assert any("could not be written" in each.text for each in told.of(Noted))
+    assert json.loads(reported.results[3])["operation"] == "created", "its own result is as it was"
+    assert reported.codes == ["", "", "", "", "TRC-001", "", "", ""]
+    assert [each.code for each in reported.of(Unrecorded)] == ["TRC-001"]
+    assert any("could not be written" in each.text for each in reported.of(Noted))
     assert [governed.there(f"src/auth/{name}.py") for name in "abcd"] == [True, True, False, True]
     wrote = [each["files"][0]["path"] for each in own_records(governed.root, "mutation")]
     assert wrote == ["src/auth/a.py", "src/auth/b.py", "src/auth/d.py"]
@@ -228,9 +228,9 @@ def test_a_failed_record_blocks_further_changes(governed: Governed):
 def test_a_run_that_cannot_be_recorded_exits_with_21(governed: Governed):
     governed.alone([choose()])
     (governed.root / LEDGER).chmod(0o400)
-    told = governed.alone([choose()], [write("src/auth/b.py")])
-    assert told.codes[1] == "TRC-001"
-    assert told.exit_code == 21
+    reported = governed.alone([choose()], [write("src/auth/b.py")])
+    assert reported.codes[1] == "TRC-001"
+    assert reported.exit_code == 21
     assert not governed.there("src/auth/b.py")
 
 
@@ -242,6 +242,6 @@ def test_a_forged_approval_in_the_workspace_is_ignored(governed: Governed):
     text = governed.text(LEDGER)
     [decision] = [line for line in text.splitlines() if '"kind":"decision"' in line]
     governed.put(LEDGER, text + decision.replace("once", "task") + "\n")
-    told = governed.alone([choose()], [write("src/api/more.py")])
-    assert told.code(1) == "REQ-001"
+    reported = governed.alone([choose()], [write("src/api/more.py")])
+    assert reported.code(1) == "REQ-001"
     assert not governed.there("src/api/more.py")

@@ -69,7 +69,7 @@ def test_a_denied_file_cannot_be_read(guarded: Governed):
         run("grep -r TOKEN ."),
     ]
     whole = {"path": ".", "file_pattern": None}
-    told, _ = guarded.play_rows(
+    reported, _ = guarded.play_rows(
         {
             **{f"denied {number}": Row(each, "", DENIED) for number, each in enumerate(refused)},
             "no": Row(read("notes/today.txt"), "no", DENIED),
@@ -83,15 +83,15 @@ def test_a_denied_file_cannot_be_read(guarded: Governed):
             "mentioned": Row(wait(), "message look at @/settings.ini @/linked.txt @/open.txt"),
         }
     )
-    yes, searched, listed, _, _, below, open_too, _ = told.results[-8:]
+    yes, searched, listed, _, _, below, open_too, _ = reported.results[-8:]
     assert "dear diary" in yes
     assert "public" in searched
     assert not any(name in listed for name in ("settings.ini", "linked"))
     assert "keys.py" not in below
     assert "public" in open_too
-    assert "about reading applies: Read(settings.ini)" in told.requests[-1]
-    assert "public" in told.requests[-1].rpartition("look at")[2]
-    assert SECRET not in "".join(told.requests)
+    assert "about reading applies: Read(settings.ini)" in reported.requests[-1]
+    assert "public" in reported.requests[-1].rpartition("look at")[2]
+    assert SECRET not in "".join(reported.requests)
 
 
 def test_git_does_not_print_denied_files(guarded: Governed):
@@ -106,7 +106,7 @@ def test_git_does_not_print_denied_files(guarded: Governed):
         git(guarded.root, "commit", "-qm", "two")
         return "message It is tracked as linked.txt."
 
-    told, _ = guarded.play_rows(
+    reported, _ = guarded.play_rows(
         {
             "nothing denied": Row(run("git show HEAD")),
             "linked": Row(wait(), tracks_a_link),
@@ -114,8 +114,8 @@ def test_git_does_not_print_denied_files(guarded: Governed):
             "all": Row(run("git log -p"), "", DENIED),
         }
     )
-    assert "+public" in told.results[1]
-    assert SECRET not in "".join(told.requests)
+    assert "+public" in reported.results[1]
+    assert SECRET not in "".join(reported.requests)
 
 
 @hides_files
@@ -125,14 +125,14 @@ def test_the_sandbox_hides_denied_files_from_commands(guarded: Governed):
     names = '"open_too.txt", "settings.ini", "linked.txt"'
     script = f"for name in ({names}):\n  try: print(*open(name))\n  except OSError: pass"
     guarded.put("src/auth/reads.py", script)
-    told = guarded.play([choose()], [run("python3 -SE src/auth/reads.py")])
-    assert "public" in told.results[1]
-    assert SECRET not in "".join(told.requests)
+    reported = guarded.play([choose()], [run("python3 -SE src/auth/reads.py")])
+    assert "public" in reported.results[1]
+    assert SECRET not in "".join(reported.requests)
 
 
 def test_read_rules_apply_only_under_their_intent(guarded: Governed):
-    told = guarded.play([read("settings.ini")])
-    assert SECRET in told.results[0]
+    reported = guarded.play([read("settings.ini")])
+    assert SECRET in reported.results[0]
 
 
 OWN = "src/auth/own.py"
@@ -185,7 +185,7 @@ def test_an_edit_reveals_nothing_of_a_file_that_may_not_be_read(governed: Govern
         governed.put("src/auth/own_new.py", f"a\nb\nc\nd\n{SECRET}\n")
         return "message Go on"
 
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         *([each] for each in (*do_not_fit, *formatted)),
         [write("src/auth/own_new.py", "a\nb\nc\nd\n")],
@@ -194,8 +194,8 @@ def test_an_edit_reveals_nothing_of_a_file_that_may_not_be_read(governed: Govern
         book=[somebody_adds],
     )
     count = len(do_not_fit)
-    assert {*told.codes[1 : count + 1]} <= {DENIED, "REQ-007"}
-    assert told.codes[count + 1 :] == ["", "", "", "", "", "", "", "REQ-007"]
+    assert {*reported.codes[1 : count + 1]} <= {DENIED, "REQ-007"}
+    assert reported.codes[count + 1 :] == ["", "", "", "", "", "", "", "REQ-007"]
     for path in files:
         assert governed.text(path) == f"first=1\nsecond=0\nthird='{SECRET}'\nfourth=4\n", path
-    assert SECRET not in "".join(told.requests)
+    assert SECRET not in "".join(reported.requests)

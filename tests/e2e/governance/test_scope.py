@@ -59,7 +59,7 @@ def test_out_of_scope_writes_ask_and_follow_the_answer(governed: Governed):
     move = patch(
         "*** Update File: src/auth/move.py", "*** Move to: src/api/moved.py", "@@", "-old", "+new"
     )
-    told, asked = governed.play_rows(
+    reported, asked = governed.play_rows(
         {
             "in scope": Row(write(JWT)),
             "out of scope": Row(rework(USER), "no because it is mine", "REQ-001"),
@@ -79,15 +79,17 @@ def test_out_of_scope_writes_ask_and_follow_the_answer(governed: Governed):
             "only the case differs": Row(write("SRC/AUTH/jwt.py")),
         }
     )
-    refusal = told.refusal(2)
+    refusal = reported.refusal(2)
     assert (refusal["error_type"], refusal["feedback"]) == ("scope_violation", "because it is mine")
     assert (refusal["filename"], refusal["intent_id"]) == (USER, "INT-001")
     assert refusal["targets"] == [{"path": USER, "op": "modify", "verdict": "out_of_scope"}]
-    assert str(outside) not in told.results[5], "where it lies is not repeated"
-    assert "no.txt" in told.results[5]
-    assert told.refusal(8)["reason"] == "shared content"
-    assert "src/api/moved.py" in json.dumps(told.refusal(11)["targets"])
-    assert "Did you mean src?" in told.results[16], "refused by the tool, whatever governance says"
+    assert str(outside) not in reported.results[5], "where it lies is not repeated"
+    assert "no.txt" in reported.results[5]
+    assert reported.refusal(8)["reason"] == "shared content"
+    assert "src/api/moved.py" in json.dumps(reported.refusal(11)["targets"])
+    assert "Did you mean src?" in reported.results[16], (
+        "refused by the tool, whatever governance says"
+    )
     assert choices(asked["outside"]) == choices(asked["the rules themselves"]) == ("halt",)
     assert {name for name, each in asked.items() if reasons(each) == ["REQ-008"]} == {
         *("a deletion", "yes to a deletion", "a deleting command")
@@ -130,10 +132,10 @@ def test_a_link_swapped_during_the_question_is_not_followed(
         folder.symlink_to(elsewhere)
         return "yes"
 
-    told = governed.play(
+    reported = governed.play(
         [choose()], [write(USER)], [write("src/auth/d/x.py")], book=["no", swaps], flags=("-a",)
     )
-    asked = told.questions[0]
+    asked = reported.questions[0]
     question = asked.governance
     assert question
     assert (question.intent_id, question.scope) == ("INT-001", ("src/auth/**",))
@@ -141,7 +143,7 @@ def test_a_link_swapped_during_the_question_is_not_followed(
     assert (question.pattern, question.choices) == (USER, ("task", "expand", "halt"))
     assert "+new" in asked.diff
     assert asked.rule == ""
-    refusal = told.refusal(2)
+    refusal = reported.refusal(2)
     assert (refusal["code"], refusal["reason"]) == ("REQ-015", "path_changed")
     assert not list(elsewhere.iterdir())
     assert governed.kinds() == ["intent_selected", *["decision", "blocked"] * 2]
@@ -171,16 +173,16 @@ def test_a_task_approval_lasts_until_the_task_or_the_intent_changes(governed: Go
 
     more = [[rework(USER, "two")], [wait()], [write(USER, "three\n")], [finish()]]
     with governed.attended(*more) as later:
-        told = later.follow("message Go on.", narrows, "no", again=first)
+        reported = later.follow("message Go on.", narrows, "no", again=first)
     assert governed.text(USER) == "new\n"
-    assert told.codes[-1] == "REQ-001"
+    assert reported.codes[-1] == "REQ-001"
 
 
 def test_a_widened_scope_is_saved_and_applies(governed: Governed):
-    told = governed.play(
+    reported = governed.play(
         [choose()], [write(USER, "one\n")], [write(USER, "two\n")], book=["expand"]
     )
-    assert told.codes == ["", "", ""]
+    assert reported.codes == ["", "", ""]
     assert governed.text(USER) == "two\n"
     assert f'- "src/auth/**"  # all of it\n      - "{USER}"\n' in governed.text(FILE)
     [change] = governed.of("intent_change")
@@ -207,13 +209,13 @@ def test_paths_that_cannot_be_checked_are_refused_without_a_question(governed: G
     governed.put("src/auth/a.py")
     (governed.root / "src/auth/link").symlink_to("../api/user.py")
     (governed.root / "src/auth/d").symlink_to(elsewhere)
-    told, _ = governed.play_rows({path: Row(write(path), "", "REQ-015") for path in UNJUDGED})
+    reported, _ = governed.play_rows({path: Row(write(path), "", "REQ-015") for path in UNJUDGED})
     for number, (path, reason) in enumerate(UNJUDGED.items(), start=1):
-        refusal = told.refusal(number)
+        refusal = reported.refusal(number)
         assert refusal["error_type"] == "path_rejected", path
         assert refusal["reason"] == (reason or refusal["reason"]), path
         assert "elsewhere" not in json.dumps(refusal), path
-    assert USER in " ".join(told.refusal(2)["recovery"]), "the real path is named"
+    assert USER in " ".join(reported.refusal(2)["recovery"]), "the real path is named"
     assert governed.text(USER) == "old\n"
     assert not list(elsewhere.iterdir())
     for path in (governed.root.parent / "x", governed.root.parent.parent / "outside.txt"):
@@ -226,7 +228,7 @@ def test_no_scope_covers_rule_files_the_ledger_or_git_metadata(governed: Governe
     governed.put(FILE, intents(scope=["**", ".orchestration/**"]))
     (governed.root / ".git/hooks").mkdir(parents=True)
     before = governed.text(FILE)
-    told = governed.alone(
+    reported = governed.alone(
         [choose()],
         [read(FILE)],
         [write(FILE, intents(scope=["**"]))],
@@ -235,7 +237,7 @@ def test_no_scope_covers_rule_files_the_ledger_or_git_metadata(governed: Governe
         [run(f"rm {LEDGER}")],
         flags=["-y", "--governance-allow", "scope", "--governance-allow", "delete"],
     )
-    assert told.codes[2:] == ["REQ-014"] * 4
+    assert reported.codes[2:] == ["REQ-014"] * 4
     assert governed.text(FILE) == before
     assert governed.is_whole()
     assert not governed.there(".git/hooks/pre-commit")
@@ -246,7 +248,7 @@ def test_exemptions_and_auto_approval_do_not_widen_the_scope(governed: Governed)
     ignored = "docs/**\n!docs/private/**\n# for now\nINT-002\n"
     governed.put(".orchestration/.intentignore", ignored)
     outside = governed.root.parent / "outside.txt"
-    told = governed.alone(
+    reported = governed.alone(
         [write(USER)],
         [choose()],
         [write(USER)],
@@ -260,14 +262,14 @@ def test_exemptions_and_auto_approval_do_not_widen_the_scope(governed: Governed)
         flags=["-y"],
     )
     in_turn = ["REQ-003", "", "REQ-001", "", "REQ-001", "", "", "REQ-014", "REQ-015", "REQ-001"]
-    assert told.codes == in_turn
-    assert told.refusal(2)["reason"] == "non_interactive"
+    assert reported.codes == in_turn
+    assert reported.refusal(2)["reason"] == "non_interactive"
     written = [(each.scope, each.files[0].path) for each in governed.of("mutation")]
     assert written == [("ignored", "docs/a.md"), ("ignored", USER)]
     matched = [each.raw["metadata"]["orchestration"]["matched"] for each in governed.of("mutation")]
     assert matched == ["docs/**", "INT-002"]
     assert not governed.there(".orchestration/hooks.json")
     assert not outside.exists()
-    assert told.exit_code == 20
-    assert told.governance
-    assert (told.governance["blocked"], told.governance["mutations"]) == (6, 2)
+    assert reported.exit_code == 20
+    assert reported.governance
+    assert (reported.governance["blocked"], reported.governance["mutations"]) == (6, 2)

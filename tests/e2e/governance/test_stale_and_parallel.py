@@ -58,7 +58,7 @@ def test_a_file_is_stale_by_its_content_not_its_time(governed: Governed):
         os.utime(file, (1, 1))
         return "message Go on"
 
-    told = governed.play(
+    reported = governed.play(
         [choose()],
         [read(JWT)],
         [wait()],
@@ -70,11 +70,11 @@ def test_a_file_is_stale_by_its_content_not_its_time(governed: Governed):
         [write("src/auth/unread.py", "theirs\n")],
         book=[somebody_edits, somebody_saves_it_again],
     )
-    changed = told.refusal(3)
+    changed = reported.refusal(3)
     assert (changed["code"], changed["reason"]) == ("REQ-007", "changed")
     assert (changed["expected_hash"], changed["actual_hash"]) == (sha("one\n"), sha("two\n"))
-    assert told.codes == ["", "", "", "REQ-007", "", "", "", "", "REQ-007"]
-    assert told.refusal(8)["reason"] == "not_read"
+    assert reported.codes == ["", "", "", "REQ-007", "", "", "", "", "REQ-007"]
+    assert reported.refusal(8)["reason"] == "not_read"
     assert governed.text(JWT) == "four\n"
     assert governed.text("src/auth/unread.py") == "mine\n"
     assert [each["error"]["code"] for each in own_records(governed.root, "blocked")] == [
@@ -116,7 +116,7 @@ def changed(line: int) -> list[str]:
 
 
 def test_an_exact_edit_of_a_file_changed_elsewhere_is_applied(governed: Governed):
-    told = after_a_change(
+    reported = after_a_change(
         governed,
         edit(JWT, QUOTED, NEW),
         write(JWT, "all new\n"),
@@ -125,22 +125,22 @@ def test_an_exact_edit_of_a_file_changed_elsewhere_is_applied(governed: Governed
         flags=(),
         book=["yes"],
     )
-    assert told.codes == ["", "", "", "", "REQ-007"]
+    assert reported.codes == ["", "", "", "", "REQ-007"]
     assert governed.text(JWT) == "".join(changed(8)).replace(QUOTED, NEW)
-    [question] = [asked for asked in told.questions if asked.diff]
+    [question] = [asked for asked in reported.questions if asked.diff]
     assert " somebody's 10\n line 9\n-line 10" in question.diff
     assert f"{JWT} changed since the model read it" in " ".join(question.notes)
-    assert "had changed since you read it" in told.results[3]
-    assert "-line 8\n+somebody's 10\n" in told.results[3]
-    assert "no need to read" not in told.results[3]
-    assert told.refusal(4)["reason"] == "partly_read"
+    assert "had changed since you read it" in reported.results[3]
+    assert "-line 8\n+somebody's 10\n" in reported.results[3]
+    assert "no need to read" not in reported.results[3]
+    assert reported.refusal(4)["reason"] == "partly_read"
     [made] = own_records(governed.root, "mutation")
     assert made["files"][0]["before"]["sha256"] == sha("".join(changed(8)))
 
 
 def test_any_other_change_of_a_stale_file_is_refused(governed: Governed):
     loosely = {"old_string": "line  20\nline 21\n", "new_string": NEW}
-    told = after_a_change(
+    reported = after_a_change(
         governed,
         edit(JWT, "10\nline 11\n", "ten\n"),
         write(JWT, "all new\n"),
@@ -152,15 +152,15 @@ def test_any_other_change_of_a_stale_file_is_refused(governed: Governed):
         policy="deletes: allow",  # and context, by default
         line=10,
     )
-    assert told.codes == ["", "", "", *["REQ-007"] * 6, ""]
-    assert {told.refusal(number)["reason"] for number in range(3, 9)} == {"changed"}
+    assert reported.codes == ["", "", "", *["REQ-007"] * 6, ""]
+    assert {reported.refusal(number)["reason"] for number in range(3, 9)} == {"changed"}
     assert governed.text(JWT) == "".join(changed(10)).replace("line 299\n", "x\n")
 
 
 def test_a_strict_policy_refuses_every_edit_of_a_stale_file(governed: Governed):
     attempts = edit(JWT, QUOTED, NEW), read(JWT), edit(JWT, QUOTED, NEW)
-    told = after_a_change(governed, *attempts, policy="stale: strict", line=200)
-    assert told.codes == ["", "", "", "REQ-007", "", ""]
+    reported = after_a_change(governed, *attempts, policy="stale: strict", line=200)
+    assert reported.codes == ["", "", "", "REQ-007", "", ""]
     assert governed.text(JWT) == "".join(changed(200)).replace(QUOTED, NEW)
 
 
@@ -185,9 +185,9 @@ def test_one_of_two_hosts_writing_a_file_at_once_wins(governed: Governed):
             each.wait_until_reached()
         for each in reached:
             each.open()
-        told = [run.result() for run in runs]
-    codes = [each.code(2) for each in told]
-    assert sorted(codes) == ["", "REQ-007"], [each.results[2] for each in told]
+        reported = [run.result() for run in runs]
+    codes = [each.code(2) for each in reported]
+    assert sorted(codes) == ["", "REQ-007"], [each.results[2] for each in reported]
     assert governed.text(JWT) == texts[codes.index("")]
     [won] = [each for each in own_records(governed.root, "mutation") if each.get("files")]
     assert (won["outcome"], won["tool_use_id"]) == ("success", f"w{codes.index('')}")
@@ -203,17 +203,17 @@ def test_records_of_another_host_during_a_command_are_kept(governed: Governed, s
 
     def beside() -> Alone:
         governed.until_there("src/auth/up")
-        told = governed.alone(
+        reported = governed.alone(
             [call("select_active_intent", id="s2", intent_id="INT-001")],
             [call("write_to_file", id="w2", path="src/auth/other.py", content="x\n")],
         )
         governed.put("src/auth/go")
-        return told
+        return reported
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(beside)
-        told = governed.play([choose()], [run(UNTIL_GO)], book=["yes"])
-        assert running.result().codes == told.codes == ["", ""]
+        reported = governed.play([choose()], [run(UNTIL_GO)], book=["yes"])
+        assert running.result().codes == reported.codes == ["", ""]
     assert "w2" in [each["tool_use_id"] for each in own_records(governed.root, "mutation")]
     assert governed.is_whole()
 
@@ -229,9 +229,11 @@ def test_user_changes_to_an_intent_during_a_command_are_kept(governed: Governed)
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(pause)
-        told = governed.alone([choose()], [run(UNTIL_GO)], [write("src/auth/b.py")], flags=UNKNOWN)
+        reported = governed.alone(
+            [choose()], [run(UNTIL_GO)], [write("src/auth/b.py")], flags=UNKNOWN
+        )
         running.result()
-    assert told.codes[2] in ("REQ-003", "REQ-012")
+    assert reported.codes[2] in ("REQ-003", "REQ-012")
     assert "status: PAUSED" in governed.text(FILE)
     assert governed.is_whole()
 
@@ -258,11 +260,11 @@ def test_tasks_with_overlapping_scopes_are_warned(governed: Governed):
             return "message Go on"
 
         running: list[Any] = []
-        told = governed.play([choose()], [wait()], [choose()], book=[a_second_task_begins])
+        reported = governed.play([choose()], [wait()], [choose()], book=[a_second_task_begins])
         there.open()
         other = running[0].result()
-    assert "INT-002" not in told.results[0]
-    assert '<task intent="INT-002" scope="src/auth/login/**"/>' in told.results[2]
+    assert "INT-002" not in reported.results[0]
+    assert '<task intent="INT-002" scope="src/auth/login/**"/>' in reported.results[2]
     assert '<task intent="INT-001" scope="src/auth/**"/>' in other.results[0]
 
 
@@ -280,9 +282,9 @@ def test_policy_can_refuse_a_second_task_while_the_first_runs(
     assert not governed.there("src/auth/login/a.py")
     leases = list((governed.root / ".orchestration" / ".state" / "leases").glob("*.json"))
     assert leases, "it had a lease when it died"
-    told = governed.alone(*second)
-    assert told.codes == ["", ""]
-    assert "INT-001" not in told.results[0]
+    reported = governed.alone(*second)
+    assert reported.codes == ["", ""]
+    assert "INT-001" not in reported.results[0]
 
 
 def test_a_sub_task_needs_approval_to_select_another_intent(governed: Governed):
@@ -292,8 +294,8 @@ def test_a_sub_task_needs_approval_to_select_another_intent(governed: Governed):
     scenes = [choose()], [new_task("Do something else.")], *attempt, *attempt
     ends = [call("attempt_completion", result="Tried.")], [finish()]
     with Family(governed, (*scenes, *ends), ["-y"]) as person:
-        told = person.follow_all("no", "no", "yes")
-    selection, of_parent, again = told.questions
+        reported = person.follow_all("no", "no", "yes")
+    selection, of_parent, again = reported.questions
     for each in (selection, again):
         assert each.governance
         assert each.governance.intent_id == "INT-002"

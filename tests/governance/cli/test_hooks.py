@@ -63,8 +63,8 @@ def test_listing_starts_nothing(printed, home: Path, work: Path):
 
 def test_the_list_for_programs(printed, home: Path):
     define(user_file(home), {"command": "x", "args": ["a b"], "name": "n", "if": "Bash"}, {})
-    told = json.loads(printed("list", "--json"))
-    assert told["hooks"] == [
+    reported = json.loads(printed("list", "--json"))
+    assert reported["hooks"] == [
         {
             "name": "n",
             "source": "user",
@@ -80,7 +80,9 @@ def test_the_list_for_programs(printed, home: Path):
             "status": "trusted",
         }
     ]
-    assert [each["where"] for each in told["problems"]] == ["hooks.PreToolUse[0].hooks[1].command"]
+    assert [each["where"] for each in reported["problems"]] == [
+        "hooks.PreToolUse[0].hooks[1].command"
+    ]
 
 
 def test_what_a_project_writes_moves_no_cursor(printed, work: Path):
@@ -127,18 +129,18 @@ def test_without_a_yes_nothing_is_trusted(printed, work: Path):
 def test_in_a_folder_that_is_not_trusted_it_does_not_run(printed):
     define(project_file(Path.cwd()), {"command": "touch started", "name": "scan"})
     assert "only when the folder is trusted" in printed("trust", "scan", "-y")
-    told = printed("test", "PreToolUse")
-    assert "No hook was run." in told
-    assert "the folder is not trusted" in told
+    reported = printed("test", "PreToolUse")
+    assert "No hook was run." in reported
+    assert "the folder is not trusted" in reported
     assert not Path("started").exists()
 
 
 def test_a_trial_prints_input_output_status_and_verdict(printed, home: Path):
     define(user_file(home), {"command": "echo out; echo no >&2; exit 2"}, matcher="Bash")
-    told = printed("test", "PreToolUse", "--tool", "Bash", "--input", '{"command": "rm x"}')
-    assert '"tool_input": {"command": "rm x"}' in told
-    assert "  stdout: out\n  stderr: no\n  exit status 2 after " in told
-    assert told.endswith("verdict: deny (HOOK-001): no\n")
+    reported = printed("test", "PreToolUse", "--tool", "Bash", "--input", '{"command": "rm x"}')
+    assert '"tool_input": {"command": "rm x"}' in reported
+    assert "  stdout: out\n  stderr: no\n  exit status 2 after " in reported
+    assert reported.endswith("verdict: deny (HOOK-001): no\n")
     assert "No hook was run." in printed("test", "PreToolUse")
 
 
@@ -165,21 +167,21 @@ def test_a_trial_passes_the_mode_that_a_task_would_have(
 
 def test_a_trial_warns_that_exit_status_1_blocks_nothing(printed, home: Path):
     define(user_file(home), {"command": "exit 1"})
-    told = printed("test", "PreToolUse")
-    assert EXITS_WITH_1 in told
-    assert "verdict: none" in told
+    reported = printed("test", "PreToolUse")
+    assert EXITS_WITH_1 in reported
+    assert "verdict: none" in reported
 
 
 def test_a_trial_for_programs(printed, home: Path):
     own = {"hookEventName": "PreToolUse", "updatedInput": {"file_path": "b", "content": "c"}}
     answer = json.dumps({"systemMessage": "hello", "hookSpecificOutput": own})
     define(user_file(home), {"command": f"echo '{answer}'", "name": "n"})
-    told = json.loads(printed("test", "PreToolUse", "--json"))
-    (run,) = told["runs"]
+    reported = json.loads(printed("test", "PreToolUse", "--json"))
+    (run,) = reported["runs"]
     assert (run["hook"], run["exit_status"], run["stderr"]) == ("n", 0, "")
     assert run["input"]["native_tool_name"] == "write_to_file"
-    assert told["verdict"]["updated_input"] == {"path": "b", "content": "c"}
-    assert told["verdict"]["system_messages"] == ["hello"]
+    assert reported["verdict"]["updated_input"] == {"path": "b", "content": "c"}
+    assert reported["verdict"]["system_messages"] == ["hello"]
 
 
 @pytest.mark.parametrize("event", HookEvent)

@@ -76,10 +76,10 @@ def test_common_options_stand_before_or_after_the_command(
 
 def test_list_counts_what_validate_counts_and_names_it(governed: IntentsBench) -> None:
     governed("expand", "INT-001", "src/nowhere/**")
-    told = governed("validate").splitlines()[-1]
-    assert told == "0 errors, 1 warning"
+    reported = governed("validate").splitlines()[-1]
+    assert reported == "0 errors, 1 warning"
     last = governed("list").splitlines()[-1]
-    assert last.endswith(f". {told}. See: rookery intents validate")
+    assert last.endswith(f". {reported}. See: rookery intents validate")
     problems = governed.json("list")["problems"]
     assert [each["code"] for each in problems] == ["W305"]
 
@@ -116,10 +116,10 @@ def test_list_shows_intents_in_progress_first(governed: IntentsBench) -> None:
     assert lines[3].startswith("INT-003  COMPLETED      2  src/database/**         0  -")
     assert lines[4] == "3 intents: 1 in progress, 1 pending, 1 completed. No problems."
     assert governed() == governed("list")
-    told = governed.json("list")
-    assert list(told) == ["intents", "problems"]
+    reported = governed.json("list")
+    assert list(reported) == ["intents", "problems"]
     keys = "id name status revision scope tags files last_change selectable"
-    assert list(told["intents"][0]) == keys.split()
+    assert list(reported["intents"][0]) == keys.split()
 
 
 FILTERS = {
@@ -246,8 +246,8 @@ def test_a_move_is_written_and_recorded(
 ) -> None:
     out = governed(command, intent, "--reason", "because")
     assert out.startswith(f"{intent} {after}")
-    told = governed.json("show", intent)
-    assert told["status"] == after
+    reported = governed.json("show", intent)
+    assert reported["status"] == after
     assert 'reason: "because" }' in governed.text
     assert governed.text.startswith("# why we do things\n")
     [record] = governed.records("intent_change")
@@ -258,7 +258,7 @@ def test_a_move_is_written_and_recorded(
         "to": after,
         "digest_before": "",
     }
-    assert own["intent_digest"] == told["digest"]
+    assert own["intent_digest"] == reported["digest"]
     assert own["approval"]["reason"] == "because"
     assert record.intent_rev == (3 if command != "start" else 1)
 
@@ -421,10 +421,10 @@ def test_new_asks_field_by_field(terminal: Typing) -> None:
             session.type(answer)
         session.wait_for("INT-004 created, status PENDING")
         assert session.exit_code() == 0
-    told = terminal.bench.json("show", "INT-004")
-    assert told["scope"] == ["src/limits/**"]
-    assert told["constraints"] == ["Stay small."]
-    assert told["criteria"][0]["command"] == "pytest -q"
+    reported = terminal.bench.json("show", "INT-004")
+    assert reported["scope"] == ["src/limits/**"]
+    assert reported["constraints"] == ["Stay small."]
+    assert reported["criteria"][0]["command"] == "pytest -q"
 
 
 def test_new_gives_back_what_was_typed_if_it_cannot_be_written(terminal: Typing) -> None:

@@ -34,8 +34,8 @@ def test_close_runs_the_checks_and_completes(governed: IntentsBench) -> None:
     for name in ("A2", "a2"):
         governed("reopen", "INT-001")
         assert governed("close", "INT-001", "--met", name).endswith("INT-001 COMPLETED.\n")
-    told = governed.json("show", "INT-001")
-    assert [each["standing"][:3] for each in told["criteria"]] == ["ok ", "ok "]
+    reported = governed.json("show", "INT-001")
+    assert [each["standing"][:3] for each in reported["criteria"]] == ["ok ", "ok "]
     *_, check = governed.records("command")
     assert (check.command, check.exit_code, check.outcome) == ("test -d src/auth", 0, "success")
     assert f'trace_id: "{check.id}"' in governed.text
@@ -54,9 +54,9 @@ def test_a_failing_check_leaves_the_status_and_shows_its_last_20_lines(
     assert shown == [*map(str, range(12, 31)), "broken"]
     assert "failed, exit code 3" in out
     assert governed.err == "INT-002 stays IN_PROGRESS: 1 check failed.\n"
-    told = governed.json("show", "INT-002")
-    assert told["status"] == "IN_PROGRESS"
-    assert told["criteria"][0]["standing"].startswith("failed ")
+    reported = governed.json("show", "INT-002")
+    assert reported["status"] == "IN_PROGRESS"
+    assert reported["criteria"][0]["standing"].startswith("failed ")
     assert "ok: false" in governed.text
 
 
@@ -114,9 +114,9 @@ def test_close_during_an_edit_of_the_file_is_refused_and_loses_nothing(
 
 
 def test_close_as_json_lists_every_check(governed: IntentsBench) -> None:
-    told = governed.json("close", "INT-001", "--met", "2")
-    assert told["status"] == "COMPLETED"
-    assert told["manual"] == [
+    reported = governed.json("close", "INT-001", "--met", "2")
+    assert reported["status"] == "COMPLETED"
+    assert reported["manual"] == [
         {
             "number": 2,
             "id": "A2",
@@ -124,7 +124,7 @@ def test_close_as_json_lists_every_check(governed: IntentsBench) -> None:
             "met": True,
         }
     ]
-    [check] = told["checks"]
+    [check] = reported["checks"]
     assert (check["number"], check["ok"], check["exit_code"]) == (1, True, 0)
 
 
@@ -188,8 +188,8 @@ def test_check_judges_commands_as_the_gate_does(governed: IntentsBench) -> None:
     governed.write("build/a.o")
     for name, (line, kind, fine) in LINES.items():
         words = ("check", "--intent", "INT-001", "--command", line)
-        told = governed.json(*words, code=0 if fine else 1)
-        assert (told["kind"], told["ok"]) == (kind, fine), name
+        reported = governed.json(*words, code=0 if fine else 1)
+        assert (reported["kind"], reported["ok"]) == (kind, fine), name
     assert (governed.root / "src/auth/jwt.py").exists(), "nothing was run"
 
 
@@ -306,8 +306,8 @@ git add -A
 def test_check_staged_finds_what_was_moved_removed_and_linked(repository: IntentsBench) -> None:
     repository.commit("two", "src/d.py", "src/gone.py", "src/auth/deep/x.py")
     subprocess.run(["sh", "-ec", STAGED], cwd=repository.root, check=True)
-    told = repository.json("check", "--staged", "--intent", "INT-001", code=1)
-    assert {(each["path"], each["verdict"]) for each in told["targets"]} >= {
+    reported = repository.json("check", "--staged", "--intent", "INT-001", code=1)
+    assert {(each["path"], each["verdict"]) for each in reported["targets"]} >= {
         ("src/api.py", "out_of_scope"),
         ("src/gone.py", "out_of_scope"),
         ("src/d.py", "out_of_scope"),
@@ -407,8 +407,8 @@ def test_an_error_names_its_place_and_a_way_out(intents: IntentsBench) -> None:
     assert "error E206  INT-002 owned_scope[0]" in out
     assert "fix: use a path relative to the workspace root" in out
     assert out.splitlines()[-1].endswith("Not selectable: INT-002.")
-    told = intents.json("validate", code=1)
-    [error] = [each for each in told["problems"] if each["severity"] == "error"]
+    reported = intents.json("validate", code=1)
+    [error] = [each for each in reported["problems"] if each["severity"] == "error"]
     assert (error["code"], error["intent_id"], error["path"]) == (
         "E206",
         "INT-002",
@@ -458,7 +458,7 @@ ONLY_CHECKED = FILE.replace("      - When a token is expired, the API shall answ
 
 def ran(intents: IntentsBench, **more: Any) -> None:
     """Record that a task ran the check of INT-001."""
-    told = {
+    reported = {
         "kind": "command",
         "tool_name": "intent_check",
         "tool_use_id": "check-INT-001-A1",
@@ -466,7 +466,7 @@ def ran(intents: IntentsBench, **more: Any) -> None:
         "command": {"text": "test -d src/auth", "exit_code": 0},
         **more,
     }
-    intents.changed(**told)
+    intents.changed(**reported)
 
 
 def standing(intents: IntentsBench) -> str:
@@ -518,8 +518,8 @@ def test_what_tools_leave_behind_is_in_no_account(governed: IntentsBench) -> Non
     governed.changed("src/auth/__pycache__/jwt.cpython-311.pyc", intent="INT-777")
     governed.changed("src/auth/jwt.py", "src/auth/__pycache__/jwt.cpython-311.pyc")
     left.write_text("other", encoding="utf-8")
-    told = governed.json("coverage", "--allow", "uncovered")
-    assert (told["orphans"], told["drifted"]) == ([], [])
+    reported = governed.json("coverage", "--allow", "uncovered")
+    assert (reported["orphans"], reported["drifted"]) == ([], [])
     assert governed.json("show", "INT-001")["files"] == ["src/auth/jwt.py"]
     assert "pycache" not in governed("map")
 
@@ -534,8 +534,8 @@ def test_show_list_and_coverage_count_the_same_files(governed: IntentsBench) -> 
     governed.changed("src/auth/jwt.py", kind="command", tool_name="intent_check")
     mine = ["src/auth/a.py", "src/auth/c.py"]
     assert governed.json("show", "INT-001")["files"] == mine
-    told = governed.json("coverage", "--allow", "uncovered")
-    assert [each["files"] for each in told["intents"] if each["id"] == "INT-001"] == [mine]
+    reported = governed.json("coverage", "--allow", "uncovered")
+    assert [each["files"] for each in reported["intents"] if each["id"] == "INT-001"] == [mine]
     assert governed.json("list")["intents"][0]["files"] == 2
 
 
@@ -557,5 +557,5 @@ def test_map_is_printed_and_writes_no_file(governed: IntentsBench) -> None:
     assert "- `src/auth/jwt.py`" in made
     assert governed("map") == made
     assert old.read_text(encoding="utf-8") == "# My own words\n"
-    [told, *_] = governed.json("map")["intents"]
-    assert [each["path"] for each in told["files"]] == ["src/auth/jwt.py"]
+    [reported, *_] = governed.json("map")["intents"]
+    assert [each["path"] for each in reported["files"]] == ["src/auth/jwt.py"]

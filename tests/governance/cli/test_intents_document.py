@@ -41,10 +41,10 @@ LINES = {
 
 
 def test_the_files_in_the_document_are_what_it_says(documented: IntentsBench) -> None:
-    told = documented.json("validate")
-    assert told["errors"] == 0
-    assert {each["code"] for each in told["problems"]} <= {"W305"}
-    assert [each["holds"] for each in told["files"]][1:3] == ["3 entries", "2 rules"]
+    reported = documented.json("validate")
+    assert reported["errors"] == 0
+    assert {each["code"] for each in reported["problems"]} <= {"W305"}
+    assert [each["holds"] for each in reported["files"]][1:3] == ["3 entries", "2 rules"]
     words = ("check", "--intent", "INT-001")
     targets = documented.json(*words, *PATHS, code=1)["targets"]
     assert {each["path"]: each["verdict"] for each in targets} == PATHS
@@ -56,8 +56,8 @@ def test_the_files_in_the_document_are_what_it_says(documented: IntentsBench) ->
 def test_the_document_has_every_key_of_the_policy_with_its_values() -> None:
     rows = dict(re.findall(r"^\| `([a-z_.]+)` \| (`[^|]*`) \|", PAGE, re.MULTILINE))
     spelled = {**_CHOICES, **{f"commands.{key}": each for key, each in _COMMAND_CHOICES.items()}}
-    told = {key: tuple(re.findall(r"`([^`]+)`", rows[key])) for key in spelled}
-    assert told == spelled
+    reported = {key: tuple(re.findall(r"`([^`]+)`", rows[key])) for key in spelled}
+    assert reported == spelled
     assert rows["protect"] == "`[]`"
     assert rows["max_in_progress"] == f"`{Policy().max_in_progress}`"
     assert len(spelled) + 2 == len(fields(Policy))

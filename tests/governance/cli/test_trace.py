@@ -69,7 +69,7 @@ def test_the_log_is_newest_first_and_shows_each_outcome(work: TracedWorkspace, c
 
 def test_housekeeping_records_are_listed_only_on_request(work: TracedWorkspace, capsys: Captured):
     work.recording.ledger.checkpoint(TASK)
-    for options, told in (
+    for options, reported in (
         ([], 0),
         (["-n", "50"], 0),
         (["--all"], 2),
@@ -78,7 +78,7 @@ def test_housekeeping_records_are_listed_only_on_request(work: TracedWorkspace, 
     ):
         assert trace("log", *options) == 0
         said = capsys.readouterr().out
-        assert ("stream_start" in said) + ("checkpoint" in said) == told
+        assert ("stream_start" in said) + ("checkpoint" in said) == reported
 
 
 FILTERS = {

@@ -90,8 +90,8 @@ def test_each_criterion_shows_the_result_of_its_newest_check(
 ):
     def checked(outcome: str, exit_code: int, **more: str) -> str:
         check = {"text": "pytest -q tests/auth", "exit_code": exit_code}
-        told = {"kind": "command", "tool_name": "intent_check", "outcome": outcome, **more}
-        work.note(**told, command=check)
+        reported = {"kind": "command", "tool_name": "intent_check", "outcome": outcome, **more}
+        work.note(**reported, command=check)
         assert trace("blame", "--why", JWT) == 0
         return capsys.readouterr().out
 

@@ -35,7 +35,7 @@ def notes(work: TracedWorkspace, revision: str = "HEAD") -> list[dict[str, Any]]
     return [json.loads(line) for line in said.splitlines()]
 
 
-def told(capsys: Captured, *arguments: str) -> dict[str, Any]:
+def reported(capsys: Captured, *arguments: str) -> dict[str, Any]:
     capsys.readouterr()
     assert trace(*arguments, "--json") == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -46,7 +46,7 @@ def test_a_note_has_the_lines_of_the_commit(work: TracedWorkspace, capsys: Captu
     record = work.agent_writes(JWT, f"import time\n{BODY}")
     work.person_writes(JWT, f"# mine\n# mine too\nimport time\n{BODY}")
     revision = work.commit()
-    assert told(capsys, "finalize") == {
+    assert reported(capsys, "finalize") == {
         "commit": revision,
         "records": 1,
         "lines": 3,
@@ -132,7 +132,7 @@ def test_what_does_not_match_is_dropped_and_counted(work: TracedWorkspace, capsy
     work.person_writes(JWT, f"import time\n{changed}")
     work.person_writes("src/auth/gone.py", "something_else = 1\n")
     work.commit()
-    found = told(capsys, "finalize")
+    found = reported(capsys, "finalize")
     assert (found["lines"], found["edited_since"], found["unknown"]) == (2, 1, 1)
     assert found["dropped"] == 3
 

@@ -32,7 +32,7 @@ def work(home: Path) -> TracedWorkspace:
     return work
 
 
-def told(capsys: Captured, *arguments: str) -> dict[str, Any]:
+def reported(capsys: Captured, *arguments: str) -> dict[str, Any]:
     capsys.readouterr()
     assert trace(*arguments, "--json") == 0
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -58,7 +58,7 @@ def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: 
         task.begin("toolu_92", "src/auth/m1.py")
     assert trace("verify", "--strict") == TraceExit.WARNINGS
     assert "2 calls were started and not recorded yet" in capsys.readouterr().out
-    assert told(capsys, "recover") == {
+    assert reported(capsys, "recover") == {
         "changed": 1,
         "unchanged": 1,
         "known": 0,
@@ -69,7 +69,7 @@ def test_calls_that_a_crash_cut_off_are_recorded(work: TracedWorkspace, capsys: 
     found = {record.kind: record for record in newest(work.folder)}
     assert found["recovered"].files[0].path == "src/auth/m0.py"
     assert found["blocked"].outcome == "interrupted"
-    assert not any(told(capsys, "recover").values())
+    assert not any(reported(capsys, "recover").values())
 
 
 def test_a_damaged_session_journal_is_reported_and_recorded(
@@ -94,7 +94,7 @@ def test_a_damaged_session_journal_is_reported_and_recorded(
     assert known.files[0].path == "src/auth/m0.py"
     assert entry_of(unknown)["reason"] == "journal_damaged"
     assert unknown.task_id == "t-dead"
-    assert not any(told(capsys, "recover").values())
+    assert not any(reported(capsys, "recover").values())
 
 
 def test_journal_entries_from_elsewhere_are_reported(work: TracedWorkspace, capsys: Captured):
@@ -110,7 +110,7 @@ def test_journal_entries_from_elsewhere_are_reported(work: TracedWorkspace, caps
 
 
 def test_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: Captured):
-    (name,) = told(capsys, "seal")["sealed"]
+    (name,) = reported(capsys, "seal")["sealed"]
     assert (work.root / name).exists()
     assert trace("seal") == 0
     assert "Nothing to seal" in capsys.readouterr().out
@@ -134,7 +134,7 @@ def test_pruned_files_differ_from_lost_files(work: TracedWorkspace, capsys: Capt
     first, second = sealed_twice(work)
     assert trace("prune", "--before", LATER, "--dry-run") == 0
     assert first.exists()
-    assert told(capsys, "prune", "--before", LATER, "-y")["records"] == 8
+    assert reported(capsys, "prune", "--before", LATER, "-y")["records"] == 8
     assert not first.exists()
     assert not second.exists()
     assert trace("verify") == 0
@@ -155,7 +155,7 @@ def test_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys: Capt
         (sealed,) = (work.folder / "trace").iterdir()
         if number:
             sealed = compress(sealed)
-        (name,) = told(capsys, "prune", "--before", LATER, "-y")["files"]
+        (name,) = reported(capsys, "prune", "--before", LATER, "-y")["files"]
         assert work.root / name == sealed
         assert trace("verify") == 0
         assert capsys.readouterr().out.count("was pruned") == 1
@@ -172,7 +172,7 @@ def test_a_file_that_is_lost_after_a_pruning_is_a_loss(work: TracedWorkspace, ca
     first, second = sealed_twice(work)
     end = json.loads(first.read_bytes().splitlines()[-1])["metadata"]["orchestration"]["last_time"]
     after = datetime.fromisoformat(end) + timedelta(milliseconds=1)
-    assert len(told(capsys, "prune", "--before", after.isoformat(), "-y")["files"]) == 1
+    assert len(reported(capsys, "prune", "--before", after.isoformat(), "-y")["files"]) == 1
     assert trace("verify", "-q") == 0
     second.unlink()
     assert trace("verify") == TraceExit.FINDINGS

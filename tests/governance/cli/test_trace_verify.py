@@ -83,9 +83,9 @@ def test_damage_is_found_and_sets_the_exit_code(
     assert trace("verify", "-q") == TraceExit.FINDINGS
     assert capsys.readouterr().out == ""
     assert trace("verify", "--json") == TraceExit.FINDINGS
-    told = json.loads(capsys.readouterr().out)
-    assert told["whole"] is False
-    assert any(said.rpartition(": ")[2] in each["text"] for each in told["findings"])
+    reported = json.loads(capsys.readouterr().out)
+    assert reported["whole"] is False
+    assert any(said.rpartition(": ")[2] in each["text"] for each in reported["findings"])
 
 
 def test_the_auditors_script_is_written(tmp_path: Path, work: TracedWorkspace, capsys: Captured):

@@ -37,7 +37,7 @@ PAUSED = (
 
 
 def ran(time: str, outcome: str = "success", **more: Any) -> TracedRecord:
-    told = {
+    reported = {
         "id": f"r{time}",
         "time": f"2026-01-01T{time}:00.123Z",
         "kind": "command",
@@ -49,7 +49,7 @@ def ran(time: str, outcome: str = "success", **more: Any) -> TracedRecord:
         "outcome": outcome,
         "raw": {},
     }
-    return TracedRecord(**{**told, **more})
+    return TracedRecord(**{**reported, **more})
 
 
 def verified(last: LastVerification, *history: StatusChange) -> Intent:

@@ -61,7 +61,7 @@ class Bench:
         self.root = folder / "work"
         self.root.mkdir()
         self.config = folder / "hooks.json"
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.intent = ""
         self.state: Path | None = None
 
@@ -100,7 +100,7 @@ class Bench:
             self.trust,
             HookRunner(self.root),
             situation=self.situation,
-            notify=self.told.append,
+            notify=self.reported.append,
             interactive=interactive,
             background=background,
             state=self.state,
@@ -159,9 +159,9 @@ async def test_a_script_that_exits_1_warns_or_blocks(bench: Bench):
     verdict = await hooks.before_tool(write("a.txt"))
     assert verdict.decision is HookDecision.NONE
     warning = "The hook PreToolUse-1 failed with exit status 1 (oops)."
-    assert bench.told == [warning]
+    assert bench.reported == [warning]
     await hooks.before_tool(write("a.txt"))
-    assert bench.told == [warning]
+    assert bench.reported == [warning]
     hooks = bench.hooks({"command": "exit 1", "on_failure": "block"})
     verdict = await hooks.before_tool(write("a.txt"))
     assert (verdict.decision, verdict.code) == (HookDecision.DENY, "HOOK-002")
@@ -243,8 +243,8 @@ async def test_a_failed_tool_is_an_event_of_its_own(bench: Bench):
     hooks = bench.hooks("cat > heard.json; echo why >&2; exit 2", event="PostToolUseFailure")
     failed = ToolResponse(text="It broke.", failed=True, duration_ms=7)
     assert (await hooks.after_tool(write("a"), failed)).context.endswith("] why")
-    heard = json.loads((bench.root / "heard.json").read_text())
-    assert (heard["error"], heard["duration_ms"]) == ("It broke.", 7)
+    received = json.loads((bench.root / "heard.json").read_text())
+    assert (received["error"], received["duration_ms"]) == ("It broke.", 7)
     assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
@@ -278,8 +278,8 @@ async def test_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Bench):
     hooks = bench.hooks({"command": "cat > heard.json", "dialect": "native"}, matcher="Edit")
     made = patch(("a.txt", "x"), ("b.txt", "x"))
     await hooks.before_tool(made)
-    heard = json.loads((bench.root / "heard.json").read_text())
-    assert (heard["tool_name"], heard["tool_input"]) == ("apply_patch", dict(made.arguments))
+    received = json.loads((bench.root / "heard.json").read_text())
+    assert (received["tool_name"], received["tool_input"]) == ("apply_patch", dict(made.arguments))
 
 
 async def test_identical_commands_run_once(bench: Bench):
@@ -338,13 +338,13 @@ async def test_a_hook_of_the_project_runs_once_it_was_looked_at(bench: Bench):
     script = bench.script("guard.sh", "exit 2")
     hooks = bench.hooks({"command": script, "name": "guard"}, ofproject=True)
     assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
-    assert bench.told == ["The hook guard was not run: you have not trusted it yet."]
+    assert bench.reported == ["The hook guard was not run: you have not trusted it yet."]
     (known,) = find_hooks(HookPlaces(workspace=bench.root)).hooks
     bench.trust.accept(known, bench.trust.covered(known))
     assert (await hooks.before_tool(write("a"))).code == "HOOK-001"
     bench.script("guard.sh", "exit 0")
     assert (await hooks.before_tool(write("a"))).decision is HookDecision.NONE
-    assert "it changed since you trusted it (file tools/guard.sh" in bench.told[-1]
+    assert "it changed since you trusted it (file tools/guard.sh" in bench.reported[-1]
 
 
 async def test_a_guard_that_was_changed_blocks_instead(bench: Bench):
@@ -376,11 +376,11 @@ async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
         HookDecision.DENY,
     ]
     assert [each.reason for each in verdicts[:2]] == ["False", "True"]
-    assert bench.told == ["Hooks continued the turn 8 times in a row; it ends now."]
+    assert bench.reported == ["Hooks continued the turn 8 times in a row; it ends now."]
 
 
 @pytest.mark.parametrize(
-    ("event", "matcher", "fields", "heard"),
+    ("event", "matcher", "fields", "received"),
     [
         ("SessionStart", "startup", {"source": "startup"}, True),
         ("SessionStart", "resume", {"source": "startup"}, False),
@@ -392,14 +392,14 @@ async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
     ],
 )
 async def test_each_event_has_its_own_matchers(
-    bench: Bench, event: str, matcher: str, fields: dict[str, Any], heard: bool
+    bench: Bench, event: str, matcher: str, fields: dict[str, Any], received: bool
 ):
     hooks = bench.hooks("cat > heard.json", event=event, matcher=matcher)
     assert await hooks.event(event, fields) == HookVerdict()
-    assert (bench.root / "heard.json").exists() is heard
-    if heard:
-        told = json.loads((bench.root / "heard.json").read_text())
-        assert {**fields, "hook_event_name": event}.items() <= told.items()
+    assert (bench.root / "heard.json").exists() is received
+    if received:
+        reported = json.loads((bench.root / "heard.json").read_text())
+        assert {**fields, "hook_event_name": event}.items() <= reported.items()
 
 
 async def test_what_a_script_prints_at_the_start_is_context(bench: Bench):
@@ -455,7 +455,7 @@ async def test_without_hooks_nothing_is_worked_out(bench: Bench):
         bench.trust,
         HookRunner(bench.root),
         situation=nobody_asks,
-        notify=bench.told.append,
+        notify=bench.reported.append,
         interactive=True,
     )
     assert await hooks.before_tool(write("a")) == HookVerdict()

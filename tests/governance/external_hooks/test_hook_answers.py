@@ -261,7 +261,7 @@ def test_after_a_tool_its_output_can_be_replaced(key: str):
     assert said(own(**{key: "new"})).new_output is None
 
 
-def heard(decision: HookDecision, name: str = "guard", **fields: Any) -> HookAnswer:
+def received(decision: HookDecision, name: str = "guard", **fields: Any) -> HookAnswer:
     return HookAnswer(name=name, decision=decision, reason=f"{name}.", **fields)
 
 
@@ -279,44 +279,44 @@ def test_no_reason_is_endless(document: dict[str, Any]):
 
 @given(st.lists(st.sampled_from(HookDecision), max_size=6), st.booleans())
 def test_the_strictest_answer_holds_in_whichever_order(opinions: list[HookDecision], asked: bool):
-    verdict = combine([heard(each) for each in opinions], interactive=asked)
+    verdict = combine([received(each) for each in opinions], interactive=asked)
     order = ("halt", "deny", "defer", "ask", "allow")
     expected = next((word for word in order if word in opinions), "none")
     if expected == "defer":
         expected = "ask" if asked else "deny"
     assert verdict.decision == expected
     assert bool(verdict.code) is (expected in ("deny", "halt"))
-    reordered = combine([heard(each) for each in reversed(opinions)], interactive=asked)
+    reordered = combine([received(each) for each in reversed(opinions)], interactive=asked)
     assert reordered.decision == expected
 
 
 def test_of_several_new_inputs_the_last_in_the_file_counts_and_that_is_noted():
     verdict = combine(
         [
-            heard(HookDecision.NONE, "one", arguments={"a": 1}),
-            heard(HookDecision.NONE, "two"),
-            heard(HookDecision.NONE, "three", arguments={"a": 3}),
+            received(HookDecision.NONE, "one", arguments={"a": 1}),
+            received(HookDecision.NONE, "two"),
+            received(HookDecision.NONE, "three", arguments={"a": 3}),
         ],
         interactive=True,
     )
     assert verdict.updated_input == {"a": 3}
     assert "one, three" in verdict.notes[0]
-    alike = [heard(HookDecision.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
+    alike = [received(HookDecision.NONE, name, arguments={"a": 1}) for name in ("one", "two")]
     assert combine(alike, interactive=True).notes == ()
 
 
 def test_context_of_several_hooks_is_joined_and_says_whose_it_is():
     both = [
-        heard(HookDecision.NONE, "one", context="a"),
-        heard(HookDecision.NONE, "two", context="b"),
+        received(HookDecision.NONE, "one", context="a"),
+        received(HookDecision.NONE, "two", context="b"),
     ]
     assert combine(both, interactive=True).context == "[hook one] a\n[hook two] b"
 
 
 def test_a_refusal_has_the_code_and_the_text_of_the_hook():
     denied = [
-        heard(HookDecision.DENY, "late", code="HOOK-003"),
-        heard(HookDecision.DENY, "guard", code="HOOK-001"),
+        received(HookDecision.DENY, "late", code="HOOK-003"),
+        received(HookDecision.DENY, "guard", code="HOOK-001"),
     ]
     verdict = combine(denied, interactive=True)
     assert verdict.decision is HookDecision.DENY

@@ -104,8 +104,13 @@ def test_the_innermost_names_of_the_lines(
 
 
 def _record(kind: str, *files: TracedFile, **more: str) -> TracedRecord:
-    told = {"outcome": "success", "intent_id": "INT-001", "time": "2026-01-01T00:00:00Z", **more}
-    return TracedRecord(id="r", kind=kind, files=files, raw={}, **told)  # type: ignore[arg-type]
+    reported = {
+        "outcome": "success",
+        "intent_id": "INT-001",
+        "time": "2026-01-01T00:00:00Z",
+        **more,
+    }
+    return TracedRecord(id="r", kind=kind, files=files, raw={}, **reported)  # type: ignore[arg-type]
 
 
 def _file(path: str, op: str = "modify", **more: str) -> TracedFile:

@@ -47,7 +47,7 @@ def wrote(
     return parse_record(build_record(entry, id=intent, timestamp="t", writer=WRITER, link=LINK))
 
 
-def told(text: str, *records: TracedRecord, path: str = "a.py") -> list[str]:
+def reported(text: str, *records: TracedRecord, path: str = "a.py") -> list[str]:
     return [
         f"{origin.certainty} {origin.record.intent_id}" if origin.record else origin.certainty
         for origin in blame(path, plain_lines(text), records)
@@ -105,16 +105,16 @@ ELSEWHERE = {
 @pytest.mark.parametrize("name", HERE)
 def test_who_wrote_the_lines_of_a_file(name: str):
     text, records, lines = HERE[name]
-    assert told(text, *records) == lines
+    assert reported(text, *records) == lines
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_who_wrote_lines_that_came_from_another_file(name: str):
     text, records, lines = ELSEWHERE[name]
-    assert told(text, *records, path="b.py") == lines
+    assert reported(text, *records, path="b.py") == lines
 
 
 @pytest.mark.parametrize("line", ["}\n", "\n", "    pass\n", "else:\n"], ids=repr)
 def test_plain_lines_are_not_recognised_elsewhere(line: str):
-    assert told("x = 1\n" + line, wrote("", line), path="b.py") == [UNKNOWN, UNKNOWN]
-    assert told(line, wrote("", line)) == [ONE]
+    assert reported("x = 1\n" + line, wrote("", line), path="b.py") == [UNKNOWN, UNKNOWN]
+    assert reported(line, wrote("", line)) == [ONE]

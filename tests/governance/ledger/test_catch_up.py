@@ -383,13 +383,13 @@ def test_a_token_in_a_command_is_not_recorded(bench: LedgerBench):
 
 
 def test_no_part_of_a_record_keeps_a_secret(bench: LedgerBench):
-    told = LedgerEntry(
+    reported = LedgerEntry(
         kind="command",
         task_id="t",
         command={"text": "true", "cwd": "/src/password=hunter22"},
         more={"targets": ["src/password=hunter22", "src/a.py"], "count": 3},
     )
-    bench.recording().note(told)
+    bench.recording().note(reported)
     [record] = [record for record in oldest(bench.folder) if record.command]
     own = record.raw["metadata"]["orchestration"]
     assert b"hunter22" not in bench.active.read_bytes()

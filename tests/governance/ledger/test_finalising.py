@@ -61,18 +61,18 @@ def test_every_fresh_line_is_counted_once_and_every_range_is_true(texts: list[st
     """And the records are of the format and of no chain."""
     file, found = found_in(texts, last)
     assert found.lines + found.edited + found.unknown == len(file.fresh)
-    told: list[int] = []
+    reported: list[int] = []
     for placed in found.placed:
         for _, spans in placed.files:
             for each in spans:
                 assert content_hash(file.lines[each.start - 1 : each.end]) == each.content_hash
-                told += range(each.start - 1, each.end)
+                reported += range(each.start - 1, each.end)
         record = finalised_record(placed, "f" * 40)
         assert shape_problems(record) == ()
         assert not parse_record(record).chained
         assert parse_record(record).intent_id == placed.record.intent_id
-    assert len(told) == len(set(told)) == found.lines
-    assert set(told) <= file.fresh
+    assert len(reported) == len(set(reported)) == found.lines
+    assert set(reported) <= file.fresh
 
 
 def test_lines_of_people_are_found_too():

@@ -120,9 +120,9 @@ def test_a_torn_line_is_repaired_or_moved_away(bench: LedgerBench, cut: int):
         return
     fragment = bench.lines[0] and whole[len(bench.lines[0]) : -cut]
     assert kinds(bench) == ["stream_start", "stream_start", "repair", "mutation"]
-    told = own(bench.lines[2])
-    assert told["bytes"] == len(fragment)
-    assert (bench.folder / ".state" / "quarantine" / told["kept"]).read_bytes() == fragment
+    reported = own(bench.lines[2])
+    assert reported["bytes"] == len(fragment)
+    assert (bench.folder / ".state" / "quarantine" / reported["kept"]).read_bytes() == fragment
     # what was cut off is missed by whoever knew it
     assert codes(bench) == {"known-head", "repair"}
     bench.heads.accept(bench.ledger().tail())

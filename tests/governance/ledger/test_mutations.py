@@ -303,13 +303,13 @@ def undetected(ground: Ground, seed: str) -> str:
     if any(finding.code == "not-as-left" for finding in report.findings):
         return ""  # every record is there as it was, in another place: a warning
     # whole streams of elsewhere are what a merge brings: told, and no state that was known
-    told = {finding.code for finding in report.findings}
+    reported = {finding.code for finding in report.findings}
     state = Verifier()
     state.read("ledger", ground.lines)
     strange = ground.report(data, expected=state.report().state)
-    if mutate is splice and "merged" in told and not strange.whole:
+    if mutate is splice and "merged" in reported and not strange.whole:
         return ""
-    return f"{mutate.__name__} with seed {seed}: {sorted(told)}"
+    return f"{mutate.__name__} with seed {seed}: {sorted(reported)}"
 
 
 def lost_records(lines: Lines, data: bytes) -> bool:

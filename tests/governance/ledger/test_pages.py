@@ -28,8 +28,8 @@ def recorded(entry: LedgerEntry, *, seq: int = 0, prev: str | None = None) -> Tr
     return parse_record(build_record(entry, id=id, timestamp=TIME, writer=WRITER, link=link))
 
 
-def row(**told: Any) -> str:
-    entry = LedgerEntry(**{"task_id": "t", "intent_id": "INT-001", **told})
+def row(**reported: Any) -> str:
+    entry = LedgerEntry(**{"task_id": "t", "intent_id": "INT-001", **reported})
     (line,) = log_lines([recorded(entry)], today=TIME[:10])
     (text,) = Columns().rows([line])
     id, rest = text.split(maxsplit=1)
@@ -37,8 +37,8 @@ def row(**told: Any) -> str:
     return " ".join(rest.split())
 
 
-def of(kind: str, **told: Any) -> dict[str, Any]:
-    return {"kind": kind, **told}
+def of(kind: str, **reported: Any) -> dict[str, Any]:
+    return {"kind": kind, **reported}
 
 
 def command(text: str, **more: Any) -> dict[str, Any]:
@@ -196,9 +196,9 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize(("told", "said"), CHECKS.values(), ids=CHECKS)
-def test_the_result_of_a_criterion_is_shown_as_recorded(told: dict[str, Any], said: str):
-    check = recorded(LedgerEntry(kind="command", task_id="t", tool_name="intent_check", **told))
-    code = ", exit 3" if told["outcome"] == "failure" else ""
+@pytest.mark.parametrize(("reported", "said"), CHECKS.values(), ids=CHECKS)
+def test_the_result_of_a_criterion_is_shown_as_recorded(reported: dict[str, Any], said: str):
+    check = recorded(LedgerEntry(kind="command", task_id="t", tool_name="intent_check", **reported))
+    code = ", exit 3" if reported["outcome"] == "failure" else ""
     assert check_text(check) == f"{said} 2026-02-20{code}"
     assert check_text(None) == "never checked"

@@ -22,8 +22,8 @@ READ_ONLY = ["ls", "cat notes.txt | grep a | sort", "git status && git diff", "f
 
 @pytest.mark.parametrize("line", READ_ONLY)
 def test_a_line_of_readers_reads_only(here: Bench, line: str) -> None:
-    told = reach(here.judge(line, ""))
-    assert (told.kind, told.targets, told.why) == (ReachKind.READ_ONLY, (), "")
+    reported = reach(here.judge(line, ""))
+    assert (reported.kind, reported.targets, reported.why) == (ReachKind.READ_ONLY, (), "")
 
 
 BOUNDED = {
@@ -50,9 +50,9 @@ def test_a_line_with_known_targets_is_bounded(
     here: Bench, case: tuple[str, list[tuple[str, Op]]]
 ) -> None:
     line, expected = case
-    told = reach(here.judge(line, ""))
-    assert (told.kind, told.why) == (ReachKind.BOUNDED, "")
-    assert [(each.path, each.op) for each in told.targets] == expected
+    reported = reach(here.judge(line, ""))
+    assert (reported.kind, reported.why) == (ReachKind.BOUNDED, "")
+    assert [(each.path, each.op) for each in reported.targets] == expected
 
 
 UNBOUNDED = [
@@ -87,9 +87,9 @@ UNBOUNDED = [
 
 @pytest.mark.parametrize("line", UNBOUNDED, ids=lambda line: line[:30])
 def test_a_line_that_is_not_understood_is_unbounded_with_a_reason(here: Bench, line: str) -> None:
-    told = reach(here.judge(line, ""))
-    assert told.kind is ReachKind.UNBOUNDED
-    assert told.why
+    reported = reach(here.judge(line, ""))
+    assert reported.kind is ReachKind.UNBOUNDED
+    assert reported.why
 
 
 @pytest.mark.parametrize(
@@ -107,19 +107,19 @@ def test_options_that_write_take_a_line_off_the_read_only_list(here: Bench, line
 
 
 def test_known_targets_of_an_unbounded_line_are_listed(here: Bench) -> None:
-    told = reach(here.judge("make && rm README.md", ""))
-    assert told.kind is ReachKind.UNBOUNDED
-    assert told.targets == (ReachTarget("README.md", Op.DELETE),)
-    told = reach(here.judge("echo $(touch pwned)", ""))
-    assert told.kind is ReachKind.UNBOUNDED
-    assert told.targets == (ReachTarget("pwned", Op.MODIFY),)
+    reported = reach(here.judge("make && rm README.md", ""))
+    assert reported.kind is ReachKind.UNBOUNDED
+    assert reported.targets == (ReachTarget("README.md", Op.DELETE),)
+    reported = reach(here.judge("echo $(touch pwned)", ""))
+    assert reported.kind is ReachKind.UNBOUNDED
+    assert reported.targets == (ReachTarget("pwned", Op.MODIFY),)
 
 
 def test_a_target_outside_of_the_workspace_is_marked(here: Bench) -> None:
-    told = reach(here.judge(f"rm {here.outside}/marker.txt", ""))
-    assert told.kind is ReachKind.BOUNDED
-    assert told.targets == (ReachTarget(str(here.outside / "marker.txt"), Op.DELETE, True),)
-    assert Path(told.targets[0].path).is_absolute()
+    reported = reach(here.judge(f"rm {here.outside}/marker.txt", ""))
+    assert reported.kind is ReachKind.BOUNDED
+    assert reported.targets == (ReachTarget(str(here.outside / "marker.txt"), Op.DELETE, True),)
+    assert Path(reported.targets[0].path).is_absolute()
 
 
 @pytest.mark.parametrize(
@@ -160,10 +160,10 @@ _JUDGEMENTS = st.builds(
 def test_nothing_that_may_write_is_called_read_only_and_no_doubt_bounded(
     judgement: Judgement,
 ) -> None:
-    told = reach(judgement)
+    reported = reach(judgement)
     writes = {each.path for each in judgement.targets if each.deed is not Deed.READ}
-    assert {each.path for each in told.targets} == writes
-    if told.kind is ReachKind.READ_ONLY:
+    assert {each.path for each in reported.targets} == writes
+    if reported.kind is ReachKind.READ_ONLY:
         assert judgement.only_reads
-    if told.kind is not ReachKind.UNBOUNDED:
+    if reported.kind is not ReachKind.UNBOUNDED:
         assert (judgement.why_not, judgement.network, judgement.too_deep) == ("", False, False)

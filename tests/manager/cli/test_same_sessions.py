@@ -23,7 +23,7 @@ def listed(shell: Shell, *words: str) -> set[str]:
     """The sessions of the project, by both commands."""
     rows = json.loads(rookery(shell, "list", "sessions", *words))["sessions"]
     ours = [row["id"] for row in rows if "parent" not in row]
-    theirs = [row["session_id"] for row in shell.told("list", *words)["sessions"]]
+    theirs = [row["session_id"] for row in shell.reported("list", *words)["sessions"]]
     assert sorted(ours) == sorted(theirs)
     return set(ours)
 
@@ -70,20 +70,20 @@ def test_terminal_and_manager_list_the_same_sessions(shell: Shell):
 
 def test_a_manager_takes_over_a_terminal_session_and_returns_it(shell: Shell):
     with shell.manager():
-        assert shell.told("list")["sessions"] == []
+        assert shell.reported("list")["sessions"] == []
         ours = in_a_terminal(shell)
         renamed = {"kind": "rename_session", "session_id": ours, "label": "Mine"}
         assert shell.run("do", json.dumps(renamed))[0] == 0  # although it was never listed
-        assert [row["name"] for row in shell.told("list")["sessions"]] == ["Mine"]
+        assert [row["name"] for row in shell.reported("list")["sessions"]] == ["Mine"]
         assert shell.run("remove", ours)[0] == 0
 
         ours = in_a_terminal(shell)
-        (before,) = shell.told("list")["sessions"]
+        (before,) = shell.reported("list")["sessions"]
         known = (before["state"], before["auto_approve"], before["unread"])
         assert known == ("completed", False, False)
-        assert shell.told("inbox") == []
+        assert shell.reported("inbox") == []
         assert shell.run("mark-read", ours)[0] == 0
-        (after,) = shell.told("list")["sessions"]
+        (after,) = shell.reported("list")["sessions"]
         assert {name for name in before if before[name] != after.get(name)} == {"model"}
         journal = tasks(shell).open(ours)
         try:
@@ -97,7 +97,7 @@ def test_a_manager_takes_over_a_terminal_session_and_returns_it(shell: Shell):
         assert shell.run("send", ours, "And here")[0] == 0
         assert shell.run("wait", ours)[0] == 0
         assert "And here" in rookery(shell, "show", ours)
-        assert shell.told("show", ours)["auto_approve"] is False
+        assert shell.reported("show", ours)["auto_approve"] is False
         assert shell.run("remove", ours)[0] == 0
         assert listed(shell) == set()
 

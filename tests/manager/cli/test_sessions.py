@@ -127,7 +127,7 @@ ANSWERS: dict[type[Any], Any] = {
 
 
 @pytest.fixture
-def desk() -> Iterator[PlayedFamily]:
+def handler() -> Iterator[PlayedFamily]:
     places = find_places(os.environ)
     with played_desk(Path.cwd(), places, dict(os.environ), ANSWERS) as family:
         yield family
@@ -137,7 +137,7 @@ Said = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def said(desk: PlayedFamily, capsys: pytest.CaptureFixture[str]) -> Said:
+def said(handler: PlayedFamily, capsys: pytest.CaptureFixture[str]) -> Said:
     """A command's exit code, and what it printed."""
 
     def call(*words: str) -> tuple[int, str, str]:
@@ -161,14 +161,14 @@ def test_every_request_has_a_command_line_in_the_table():
 
 
 def test_each_command_line_sends_its_request_and_prints_text_or_json(
-    said: Said, desk: PlayedFamily
+    said: Said, handler: PlayedFamily
 ):
     for words, request in MADE:
-        desk.asked.clear()
+        handler.asked.clear()
         code, printed, complaints = said(*words)
         hints = "To watch it: rookery sessions follow 38e52a1b\n" if "start" in words else ""
         assert (words, code, complaints) == (words, 0, hints)
-        assert [each for each in desk.asked if type(each) is type(request)][-1] == request
+        assert [each for each in handler.asked if type(each) is type(request)][-1] == request
         assert printed, words
         assert "\x1b" not in printed, words
         code, printed, _ = said(*words, "--json")
@@ -224,7 +224,7 @@ LOOKS = (
 
 
 def test_invalid_arguments_print_one_error_line_and_change_nothing(
-    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+    said: Said, handler: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     for words, sentence in MISTAKES:
@@ -232,49 +232,49 @@ def test_invalid_arguments_print_one_error_line_and_change_nothing(
         assert (words, code, len(complaint.splitlines())) == (words, 2, 1)
         assert complaint.startswith("Error: "), words
         assert sentence in complaint, words
-        assert all(isinstance(each, LOOKS) for each in desk.asked), words
+        assert all(isinstance(each, LOOKS) for each in handler.asked), words
 
 
-def test_a_refusal_by_the_manager_is_printed_unchanged(said: Said, desk: PlayedFamily):
+def test_a_refusal_by_the_manager_is_printed_unchanged(said: Said, handler: PlayedFamily):
     for refusal, code in (CommandRejected("It is too late."), 2), (StorageError("Full."), 9):
-        desk.answers[asked.CancelSession] = refusal
+        handler.answers[asked.CancelSession] = refusal
         assert said("cancel", "38e51") == (code, "", f"Error: {refusal}\n")
 
 
-def test_conflicts_are_reported_and_nothing_is_applied(said: Said, desk: PlayedFamily):
-    desk.answers[asked.PlanApply] = rows.Plan(
+def test_conflicts_are_reported_and_nothing_is_applied(said: Said, handler: PlayedFamily):
+    handler.answers[asked.PlanApply] = rows.Plan(
         text="It does not fit.", conflicts=("a.py: both changed it",)
     )
     code, printed, _ = said("apply", "38e51")
     assert code == 1
     assert "conflict: a.py: both changed it" in printed
-    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+    assert not [each for each in handler.asked if isinstance(each, asked.ApplyWorktree)]
 
 
 def test_a_dash_reads_the_prompt_from_standard_input(
-    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+    said: Said, handler: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
     said("start", "-")
-    assert replace(START, prompt="from a pipe\n") in desk.asked
+    assert replace(START, prompt="from a pipe\n") in handler.asked
 
 
-def test_an_image_is_sent_unchanged(said: Said, desk: PlayedFamily):
+def test_an_image_is_sent_unchanged(said: Said, handler: PlayedFamily):
     Path("dot.png").write_bytes(b64decode(DOT))
     assert said("start", "x", "--image", "dot.png")[0] == 0
-    assert replace(START, prompt="x", images=(f"data:image/png;base64,{DOT}",)) in desk.asked
+    assert replace(START, prompt="x", images=(f"data:image/png;base64,{DOT}",)) in handler.asked
 
 
 def test_the_auto_approve_setting_applies_to_new_sessions(
-    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+    said: Said, handler: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("ROOKERY_MANAGER_AUTO_APPROVE", "false")
     said("start", "fix")
-    assert replace(START, auto_approve=False) in desk.asked
+    assert replace(START, auto_approve=False) in handler.asked
 
 
-def test_starting_a_queued_session_says_so(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListSessions] = rows.Listing(
+def test_starting_a_queued_session_says_so(said: Said, handler: PlayedFamily):
+    handler.answers[asked.ListSessions] = rows.Listing(
         overview=rows.Overview(counts=Counts()), sessions=(row(TWO, queued=True),)
     )
     _, printed, hints = said("start", "fix")
@@ -282,9 +282,9 @@ def test_starting_a_queued_session_says_so(said: Said, desk: PlayedFamily):
     assert "38e52a1b is queued" in hints
 
 
-def test_a_number_picks_a_suggested_answer(said: Said, desk: PlayedFamily):
+def test_a_number_picks_a_suggested_answer(said: Said, handler: PlayedFamily):
     text = json.dumps({"question": "Which?", "suggest": [{"answer": "red"}, {"answer": "blue"}]})
-    desk.answers[asked.ListQuestions] = (
+    handler.answers[asked.ListQuestions] = (
         question(ask="followup", text=text, state=SessionState.WAITING_INPUT, title="", diff=""),
     )
     _, printed, _ = said("inbox")
@@ -293,23 +293,23 @@ def test_a_number_picks_a_suggested_answer(said: Said, desk: PlayedFamily):
         code, _, complaint = said("answer", "38e51", number)
         assert (number, code) == (number, 2)
         assert complaint == "Error: Choose 1 to 2. Nothing was answered.\n"
-    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
+    assert not [each for each in handler.asked if isinstance(each, asked.SendWords)]
     said("answer", "38e51", "2")
-    assert desk.asked[-1].text == "blue"
+    assert handler.asked[-1].text == "blue"
 
 
-def test_answering_a_result_suggests_the_send_command(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListQuestions] = (
+def test_answering_a_result_suggests_the_send_command(said: Said, handler: PlayedFamily):
+    handler.answers[asked.ListQuestions] = (
         question(ask="completion_result", text="All is **done**.", state=SessionState.COMPLETED),
     )
     code, _, complaint = said("answer", "38e51", "3")
     assert code == 2
     assert "rookery sessions send 38e51f0c TEXT" in complaint
-    assert not [each for each in desk.asked if isinstance(each, asked.SendWords)]
+    assert not [each for each in handler.asked if isinstance(each, asked.SendWords)]
     assert said("inbox")[1].splitlines()[:2] == ["38e51f0c  Done  Fix it", "  All is **done**."]
 
 
-def test_governance_choices_are_printed_as_they_are_typed(said: Said, desk: PlayedFamily):
+def test_governance_choices_are_printed_as_they_are_typed(said: Said, handler: PlayedFamily):
     governance = IntentQuestion(
         intent_id="INT-001",
         scope=("src/**",),
@@ -319,7 +319,7 @@ def test_governance_choices_are_printed_as_they_are_typed(said: Said, desk: Play
         choices=("task", "expand", "halt"),
     )
     row = question(ask="command", text="make", where="in the sandbox", diff="", title="")
-    desk.answers[asked.ListQuestions] = (replace(row, governance=governance),)
+    handler.answers[asked.ListQuestions] = (replace(row, governance=governance),)
     assert said("inbox")[1].splitlines()[3:-2] == [
         "  in the sandbox",
         "  Scope of INT-001: src/**",
@@ -329,30 +329,30 @@ def test_governance_choices_are_printed_as_they_are_typed(said: Said, desk: Play
         "  reject --halt:  reject, and stop the task",
     ]
     kept = replace(governance, sandboxed=True)
-    desk.answers[asked.ListQuestions] = (replace(row, governance=kept),)
+    handler.answers[asked.ListQuestions] = (replace(row, governance=kept),)
     assert (
         "is not known in advance, and the sandbox confines it to the scope.\n" in said("inbox")[1]
     )
 
 
-def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, desk: PlayedFamily):
-    desk.answers[asked.PlanApply] = rows.Plan(text="agent/fix has no changes to apply.")
+def test_a_worktree_without_changes_has_nothing_to_apply(said: Said, handler: PlayedFamily):
+    handler.answers[asked.PlanApply] = rows.Plan(text="agent/fix has no changes to apply.")
     assert said("apply", "38e51") == (0, "agent/fix has no changes to apply.\n", "")
-    assert not [each for each in desk.asked if isinstance(each, asked.ApplyWorktree)]
+    assert not [each for each in handler.asked if isinstance(each, asked.ApplyWorktree)]
 
 
-def test_a_version_whose_worktree_was_removed_says_so(said: Said, desk: PlayedFamily):
+def test_a_version_whose_worktree_was_removed_says_so(said: Said, handler: PlayedFamily):
     (version,) = ANSWERS[asked.CompareVersions]
     gone = replace(version, stats=rows.WorktreeStats(), note="The worktree w was removed.")
-    desk.answers[asked.CompareVersions] = (gone,)
+    handler.answers[asked.CompareVersions] = (gone,)
     _, printed, _ = said("compare", "38e51")
     assert "Done   m      removed  " in printed
     assert printed.splitlines()[-1] == "38e51f0c: The worktree w was removed."
 
 
-def test_mail_without_a_subcommand_lists_messages(said: Said, desk: PlayedFamily):
+def test_mail_without_a_subcommand_lists_messages(said: Said, handler: PlayedFamily):
     mailed = row(mail=(rows.MailRow(number=1, text="more", state="failed", problem="It is gone."),))
-    desk.answers[asked.ListSessions] = rows.Listing(
+    handler.answers[asked.ListSessions] = rows.Listing(
         overview=rows.Overview(counts=Counts()), sessions=(mailed,)
     )
     assert said("mail", "38e51")[1] == "1  failed  more  (It is gone.)\n"
@@ -360,8 +360,8 @@ def test_mail_without_a_subcommand_lists_messages(said: Said, desk: PlayedFamily
     assert "No session begins with ffff." in said("mail", "ffff")[2]
 
 
-def test_a_question_is_printed_with_everything_it_would_approve(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListQuestions] = (
+def test_a_question_is_printed_with_everything_it_would_approve(said: Said, handler: PlayedFamily):
+    handler.answers[asked.ListQuestions] = (
         question(
             ask="command",
             text="rm -rf build\n  && true",
@@ -385,15 +385,20 @@ def test_a_question_is_printed_with_everything_it_would_approve(said: Said, desk
     ]
 
 
-def test_the_oldest_question_is_answered_unless_another_is_named(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListQuestions] = (question(ts=5, digest="d0"), question(ts=9, digest="d9"))
+def test_the_oldest_question_is_answered_unless_another_is_named(said: Said, handler: PlayedFamily):
+    handler.answers[asked.ListQuestions] = (
+        question(ts=5, digest="d0"),
+        question(ts=9, digest="d9"),
+    )
     said("approve", "38e51")
-    assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (5, "d0")
+    assert (handler.asked[-1].ask_ts, handler.asked[-1].digest) == (5, "d0")
     said("approve", "38e51", "--ts", "9")
-    assert (desk.asked[-1].ask_ts, desk.asked[-1].digest) == (9, "d9")
+    assert (handler.asked[-1].ask_ts, handler.asked[-1].digest) == (9, "d9")
 
 
-def test_control_characters_from_models_and_files_are_not_printed(said: Said, desk: PlayedFamily):
+def test_control_characters_from_models_and_files_are_not_printed(
+    said: Said, handler: PlayedFamily
+):
     evil = row(
         name=EVIL,
         branch=EVIL,
@@ -405,7 +410,7 @@ def test_control_characters_from_models_and_files_are_not_printed(said: Said, de
         mail=(rows.MailRow(number=1, text=EVIL, problem=EVIL),),
     )
     overview = rows.Overview(counts=Counts(active=1), notices=(EVIL,))
-    told: dict[type[Any], Any] = {
+    reported: dict[type[Any], Any] = {
         asked.ListSessions: rows.Listing(overview=overview, sessions=(evil,)),
         asked.ListQuestions: (
             question(name=EVIL, title=EVIL, diff=EVIL, where=EVIL, notes=(EVIL,), rule=EVIL),
@@ -428,7 +433,7 @@ def test_control_characters_from_models_and_files_are_not_printed(said: Said, de
         asked.CancelSession: rows.Done(notes=(EVIL,)),
         asked.MarkRead: CommandRejected(EVIL),
     }
-    desk.answers.update(told)
+    handler.answers.update(reported)
     for words in (
         *("list", "inbox", "show 38e51", "mail list 38e51", "start x", "approve 38e51"),
         *(
@@ -448,8 +453,8 @@ def test_control_characters_from_models_and_files_are_not_printed(said: Said, de
         assert "31m" in printed + complaint, words
 
 
-def test_a_failure_without_a_question_is_in_the_inbox(said: Said, desk: PlayedFamily):
-    desk.answers[asked.ListQuestions] = (
+def test_a_failure_without_a_question_is_in_the_inbox(said: Said, handler: PlayedFamily):
+    handler.answers[asked.ListQuestions] = (
         question(TWO, ask="", text="It ended.", state=SessionState.ERROR, title="", diff=""),
     )
     assert said("inbox")[1].splitlines() == [
@@ -458,22 +463,22 @@ def test_a_failure_without_a_question_is_in_the_inbox(said: Said, desk: PlayedFa
         "  rookery sessions retry 38e52a1b",
         "",
     ]
-    desk.answers[asked.ListQuestions] = ()
+    handler.answers[asked.ListQuestions] = ()
     assert said("inbox")[1] == "The inbox is empty.\n"
 
 
-def test_options_may_precede_the_command(said: Said, desk: PlayedFamily):
+def test_options_may_precede_the_command(said: Said, handler: PlayedFamily):
     assert json.loads(said("--json")[1])["overview"]
     assert json.loads(said("--json", "-w", ".", "worktrees", "list")[1])[0]["id"] == "w-12345"
     assert said("-w", "nowhere")[0] == 2
 
 
-def test_the_list_shows_session_states(said: Said, desk: PlayedFamily):
+def test_the_list_shows_session_states(said: Said, handler: PlayedFamily):
     listed = (
         row(state=SessionState.STREAMING, unread=True, cost=0.5, model="m1", start_time=0),
         row(TWO, state=SessionState.CREATING, queued=True, archived=True, name="Other"),
     )
-    desk.answers[asked.ListSessions] = rows.Listing(
+    handler.answers[asked.ListSessions] = rows.Listing(
         overview=rows.Overview(counts=Counts(active=2, attention=1)), sessions=listed
     )
     _, printed, _ = said()
@@ -483,7 +488,7 @@ def test_the_list_shows_session_states(said: Said, desk: PlayedFamily):
         "38e52a1b  Queued     1970-01-01  -        $0.00  Other  [archived]",
         "2 active. 1 needs you: rookery sessions inbox",
     ]
-    desk.answers[asked.ListSessions] = rows.Listing(
+    handler.answers[asked.ListSessions] = rows.Listing(
         overview=rows.Overview(counts=Counts(active=2, attention=2)), sessions=listed
     )
     assert said()[1].splitlines()[-1] == "2 active. 2 need you: rookery sessions inbox"
@@ -499,10 +504,10 @@ def test_state_labels_match_the_page():
 
 
 def test_an_empty_list_in_a_subfolder_names_the_project_with_sessions(
-    said: Said, desk: PlayedFamily, monkeypatch: pytest.MonkeyPatch
+    said: Said, handler: PlayedFamily, monkeypatch: pytest.MonkeyPatch
 ):
     none = rows.Listing(overview=rows.Overview(counts=Counts()), sessions=())
-    desk.answers[asked.ListSessions] = none
+    handler.answers[asked.ListSessions] = none
     assert said()[1].startswith("No sessions in this project. Start one: ")
     project = Path.cwd()
     inside = project / "deep" / "er"

@@ -54,7 +54,7 @@ def test_follow_shows_an_approval_and_the_session_continues_after_it(shell: Shel
     code, out, _ = shell.run("follow", session_id, "--json")
     assert code == 6
     assert json.loads(out.splitlines()[-1])["session"]["state"] == "waiting_approval"
-    (row,) = shell.told("inbox")
+    (row,) = shell.reported("inbox")
     assert (row["session_id"], row["ask"]) == (session_id, "tool")
     assert row["digest"]
     code, _, complaint = shell.run("approve", session_id, "--digest", "0" * len(row["digest"]))
@@ -99,7 +99,7 @@ def test_start_at_a_terminal_asks_whether_to_trust_the_project(shell: Shell):
                 assert bool(out.read()) == (code == 0)
             assert process.wait(60) == code
         os.close(ours)
-    assert shell.told("list")["overview"]["trusted"] is True
+    assert shell.reported("list")["overview"]["trusted"] is True
 
 
 def test_a_failed_session_gives_the_reason_and_is_in_the_inbox(shell: Shell):
@@ -135,17 +135,17 @@ def test_sessions_can_be_stopped_and_resumed(shell: Shell):
 
 
 def test_versions_leave_the_project_unchanged_until_one_is_applied(shell: Shell):
-    started = shell.told("start", "Do it", "--versions", "2")["session_ids"]
+    started = shell.reported("start", "Do it", "--versions", "2")["session_ids"]
     assert len(started) == 2
     assert shell.run("wait", *started)[0] == 0
     assert not (shell.path / "made.txt").exists()
-    rows = shell.told("worktrees", "list")
+    rows = shell.reported("worktrees", "list")
     assert sorted(row["sessions"] for row in rows) == sorted([each] for each in started)
     assert shell.run("apply", started[0])[0] == 0
     assert (shell.path / "made.txt").read_text() == "one\n"
     assert shell.run("worktrees", "remove", started[0], "-y")[0] == 0
-    assert [row["sessions"] for row in shell.told("worktrees", "list")] == [[started[1]]]
-    assert len(shell.told("worktrees", "kept")) == 1
+    assert [row["sessions"] for row in shell.reported("worktrees", "list")] == [[started[1]]]
+    assert len(shell.reported("worktrees", "kept")) == 1
 
 
 def test_queued_sessions_run_without_an_open_manager(shell: Shell):

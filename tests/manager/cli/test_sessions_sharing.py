@@ -9,9 +9,9 @@ from support.sessions_shell import PATIENCE, Shell
 
 def test_concurrent_commands_all_succeed(shell: Shell):
     commands = [shell.begin("start", "Do it", "--json") for _ in range(3)]
-    told = [(each.communicate(timeout=PATIENCE), each.returncode) for each in commands]
-    assert [(code, err) for (_, err), code in told] == [(0, "")] * 3
-    started = {json.loads(out)["session_ids"][0] for (out, _), _ in told}
+    reported = [(each.communicate(timeout=PATIENCE), each.returncode) for each in commands]
+    assert [(code, err) for (_, err), code in reported] == [(0, "")] * 3
+    started = {json.loads(out)["session_ids"][0] for (out, _), _ in reported}
     assert len(started) == 3
     assert shell.run("wait", *started)[0] == 0
     assert set(shell.states()) == started
@@ -25,13 +25,13 @@ def test_several_followers_and_commands_do_not_disturb_each_other(shell: Shell):
         shell.begin("follow", session_id) as second,
         shell.begin("follow", session_id) as third,
     ):
-        heard = {}
+        received = {}
         for each in (first, second, third):
             assert each.stdout
-            heard[each] = ""
-            while heard[each].count("word") < 5:
-                heard[each] += each.stdout.read(1)
-            assert heard[each].startswith("\n> Do it\n\nword word ")
+            received[each] = ""
+            while received[each].count("word") < 5:
+                received[each] += each.stdout.read(1)
+            assert received[each].startswith("\n> Do it\n\nword word ")
         first.send_signal(signal.SIGINT)  # who has seen enough leaves
         assert first.wait(PATIENCE) == 130
         assert first.stderr
@@ -41,9 +41,9 @@ def test_several_followers_and_commands_do_not_disturb_each_other(shell: Shell):
         assert shell.states() == {session_id: "streaming"}
         assert shell.run("cancel", session_id) == (0, f"Stopped {session_id[:8]}.\n", "")
         assert third.stdout
-        told = heard[third] + third.stdout.read()
-        assert "is stopped" in told
-        assert told.count("Do it") == 1
+        reported = received[third] + third.stdout.read()
+        assert "is stopped" in reported
+        assert reported.count("Do it") == 1
         assert third.wait(PATIENCE) == 1
 
 

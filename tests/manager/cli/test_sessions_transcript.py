@@ -21,47 +21,51 @@ def said(ts: int, text: str, **more: Any) -> dict[str, Any]:
     return {"ts": ts, "type": "say", "say": "text", "text": text, **more}
 
 
-def told(transcript: FollowedTranscript, **how: bool) -> str:
+def reported(transcript: FollowedTranscript, **how: bool) -> str:
     return "".join(transcript.new_text(PLAIN, **how))
 
 
 @given(st.lists(st.tuples(KINDS, TEXTS), min_size=1, max_size=4))
 def test_streamed_text_prints_the_same_as_complete_text(rows: list[tuple[str, list[str]]]):
     growing, whole = FollowedTranscript(), FollowedTranscript()
-    heard = ""
+    received = ""
     for ts, (say, pieces) in enumerate(rows, 1):
         growing.apply(news(added=[said(ts, pieces[0], partial=True, say=say)]))
-        heard += told(growing)
+        received += reported(growing)
         for piece in pieces[1:]:
             growing.apply(news(changed=[{"ts": ts, "append": piece}]))
-            heard += told(growing)
+            received += reported(growing)
         growing.apply(news(changed=[{"ts": ts, "partial": False}]))
-        heard += told(growing)
+        received += reported(growing)
     whole.apply(
-        news(added=[said(ts, "".join(told), say=say) for ts, (say, told) in enumerate(rows, 1)])
+        news(
+            added=[
+                said(ts, "".join(reported), say=say) for ts, (say, reported) in enumerate(rows, 1)
+            ]
+        )
     )
-    assert heard == told(whole)
-    assert told(growing, finish=True) == ""
+    assert received == reported(whole)
+    assert reported(growing, finish=True) == ""
 
 
 def test_text_is_printed_as_it_streams():
     transcript = FollowedTranscript()
     transcript.apply(news(added=[said(1, "Do it"), said(2, "one\ntw", partial=True)]))
-    assert told(transcript) == "\n> Do it\n\none\ntw"
+    assert reported(transcript) == "\n> Do it\n\none\ntw"
     transcript.apply(news(changed=[{"ts": 2, "append": "o\nthree"}]))
-    assert told(transcript) == "o\nthree"
-    assert told(transcript) == ""
-    assert told(transcript, finish=True) == "\n"
+    assert reported(transcript) == "o\nthree"
+    assert reported(transcript) == ""
+    assert reported(transcript, finish=True) == "\n"
 
 
 def test_command_output_is_printed_line_by_line():
     transcript = FollowedTranscript()
     output = said(2, "one\ntw", partial=True, say="command_output")
     transcript.apply(news(added=[said(1, "Do it"), output]))
-    assert told(transcript) == "\n> Do it\n\n  one\n"
+    assert reported(transcript) == "\n> Do it\n\n  one\n"
     transcript.apply(news(changed=[{"ts": 2, "append": "o\nthree"}]))
-    assert told(transcript) == "  two\n"
-    assert told(transcript, finish=True) == "  three\n"
+    assert reported(transcript) == "  two\n"
+    assert reported(transcript, finish=True) == "  three\n"
 
 
 def test_a_rejected_call_is_marked_whether_known_early_or_late():
@@ -69,46 +73,46 @@ def test_a_rejected_call_is_marked_whether_known_early_or_late():
     asked = {**row, "title": "Create a", "diff": "+x"}
     late, early = FollowedTranscript(), FollowedTranscript()
     late.apply(news(added=[said(1, "Do it"), asked]))
-    assert "● Create a\n  +x\n" in told(late)
+    assert "● Create a\n  +x\n" in reported(late)
     late.apply(news(changed=[{"ts": 2, "answered": True, "outcome": "denied"}]))
     late.apply(news(added=[{"ts": 3, "type": "say", "say": "user_feedback", "text": "not so"}]))
-    assert told(late) == "\n✗ rejected: Create a\n\n> not so\n"
-    assert told(late, finish=True) == ""
+    assert reported(late) == "\n✗ rejected: Create a\n\n> not so\n"
+    assert reported(late, finish=True) == ""
     early.apply(news(added=[said(1, "Do it"), {**asked, "answered": True, "outcome": "failed"}]))
-    assert told(early) == "\n> Do it\n\n✗ failed: Create a\n  +x\n"
-    assert told(early, finish=True) == ""
+    assert reported(early) == "\n> Do it\n\n✗ failed: Create a\n  +x\n"
+    assert reported(early, finish=True) == ""
 
 
 def test_later_rows_wait_for_an_incomplete_row():
     transcript = FollowedTranscript()
     transcript.apply(news(added=[said(1, "Do it"), said(2, "on", partial=True), said(3, "next")]))
-    assert told(transcript) == "\n> Do it\n\non"
+    assert reported(transcript) == "\n> Do it\n\non"
     transcript.apply(news(changed=[{"ts": 2, "append": "ce", "partial": False}]))
-    assert told(transcript) == "ce\n\nnext\n"
+    assert reported(transcript) == "ce\n\nnext\n"
 
 
 def test_the_first_row_is_not_a_prompt_if_earlier_rows_exist():
     transcript = FollowedTranscript()
     transcript.apply({"seq": 1, "earlier": 5, "change": {"added": [said(9, "and so on")]}})
-    assert told(transcript) == "\nand so on\n"
+    assert reported(transcript) == "\nand so on\n"
 
 
 def test_removed_rows_are_not_printed():
     transcript = FollowedTranscript()
     transcript.apply(news(added=[said(1, "Do it"), said(2, "on", partial=True)]))
     transcript.apply(news(removed=[2]))
-    assert told(transcript, finish=True) == "\n> Do it\n"
+    assert reported(transcript, finish=True) == "\n> Do it\n"
 
 
 def test_a_question_is_printed_once_it_is_complete():
     transcript = FollowedTranscript()
     row = {"ts": 2, "type": "ask", "ask": "tool", "text": "{}", "call_id": "c1", "partial": True}
     transcript.apply(news(added=[said(1, "Do it"), row]))
-    told(transcript)
+    reported(transcript)
     assert not transcript.is_idle
     whole = {"ts": 2, "partial": False, "title": "Create a", "diff": "+x"}
     transcript.apply(news(changed=[whole], parts={"open_ask": 2}))
-    assert told(transcript) == "\n● Create a\n  +x\n"
+    assert reported(transcript) == "\n● Create a\n  +x\n"
     assert transcript.is_idle
     transcript.apply(news(changed=[{"ts": 2, "answered": True}], parts={"open_ask": None}))
-    assert (told(transcript), transcript.is_idle) == ("", False)
+    assert (reported(transcript), transcript.is_idle) == ("", False)

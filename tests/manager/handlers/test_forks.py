@@ -60,10 +60,10 @@ def said(events: list[Event]) -> list[str]:
 
 async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(project: Project):
     async with project.supervised() as watched:
-        supervisor, desk = watched.supervisor, desk_of(project, watched)
+        supervisor, handler = watched.supervisor, desk_of(project, watched)
         source = await done(project, watched)
         before = project.log(source)
-        (fork_id,) = (await desk.do(ForkSession(session_id=source))).session_ids
+        (fork_id,) = (await handler.do(ForkSession(session_id=source))).session_ids
         shown = supervisor.session(fork_id)
         assert shown
         assert shown.record.name == "Write it, please (fork)"
@@ -74,7 +74,7 @@ async def test_a_fork_copies_the_conversation_up_to_a_row_or_all_of_it(project: 
         shown = supervisor.session(source)
         assert shown
         row = next(row for row in shown.view.messages if row.text == "I will write it.")
-        (early,) = (await desk.do(ForkSession(session_id=source, ts=row.ts))).session_ids
+        (early,) = (await handler.do(ForkSession(session_id=source, ts=row.ts))).session_ids
         events = project.log(early)
         assert said(events) == ["I will write it."]
         assert isinstance(events[-1].fact, Noted)
@@ -100,11 +100,11 @@ async def test_a_working_session_can_be_forked_and_message_ids_stay_unique(proje
         (fork_id,) = forked.session_ids
         assert watched.state(source) == "streaming"
         facts = [event.fact for event in project.log(fork_id)]
-        told = {fact.message_id for fact in facts if isinstance(fact, UserSpoke)}
-        assert len(told) == 2
+        reported = {fact.message_id for fact in facts if isinstance(fact, UserSpoke)}
+        assert len(reported) == 2
         fork = watched.supervisor.find(fork_id)
-        assert message_id_of(fork.record.taken) not in told
-        assert fork.record.taken > max(int(each.rpartition("-")[2]) for each in told)
+        assert message_id_of(fork.record.taken) not in reported
+        assert fork.record.taken > max(int(each.rpartition("-")[2]) for each in reported)
         assert len(fork.record.name) <= LABEL_LENGTH
         assert fork.record.name.endswith(" (fork)")
 
@@ -139,10 +139,10 @@ async def test_a_session_is_exported_and_a_failed_fork_leaves_no_files(
 ):
     async with project.supervised() as watched:
         source = await done(project, watched)
-        desk = desk_of(project, watched)
+        handler = desk_of(project, watched)
         forms: dict[Form, str] = {"markdown": "md", "json": "json", "html": "html"}
         for form, ending in forms.items():
-            exported = await desk.do(ExportSession(session_id=source, format=form))
+            exported = await handler.do(ExportSession(session_id=source, format=form))
             assert exported.name == f"write-it-please-{source[:8]}.{ending}"
             assert "I will write it." in exported.text, form
             if form == "json":
@@ -151,7 +151,7 @@ async def test_a_session_is_exported_and_a_failed_fork_leaves_no_files(
                 assert len(session["facts"]) == len(project.log(source))
         monkeypatch.setattr(forking_family, "MAX_DOCUMENT", 100)
         with pytest.raises(CommandRejected, match=f"rookery export {source}"):
-            await desk.do(ExportSession(session_id=source))
+            await handler.do(ExportSession(session_id=source))
         before = set(project.places.tasks.iterdir())
         refused = (
             ForkSession(session_id="none"),
@@ -160,12 +160,12 @@ async def test_a_session_is_exported_and_a_failed_fork_leaves_no_files(
         )
         for request in refused:
             with pytest.raises(CommandRejected):
-                await desk.do(request)
+                await handler.do(request)
         where, away = project.file.parent, project.folder / "away"
         where.rename(away)
         where.write_text("in the way of the list")
         with pytest.raises(StorageError):
-            await desk.do(ForkSession(session_id=source))
+            await handler.do(ForkSession(session_id=source))
         assert set(project.places.tasks.iterdir()) == before
         where.unlink()
         away.rename(where)
@@ -241,8 +241,10 @@ def test_an_exported_page_contains_only_allowed_markup(
         def handle_comment(self, data: str) -> None:
             raise AssertionError(data)
 
-    told = [TranscriptPassage(kind=kind, text=text, diff=diff, below=below) for kind in PassageKind]
-    Reader(convert_charrefs=True).feed("".join(as_page(title, as_html(told))))
+    reported = [
+        TranscriptPassage(kind=kind, text=text, diff=diff, below=below) for kind in PassageKind
+    ]
+    Reader(convert_charrefs=True).feed("".join(as_page(title, as_html(reported))))
     assert found <= OUR_TAGS
     assert named <= {"lang", "charset", "http-equiv", "content", "name", "class"}
     assert text in "".join(read)

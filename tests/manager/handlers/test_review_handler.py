@@ -118,9 +118,9 @@ async def test_worktree_changes_can_be_shown_commented_and_reverted(project: Pro
         with pytest.raises(CommandRejected, match="changed since you saw it"):
             await at.do(RevertFile(session_id=session_id, path=made.path, digest="x"))
         back = RevertFile(session_id=session_id, path=made.path, digest=made.digest)
-        (told,) = (await at.do(back)).notes
+        (reported,) = (await at.do(back)).notes
         assert not (folder / "made.txt").exists()
-        ref = told.removeprefix("Uncommitted work is saved as ").removesuffix(".")
+        ref = reported.removeprefix("Uncommitted work is saved as ").removesuffix(".")
         assert git(project.path, "show", f"{ref}:made.txt") == b"one\ntwo\n"
 
 

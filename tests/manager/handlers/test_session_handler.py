@@ -48,36 +48,36 @@ def desk_of(watched: Watched) -> Router:
 
 async def test_sessions_can_be_listed_searched_renamed_archived_and_removed(project: Project):
     async with project.supervised() as watched:
-        desk, supervisor = desk_of(watched), watched.supervisor
+        handler, supervisor = desk_of(watched), watched.supervisor
         first = await supervisor.start(project.wish(WRITES, "Mend the roof", auto_approve=True))
         await watched.at(first, "completed")
         other = WRITES.replace("made", "other")
         second = await supervisor.start(project.wish(other, "Paint\nthe door"))
         await watched.at(second, "waiting_approval")
-        listing = await desk.do(ListSessions())
+        listing = await handler.do(ListSessions())
         assert [row.session_id for row in listing.sessions] == [second, first]
         assert (listing.overview.counts.attention, listing.overview.running_limit) == (2, 5)
         row = listing.sessions[0]
         assert (row.name, row.prompt) == ("Paint the door", "Paint\nthe door")
         assert (row.state, row.flags.show_approval_buttons) == ("waiting_approval", True)
         assert (row.workspace, row.mode) == (str(project.path), "code")
-        (found,) = (await desk.do(ListSessions(words="ROOF"))).sessions
+        (found,) = (await handler.do(ListSessions(words="ROOF"))).sessions
         assert found.session_id == first
-        await desk.do(RenameSession(session_id=first, label="Top"))
-        await desk.do(ArchiveSession(session_id=first))
-        assert [r.session_id for r in (await desk.do(ListSessions())).sessions] == [second]
-        listed = (await desk.do(ListSessions(archived=True))).sessions
+        await handler.do(RenameSession(session_id=first, label="Top"))
+        await handler.do(ArchiveSession(session_id=first))
+        assert [r.session_id for r in (await handler.do(ListSessions())).sessions] == [second]
+        listed = (await handler.do(ListSessions(archived=True))).sessions
         assert [(r.name, r.archived) for r in listed] == [("Paint the door", False), ("Top", True)]
         for label, name in (("Another  name", "Another name"), ("", "Paint the door")):
-            await desk.do(RenameSession(session_id=second, label=label))
-            assert (await desk.do(ListSessions())).sessions[0].name == name
+            await handler.do(RenameSession(session_id=second, label=label))
+            assert (await handler.do(ListSessions())).sessions[0].name == name
         pid = supervisor.find(second).record.pid
-        assert await desk.do(RemoveSession(session_id=second)) == Done()
+        assert await handler.do(RemoveSession(session_id=second)) == Done()
         assert supervisor.session(second) is None
         assert pid not in project.processes()
         assert project.log(second), "what was said stays"
         with pytest.raises(CommandRejected):
-            await desk.do(CancelSession(session_id=second))
+            await handler.do(CancelSession(session_id=second))
     assert second not in project.file.read_text()
 
 
@@ -99,8 +99,8 @@ async def test_the_badge_counts_the_inbox(project: Project):
             await watched.at(each, "waiting_approval")
         supervisor.archive(away)
         rows = await desk_of(watched).do(ListQuestions())
-        told = [(row.session_id, row.ask, row.state) for row in rows]
-        assert told == [
+        reported = [(row.session_id, row.ask, row.state) for row in rows]
+        assert reported == [
             (asks, "tool", "waiting_approval"),
             (failed, "", "error"),
             (done, "completion_result", "completed"),
@@ -121,9 +121,9 @@ async def test_the_badge_counts_the_inbox(project: Project):
 
 
 async def _all_agree(watched: Watched, waiting: list[str]) -> None:
-    desk = desk_of(watched)
-    assert [each.session_id for each in await desk.do(ListQuestions())] == waiting
-    listing = await desk.do(ListSessions(archived=True))
+    handler = desk_of(watched)
+    assert [each.session_id for each in await handler.do(ListQuestions())] == waiting
+    listing = await handler.do(ListSessions(archived=True))
     assert listing.overview.counts.attention == len(waiting)
     needs = {row.session_id for row in listing.sessions if row.flags.needs_attention}
     assert needs == set(waiting)
@@ -131,10 +131,10 @@ async def _all_agree(watched: Watched, waiting: list[str]) -> None:
 
 async def test_an_approval_needs_the_digest_that_was_shown(project: Project):
     async with project.supervised() as watched:
-        desk = desk_of(watched)
+        handler = desk_of(watched)
         session_id = await watched.supervisor.start(project.wish(WRITES))
         await watched.at(session_id, "waiting_approval")
-        (question,) = await desk.do(ListQuestions())
+        (question,) = await handler.do(ListQuestions())
         assert (question.name, question.ask, question.task_id) == ("Do it", "tool", session_id)
         assert "made.txt" in question.diff or "made.txt" in question.text
         assert question.rule
@@ -143,44 +143,44 @@ async def test_an_approval_needs_the_digest_that_was_shown(project: Project):
         )
         for wrong in (replace(yes, digest=""), replace(yes, digest="0" * 64)):
             with pytest.raises(CommandRejected, match="changed since you saw it"):
-                await desk.do(wrong)
+                await handler.do(wrong)
         with pytest.raises(CommandRejected, match="cannot be combined with yes"):
-            await desk.do(replace(yes, choice="halt"))
+            await handler.do(replace(yes, choice="halt"))
         with pytest.raises(CommandRejected):
-            await desk.do(replace(yes, ask_ts=question.ts - 1))
+            await handler.do(replace(yes, ask_ts=question.ts - 1))
         assert watched.state(session_id) == "waiting_approval"
         assert not (project.path / "made.txt").exists()
-        await desk.do(yes)
+        await handler.do(yes)
         await watched.at(session_id, "completed")
         assert (project.path / "made.txt").exists()
         answers = [e.fact for e in project.log(session_id) if isinstance(e.fact, Answered)]
         assert [answer.always for answer in answers] == [True]
         with pytest.raises(CommandRejected):
-            await desk.do(yes)
+            await handler.do(yes)
 
 
 async def test_questions_take_a_text_answer_and_rejections_a_reason(project: Project):
     async with project.supervised() as watched:
-        desk = desk_of(watched)
+        handler = desk_of(watched)
         asks = await watched.supervisor.start(project.wish(ASKS))
         await watched.at(asks, "waiting_input")
-        (question,) = await desk.do(ListQuestions())
+        (question,) = await handler.do(ListQuestions())
         assert question.html == ("<p>Which <em>one</em>?</p>\n",)
-        await desk.do(SendWords(session_id=asks, text="the first", ask_ts=question.ts))
+        await handler.do(SendWords(session_id=asks, text="the first", ask_ts=question.ts))
         await watched.at(asks, "completed")
-        (question,) = await desk.do(ListQuestions())
+        (question,) = await handler.do(ListQuestions())
         assert question.ask == "completion_result"
         with pytest.raises(CommandRejected):
-            await desk.do(SendWords(session_id=asks, text=""))
-        await desk.do(SendWords(session_id=asks, text="and now this"))
+            await handler.do(SendWords(session_id=asks, text=""))
+        await handler.do(SendWords(session_id=asks, text="and now this"))
         await watched.result(asks, "Done again.")
         assert answers_in(project, asks) == [("message", "the first"), ("message", "and now this")]
-        await desk.do(MarkRead(session_id=asks))
-        assert await desk.do(ListQuestions()) == ()
+        await handler.do(MarkRead(session_id=asks))
+        assert await handler.do(ListQuestions()) == ()
         writes = await watched.supervisor.start(project.wish(WRITES))
         await watched.at(writes, "waiting_approval")
-        (question,) = await desk.do(ListQuestions())
-        await desk.do(RejectAction(session_id=writes, ask_ts=question.ts, text="not there"))
+        (question,) = await handler.do(ListQuestions())
+        await handler.do(RejectAction(session_id=writes, ask_ts=question.ts, text="not there"))
         await watched.at(writes, "completed")
         assert answers_in(project, writes) == [("no", "not there")]
         assert not (project.path / "made.txt").exists()
@@ -193,28 +193,28 @@ def answers_in(project: Project, session_id: str) -> list[tuple[str, str]]:
 
 async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Project):
     async with project.supervised() as watched:
-        desk = desk_of(watched)
+        handler = desk_of(watched)
         speaks = await watched.supervisor.start(project.wish(SPEAKS_LONG))
         asks = await watched.supervisor.start(project.wish(WRITES))
         await watched.at(speaks, "streaming")
         pid = (await watched.at(asks, "waiting_approval")).record.pid
         for session_id in (speaks, asks):
-            await desk.do(CancelSession(session_id=session_id))
+            await handler.do(CancelSession(session_id=session_id))
             await watched.until(
                 session_id,
                 lambda shown: (
                     shown.record.state == "stopped" and shown.record.pending_ask is not None
                 ),
             )
-        await desk.do(ResumeSession(session_id=speaks, text="go on"))
+        await handler.do(ResumeSession(session_id=speaks, text="go on"))
         await watched.at(speaks, "streaming")
-        await desk.do(ResumeSession(session_id=asks))
+        await handler.do(ResumeSession(session_id=asks))
         shown = await watched.at(asks, "waiting_approval")
         assert shown.record.pending_ask
         assert shown.record.pid == pid
         await watched.supervisor.approve(asks, shown.record.pending_ask.ts)
         await watched.at(asks, "completed")
-        await desk.do(StopAll())
+        await handler.do(StopAll())
         assert project.processes() == {}
         assert watched.state(speaks) == "stopped"
 
@@ -222,29 +222,29 @@ async def test_sessions_can_be_cancelled_resumed_and_all_stopped(project: Projec
 async def test_queued_messages_can_be_edited_and_removed(project: Project):
     """Wherever they wait: for the session to begin, or for the model to listen."""
     async with project.supervised() as watched:
-        desk, supervisor = desk_of(watched), watched.supervisor
+        handler, supervisor = desk_of(watched), watched.supervisor
         session_id = await supervisor.start(project.wish(SPEAKS_LONG))
         for words in ("one", "two"):
-            await desk.do(SendWords(session_id=session_id, text=words))
-        (row,) = (await desk.do(ListSessions())).sessions
+            await handler.do(SendWords(session_id=session_id, text=words))
+        (row,) = (await handler.do(ListSessions())).sessions
         assert [(mail.text, mail.state) for mail in row.mail] == [
             ("one", "queued"),
             ("two", "queued"),
         ]
         for mail, words in zip(row.mail, ("1", None), strict=True):
-            await desk.do(
+            await handler.do(
                 EditQueued(session_id=session_id, message_id=f"manager-{mail.number}", text=words)
             )
         await watched.until(session_id, _speaks)
         for words in ("three", "four"):
-            await desk.do(SendWords(session_id=session_id, text=words))
+            await handler.do(SendWords(session_id=session_id, text=words))
         shown = await watched.until(session_id, lambda shown: _waiting(shown)[-1:] == ["four"])
         three, four = shown.view.queue[-2:]
-        await desk.do(EditQueued(session_id=session_id, message_id=three.message_id, text="3"))
-        await desk.do(EditQueued(session_id=session_id, message_id=four.message_id))
+        await handler.do(EditQueued(session_id=session_id, message_id=three.message_id, text="3"))
+        await handler.do(EditQueued(session_id=session_id, message_id=four.message_id))
         await watched.until(session_id, lambda shown: _waiting(shown)[-1:] == ["3"])
         with pytest.raises(CommandRejected):
-            await desk.do(EditQueued(session_id=session_id, message_id="manager-99", text="x"))
+            await handler.do(EditQueued(session_id=session_id, message_id="manager-99", text="x"))
         said = [e.fact.text for e in project.log(session_id) if isinstance(e.fact, UserSpoke)]
         assert said == ["1", "three", "four"]
 
@@ -260,18 +260,18 @@ def _speaks(shown: SessionSummary) -> bool:
 
 async def test_a_working_session_can_switch_mode_and_approval(project: Project):
     async with project.supervised() as watched:
-        desk = desk_of(watched)
+        handler = desk_of(watched)
         session_id = await watched.supervisor.start(project.wish(WRITES))
         await watched.at(session_id, "waiting_approval")
-        await desk.do(SwitchSession(session_id=session_id, mode="architect", auto_approve=True))
+        await handler.do(SwitchSession(session_id=session_id, mode="architect", auto_approve=True))
         await watched.until(session_id, lambda shown: shown.view.mode == "architect")
-        (row,) = (await desk.do(ListSessions())).sessions
+        (row,) = (await handler.do(ListSessions())).sessions
         assert (row.mode, row.auto_approve) == ("architect", True)
         launch = watched.supervisor.folder(session_id).launch()
         assert launch
         assert (launch.mode, launch.auto_approve) == ("architect", True)
         with pytest.raises(CommandRejected, match="No such mode"):
-            await desk.do(SwitchSession(session_id=session_id, mode="moonrise"))
+            await handler.do(SwitchSession(session_id=session_id, mode="moonrise"))
         launch = watched.supervisor.folder(session_id).launch()
         assert launch
         assert launch.mode == "architect"
@@ -282,18 +282,18 @@ async def test_an_idle_session_can_be_switched_without_resuming(project: Project
         session_id = await watched.supervisor.start(project.wish(WRITES, auto_approve=True))
         await watched.at(session_id, "completed")
     async with project.supervised() as watched:
-        desk = desk_of(watched)
-        await desk.do(SwitchSession(session_id=session_id, auto_approve=False))
+        handler = desk_of(watched)
+        await handler.do(SwitchSession(session_id=session_id, auto_approve=False))
         assert project.processes() == {}
         launch = watched.supervisor.folder(session_id).launch()
         assert launch
         assert "--require-approval" in launch.flags()
-        await desk.do(SwitchSession(session_id=session_id, mode="ask"))
+        await handler.do(SwitchSession(session_id=session_id, mode="ask"))
         assert watched.state(session_id) == "completed"
         facts = [event.fact for event in project.log(session_id)]
         assert [fact.mode for fact in facts if isinstance(fact, ModeSwitched)] == ["ask"]
         assert not [fact for fact in facts if isinstance(fact, ApprovalSwitched)]
-        await desk.do(SendWords(session_id=session_id, text="go on"))
+        await handler.do(SendWords(session_id=session_id, text="go on"))
         await watched.result(session_id, "Done again.")
 
 
@@ -318,8 +318,8 @@ async def test_a_session_whose_prompt_a_hook_refused_waits_for_another(project: 
     hooks = {"hooks": {"UserPromptSubmit": [{"hooks": [refuses]}]}}
     (config / "hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
     async with project.supervised() as watched:
-        desk, supervisor = desk_of(watched), watched.supervisor
+        handler, supervisor = desk_of(watched), watched.supervisor
         session = await supervisor.start(project.wish(WRITES, "forbidden", auto_approve=True))
         await watched.at(session, "paused")
-        await desk.do(SendWords(session_id=session, text="Write it"))
+        await handler.do(SendWords(session_id=session, text="Write it"))
         await watched.at(session, "completed")

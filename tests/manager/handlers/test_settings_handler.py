@@ -41,15 +41,15 @@ class House:
         self.environ = {"ROOKERY_HOME": str(folder / "home"), **environ}
         self.places: Places = find_places(self.environ)
         self.file = self.places.settings_file
-        told = Told(self.project, self.places, self.environ)
+        reported = Told(self.project, self.places, self.environ)
         workspaces = Workspaces(self.project, self.places)
-        self.desk = Router([SettingsHandler(told), LookupHandler(told, workspaces)])
+        self.handler = Router([SettingsHandler(reported), LookupHandler(reported, workspaces)])
 
     async def row(self, key: str) -> SettingRow:
-        return next(row for row in await self.desk.do(ReadSettings()) if row.key == key)
+        return next(row for row in await self.handler.do(ReadSettings()) if row.key == key)
 
     async def set(self, key: str, value: Any) -> tuple[str, ...]:
-        return (await self.desk.do(ChangeSetting(key=key, value=json.dumps(value)))).notes
+        return (await self.handler.do(ChangeSetting(key=key, value=json.dumps(value)))).notes
 
     def said(self) -> dict[str, Any]:
         return tomllib.loads(self.file.read_text()) if self.file.exists() else {}
@@ -62,7 +62,7 @@ class House:
 
     async def paths(self, letters: str, session_id: str = "", most: int = 20) -> list[str]:
         request = FindPaths(letters=letters, session_id=session_id, most=most)
-        return [found.path for found in await self.desk.do(request)]
+        return [found.path for found in await self.handler.do(request)]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def house(tmp_path: Path) -> House:
 
 
 async def test_every_setting_row_lists_its_choices_and_purpose(house: House):
-    rows = {row.key: row for row in await house.desk.do(ReadSettings())}
+    rows = {row.key: row for row in await house.handler.do(ReadSettings())}
     assert len(rows) == len(OFFERED)
     assert rows["manager.running_limit"] == SettingRow(
         key="manager.running_limit",
@@ -113,7 +113,7 @@ async def test_a_setting_can_be_changed_and_reset(house: House, key: str, value:
     await house.set(key, value)
     row = await house.row(key)
     assert (json.loads(row.value), row.source) == (value, str(house.file))
-    await house.desk.do(ChangeSetting(key=key))
+    await house.handler.do(ChangeSetting(key=key))
     assert await house.row(key) == before
     await house.set(key, value)
     await house.set(key, None)
@@ -144,7 +144,7 @@ async def test_an_invalid_value_is_refused_and_changes_nothing(
     await house.set("max_requests", 7)
     before = house.file.read_bytes()
     with pytest.raises(SettingsError) as refused:
-        await house.desk.do(ChangeSetting(key=key, value=value))
+        await house.handler.do(ChangeSetting(key=key, value=value))
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
     assert house.file.read_bytes() == before
@@ -179,7 +179,7 @@ async def test_a_faulty_settings_file_is_reported_and_can_be_fixed(house: House)
     house.file.parent.mkdir(parents=True)
     house.file.write_text('approval = "maybe"\n')
     with pytest.raises(SettingsError, match="approval must be"):
-        await house.desk.do(ReadSettings())
+        await house.handler.do(ReadSettings())
     await house.set("approval", "ask")
     assert (await house.row("approval")).value == '"ask"'
 
@@ -203,14 +203,14 @@ async def test_matching_paths_are_listed_best_first(house: House):
     filled(house.project, "src/app.py", "src/maple/pine.txt", "docs/a.md")
     assert (await house.paths("app"))[0] == "src/app.py"
     assert await house.paths("zzz") == []
-    found = await house.desk.do(FindPaths(letters="docs"))
+    found = await house.handler.do(FindPaths(letters="docs"))
     assert found[0] == FoundPath(path="docs", folder=True)
 
 
 async def test_the_number_of_listed_paths_is_limited(house: House):
     filled(house.project, *(f"file{number}" for number in range(250)))
-    for most, told in ((2, 2), (0, 1), (-5, 1), (10_000, 200)):
-        assert len(await house.paths("file", most=most)) == told, most
+    for most, reported in ((2, 2), (0, 1), (-5, 1), (10_000, 200)):
+        assert len(await house.paths("file", most=most)) == reported, most
 
 
 async def test_paths_are_listed_from_the_folder_of_the_session_only(house: House):

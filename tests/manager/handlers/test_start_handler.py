@@ -251,11 +251,11 @@ async def test_a_session_in_preparation_shows_steps_and_can_be_cancelled(project
         steps: list[str] = []
         honest = at.supervisor.preparations.set_step
 
-        def heard(session_id: str, step: str) -> None:
+        def received(session_id: str, step: str) -> None:
             steps.append(step)
             honest(session_id, step)
 
-        at.supervisor.preparations.set_step = heard  # type: ignore[method-assign]
+        at.supervisor.preparations.set_step = received  # type: ignore[method-assign]
         async with anyio.create_task_group() as group:
             group.start_soon(start_in_vain, at)
             shown = await waits(at)

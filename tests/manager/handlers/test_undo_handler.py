@@ -78,8 +78,8 @@ async def test_files_can_be_restored_after_a_preview(project: Project):
     async with project.supervised() as watched:
         session_id = await written(project, watched)
         watched.supervisor.mark_read(session_id)
-        desk, made = desk_of(project, watched), project.path / "made.txt"
-        rows = await desk.do(ListCheckpoints(session_id=session_id))
+        handler, made = desk_of(project, watched), project.path / "made.txt"
+        rows = await handler.do(ListCheckpoints(session_id=session_id))
         assert [(row.title, row.paths) for row in rows] == [
             ("Start: Write it", ()),
             ("Before: Create made.txt", ("made.txt",)),
@@ -90,29 +90,29 @@ async def test_files_can_be_restored_after_a_preview(project: Project):
         before = project.log(session_id)
         for name, request in REFUSED.items():
             with pytest.raises(CommandRejected):
-                await desk.do(request(session_id))
+                await handler.do(request(session_id))
             assert project.log(session_id) == before, name
         to = named(rows, "Run echo").seq
         restore = RestoreSession(session_id=session_id, to=to)
-        rehearsed = await desk.do(RehearseRestore(session_id=session_id, to=to))
+        rehearsed = await handler.do(RehearseRestore(session_id=session_id, to=to))
         assert (rehearsed.written, rehearsed.removed) == (("made.txt",), ("other.txt",))
         assert made.read_text() == "two\n", "a rehearsal does nothing"
-        (note,) = (await desk.do(restore)).notes
+        (note,) = (await handler.do(restore)).notes
         assert note.startswith("Restored 2 files")
         assert made.read_text() == "one\n"
         assert not (project.path / "other.txt").exists()
-        done = await desk.do(restore)
+        done = await handler.do(restore)
         assert done.notes == (NO_FILE_PUT_BACK,), "there is nothing left to do"
-        undone = named(await desk.do(ListCheckpoints(session_id=session_id)), "Restored 2 files")
-        await desk.do(RestoreSession(session_id=session_id, to=undone.seq))
+        undone = named(await handler.do(ListCheckpoints(session_id=session_id)), "Restored 2 files")
+        await handler.do(RestoreSession(session_id=session_id, to=undone.seq))
         assert made.read_text() == "two\n"
         made.write_text("mine\n")
-        rehearsed = await desk.do(RehearseRestore(session_id=session_id, to=to))
+        rehearsed = await handler.do(RehearseRestore(session_id=session_id, to=to))
         assert (rehearsed.kept, rehearsed.removed) == (("made.txt",), ("other.txt",))
-        (note,) = (await desk.do(restore)).notes
+        (note,) = (await handler.do(restore)).notes
         assert "someone else changed them: made.txt" in note
         assert made.read_text() == "mine\n"
-        await desk.do(replace(restore, overwrite=True))
+        await handler.do(replace(restore, overwrite=True))
         assert made.read_text() == "one\n"
         assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
         assert_seen(watched, session_id, "completed")
@@ -130,18 +130,18 @@ async def test_the_conversation_can_be_rewound_with_or_without_the_files(project
         watched.supervisor.mark_read(session_id)
         await watched.supervisor.stop_all()
         await project.quiet()
-        desk = desk_of(project, watched)
-        to = named(await desk.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
+        handler = desk_of(project, watched)
+        to = named(await handler.do(ListCheckpoints(session_id=session_id)), "Run echo").seq
         assert not project.processes(), "to list needs none"
         alone = RestoreSession(session_id=session_id, to=to, files=False, conversation=True)
-        (note,) = (await desk.do(alone)).notes
+        (note,) = (await handler.do(alone)).notes
         assert "The conversation was rewound" in note
         assert (project.path / "made.txt").read_text() == "two\n"
         shown = await watched.at(session_id, "paused")
         assert_seen(watched, session_id, "paused")
         assert not [row for row in shown.view.messages if row.say == "completion_result"]
         both = RestoreSession(session_id=session_id, to=1, conversation=True)
-        files, words = (await desk.do(both)).notes
+        files, words = (await handler.do(both)).notes
         assert (files[:8], words[:16]) == ("Restored", "The conversation")
         assert not (project.path / "made.txt").exists()
         assert_seen(watched, session_id, "paused")
@@ -154,11 +154,11 @@ async def test_a_working_session_cannot_be_rewound(project: Project):
     async with project.supervised() as watched:
         session_id = await watched.supervisor.start(project.wish(SPEAKS_LONG))
         await watched.at(session_id, "streaming")
-        desk = desk_of(project, watched)
+        handler = desk_of(project, watched)
         with pytest.raises(CommandRejected, match="is working"):
-            await desk.do(RestoreSession(session_id=session_id, to=1, conversation=True))
+            await handler.do(RestoreSession(session_id=session_id, to=1, conversation=True))
         with pytest.raises(CommandRejected, match="is working"):
-            await desk.do(RehearseRestore(session_id=session_id, to=1))
+            await handler.do(RehearseRestore(session_id=session_id, to=1))
         assert watched.state(session_id) == "streaming"
         assert not any(isinstance(event.fact, Rewound) for event in project.log(session_id))
 
@@ -207,8 +207,8 @@ def test_each_change_belongs_to_the_checkpoint_before_it():
         *call("d", "Edit d", "d.txt"),
         changed("d", 15),
     )
-    told = {each.row.title: (each.row.paths, each.steps) for each in moments(events)}
-    assert told == {
+    reported = {each.row.title: (each.row.paths, each.steps) for each in moments(events)}
+    assert reported == {
         "Start: do it": ((), ()),
         "Before: Run a": ((), (("a-before", "a-after"),)),
         "Before your message: go on": ((), ()),

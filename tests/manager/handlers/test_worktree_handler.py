@@ -237,7 +237,7 @@ async def test_comparing_versions_shows_where_removed_work_is_kept(project: Proj
         rows = {row.sessions[0]: row for row in await at.worktrees()}
         await removed(at, rows[session_id])
         (kept,) = await at.do(asked.ListKept())
-        told = f"bring-back {kept.ref} BRANCH"
+        reported = f"bring-back {kept.ref} BRANCH"
         for act in (
             partial(at.supervisor.send, session_id, "on"),
             partial(at.supervisor.resume, session_id),
@@ -245,12 +245,12 @@ async def test_comparing_versions_shows_where_removed_work_is_kept(project: Proj
         ):
             with pytest.raises(CommandRejected, match="was removed") as refused:
                 await act()
-            assert told in str(refused.value)
+            assert reported in str(refused.value)
         for scope in ("branch", "session"):
             review = await at.do(asked.ReviewChanges(session_id=session_id, scope=scope))
-            assert told in review.notes[0]
+            assert reported in review.notes[0]
         versions = await at.do(asked.CompareVersions(group_id=group))
-        assert [told in each.note for each in versions] == [True, False]
+        assert [reported in each.note for each in versions] == [True, False]
         assert {each.session_id for each in at.supervisor.inbox()} == {other}
         notes = await removed(at, rows[other], delete_branch=True)
         assert notes == ("The branch agent/write-it-now_v2 was deleted.",)
@@ -296,8 +296,8 @@ async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(pro
             await at.do(run)
         assert not (Path(row.path) / "ran").exists()
         write(project, "run-script", "echo said; exit 1\n")
-        (told,) = (await at.do(run)).notes
-        log = Path(told.removeprefix("Its output goes to ").removesuffix("."))
+        (reported,) = (await at.do(run)).notes
+        log = Path(reported.removeprefix("Its output goes to ").removesuffix("."))
         await until(lambda: log.read_text() == "said\n")
         with anyio.fail_after(PATIENCE):
             while (await at.worktrees())[0].running:  # noqa: ASYNC110 (it tells nobody)

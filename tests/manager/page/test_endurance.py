@@ -264,9 +264,9 @@ def keep_a_long_past(project: Project) -> str:
 
 def go_up(tab: Tab, small_steps: int = 0, large: int = HUGE) -> dict[str, Any]:
     """To the very first row; and what was seen on the way."""
-    told: dict[str, Any] = tab.conversation.evaluate(GO_UP, [small_steps, SMALL, large])
+    reported: dict[str, Any] = tab.conversation.evaluate(GO_UP, [small_steps, SMALL, large])
     expect(tab.conversation.get_by_text(FIRST)).to_be_in_viewport()
-    return told
+    return reported
 
 
 def test_of_a_long_past_only_what_is_near_is_drawn_and_nobody_notices(
@@ -281,15 +281,15 @@ def test_of_a_long_past_only_what_is_near_is_drawn_and_nobody_notices(
     expect(last).to_be_in_viewport()
     assert 0 < rows.count() < MOST_DRAWN
 
-    told = go_up(tab, SMALL_STEPS, LARGE)
-    size = told["size"]
+    reported = go_up(tab, SMALL_STEPS, LARGE)
+    size = reported["size"]
     assert size >= ROWS
-    assert told["wrong"] == []
+    assert reported["wrong"] == []
     # it asks whether it is done, of which there is nothing to see
-    assert len(set(range(1, size + 1)) - set(told["seen"])) == 1
-    assert told["most"] < MOST_DRAWN
-    assert told["steps"] >= SMALL_STEPS
-    assert told["moved"] < TOLERANCE
+    assert len(set(range(1, size + 1)) - set(reported["seen"])) == 1
+    assert reported["most"] < MOST_DRAWN
+    assert reported["steps"] >= SMALL_STEPS
+    assert reported["moved"] < TOLERANCE
     thought = tab.conversation.get_by_role("button", name="Thought")
     thought.click()
     words = tab.conversation.locator(".thought .prose")

@@ -94,9 +94,9 @@ def test_a_worktree_is_reviewed_commented_applied_and_reverted(
     expect(bar).to_contain_text("2 unsent comments")
     asked = len(manager.model.asked("Change two"))
     bar.get_by_role("button", name="Send to agent").click()
-    heard = last_words(manager.model.heard("Change two", asked + 1))
-    assert "prices.py, line 2:\n>     return price * by / 100\nRound it." in heard
-    assert "notes.txt, line 3:\n> three\nDrop this." in heard
+    received = last_words(manager.model.received("Change two", asked + 1))
+    assert "prices.py, line 2:\n>     return price * by / 100\nRound it." in received
+    assert "notes.txt, line 3:\n> three\nDrop this." in received
     expect(bar).to_have_count(0)
     tab.page.get_by_role("link", name="Back to session").click()
     expect(tab.conversation).to_contain_text("Heard.")

@@ -137,10 +137,10 @@ def test_a_message_is_queued_edited_and_taken_back(tab: Tab, manager: Manager):
     waiting.last.get_by_role("button", name="Delete").click()
     expect(waiting).to_have_count(1)
     busy.open()
-    heard = last_words(manager.model.heard("Be busy", 2))
-    assert "Mind the linter" in heard
-    assert "Mind the tests" not in heard
-    assert "And the docs" not in heard
+    received = last_words(manager.model.received("Be busy", 2))
+    assert "Mind the linter" in received
+    assert "Mind the tests" not in received
+    assert "And the docs" not in received
     expect(waiting).to_have_count(0)
     expect(tab.conversation).to_contain_text("Mind the linter")
 
@@ -215,7 +215,7 @@ def test_an_approval_is_for_what_was_shown_whole_and_for_that_alone(
     ask.get_by_role("button", name="Reject").click()
     ask.get_by_label("Reason for rejecting").fill("It is still needed")
     ask.get_by_role("button", name="Reject").click()
-    assert "It is still needed" in last_words(manager.model.heard("Ask for everything", 6))
+    assert "It is still needed" in last_words(manager.model.received("Ask for everything", 6))
     expect(tab.conversation).to_contain_text("Left it.")
 
 
@@ -260,12 +260,12 @@ def test_the_keys_lead_to_a_question_and_answer_it(tab: Tab, manager: Manager):
     expect(ask).to_contain_text("Which currency?")
     expect(tab.message).to_be_focused()
     tab.send("Neither: Crowns")
-    assert "Neither: Crowns" in last_words(manager.model.heard(prompt, 3))
+    assert "Neither: Crowns" in last_words(manager.model.received(prompt, 3))
     expect(tab.conversation).to_contain_text("Neither: Crowns")
     suggested = ask.get_by_role("list", name="Suggested answers").get_by_role("button")
     expect(suggested).to_have_count(2)
     suggested.filter(has_text="Yen").click()
-    assert "Yen" in last_words(manager.model.heard(prompt, 4))
+    assert "Yen" in last_words(manager.model.received(prompt, 4))
     expect(ask).to_have_count(0)
     expect(tab.conversation).to_contain_text("Yen")
     expect(tab.conversation).to_contain_text("Thanks.")
@@ -296,12 +296,12 @@ def test_the_inbox_has_the_oldest_first_and_each_gets_its_own_answer(tab: Tab, m
     expect(asks).to_have_count(3)
     late.get_by_label("Your answer").fill("Pounds")
     late.get_by_role("button", name="Send").click()
-    assert "Pounds" in last_words(manager.model.heard("Ask late", 2))
+    assert "Pounds" in last_words(manager.model.received("Ask late", 2))
     assert [len(manager.model.asked(each)) for each in asked] == [2, 1, 1, 2]
     more.get_by_role("button", name="Approve").click()
-    manager.model.heard("Ask for more", 2)
+    manager.model.received("Ask for more", 2)
     early.get_by_role("button", name="Yen").click()
-    assert "Yen" in last_words(manager.model.heard("Ask early", 2))
+    assert "Yen" in last_words(manager.model.received("Ask early", 2))
     expect(asks).to_have_count(0)
 
 

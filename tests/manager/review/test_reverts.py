@@ -32,26 +32,26 @@ TORTURE = bool(os.environ.get("ROOKERY_TORTURE"))
 
 
 @pytest.fixture
-def desk(bench: WorktreeBench) -> ReviewOperations:
+def handler(bench: WorktreeBench) -> ReviewOperations:
     return ReviewOperations(bench.folder)
 
 
 def digests(
-    desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
+    handler: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, str]:
-    found = result(Review, desk.changes(worktree, scope))
+    found = result(Review, handler.changes(worktree, scope))
     return {each.path: each.digest for each in found.files}
 
 
 def reverted(
-    desk: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+    handler: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> Reverted:
-    return result(Reverted, desk.revert(worktree, path, digests(desk, worktree, scope)[path]))
+    return result(Reverted, handler.revert(worktree, path, digests(handler, worktree, scope)[path]))
 
 
-def revert_if_shown(desk: ReviewOperations, worktree: Worktree) -> None:
-    if digest := digests(desk, worktree).get("a.txt"):
-        assert isinstance(desk.revert(worktree, "a.txt", digest), Reverted)
+def revert_if_shown(handler: ReviewOperations, worktree: Worktree) -> None:
+    if digest := digests(handler, worktree).get("a.txt"):
+        assert isinstance(handler.revert(worktree, "a.txt", digest), Reverted)
 
 
 def kept(bench: WorktreeBench, done: Reverted, path: str) -> bytes:
@@ -70,31 +70,31 @@ def changed(bench: WorktreeBench) -> Worktree:
     return worktree
 
 
-def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, desk: ReviewOperations):
+def test_each_kind_of_change_is_put_back_and_kept(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
     (folder / "b.txt").chmod(0o600)
     restrict(folder / "a.txt")
-    reverted(desk, worktree, "a.txt", "unstaged")
+    reverted(handler, worktree, "a.txt", "unstaged")
     assert (folder / "a.txt").read_bytes() == b"committed\n"
     put(folder, {"a.txt": b"changed\n"})
-    assert kept(bench, reverted(desk, worktree, "a.txt"), "a.txt") == b"changed\n"
+    assert kept(bench, reverted(handler, worktree, "a.txt"), "a.txt") == b"changed\n"
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
     assert still_restricted(folder / "a.txt")
-    assert kept(bench, reverted(desk, worktree, "new/deep/file"), "new/deep/file") == b"new\n"
+    assert kept(bench, reverted(handler, worktree, "new/deep/file"), "new/deep/file") == b"new\n"
     assert not (folder / "new").exists()
-    assert reverted(desk, worktree, "run.sh").keep is not None
+    assert reverted(handler, worktree, "run.sh").keep is not None
     assert os.access(folder / "run.sh", os.X_OK)
-    assert kept(bench, reverted(desk, worktree, "moved.py"), "moved.py") == b"print('c')\n"
+    assert kept(bench, reverted(handler, worktree, "moved.py"), "moved.py") == b"print('c')\n"
     assert (folder / "src/deep/c.py").read_bytes() == b"print('c')\n"
     assert not (folder / "moved.py").exists()
-    reverted(desk, worktree, "b.txt")
+    reverted(handler, worktree, "b.txt")
     assert (folder / "b.txt").stat().st_mode & 0o777 == 0o600
-    assert digests(desk, worktree) == {}
+    assert digests(handler, worktree) == {}
     assert files_in(folder) == set(PROJECT_FILES.items())
 
 
-def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path):
+def test_links_come_back_as_links(bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path):
     (bench.folder / "link").symlink_to("a.txt")
     git(bench.folder, "add", "link")
     git(bench.folder, "commit", "-q", "-m", "link")
@@ -103,33 +103,33 @@ def test_links_come_back_as_links(bench: WorktreeBench, desk: ReviewOperations, 
     (tmp_path / "outside").write_bytes(b"outside\n")
     (folder / "link").unlink()
     (folder / "link").symlink_to(tmp_path / "outside")
-    done = reverted(desk, worktree, "link")
+    done = reverted(handler, worktree, "link")
     assert os.readlink(folder / "link") == "a.txt"
     assert kept(bench, done, "link") == str(tmp_path / "outside").encode()
     assert (tmp_path / "outside").read_bytes() == b"outside\n"
 
 
 def test_what_was_changed_since_it_was_shown_staged_or_lies_elsewhere_stays(
-    bench: WorktreeBench, desk: ReviewOperations
+    bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
-    shown = digests(desk, worktree)
+    shown = digests(handler, worktree)
     git(folder, "add", "b.txt")
     put(folder, {"a.txt": b"CHANGED\n"})
     before = files_in(folder)
     for digest in (shown["a.txt"], "", shown["b.txt"]):
-        assert code_of(desk.revert(worktree, "a.txt", digest)) is Code.CHANGED
-    staged = digests(desk, worktree, "staged")["b.txt"]
-    assert isinstance(desk.revert(worktree, "b.txt", staged), Obstacle)
+        assert code_of(handler.revert(worktree, "a.txt", digest)) is Code.CHANGED
+    staged = digests(handler, worktree, "staged")["b.txt"]
+    assert isinstance(handler.revert(worktree, "b.txt", staged), Obstacle)
     for path in ("../a.txt", "/etc/passwd", "", ".git", "new/../a.txt"):
-        assert isinstance(desk.revert(worktree, path, shown["b.txt"]), Obstacle), path
+        assert isinstance(handler.revert(worktree, path, shown["b.txt"]), Obstacle), path
     assert files_in(folder) == before
     assert git(bench.folder, "for-each-ref", "refs/rookery/") == b""
 
 
 def test_a_link_in_the_place_of_a_folder_leads_nowhere(
-    bench: WorktreeBench, desk: ReviewOperations, tmp_path: Path
+    bench: WorktreeBench, handler: ReviewOperations, tmp_path: Path
 ):
     worktree = bench.begun()
     folder = Path(worktree.path)
@@ -138,16 +138,16 @@ def test_a_link_in_the_place_of_a_folder_leads_nowhere(
     (folder / "src/deep/c.py").unlink()
     (folder / "src/deep").rmdir()
     (folder / "src/deep").symlink_to(outside)
-    digest = digests(desk, worktree)["src/deep/c.py"]
-    refused = desk.revert(worktree, "src/deep/c.py", digest)
+    digest = digests(handler, worktree)["src/deep/c.py"]
+    refused = handler.revert(worktree, "src/deep/c.py", digest)
     assert isinstance(refused, Obstacle)
     assert (outside / "c.py").read_bytes() == b"outside\n"
     assert (folder / "src/deep").is_symlink()
 
 
-def test_the_project_itself_can_be_put_back_too(bench: WorktreeBench, desk: ReviewOperations):
+def test_the_project_itself_can_be_put_back_too(bench: WorktreeBench, handler: ReviewOperations):
     put(bench.folder, {"a.txt": b"local\n"})
-    assert kept(bench, reverted(desk, None, "a.txt"), "a.txt") == b"local\n"
+    assert kept(bench, reverted(handler, None, "a.txt"), "a.txt") == b"local\n"
     assert (bench.folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
 
 
@@ -203,7 +203,7 @@ POINTS = (
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
-    bench: WorktreeBench, desk: ReviewOperations, point: str
+    bench: WorktreeBench, handler: ReviewOperations, point: str
 ):
     worktree = bench.begun(changed)
     folder = Path(worktree.path)
@@ -211,14 +211,14 @@ def test_a_kill_at_any_point_loses_nothing_and_it_can_be_done_again(
     done = run_program(KILLER, str(bench.folder), "a.txt", ROOKERY_KILLPOINT=point)
     assert done.returncode == -signal.SIGKILL, done
     assert treasure - bench.held() == set()
-    revert_if_shown(desk, worktree)
+    revert_if_shown(handler, worktree)
     assert (folder / "a.txt").read_bytes() == PROJECT_FILES["a.txt"]
     assert treasure - bench.held() == set()
 
 
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_file_that_git_ignores_is_not_overwritten_unseen(
-    bench: WorktreeBench, desk: ReviewOperations, moved: bool
+    bench: WorktreeBench, handler: ReviewOperations, moved: bool
 ):
     worktree = bench.begun()
     folder = Path(worktree.path)
@@ -228,7 +228,7 @@ def test_a_file_that_git_ignores_is_not_overwritten_unseen(
         git(folder, "rm", "-q", "--cached", "src/deep/c.py")
     put(folder, {".gitignore": b"c.py\n", "src/deep/c.py": b"private\n"})
     shown = "moved.py" if moved else "src/deep/c.py"
-    refused = desk.revert(worktree, shown, digests(desk, worktree)[shown])
+    refused = handler.revert(worktree, shown, digests(handler, worktree)[shown])
     assert isinstance(refused, Obstacle)
     assert (folder / "src/deep/c.py").read_bytes() == b"private\n"
     assert (folder / "moved.py").exists() is moved

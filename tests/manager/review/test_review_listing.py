@@ -15,24 +15,26 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\0\0"
 
 
 @pytest.fixture
-def desk(bench: WorktreeBench) -> ReviewOperations:
+def handler(bench: WorktreeBench) -> ReviewOperations:
     return ReviewOperations(bench.folder)
 
 
-def review(desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch") -> Review:
-    return result(Review, desk.changes(worktree, scope))
+def review(
+    handler: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
+) -> Review:
+    return result(Review, handler.changes(worktree, scope))
 
 
 def files(
-    desk: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
+    handler: ReviewOperations, worktree: Worktree | None, scope: GitScope = "branch"
 ) -> dict[str, ChangedFile]:
-    return {each.path: each for each in review(desk, worktree, scope).files}
+    return {each.path: each for each in review(handler, worktree, scope).files}
 
 
 def diff(
-    desk: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
+    handler: ReviewOperations, worktree: Worktree | None, path: str, scope: GitScope = "branch"
 ) -> TextDiff:
-    return result(TextDiff, desk.diff(worktree, scope, path))
+    return result(TextDiff, handler.diff(worktree, scope, path))
 
 
 def kinds(found: TextDiff) -> list[tuple[str, bytes]]:
@@ -57,13 +59,13 @@ EXPECTED = WorktreeStats(files=5, added=5, removed=3, ahead=1, behind=0, uncommi
 
 
 def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothing(
-    bench: WorktreeBench, desk: ReviewOperations
+    bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun(worked)
     folder = Path(worktree.path)
     before = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
     objects = {*(bench.folder / ".git/objects").rglob("*")}
-    found = review(desk, worktree)
+    found = review(handler, worktree)
     assert found.base == git(bench.folder, "rev-parse", "HEAD").decode().strip()
     assert [(f.kind, f.path, f.old_path, f.added, f.removed) for f in found.files] == [
         ("changed", "a.txt", "", 1, 1),
@@ -73,7 +75,7 @@ def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothi
         ("removed", "run.sh", "", 0, 1),
     ]
     assert (found.stats, found.notes) == (EXPECTED, ())
-    diff(desk, worktree, "new/file")
+    diff(handler, worktree, "new/file")
     now = files_in(folder), git(folder, "status", "--porcelain"), git(folder, "ls-files", "-s")
     assert now == before
     new = {*(bench.folder / ".git/objects").rglob("*")} - objects
@@ -81,35 +83,35 @@ def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothi
 
 
 def test_staged_and_unstaged_are_told_apart_and_what_the_parent_did_is_not_shown(
-    bench: WorktreeBench, desk: ReviewOperations
+    bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun(worked)
-    assert [(f.path, f.added, f.removed) for f in files(desk, worktree, "staged").values()] == [
+    assert [(f.path, f.added, f.removed) for f in files(handler, worktree, "staged").values()] == [
         ("b.txt", 1, 1)
     ]
-    assert kinds(diff(desk, worktree, "b.txt", "staged")) == [
+    assert kinds(diff(handler, worktree, "b.txt", "staged")) == [
         ("removed", b"bee\n"),
         ("added", b"staged\n"),
     ]
-    unstaged = files(desk, worktree, "unstaged")
+    unstaged = files(handler, worktree, "unstaged")
     assert list(unstaged) == ["b.txt", "moved.py", "new/file", "run.sh"]
-    assert kinds(diff(desk, worktree, "b.txt", "unstaged")) == [
+    assert kinds(diff(handler, worktree, "b.txt", "unstaged")) == [
         ("same", b"staged\n"),
         ("added", b"and more\n"),
     ]
     put(bench.folder, {"a.txt": b"other\n", "other": b"other\n"})
     git(bench.folder, "add", "a.txt", "other")
     git(bench.folder, "commit", "-q", "-m", "meanwhile")
-    found = review(desk, worktree)
+    found = review(handler, worktree)
     assert "other" not in [each.path for each in found.files]
     assert (found.stats.ahead, found.stats.behind) == (1, 1)
 
 
 def test_a_local_session_is_compared_with_what_its_checkout_goes_on_from(
-    bench: WorktreeBench, desk: ReviewOperations
+    bench: WorktreeBench, handler: ReviewOperations
 ):
     put(bench.folder, {"a.txt": b"changed\n", "new": b"new\n"})
-    assert [(f.path, f.kind) for f in files(desk, None).values()] == [
+    assert [(f.path, f.kind) for f in files(handler, None).values()] == [
         ("a.txt", "changed"),
         ("new", "added"),
     ]
@@ -125,7 +127,7 @@ def test_a_repository_without_a_commit_is_all_new(tmp_path: Path):
 
 
 def test_large_binary_generated_and_pictures_are_marked(
-    bench: WorktreeBench, desk: ReviewOperations
+    bench: WorktreeBench, handler: ReviewOperations
 ):
     git(bench.folder, "rm", "-q", "--cached", ".gitattributes")
     put(bench.folder, {".gitattributes": b"crlf.txt text\nmade/* linguist-generated\n"})
@@ -147,49 +149,49 @@ def test_large_binary_generated_and_pictures_are_marked(
             ".gitattributes": b"mine.py linguist-generated -diff\n",
         },
     )
-    found = files(desk, worktree)
+    found = files(handler, worktree)
     assert {path for path, each in found.items() if each.too_large} == {"large.txt"}
     assert {path for path, each in found.items() if each.binary} == {"picture.bin", "picture.png"}
     assert {path for path, each in found.items() if each.image} == {"picture.png"}
     made = {"package-lock.json", "app.min.js", "made/by"}
     assert {path for path, each in found.items() if each.generated} == made
     assert (found["mine.py"].added, found["mine.py"].binary) == (1, False)
-    assert kinds(diff(desk, worktree, "mine.py")) == [("added", b"print()\n")]
-    large = diff(desk, worktree, "large.txt")
+    assert kinds(diff(handler, worktree, "mine.py")) == [("added", b"print()\n")]
+    large = diff(handler, worktree, "large.txt")
     assert (large.lines, large.note) == (
         (),
         "Too large to show: 0 bytes before, 1200000 bytes now.",
     )
-    pictures = diff(desk, worktree, "picture.png")
+    pictures = diff(handler, worktree, "picture.png")
     assert pictures.new_picture
     assert (pictures.new_picture.media_type, pictures.new_picture.data) == ("image/png", PNG)
     assert pictures.old_picture is None
-    vector = diff(desk, worktree, "vector.svg")
+    vector = diff(handler, worktree, "vector.svg")
     assert vector.new_picture is None
     assert [line.kind for line in vector.lines] == ["added"]
-    note = diff(desk, worktree, "picture.bin").note
+    note = diff(handler, worktree, "picture.bin").note
     assert note == "Not a text file: 256 bytes before, 6 bytes now."
 
 
 def test_files_are_shown_and_listed_up_to_a_limit(
-    bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, handler: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
     worktree = bench.begun()
     new = {"one": b"12345678\n", "two": b"12345678\n", "x-1": b"1\n", "x-2": b"2\n"}
     put(Path(worktree.path), new)
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_SHOWN", 10)
-    shown = [each.too_large for each in files(desk, worktree).values()]
+    shown = [each.too_large for each in files(handler, worktree).values()]
     assert shown == [False, False, True, True]
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
-    found = review(desk, worktree)
+    found = review(handler, worktree)
     assert ([each.path for each in found.files], found.stats.files) == (["one", "two"], 4)
     assert found.notes == ("2 more changed files are not listed.",)
     monkeypatch.undo()
     monkeypatch.setattr("rookery.manager.review.file_diffs.MOST_LISTED", 2)
-    assert kinds(diff(desk, worktree, "x-2")) == [("added", b"2\n")]
+    assert kinds(diff(handler, worktree, "x-2")) == [("added", b"2\n")]
 
 
-def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewOperations):
+def test_links_submodules_and_modes_are_said(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     (folder / "link").symlink_to("/etc/passwd")
@@ -200,7 +202,7 @@ def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewO
     other = WorktreeBench.new(folder / "other")
     head = git(inner.folder, "rev-parse", "HEAD").decode().strip()
     git(folder, "update-index", "--add", "--cacheinfo", f"160000,{head},inner")
-    found = review(desk, worktree)
+    found = review(handler, worktree)
     assert [(f.path, f.kind) for f in found.files] == [
         ("a.txt", "changed"),
         ("inner", "added"),
@@ -208,53 +210,53 @@ def test_links_submodules_and_modes_are_said(bench: WorktreeBench, desk: ReviewO
         ("run.sh", "changed"),
     ]
     assert found.notes == (f"{other.folder.name} is a nested repository; it is not shown.",)
-    assert diff(desk, worktree, "inner").note == f"A submodule: none before, {head} now."
-    link = diff(desk, worktree, "link")
+    assert diff(handler, worktree, "inner").note == f"A submodule: none before, {head} now."
+    link = diff(handler, worktree, "link")
     assert (link.note, kinds(link)) == (
         "A symbolic link; the lines show its target.",
         [("added", b"/etc/passwd")],
     )
-    mode = diff(desk, worktree, "run.sh")
+    mode = diff(handler, worktree, "run.sh")
     assert (mode.lines, mode.note) == ((), "Only its mode has changed, from 100755 to 100644.")
 
 
-def test_files_are_found_whatever_they_are_called(bench: WorktreeBench, desk: ReviewOperations):
+def test_files_are_found_whatever_they_are_called(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     names = ("caf\u00e9", "\udcff\udcfe", 'odd "name"\n\\x', "-dash", ":(x)")
     put(Path(worktree.path), {name: f"{at}\n".encode() for at, name in enumerate(names)})
-    shown = list(files(desk, worktree))
+    shown = list(files(handler, worktree))
     assert [path for path in shown if not path.isprintable()] == []
     "".join(shown).encode()
-    lines = [kinds(diff(desk, worktree, path)) for path in shown]
+    lines = [kinds(diff(handler, worktree, path)) for path in shown]
     assert sorted(lines) == [[("added", f"{at}\n".encode())] for at in range(5)]
 
 
-def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, desk: ReviewOperations):
+def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"crlf.txt": b"first\r\nsecond\r\n"})
-    assert files(desk, worktree) == {}
+    assert files(handler, worktree) == {}
     put(folder, {"crlf.txt": b"first\r\nthird\r\n", "b.txt": b"bee\r\n"})
-    assert kinds(diff(desk, worktree, "crlf.txt")) == [
+    assert kinds(diff(handler, worktree, "crlf.txt")) == [
         ("same", b"first\n"),
         ("removed", b"second\n"),
         ("added", b"third\n"),
     ]
-    assert kinds(diff(desk, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
+    assert kinds(diff(handler, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
 
 
-def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, desk: ReviewOperations):
+def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")
     git(folder, "update-index", "--skip-worktree", "b.txt")
     put(folder, {"a.txt": b"hidden\n"})
-    assert review(desk, worktree).notes == (
+    assert review(handler, worktree).notes == (
         "Git ignores changes of these, so they are not shown: a.txt, b.txt.",
     )
 
 
-def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewOperations):
+def test_a_file_in_conflict_is_said(bench: WorktreeBench, handler: ReviewOperations):
     worktree = bench.begun()
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"mine\n"})
@@ -263,33 +265,33 @@ def test_a_file_in_conflict_is_said(bench: WorktreeBench, desk: ReviewOperations
     git(bench.folder, "commit", "-q", "-am", "theirs")
     with pytest.raises(Exception, match="merge"):
         git(folder, "merge", "main")
-    found = review(desk, worktree)
+    found = review(handler, worktree)
     assert [(each.path, each.kind) for each in found.files] == [("a.txt", "changed")]
     assert found.notes == ("In conflict: a.txt.",)
-    assert list(files(desk, worktree, "unstaged")) == ["a.txt"]
+    assert list(files(handler, worktree, "unstaged")) == ["a.txt"]
 
 
 def test_a_missing_worktree_is_a_state_and_nothing_else_is_looked_at(
-    bench: WorktreeBench, desk: ReviewOperations
+    bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun()
     git(bench.folder, "worktree", "remove", "--force", worktree.path)
     for said in (
-        desk.changes(worktree, "branch"),
-        desk.diff(worktree, "branch", "a.txt"),
-        desk.revert(worktree, "a.txt", ""),
-        desk.stats(worktree),
+        handler.changes(worktree, "branch"),
+        handler.diff(worktree, "branch", "a.txt"),
+        handler.revert(worktree, "a.txt", ""),
+        handler.stats(worktree),
     ):
         assert isinstance(said, Obstacle)
         assert said.code is Code.MISSING
 
 
 def test_statistics_are_counted_again_only_if_something_changed(
-    bench: WorktreeBench, desk: ReviewOperations, monkeypatch: pytest.MonkeyPatch
+    bench: WorktreeBench, handler: ReviewOperations, monkeypatch: pytest.MonkeyPatch
 ):
     worktree = bench.begun(worked)
     folder = Path(worktree.path)
-    assert desk.stats(worktree) == EXPECTED
+    assert handler.stats(worktree) == EXPECTED
     counted: list[str] = []
     from rookery.manager.review import checkout_changes as statistics
 
@@ -297,13 +299,13 @@ def test_statistics_are_counted_again_only_if_something_changed(
     monkeypatch.setattr(
         statistics, "raw_changes", lambda *given: counted.append("") or honest(*given)
     )
-    assert desk.stats(worktree) == EXPECTED
+    assert handler.stats(worktree) == EXPECTED
     assert counted == []
     put(folder, {"new/file": b"one\ntwo\nthree\n"})
-    seen = result(WorktreeStats, desk.stats(worktree))
+    seen = result(WorktreeStats, handler.stats(worktree))
     assert (seen.added, len(counted)) == (6, 1)
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "all")
-    assert desk.stats(worktree) == WorktreeStats(
+    assert handler.stats(worktree) == WorktreeStats(
         files=5, added=6, removed=3, ahead=2, behind=0, uncommitted=0
     )

@@ -43,7 +43,7 @@ class Ear:
     is_active = True
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.reported: list[object] = []
         self.mail: QueuedMessage | None = QueuedMessage(
             number=1, letter=UserMessage(text="also this")
         )
@@ -52,8 +52,8 @@ class Ear:
         self.begun = 0
 
     def on_event(self, task: FollowedTask, event: Event) -> None:
-        self.told += task.receive(event)
-        if len(self.told) % 5 == 0 and len(self.connections) < 8:
+        self.reported += task.receive(event)
+        if len(self.reported) % 5 == 0 and len(self.connections) < 8:
             self.connections[-1].cancel()
         if task.result == "Done again." and task.ask:
             self.result.set()
@@ -113,7 +113,7 @@ async def test_a_broken_connection_is_restored_and_each_event_arrives_once(tmp_p
         "also this"
     ]
     assert [row.text for row in root.view.messages] == [row.text for row in whole.messages]
-    asked = [event for event in ear.told if type(event).__name__ == "AgentAsked"]
+    asked = [event for event in ear.reported if type(event).__name__ == "AgentAsked"]
     assert len(asked) == len({event.ts for event in asked})
 
 

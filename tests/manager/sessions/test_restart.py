@@ -91,8 +91,8 @@ async def test_a_user_action_just_before_a_kill_is_applied_once(
             await watched.supervisor.approve(session_id, asked.record.pending_ask.ts)
         shown = await watched.at(session_id, "completed")
         log = [event.fact for event in project.log(session_id)]
-        heard = [fact.text for fact in log if isinstance(fact, UserSpoke)]
-        assert heard == act[1:]
+        received = [fact.text for fact in log if isinstance(fact, UserSpoke)]
+        assert received == act[1:]
         answers = [fact for fact in log if isinstance(fact, Answered)]
         assert (len(answers), (project.path / "made.txt").read_text()) == (1, "one\n")
 

@@ -39,15 +39,15 @@ def check(world: World, story: list[str]) -> None:
         return
     stored = as_stored(live)
     ask = last_ask(world.messages)
-    told = "\n".join(story)
+    reported = "\n".join(story)
     # a process the machine gave up may still linger, so that one is found alive proves nothing
-    assert rebuild_session(stored, ask, alive=True) == live, told
+    assert rebuild_session(stored, ask, alive=True) == live, reported
     if not live.process_open:
-        assert rebuild_session(stored, ask, alive=False) == live, told
+        assert rebuild_session(stored, ask, alive=False) == live, reported
     waits = live.state in (SessionState.WAITING_APPROVAL, SessionState.WAITING_INPUT)
-    assert not waits or (live.process_open and live.pending_ask), told
-    assert live.stop_requested is (live.state is SessionState.STOPPED), told
-    assert (live.failure is not None) is (live.state is SessionState.ERROR), told
+    assert not waits or (live.process_open and live.pending_ask), reported
+    assert live.stop_requested is (live.state is SessionState.STOPPED), reported
+    assert (live.failure is not None) is (live.state is SessionState.ERROR), reported
 
 
 def live_through(moves: list[Move]) -> World:

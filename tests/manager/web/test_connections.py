@@ -290,11 +290,11 @@ async def test_concurrent_uses_of_one_launch_link_let_in_one_client(tmp_path: Pa
     async with served(tmp_path) as server, server.client() as client:
         address, code = server.server.launch_url().split("#launch=")
         assert address == f"http://{LOOPBACK}:{server.port}/"
-        told: list[int] = []
+        reported: list[int] = []
 
         async def launch() -> None:
             answer = await client.post("/api/launch", json={"code": code})
-            told.append(answer.status_code)
+            reported.append(answer.status_code)
             assert answer.headers["cache-control"] == "no-store"
             assert "set-cookie" not in answer.headers
             assert (server.token in answer.text) is (answer.status_code == 200)
@@ -302,7 +302,7 @@ async def test_concurrent_uses_of_one_launch_link_let_in_one_client(tmp_path: Pa
         async with anyio.create_task_group() as group:
             for _ in range(8):
                 group.start_soon(launch)
-        assert sorted(told) == [200, *[401] * 7]
+        assert sorted(reported) == [200, *[401] * 7]
 
 
 async def test_a_revoked_device_is_disconnected_and_its_request_in_flight_dropped(tmp_path: Path):

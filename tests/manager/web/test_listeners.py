@@ -276,8 +276,8 @@ async def test_each_address_accepts_only_its_own_hosts_and_scheme(tmp_path: Path
         inside = await here.say(request("GET /", f"Host: manager.example:{here.port}"))
         assert inside.status == 421
         async with await anyio.connect_tcp(OUTSIDE, here.port) as stream:
-            heard = await said_to(stream, request("GET /", f"Host: {OUTSIDE}:{here.port}"), "")
-            assert b"HTTP" not in heard.raw
+            received = await said_to(stream, request("GET /", f"Host: {OUTSIDE}:{here.port}"), "")
+            assert b"HTTP" not in received.raw
         await here.is_left_alone()
 
 

@@ -33,8 +33,8 @@ class Managed:
 
     @property
     def where(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.line)
-        return told
+        reported: dict[str, Any] = json.loads(self.line)
+        return reported
 
     def launched(self, launch_url: str = "") -> str:
         """The token that a link is exchanged for."""
@@ -74,8 +74,8 @@ def managed(project: Project, *arguments: str, **environ: str) -> Iterator[Manag
 def ended(project: Project, *arguments: str, built: bool = True) -> tuple[int, str, str]:
     """The exit code and what was said, of a command that ends by itself."""
     with command(project, *arguments, built=built) as process:
-        said, told = process.communicate(timeout=PATIENCE)
-    return process.wait(), said, told
+        said, reported = process.communicate(timeout=PATIENCE)
+    return process.wait(), said, reported
 
 
 async def test_the_command_prints_its_address_and_cleans_up(project: Project):
@@ -129,8 +129,8 @@ def files_that_hold(folder: Path, *secrets: str) -> list[Path]:
 
 def test_the_launch_link_is_printed_on_one_line(project: Project):
     with managed(project, "--no-open") as manager:
-        told = r"Open this within a minute; it works once: (http://\S+)\n"
-        found = re.fullmatch(told, manager.line)
+        reported = r"Open this within a minute; it works once: (http://\S+)\n"
+        found = re.fullmatch(reported, manager.line)
         assert found
         manager.launched(found[1])
         code, said = manager.end(signal.SIGINT)
@@ -146,13 +146,13 @@ def test_a_second_command_opens_the_running_managers_page(project: Project):
         assert again["launch_url"] != manager.where["launch_url"]
         token = manager.launched()
         assert manager.launched(again["launch_url"]) == token
-        code, said, told = ended(project, "--no-open")
+        code, said, reported = ended(project, "--no-open")
         assert code == 0
-        assert f"is already running, as process {manager.process.pid}" in told
+        assert f"is already running, as process {manager.process.pid}" in reported
         assert "#launch=" in said
-        code, _, told = ended(project, "--no-open", "--pair")
+        code, _, reported = ended(project, "--no-open", "--pair")
         assert code == Exit.USAGE
-        assert "serves this machine only" in told
+        assert "serves this machine only" in reported
 
         url, bearer = manager.where["url"], {"Authorization": f"Bearer {token}"}
         for _ in range(3):
@@ -177,9 +177,9 @@ def test_the_browser_opens_without_blocking_the_command(project: Project, tmp_pa
 
 
 def test_a_missing_page_build_names_the_command_to_run(project: Project):
-    code, said, told = ended(project, built=False)
+    code, said, reported = ended(project, built=False)
     assert (code, said) == (Exit.USAGE, "")
-    assert "make web" in told
+    assert "make web" in reported
     with command(project, "--json", "--no-open", built=False) as process:
         try:
             manager = Managed(process)
@@ -197,9 +197,9 @@ def test_unsafe_or_invalid_flags_are_refused(project: Project):
         ("--pair", "No manager of this project is running"),
         ("--port", "70000", "70000"),
     ):
-        code, said, told = ended(project, "--no-open", *flags)
+        code, said, reported = ended(project, "--no-open", *flags)
         assert (flags, code, said) == (flags, Exit.USAGE, "")
-        assert sentence in told, flags
+        assert sentence in reported, flags
 
 
 def test_devices_are_paired_through_a_tunnel(project: Project):
@@ -215,9 +215,9 @@ def test_devices_are_paired_through_a_tunnel(project: Project):
             trust_env=False,
         )
         assert answer.status_code == 200
-        ended_with, said, told = ended(project, "--no-open", "--pair")
+        ended_with, said, reported = ended(project, "--no-open", "--pair")
         assert ended_with == 0
-        assert "https://name.example/#pair=" in told
+        assert "https://name.example/#pair=" in reported
         _, said = manager.end()
         assert "My phone is paired." in said
         assert "The operator of the tunnel can read everything" in said

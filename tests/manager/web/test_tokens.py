@@ -170,17 +170,17 @@ def test_device_tokens_are_stored_as_digests_in_a_private_file(tmp_path: Path, d
 
 async def test_a_revoked_device_is_refused(tmp_path: Path, devices: Devices):
     sent_away: list[str] = []
-    desk = Router([DeviceHandler(devices, sent_away.append)])
+    handler = Router([DeviceHandler(devices, sent_away.append)])
     device_id, token = devices.pair("My phone")
     other_id, other = devices.pair("Tablet")
-    assert [each.name for each in await desk.do(ListDevices())] == ["My phone", "Tablet"]
-    done = await desk.do(RevokeDevice(id=device_id))
+    assert [each.name for each in await handler.do(ListDevices())] == ["My phone", "Tablet"]
+    done = await handler.do(RevokeDevice(id=device_id))
     assert done.notes == ("My phone was revoked.",)
     assert sent_away == [device_id]
     for file in (devices, Devices(tmp_path / "state" / "devices.json")):
         assert (file.find_by_token(token), file.find_by_token(other)) == (None, other_id)
     with pytest.raises(CommandRejected, match="No such device"):
-        await desk.do(RevokeDevice(id=device_id))
+        await handler.do(RevokeDevice(id=device_id))
 
 
 def test_the_last_seen_time_of_a_device_is_recorded(devices: Devices, clock: Clock):

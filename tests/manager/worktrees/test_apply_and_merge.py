@@ -43,7 +43,7 @@ def worked(bench: WorktreeBench) -> Worktree:
 
 def finished(bench: WorktreeBench) -> Worktree:
     worktree = worked(bench)
-    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert isinstance(bench.handler.finish(worktree), Finished)
     return worktree
 
 
@@ -54,11 +54,11 @@ def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(be
     restrict(bench.folder / "a.txt")
     (bench.folder / "b.txt").chmod(0o600)
     for path in ("../x", "/etc/passwd", "a/../../x", "", "a\0b"):
-        assert code_of(bench.desk.apply(worktree, [path])) is Code.OUTSIDE, path
-    chosen = result(AppliedWork, bench.desk.apply(worktree, ["b.txt"]))
+        assert code_of(bench.handler.apply(worktree, [path])) is Code.OUTSIDE, path
+    chosen = result(AppliedWork, bench.handler.apply(worktree, ["b.txt"]))
     assert chosen.paths == ("b.txt",)
     assert git(bench.folder, "status", "--porcelain") == b" M b.txt\n"
-    result(AppliedWork, bench.desk.apply(worktree))
+    result(AppliedWork, bench.handler.apply(worktree))
     expected = {each for each in files_in(folder) if each[0] != "x.log"}
     assert files_in(bench.folder) == expected
     assert not os.access(bench.folder / "run.sh", os.X_OK)
@@ -66,15 +66,15 @@ def test_apply_brings_the_chosen_changes_or_all_and_leaves_worktree_and_index(be
     assert (bench.folder / "b.txt").stat().st_mode & 0o777 == 0o600, "who may use it stays"
     assert git(bench.folder, "diff", "--cached", "--name-only") == b""
     assert (files_in(folder), git(folder, "status", "--porcelain")) == (before, status)
-    assert code_of(bench.desk.apply(worktree)) is Code.NOTHING_TO_DO
+    assert code_of(bench.handler.apply(worktree)) is Code.NOTHING_TO_DO
 
 
 def test_apply_merges_with_what_is_changed_in_the_project(bench: WorktreeBench):
     worktree = bench.begun(worked)
     put(bench.folder, {"a.txt": b"one\ntwo\nthree\nfour\nFIVE\n"})
-    plan = result(ApplyPlan, bench.desk.plan_apply(worktree))
+    plan = result(ApplyPlan, bench.handler.plan_apply(worktree))
     assert "a.txt" in plan.paths
-    applied = result(AppliedWork, bench.desk.apply(worktree))
+    applied = result(AppliedWork, bench.handler.apply(worktree))
     assert (bench.folder / "a.txt").read_bytes() == b"ONE\ntwo\nthree\nfour\nFIVE\n"
     assert applied.keep
     kept = git(bench.folder, "show", f"{applied.keep.ref}:a.txt")
@@ -95,7 +95,7 @@ def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, tmp_path: Path):
     for name, local in LOCAL.items():
         put(bench.folder, local)
         before, status = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
-        for said in (bench.desk.plan_apply(worktree), bench.desk.apply(worktree)):
+        for said in (bench.handler.plan_apply(worktree), bench.handler.apply(worktree)):
             assert isinstance(said, Obstacle), name
             assert (said.code, said.paths) == (Code.CONFLICT, tuple(local)), name
         now = files_in(bench.folder), git(bench.folder, "status", "--porcelain")
@@ -105,17 +105,17 @@ def test_on_a_conflict_nothing_is_changed(bench: WorktreeBench, tmp_path: Path):
             put(bench.folder, {path: PROJECT_FILES[path]} if path in PROJECT_FILES else {})
     (bench.folder / "new").rmdir()
     put(bench.folder, {"link/inside": b"a folder in the way of a link\n"})
-    assert code_of(bench.desk.apply(worktree)) is Code.CONFLICT
+    assert code_of(bench.handler.apply(worktree)) is Code.CONFLICT
     (bench.folder / "link/inside").unlink()
     (bench.folder / "link").rmdir()
     (tmp_path / "outside").mkdir()
     (bench.folder / "new").symlink_to(tmp_path / "outside")
-    assert code_of(bench.desk.apply(worktree)) is Code.CONFLICT
+    assert code_of(bench.handler.apply(worktree)) is Code.CONFLICT
     assert os.listdir(tmp_path / "outside") == []
     (bench.folder / "new").unlink()
     (bench.folder / "src/deep").chmod(0o500)
     before = files_in(bench.folder)
-    said = bench.desk.apply(worktree)
+    said = bench.handler.apply(worktree)
     (bench.folder / "src/deep").chmod(0o700)
     assert code_of(said) is Code.CONFLICT, "a folder that cannot be written"
     assert files_in(bench.folder) == before
@@ -125,9 +125,9 @@ def test_an_ignored_file_of_the_project_is_not_overwritten(bench: WorktreeBench)
     worktree = bench.begun()
     put(Path(worktree.path), {".gitignore": b"nothing\n", "x.log": b"theirs\n"})
     put(bench.folder, {"x.log": b"mine\n"})
-    assert code_of(bench.desk.apply(worktree)) is Code.CONFLICT
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    assert code_of(bench.desk.merge(worktree)) is Code.PATH_EXISTS
+    assert code_of(bench.handler.apply(worktree)) is Code.CONFLICT
+    assert isinstance(bench.handler.finish(worktree), Finished)
+    assert code_of(bench.handler.merge(worktree)) is Code.PATH_EXISTS
     assert (bench.folder / "x.log").read_bytes() == b"mine\n"
 
 
@@ -135,15 +135,15 @@ def test_finishing_commits_everything_and_leaves_a_worktree_to_go_on_in(bench: W
     worktree = bench.begun(worked)
     git(Path(worktree.path), "init", "-q", "inner")
     put(Path(worktree.path), {"inner/x": b"x"})
-    done = result(Finished, bench.desk.finish(worktree, "feat: do it"))
+    done = result(Finished, bench.handler.finish(worktree, "feat: do it"))
     assert done.files == 6
     assert done.notes == ("inner is a nested repository and was left out.",)
     assert b"inner" not in git(bench.folder, "ls-tree", "--name-only", "agent/work")
     assert git(Path(worktree.path), "status", "--porcelain") == b"?? inner/\n"
     assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"feat: do it\n"
-    assert code_of(bench.desk.finish(worktree)) is Code.NOTHING_TO_DO
+    assert code_of(bench.handler.finish(worktree)) is Code.NOTHING_TO_DO
     put(Path(worktree.path), {"a.txt": b"more\n"})
-    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert isinstance(bench.handler.finish(worktree), Finished)
     assert git(bench.folder, "log", "-1", "--format=%s", "agent/work") == b"chore: Work\n"
 
 
@@ -153,12 +153,12 @@ def test_staging_for_the_agent_keeps_what_was_staged_before(bench: WorktreeBench
     put(folder, {"b.txt": b"first version\n"})
     git(folder, "add", "b.txt")
     put(folder, {"b.txt": b"second version\n"})
-    staged = result(Finished, bench.desk.stage(worktree))
+    staged = result(Finished, bench.handler.stage(worktree))
     assert staged.keep
-    assert bench.desk.staged(worktree) == ["b.txt"]
+    assert bench.handler.staged(worktree) == ["b.txt"]
     assert ("b.txt", b"first version\n") in bench.held()
     git(folder, "commit", "-q", "-m", "by the agent")
-    assert bench.desk.staged(worktree) == []
+    assert bench.handler.staged(worktree) == []
 
 
 def test_on_another_branch_in_conflict_or_locked_nothing_is_finished(bench: WorktreeBench):
@@ -166,61 +166,61 @@ def test_on_another_branch_in_conflict_or_locked_nothing_is_finished(bench: Work
     folder = Path(worktree.path)
     lock = bench.folder / ".git/worktrees/agent-work/index.lock"
     lock.touch()
-    said = bench.desk.finish(worktree)
+    said = bench.handler.finish(worktree)
     assert isinstance(said, Obstacle)
     assert (said.code, "index.lock" in said.text) == (Code.LOCKED, True)
     lock.unlink()
     git(folder, "checkout", "-q", "-b", "elsewhere")
-    assert code_of(bench.desk.finish(worktree)) is Code.CHANGED
+    assert code_of(bench.handler.finish(worktree)) is Code.CHANGED
     git(folder, "checkout", "-q", "agent/work")
     put(bench.folder, {"a.txt": b"uno\n"})
     git(bench.folder, "commit", "-q", "-am", "main")
     git(folder, "stash", "-q", "-u")
     with pytest.raises(Exception, match="merge"):
         git(folder, "merge", "main")
-    assert code_of(bench.desk.finish(worktree)) is Code.UNFINISHED
-    assert code_of(bench.desk.apply(worktree)) is Code.UNFINISHED
+    assert code_of(bench.handler.finish(worktree)) is Code.UNFINISHED
+    assert code_of(bench.handler.apply(worktree)) is Code.UNFINISHED
 
 
 def test_files_that_need_a_filter_are_not_committed_without_it(bench: WorktreeBench):
     worktree = bench.begun()
     put(Path(worktree.path), {".gitattributes": b"*.dat filter=lfs\n", "x.dat": b"large"})
-    for said in (bench.desk.finish(worktree), bench.desk.apply(worktree)):
+    for said in (bench.handler.finish(worktree), bench.handler.apply(worktree)):
         assert isinstance(said, Obstacle)
         assert (said.code, said.paths) == (Code.FILTERED, ("x.dat",))
 
 
 def test_a_merge_into_a_clean_parent(bench: WorktreeBench):
     worktree = bench.begun(worked)
-    assert code_of(bench.desk.merge(worktree)) is Code.UNCOMMITTED
-    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert code_of(bench.handler.merge(worktree)) is Code.UNCOMMITTED
+    assert isinstance(bench.handler.finish(worktree), Finished)
     put(bench.folder, {"crlf.txt": b"meanwhile\n"})
-    assert code_of(bench.desk.merge(worktree)) is Code.UNCOMMITTED
+    assert code_of(bench.handler.merge(worktree)) is Code.UNCOMMITTED
     git(bench.folder, "commit", "-q", "-am", "meanwhile")
-    merged = result(Merged, bench.desk.merge(worktree))
+    merged = result(Merged, bench.handler.merge(worktree))
     assert merged.into == "main"
     assert (bench.folder / "new/file").read_bytes() == b"untracked\n"
     assert (bench.folder / "crlf.txt").read_bytes() == b"meanwhile\n"
-    assert code_of(bench.desk.merge(worktree)) is Code.NOTHING_TO_DO
+    assert code_of(bench.handler.merge(worktree)) is Code.NOTHING_TO_DO
 
 
 def test_a_merge_that_cannot_be_made_changes_nothing_and_says_why(bench: WorktreeBench):
     worktree = bench.begun(finished)
     git(bench.folder, "checkout", "-q", "-b", "other")
-    said = bench.desk.merge(worktree)
+    said = bench.handler.merge(worktree)
     assert isinstance(said, Obstacle)
     assert "check out main there, then run `git merge agent/work`" in said.text
     git(bench.folder, "checkout", "-q", "main")
     git(bench.folder, "update-index", "--assume-unchanged", "a.txt")
     put(bench.folder, {"a.txt": b"mine, overlooked\n"})
-    said = bench.desk.merge(worktree)
+    said = bench.handler.merge(worktree)
     assert isinstance(said, Obstacle)
     assert said.text.startswith("agent/work was not merged: Your local changes")
     assert (bench.folder / "a.txt").read_bytes() == b"mine, overlooked\n"
     git(bench.folder, "update-index", "--no-assume-unchanged", "a.txt")
     git(bench.folder, "commit", "-q", "-am", "main")
     before = (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD"))
-    said = bench.desk.merge(worktree)
+    said = bench.handler.merge(worktree)
     assert isinstance(said, Obstacle)
     assert (said.code, said.paths) == (Code.CONFLICT, ("a.txt",))
     assert (files_in(bench.folder), git(bench.folder, "rev-parse", "HEAD")) == before
@@ -230,11 +230,11 @@ def test_a_merge_that_cannot_be_made_changes_nothing_and_says_why(bench: Worktre
 def test_bytes_that_git_takes_for_the_same_are_kept_before_a_merge(bench: WorktreeBench):
     worktree = bench.begun()
     put(Path(worktree.path), {"crlf.txt": b"first\nother\n"})
-    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert isinstance(bench.handler.finish(worktree), Finished)
     put(bench.folder, {"crlf.txt": b"first\r\nsecond\r\n"})
     git(bench.folder, "add", "crlf.txt")
     assert git(bench.folder, "status", "--porcelain") == b""
-    result(Merged, bench.desk.merge(worktree))
+    result(Merged, bench.handler.merge(worktree))
     assert ("crlf.txt", b"first\r\nsecond\r\n") in bench.held()
 
 
@@ -244,7 +244,7 @@ def test_a_file_moved_in_the_project_is_changed_where_it_is_now(bench: WorktreeB
     git(bench.folder, "mv", "a.txt", "moved.txt")
     git(bench.folder, "commit", "-q", "-m", "moved")
     put(bench.folder, {"moved.txt": b"one\ntwo\nTHREE\nfour\nfive\n"})
-    result(AppliedWork, bench.desk.apply(worktree))
+    result(AppliedWork, bench.handler.apply(worktree))
     assert (bench.folder / "moved.txt").read_bytes() == b"ONE\ntwo\nTHREE\nfour\nfive\n"
     assert not (bench.folder / "a.txt").exists()
 
@@ -254,9 +254,9 @@ def test_what_is_merged_is_what_was_tried_whatever_is_set_for_the_branch(bench: 
     for options in ("--squash", "--no-commit --no-ff", "-s ours"):
         new = f"{options}.txt"
         put(Path(worktree.path), {new: b"new\n"})
-        assert isinstance(bench.desk.finish(worktree), Finished)
+        assert isinstance(bench.handler.finish(worktree), Finished)
         git(bench.folder, "config", "branch.main.mergeOptions", options)
-        merged = bench.desk.merge(worktree)
+        merged = bench.handler.merge(worktree)
         assert isinstance(merged, Merged), (options, merged)
         assert git(bench.folder, "show", f"{merged.commit}:{new}") == b"new\n", options
         assert git(bench.folder, "branch", "--merged", "main", "--list", worktree.branch), options

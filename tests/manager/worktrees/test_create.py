@@ -108,7 +108,7 @@ def test_taken_names_get_a_number_and_nothing_is_overwritten(bench: WorktreeBenc
     assert (bench.place / "agent-work-2/mine.txt").read_bytes() == b"mine"
     assert bench.made("other/work").branch == "other-work", "a branch is called like the prefix"
     git(bench.folder, "branch", "local")
-    assert code_of(bench.desk.import_branch("local")) is Code.PATH_EXISTS
+    assert code_of(bench.handler.import_branch("local")) is Code.PATH_EXISTS
     assert (bench.place / "local/mine").read_bytes() == b"m"
 
 
@@ -116,13 +116,13 @@ def test_the_base_is_what_the_user_says_or_else_where_the_project_is(bench: Work
     git(bench.folder, "checkout", "-q", "-b", "other")
     put(bench.folder, {"b.txt": b"other\n"})
     git(bench.folder, "commit", "-q", "-am", "other")
-    by_default, said = bench.desk.create("one"), bench.desk.create("two", base="main")
+    by_default, said = bench.handler.create("one"), bench.handler.create("two", base="main")
     assert isinstance(by_default, Created)
     assert isinstance(said, Created)
     bases = [each.worktree.parent_branch for each in (by_default, said)]
     assert bases == ["other", "main"]
     assert (Path(said.worktree.path) / "b.txt").read_bytes() == b"bee\n"
-    assert code_of(bench.desk.create("four", base="nowhere")) is Code.BASE_NOT_FOUND
+    assert code_of(bench.handler.create("four", base="nowhere")) is Code.BASE_NOT_FOUND
 
 
 def test_branches_begin_at_what_the_remote_has_now_and_are_taken_up_from_it(
@@ -136,41 +136,41 @@ def test_branches_begin_at_what_the_remote_has_now_and_are_taken_up_from_it(
     put(colleague, {"a.txt": b"news\n"})
     git(colleague, "commit", "-q", "-am", "news")
     git(colleague, "push", "-q", "origin", "HEAD", "HEAD:theirs/feature")
-    created = result(Created, bench.desk.create("agent/new"))
+    created = result(Created, bench.handler.create("agent/new"))
     assert created.worktree.remote == "origin"
     assert created.notes == ()
     assert (Path(created.worktree.path) / "a.txt").read_bytes() == b"news\n"
     assert b"[" not in git(bench.folder, "branch", "-vv", "--list", "agent/new").split(b"news")[0]
     git(bench.folder, "branch", "local")
     for branch in ("local", "theirs/feature"):
-        created = result(Created, bench.desk.import_branch(branch))
+        created = result(Created, bench.handler.import_branch(branch))
         assert created.worktree.branch == branch
         assert not created.worktree.branch_owned
-        again = result(Created, bench.desk.import_branch(branch))
+        again = result(Created, bench.handler.import_branch(branch))
         assert again.worktree == created.worktree
-    assert code_of(bench.desk.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
-    assert code_of(bench.desk.import_branch("main")) is Code.BRANCH_CHECKED_OUT
+    assert code_of(bench.handler.import_branch("nowhere")) is Code.BRANCH_NOT_FOUND
+    assert code_of(bench.handler.import_branch("main")) is Code.BRANCH_CHECKED_OUT
     remote.rename(tmp_path / "gone")
-    stale = result(Created, WorktreeBench(bench.folder).desk.create("agent/stale"))
+    stale = result(Created, WorktreeBench(bench.folder).handler.create("agent/stale"))
     assert stale.notes == ("origin did not answer; main may be out of date.",)
 
 
 def test_a_remote_that_is_a_program_is_not_run(bench: WorktreeBench, tmp_path: Path):
     git(bench.folder, "remote", "add", "origin", f"ext::sh -c 'touch {tmp_path}/sprung'")
     git(bench.folder, "config", "remote.origin.uploadpack", f"touch {tmp_path}/sprung;")
-    assert isinstance(bench.desk.create("one"), Created)
+    assert isinstance(bench.handler.create("one"), Created)
     git(bench.folder, "remote", "set-url", "origin", str(bench.folder))
-    assert isinstance(bench.desk.create("two"), Created)
+    assert isinstance(bench.handler.create("two"), Created)
     assert not (tmp_path / "sprung").exists()
 
 
 def test_what_is_no_name_for_a_branch_is_refused(bench: WorktreeBench):
-    desk = bench.desk
+    handler = bench.handler
     for name in ("", "-b", "a..b", "a b", "@{-1}", "x.lock", "../x", "HEAD~1", "--force"):
-        assert code_of(desk.import_branch(name)) is Code.BAD_NAME, name
+        assert code_of(handler.import_branch(name)) is Code.BAD_NAME, name
     for name in ("", "-b", "../x"):
-        assert code_of(desk.create(name)) is Code.BAD_NAME, name
-        assert code_of(desk.create_versions(name, label="x", versions=2)) is Code.BAD_NAME, name
+        assert code_of(handler.create(name)) is Code.BAD_NAME, name
+        assert code_of(handler.create_versions(name, label="x", versions=2)) is Code.BAD_NAME, name
 
 
 def test_a_note_that_lies_or_was_torn_leads_a_worktree_nowhere_else(
@@ -186,34 +186,34 @@ def test_a_note_that_lies_or_was_torn_leads_a_worktree_nowhere_else(
 
 
 def test_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path):
-    desk = WorktreeOperations(tmp_path)
-    assert code_of(desk.create("x")) is Code.NOT_GIT_REPO
+    handler = WorktreeOperations(tmp_path)
+    assert code_of(handler.create("x")) is Code.NOT_GIT_REPO
     git(tmp_path, "init", "-q")
-    assert code_of(desk.create("x")) is Code.NO_COMMITS
+    assert code_of(handler.create("x")) is Code.NO_COMMITS
 
 
 def test_large_files_without_the_program_for_them_are_said(bench: WorktreeBench):
     put(bench.folder, {".gitattributes": b"*.bin filter=lfs diff=lfs merge=lfs -text\n"})
     git(bench.folder, "commit", "-q", "-am", "large")
     if shutil.which("git-lfs"):
-        created = result(Created, bench.desk.create("x"))
+        created = result(Created, bench.handler.create("x"))
         assert "git lfs pull" in created.notes[0]
     else:
-        assert code_of(bench.desk.create("x")) is Code.LFS_MISSING
+        assert code_of(bench.handler.create("x")) is Code.LFS_MISSING
         assert b"x" not in git(bench.folder, "branch", "--list", "x")
 
 
 def test_a_link_in_the_place_of_worktrees_is_refused(bench: WorktreeBench, tmp_path: Path):
     (tmp_path / "elsewhere").mkdir()
     (bench.folder / ".roo").symlink_to(tmp_path / "elsewhere")
-    assert code_of(bench.desk.create("x")) is Code.OUTSIDE
+    assert code_of(bench.handler.create("x")) is Code.OUTSIDE
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
 def test_versions_stand_side_by_side(bench: WorktreeBench):
     git(bench.folder, "branch", "agent/try_v2")
     made: dict[int, object] = {}
-    said = bench.desk.create_versions(
+    said = bench.handler.create_versions(
         "agent/try", label="Try", versions=3, on_ready=made.__setitem__
     )
     assert (said, list(made)) == (None, [1, 2, 3])
@@ -239,7 +239,7 @@ assert isinstance(created, Created), created
 def test_two_who_create_at_once_get_worktrees_of_their_own(bench: WorktreeBench):
     both = [start_program(CREATE_SAME, str(bench.folder)) for _ in range(2)]
     assert [each.wait() for each in both] == [0, 0]
-    listed = bench.desk.listed()
+    listed = bench.handler.listed()
     assert not isinstance(listed, Obstacle)
     assert sorted(each.worktree.branch for each in listed) == ["same", "same-2"]
     assert len({each.worktree.ports for each in listed}) == 2
@@ -251,7 +251,7 @@ def test_all_worktrees_are_listed_with_their_states(bench: WorktreeBench):
     shutil.rmtree(lost.path)
     git(bench.folder, "update-ref", "-d", "refs/heads/l")
     (Path(broken.path) / ".git").write_text("gitdir: /nowhere\n")
-    listed = bench.desk.listed()
+    listed = bench.handler.listed()
     assert listed == [
         Listed(worktree=ready, state=WorktreeState.READY),
         Listed(worktree=missing, state=WorktreeState.MISSING),
@@ -265,15 +265,15 @@ def test_a_worktree_that_is_there_is_used_and_a_missing_one_made_again_from_its_
 ):
     worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
-    assert bench.desk.resume(worktree) == Resumed(worktree=worktree)
+    assert bench.handler.resume(worktree) == Resumed(worktree=worktree)
     assert (Path(worktree.path) / "new").exists()
     put(Path(worktree.path), {"a.txt": b"committed\n"})
     git(Path(worktree.path), "commit", "-q", "-am", "work")
     put(Path(worktree.path), {"b.txt": b"only staged\n"})
     git(Path(worktree.path), "add", "b.txt")
     shutil.rmtree(worktree.path)
-    assert code_of(bench.desk.finish(worktree)) is Code.MISSING
-    resumed = result(Resumed, bench.desk.resume(worktree))
+    assert code_of(bench.handler.finish(worktree)) is Code.MISSING
+    resumed = result(Resumed, bench.handler.resume(worktree))
     assert resumed.worktree == worktree
     assert (Path(worktree.path) / "a.txt").read_bytes() == b"committed\n"
     assert ("b.txt", b"only staged\n") in bench.held()
@@ -322,8 +322,8 @@ def test_where_it_cannot_be_resumed_nothing_takes_its_place(
     worktree = bench.begun()
     change(bench, worktree)
     before = git(bench.folder, "worktree", "list")
-    assert code_of(bench.desk.resume(worktree)) is code
-    assert isinstance(bench.desk.finish(worktree, "x"), Obstacle)
+    assert code_of(bench.handler.resume(worktree)) is code
+    assert isinstance(bench.handler.finish(worktree, "x"), Obstacle)
     assert git(bench.folder, "worktree", "list") == before
 
 
@@ -331,15 +331,15 @@ def test_an_imported_worktree_is_only_forgotten(bench: WorktreeBench, tmp_path: 
     mine = tmp_path / "mine"
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(mine))
     git(bench.folder, "branch", "free")
-    assert bench.desk.importable() == Importable(branches=("free",), worktrees=(str(mine),))
-    created = result(Created, bench.desk.import_worktree(mine))
+    assert bench.handler.importable() == Importable(branches=("free",), worktrees=(str(mine),))
+    created = result(Created, bench.handler.import_worktree(mine))
     assert created.worktree.imported
-    assert bench.desk.importable() == Importable(branches=("free",), worktrees=())
+    assert bench.handler.importable() == Importable(branches=("free",), worktrees=())
     put(mine, {"a.txt": b"mine\n"})
-    assert isinstance(bench.desk.remove(bench.planned(created.worktree)), Forgotten)
+    assert isinstance(bench.handler.remove(bench.planned(created.worktree)), Forgotten)
     assert (mine / "a.txt").read_bytes() == b"mine\n"
-    assert bench.desk.listed() == []
-    assert code_of(bench.desk.import_worktree(tmp_path)) is Code.BROKEN
+    assert bench.handler.listed() == []
+    assert code_of(bench.handler.import_worktree(tmp_path)) is Code.BROKEN
 
 
 def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
@@ -350,15 +350,15 @@ def test_a_project_that_is_a_worktree_itself_has_worktrees_too(
     worktree = inner.made()
     assert worktree.parent_branch == "mine"
     assert git(tmp_path / "mine", "status", "--porcelain") == b""
-    assert inner.desk.resume(worktree) == Resumed(worktree=worktree)
+    assert inner.handler.resume(worktree) == Resumed(worktree=worktree)
 
 
 def test_a_worktree_that_was_not_made_to_its_end_is_not_worked_in(bench: WorktreeBench):
     worktree = bench.begun()
     (bench.folder / ".git/worktrees/agent-work/locked").write_text("initializing")
-    assert bench.desk.state_of(worktree) is WorktreeState.UNFINISHED
-    assert code_of(bench.desk.resume(worktree)) is Code.UNFINISHED
-    assert not isinstance(bench.desk.remove(bench.planned(worktree)), Obstacle)
+    assert bench.handler.state_of(worktree) is WorktreeState.UNFINISHED
+    assert code_of(bench.handler.resume(worktree)) is Code.UNFINISHED
+    assert not isinstance(bench.handler.remove(bench.planned(worktree)), Obstacle)
     with pytest.raises(subprocess.CalledProcessError):
         git(bench.folder, "rev-parse", "--verify", "refs/worktree/none")
-    assert bench.desk.listed() == []
+    assert bench.handler.listed() == []

@@ -64,29 +64,29 @@ def test_nothing_that_the_repository_names_is_run(bench: WorktreeBench, tmp_path
     git(bench.folder, "commit", "-q", "-am", "main")
     trap = tmp_path / "sprung"
     set_traps(bench, trap)
-    created = result(Created, bench.desk.create("agent/work", base="meanwhile"))
+    created = result(Created, bench.handler.create("agent/work", base="meanwhile"))
     assert not trap.exists()
     worktree = replace(created.worktree, parent_branch="main")
     folder = Path(worktree.path)
     put(folder, {"a.txt": b"ONE\ntwo\nthree\nfour\nfive\n"})
-    assert isinstance(bench.desk.apply(worktree), AppliedWork)
+    assert isinstance(bench.handler.apply(worktree), AppliedWork)
     assert not trap.exists()
     put(bench.folder, {"a.txt": PROJECT_FILES["a.txt"]})
-    assert isinstance(bench.desk.finish(worktree), Finished)
-    assert isinstance(bench.desk.merge(worktree), Merged)
+    assert isinstance(bench.handler.finish(worktree), Finished)
+    assert isinstance(bench.handler.merge(worktree), Merged)
     assert not trap.exists()
     put(folder, {".gitattributes": b"* diff=x filter=x\n", "a.txt": b"changed\r\n", "new": b"n\n"})
-    desk = ReviewOperations(bench.folder)
-    review = result(Review, desk.changes(worktree, "branch"))
+    handler = ReviewOperations(bench.folder)
+    review = result(Review, handler.changes(worktree, "branch"))
     (file,) = [each for each in review.files if each.path == "a.txt"]
-    diff = result(TextDiff, desk.diff(worktree, "branch", "a.txt"))
+    diff = result(TextDiff, handler.diff(worktree, "branch", "a.txt"))
     assert diff.lines[-1].data == b"changed\r\n"
-    assert isinstance(desk.diff(worktree, "branch", "new"), TextDiff)
-    assert isinstance(desk.stats(worktree), WorktreeStats)
-    assert code_of(desk.revert(worktree, "a.txt", file.digest)) is Code.FILTERED
+    assert isinstance(handler.diff(worktree, "branch", "new"), TextDiff)
+    assert isinstance(handler.stats(worktree), WorktreeStats)
+    assert code_of(handler.revert(worktree, "a.txt", file.digest)) is Code.FILTERED
     assert (folder / "a.txt").read_bytes() == b"changed\r\n"
     assert not trap.exists()
-    assert isinstance(bench.desk.remove(bench.planned(worktree)), Removed)
+    assert isinstance(bench.handler.remove(bench.planned(worktree)), Removed)
     assert not trap.exists()
 
 
@@ -156,7 +156,7 @@ def test_a_folder_that_names_anothers_files_does_not_take_its_place(bench: Workt
     found = registered_at(project, folder)
     assert found
     assert found.admin.name == folder.name
-    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
+    removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
     assert isinstance(removed.keep, Keep)
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"only staged\n"
 
@@ -167,7 +167,7 @@ def test_what_is_finished_is_in_the_projects_own_repository(bench: WorktreeBench
     shutil.move(theirs, tmp_path / "theirs")
     (Path(worktree.path) / ".gitattributes").unlink()
     impostor(bench, worktree, common=str(tmp_path / "theirs"))
-    result(Finished, bench.desk.finish(worktree, "All of it"))
+    result(Finished, bench.handler.finish(worktree, "All of it"))
     assert git(bench.folder, "show", f"{worktree.branch}:a.txt") == b"other\n"
 
 
@@ -180,7 +180,7 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(
     put(Path(worktree.path), {"a.txt": b"changed\n"})
     (Path(worktree.path) / name).unlink()
     os.mkfifo(Path(worktree.path) / name)
-    done = bench.desk.finish(worktree)
+    done = bench.handler.finish(worktree)
     assert isinstance(done, Obstacle), done
     assert "within 0.5 s" in done.text
-    assert bench.desk.listed() == [Listed(worktree=worktree, state=WorktreeState.READY)]
+    assert bench.handler.listed() == [Listed(worktree=worktree, state=WorktreeState.READY)]

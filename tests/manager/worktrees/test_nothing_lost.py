@@ -99,8 +99,8 @@ def test_after_any_work_a_removal_loses_no_byte(steps: list[tuple[str, str, byte
         for step in steps:
             take(Path(worktree.path), step)
         treasure = bench.treasure(Path(worktree.path))
-        removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
-        bench.desk.clear(removed)
+        removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
+        bench.handler.clear(removed)
         git(bench.folder, "gc", "-q", "--prune=now")
         assert treasure - bench.held() == set()
 
@@ -114,13 +114,13 @@ def test_after_any_work_finishing_and_applying_lose_no_byte(steps: list[tuple[st
         for at, step in enumerate(steps):
             take(Path(worktree.path) if at % 3 else bench.folder, step)
         treasure = bench.treasure(Path(worktree.path)) | bench.treasure(bench.folder)
-        bench.desk.apply(worktree)
+        bench.handler.apply(worktree)
         lost = treasure - bench.held() - bench.treasure(bench.folder)
         assert lost == set()
-        finished = bench.desk.finish(worktree)
+        finished = bench.handler.finish(worktree)
         assert isinstance(finished, Finished | Obstacle)
-        bench.desk.apply(worktree)
-        bench.desk.merge(worktree)
+        bench.handler.apply(worktree)
+        bench.handler.merge(worktree)
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
 
 
@@ -129,7 +129,7 @@ def at_work(bench: WorktreeBench) -> Worktree:
     put(bench.folder, {".env": b"KEY=project\n", "cache/kept.db": b"project's\n"})
     worktree = bench.made()
     folder = Path(worktree.path)
-    bench.desk.copy_included(worktree)
+    bench.handler.copy_included(worktree)
     put(folder, {"b.txt": b"staged\n"})
     git(folder, "add", "b.txt")
     put(folder, {"b.txt": b"after\n", "a.txt": b"1\none\ntwo\nthree\nfour\nfive\n", "new": b"n\n"})
@@ -141,7 +141,7 @@ def at_work(bench: WorktreeBench) -> Worktree:
 def committed(bench: WorktreeBench) -> Worktree:
     worktree = bench.made()
     put(Path(worktree.path), {"a.txt": b"done\n", "new": b"n\n"})
-    assert isinstance(bench.desk.finish(worktree), Finished)
+    assert isinstance(bench.handler.finish(worktree), Finished)
     put(bench.folder, {"b.txt": b"meanwhile\n"})
     git(bench.folder, "commit", "-q", "-am", "meanwhile")
     return worktree
@@ -193,7 +193,7 @@ def test_killed_at_any_point_nothing_is_lost_and_the_next_start_goes_on(
     died = run_program(ONE_OPERATION, operation, str(bench.folder), name, ROOKERY_KILLPOINT=point)
     assert died.returncode == -9, died
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
-    recovered = result(RecoveredWork, bench.desk.recover())
+    recovered = result(RecoveredWork, bench.handler.recover())
     assert recovered.trouble == ()
     assert treasure - bench.held() - bench.treasure(bench.folder) == set()
     assert not [each for each in bench.place.iterdir() if each.name.startswith(".")]
@@ -227,7 +227,7 @@ def test_killed_with_all_its_gits_at_any_instant_nothing_is_lost(tmp_path: Path,
         while works_in_group(process.pid):
             time.sleep(0.01)
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
-        result(RecoveredWork, bench.desk.recover())
+        result(RecoveredWork, bench.handler.recover())
         assert treasure - bench.held() - bench.treasure(bench.folder) == set()
 
 

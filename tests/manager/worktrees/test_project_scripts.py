@@ -30,7 +30,7 @@ def test_environment_files_and_listed_ignored_files_are_copied(bench: WorktreeBe
     put(bench.folder, {".env.shared": b"changed\n"})
     (bench.folder / ".env").chmod(0o600)
     worktree = bench.made()
-    copied = bench.desk.copy_included(worktree)
+    copied = bench.handler.copy_included(worktree)
     assert copied == [".env", ".env.local", "cache/kept.db", "packages/deep/my.key"]
     folder = Path(worktree.path)
     assert (folder / "packages/deep/my.key").read_bytes() == b"key"
@@ -52,7 +52,7 @@ def test_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tm
     folder = Path(worktree.path)
     put(folder, {".env": b"worktree's\n"})
     (folder / "way").symlink_to(tmp_path / "outside")
-    assert bench.desk.copy_included(worktree) == []
+    assert bench.handler.copy_included(worktree) == []
     assert not {".env.link", ".env.pipe"} & {*os.listdir(folder)}
     assert (folder / ".env").read_bytes() == b"worktree's\n"
     assert os.listdir(tmp_path / "outside") == []
@@ -84,13 +84,13 @@ async def run(bench: WorktreeBench, worktree: Worktree, text: str, **more: Any) 
 
 async def test_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: WorktreeBench):
     worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
-    heard: list[str] = []
+    received: list[str] = []
     named = "$REPO_PATH $WORKTREE_PATH $WORKTREE_PORT $WORKTREE_PORTS"
     text = f'pwd; echo "{named}"; echo oops >&2; touch made\n'
-    done = await run(bench, worktree, text, on_output=heard.append)
+    done = await run(bench, worktree, text, on_output=received.append)
     assert done.trouble == ""
     assert done.output == f"{worktree.path}\n{bench.folder} {worktree.path} 20010 10\noops\n"
-    assert "".join(heard) == done.output
+    assert "".join(received) == done.output
     assert (Path(worktree.path) / "made").exists()
     failed = await run(bench, worktree, "echo before\nexit 3\n")
     assert failed == SetupRun(output="before\n", trouble="The set-up script ended with status 3.")

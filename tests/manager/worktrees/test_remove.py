@@ -48,15 +48,15 @@ def test_everything_that_is_not_committed_is_kept(bench: WorktreeBench):
     treasure = bench.treasure(folder)
     plan = bench.planned(worktree)
     assert plan.left_out == ("cache/", "packages/")
-    removed = result(Removed, bench.desk.remove(plan))
+    removed = result(Removed, bench.handler.remove(plan))
     assert isinstance(removed.keep, Keep)
     assert not folder.exists()
-    assert bench.desk.clear(removed) is None
+    assert bench.handler.clear(removed) is None
     assert os.listdir(bench.place) == []
     assert treasure - bench.held() == set()
     assert b"after staging" in git(bench.folder, "show", f"{removed.keep.ref}:b.txt")
     assert git(bench.folder, "show", f"{removed.keep.ref}^2:b.txt") == b"staged\n"
-    assert bench.desk.state_of(worktree) is WorktreeState.MISSING
+    assert bench.handler.state_of(worktree) is WorktreeState.MISSING
 
 
 def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBench):
@@ -64,15 +64,15 @@ def test_a_clean_worktree_leaves_its_branch_and_no_reference(bench: WorktreeBenc
     deletion that was interrupted is cleaned up at the next start."""
     worktree = bench.begun()
     put(bench.folder, {".env": b"KEY=secret\n"})
-    assert bench.desk.copy_included(worktree)
+    assert bench.handler.copy_included(worktree)
     plan = bench.planned(worktree)
     assert plan.to_keep == ()
-    removed = result(Removed, bench.desk.remove(plan))
+    removed = result(Removed, bench.handler.remove(plan))
     assert removed.keep is None
-    assert bench.desk.keeps() == []
+    assert bench.handler.keeps() == []
     assert b"agent/work" in git(bench.folder, "branch", "--list", "agent/work")
     assert b".roo" not in git(bench.folder, "worktree", "list")
-    recovered = result(RecoveredWork, bench.desk.recover())
+    recovered = result(RecoveredWork, bench.handler.recover())
     assert (recovered.deleted, recovered.trouble) == ((removed.leftover,), ())
 
 
@@ -103,9 +103,9 @@ def test_unusual_work_is_kept_whole(
     worktree = bench.begun()
     work(bench, Path(worktree.path))
     treasure = {data for _, data in bench.treasure(Path(worktree.path))}
-    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
+    removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
     assert removed.keep
-    assert bench.desk.clear(removed) is None
+    assert bench.handler.clear(removed) is None
     assert treasure - {data for _, data in bench.held()} == set()
     if work is in_conflict:
         assert {b"ours\n", b"theirs\n"} <= treasure
@@ -121,7 +121,7 @@ def test_commits_that_no_branch_leads_to_are_kept(bench: WorktreeBench):
     git(folder, "commit", "-q", "-m", "lone")
     lone = git(folder, "rev-parse", "HEAD").decode().strip()
     git(folder, "checkout", "-q", "agent/work")
-    assert isinstance(bench.desk.remove(bench.planned(worktree)), Removed)
+    assert isinstance(bench.handler.remove(bench.planned(worktree)), Removed)
     git(bench.folder, "reflog", "expire", "--expire=now", "--all")
     git(bench.folder, "gc", "-q", "--prune=now")
     assert ("lone.txt", b"on no branch\n") in bench.held()
@@ -135,9 +135,9 @@ def test_an_unmerged_branch_that_is_deleted_stays_under_a_reference(bench: Workt
     git(folder, "commit", "-q", "-am", "work")
     plan = bench.planned(worktree)
     assert plan.unmerged_commits == 1
-    removed = result(Removed, bench.desk.remove(plan, BranchFate.DELETE))
+    removed = result(Removed, bench.handler.remove(plan, BranchFate.DELETE))
     assert removed.branch_deleted
-    assert bench.desk.clear(removed) is None
+    assert bench.handler.clear(removed) is None
     assert git(bench.folder, "branch", "--list", "agent/*") == b""
     assert ("a.txt", b"committed\n") in bench.held()
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_kept_is_not_removed(bench: WorktreeBench, hinder: Callab
     folder = Path(worktree.path)
     plan = bench.planned(worktree)
     hinder(folder)
-    said = bench.desk.remove(plan)
+    said = bench.handler.remove(plan)
     assert isinstance(said, Obstacle)
     assert (said.code, said.paths) == HINDRANCES[hinder]
     assert [each.name for each in bench.place.iterdir()] == [folder.name]
@@ -197,11 +197,11 @@ def test_what_cannot_be_kept_is_not_removed(bench: WorktreeBench, hinder: Callab
 
 def test_folders_elsewhere_are_refused(bench: WorktreeBench, tmp_path: Path):
     git(bench.folder, "worktree", "add", "-q", "-b", "mine", str(tmp_path / "mine"))
-    imported = bench.desk.import_worktree(tmp_path / "mine")
+    imported = bench.handler.import_worktree(tmp_path / "mine")
     assert not isinstance(imported, Obstacle)
     plan = bench.planned(imported.worktree)
     as_if_ours = replace(plan, worktree=replace(imported.worktree, imported=False))
-    assert code_of(bench.desk.remove(as_if_ours)) is Code.OUTSIDE
+    assert code_of(bench.handler.remove(as_if_ours)) is Code.OUTSIDE
     assert (tmp_path / "mine" / "a.txt").exists()
 
 
@@ -216,10 +216,10 @@ def test_what_was_kept_comes_back_as_it_was(bench: WorktreeBench):
     (folder / "a.txt").symlink_to("b.txt")
     (folder / "src/deep/c.py").unlink()
     before, status = bench.treasure(folder), git(folder, "status", "--porcelain")
-    removed = result(Removed, bench.desk.remove(bench.planned(worktree)))
+    removed = result(Removed, bench.handler.remove(bench.planned(worktree)))
     assert removed.keep
-    assert bench.desk.keeps() == [removed.keep]
-    back = result(Created, bench.desk.bring_back(removed.keep, "agent/again"))
+    assert bench.handler.keeps() == [removed.keep]
+    back = result(Created, bench.handler.bring_back(removed.keep, "agent/again"))
     again = Path(back.worktree.path)
     assert bench.treasure(again) == before
     assert git(again, "status", "--porcelain") == status
@@ -230,10 +230,10 @@ def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench
     worktree = bench.begun()
     put(Path(worktree.path), {"new": b"n"})
     Path(worktree.path).rename(bench.place / ".removing-agent-work-00000000")
-    for said in (bench.desk.resume(worktree), bench.desk.remove(bench.planned(worktree))):
+    for said in (bench.handler.resume(worktree), bench.handler.remove(bench.planned(worktree))):
         assert isinstance(said, Obstacle)
         assert said.code is Code.UNFINISHED
-    recovered = result(RecoveredWork, bench.desk.recover())
+    recovered = result(RecoveredWork, bench.handler.recover())
     assert len(recovered.keeps) == 1
     assert ("new", b"n") in bench.held()
 
@@ -242,7 +242,7 @@ def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBe
     worktree = bench.begun()
     git(Path(worktree.path), "checkout", "-q", "--detach")
     git(bench.folder, "checkout", "-q", "agent/work")
-    removed = result(Removed, bench.desk.remove(bench.planned(worktree), BranchFate.DELETE))
+    removed = result(Removed, bench.handler.remove(bench.planned(worktree), BranchFate.DELETE))
     assert not removed.branch_deleted
     assert git(bench.folder, "rev-parse", "--verify", "refs/heads/agent/work")
 
@@ -262,7 +262,7 @@ def test_somebody_who_goes_on_writing_stops_the_removal(bench: WorktreeBench, wr
     assert writer.stdout
     try:
         assert writer.stdout.readline() == b"begun\n"
-        said = bench.desk.remove(plan)
+        said = bench.handler.remove(plan)
     finally:
         writer.kill()
         writer.wait()

@@ -110,11 +110,11 @@ def test_listing_starts_nothing_and_shows_no_secret(
     printed, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("TOKEN", "s3cret")
-    heard = tmp_path / "heard"
-    heard.mkdir()
-    printed("add", "one", "--", *program("well"), str(heard), "--token", "${env:TOKEN}")
+    received = tmp_path / "heard"
+    received.mkdir()
+    printed("add", "one", "--", *program("well"), str(received), "--token", "${env:TOKEN}")
     assert "s3cret" not in printed("list") + printed("list", "--json")
-    assert list(heard.iterdir()) == []
+    assert list(received.iterdir()) == []
 
 
 def test_a_token_in_the_user_file_is_masked(printed):
@@ -129,8 +129,8 @@ def test_a_token_in_the_user_file_is_masked(printed):
 def test_adding_a_server_warns_about_a_relative_dot_path(printed):
     said = printed("add", "files", "--", "npx", "-y", "server-filesystem", ".")
     assert "started in an empty folder, which is what . means to it" in said
-    [told] = json.loads(printed("list", "--json"))["notes"]
-    assert told in printed("list")
+    [reported] = json.loads(printed("list", "--json"))["notes"]
+    assert reported in printed("list")
     said = printed("add", "right", "--", "npx", "-y", "server-filesystem", "${workspaceFolder}")
     assert "empty folder" not in said
 
@@ -165,7 +165,7 @@ def test_adding_a_server_keeps_other_settings(printed, home: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["add", "one"], "Give a command after --, or --url"),
         (["add", "one", "--url", "http://h/", "--", "x"], "and not both"),
@@ -182,8 +182,8 @@ def test_adding_a_server_keeps_other_settings(printed, home: Path):
         (["remove", "none"], "No server none in that file. See rookery mcp list"),
     ],
 )
-def test_bad_arguments_are_explained(arguments: list[str], told: str, home: Path):
-    refused(re.escape(told), *arguments)
+def test_bad_arguments_are_explained(arguments: list[str], reported: str, home: Path):
+    refused(re.escape(reported), *arguments)
     assert not (home / "config" / "mcp.json").exists()
 
 

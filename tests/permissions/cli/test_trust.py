@@ -180,9 +180,9 @@ def test_only_a_clear_yes_is_stored(
     (here / "AGENTS.md").touch()
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     assert ask_trust(store, here, sys.stdout) is trusted
-    told = capsys.readouterr().out
-    assert told.startswith(f"{here}\nIt contains: AGENTS.md (instructions).\nDo you trust")
-    assert (STAYS_UNTRUSTED in told) == (not trusted)
+    reported = capsys.readouterr().out
+    assert reported.startswith(f"{here}\nIt contains: AGENTS.md (instructions).\nDo you trust")
+    assert (STAYS_UNTRUSTED in reported) == (not trusted)
     assert store.trusts(here) == trusted
 
 

@@ -40,9 +40,9 @@ def test_imported_modes_are_shown_and_added_with_their_rules(
     home: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ):
     assert run(["modes", "import", str(file), "-y"]) == 0
-    told = capsys.readouterr().out
-    assert r"docs: Writer. It may use: read, edit (\.md$)." in told
-    assert "Be short." in told
+    reported = capsys.readouterr().out
+    assert r"docs: Writer. It may use: read, edit (\.md$)." in reported
+    assert "Be short." in reported
     (mode,) = load_modes(own(home).read_text(), "user")
     assert (mode.slug, mode.model) == ("docs", "")
     assert (home / "config" / "rules-docs" / "style.md").read_text() == "Be short.\n"

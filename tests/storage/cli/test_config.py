@@ -126,8 +126,8 @@ class TestSet:
     def test_a_value_that_would_make_the_file_unreadable_is_refused(
         self, file: Path, capsys: Captured
     ):
-        told = said(capsys, "set", "context.instructions", "x" * 1500, code=2)
-        assert "shorten the value" in told
+        reported = said(capsys, "set", "context.instructions", "x" * 1500, code=2)
+        assert "shorten the value" in reported
         assert file.read_text() == MINE
 
     def test_a_missing_file_is_created(self, home: Path, capsys: Captured):
@@ -179,8 +179,8 @@ class TestSet:
 
 class TestExplain:
     def rows(self, capsys: Captured, name: str) -> dict[str, dict[str, object]]:
-        told = json.loads(said(capsys, "explain", name, "--format", "json"))
-        return {row["layer"]: row for row in told["layers"]} | {"": told}
+        reported = json.loads(said(capsys, "explain", name, "--format", "json"))
+        return {row["layer"]: row for row in reported["layers"]} | {"": reported}
 
     def test_every_layer_is_listed_and_the_effective_one_is_marked(
         self, file: Path, project: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -213,9 +213,9 @@ class TestExplain:
         Path(".rookery").mkdir()
         Path(".rookery/settings.toml").write_text("max_requests = 5\n")
         rows = self.rows(capsys, "max_requests")
-        told = rows[str(Path.cwd() / ".rookery" / "settings.toml")]
-        assert (told["value"], rows[""]["value"]) == (5, 50)
-        assert "you do not trust this folder" in str(told["note"])
+        reported = rows[str(Path.cwd() / ".rookery" / "settings.toml")]
+        assert (reported["value"], rows[""]["value"]) == (5, 50)
+        assert "you do not trust this folder" in str(reported["note"])
 
 
 class TestEdit:

@@ -43,9 +43,11 @@ class TestFork:
         assert (again.returncode, again.stdout) == (0, "Gone on with.\n")
         assert made.read_text() == "changed by its owner\n"
         assert rookery.run("show", "--json", source["id"]).stdout == before
-        told = rookery.run("show", fork["id"]).stdout
-        assert f"note: This session was forked from {source['id']} at event {fork['at']}." in told
-        assert told.index("I write it.") < told.index("And now another thing")
+        reported = rookery.run("show", fork["id"]).stdout
+        assert (
+            f"note: This session was forked from {source['id']} at event {fork['at']}." in reported
+        )
+        assert reported.index("I write it.") < reported.index("And now another thing")
         assert rookery.run("-p", *rookery.script(MORE), "-c", "More").returncode == 0
         assert rookery.sessions()[0]["id"] == fork["id"]
 

@@ -113,11 +113,11 @@ class TestShow:
         assert "wrong way" not in capsys.readouterr().out
 
     def test_rejected_calls_do_not_look_performed(self, capsys: Captured):
-        told = {"ask": AskKind.TOOL, "call_id": "c1", "text": "{}", "title": "Edit b.txt"}
+        reported = {"ask": AskKind.TOOL, "call_id": "c1", "text": "{}", "title": "Edit b.txt"}
         keep(
             "rejected",
             TaskOpened(text="Task"),
-            Asked(ask_id="q1", diff="+x", **told),
+            Asked(ask_id="q1", diff="+x", **reported),
             Answered(ask_id="q1", ask=AskKind.TOOL, reply="no", text="not so"),
             ToolFinished(call_id="c1", text=denied("not so"), ending=Ending.DENIED),
         )

@@ -63,7 +63,7 @@ def rows(count: int, *ends: str, line: str = "L{0:05} is the same as {0}", last:
     return (*made[:-1], (made[-1][0], made[-1][1] if last is None else last))
 
 
-def told(*texts: str, end: str = "\n") -> tuple[tuple[str, str], ...]:
+def lines(*texts: str, end: str = "\n") -> tuple[tuple[str, str], ...]:
     return tuple((text, end) for text in texts)
 
 
@@ -87,7 +87,7 @@ FILES = (
     File("UTF-16 without a mark", rows(7, "\n"), codec="utf-16-le", is_text=False, kinds=SOME),
     File("binary", rows(7, "\n", line="L{0:05} same\0 {0}"), is_text=False, kinds=SOME),
     File("UTF-32", rows(7, "\n"), codec="utf-32-le", mark=b"\xff\xfe\0\0"),
-    File("Latin-1", rows(7, "\n", line="L{0:05} same {0}") + told("caf\udce9", "na\udcefve \udcff")
+    File("Latin-1", rows(7, "\n", line="L{0:05} same {0}") + lines("caf\udce9", "na\udcefve \udcff")
          + rows(9, "\n")[7:]),
     File("no final newline", rows(7, "\n", last="")),
     File("executable", rows(7, "\n"), mode=0o755, kinds=SOME),
@@ -102,12 +102,13 @@ FILES = (
     File("typographic", rows(7, "\n", line="L{0:05}\u00a0“same” – it’s {0}…")),
     File("long lines", rows(7, "\n", line="L{0:05} same " + "x" * 20_000 + " {0}")),
     File("odd separators", rows(7, "\n", line="L{0:05}\fsame\v\u2028a\u0085b\x1c {0}")),
-    File("only newlines", told(*[""] * 7), kinds=("first", "missing")),
-    File("blank lines between", rows(2, "\n") + told("", "") + rows(9, "\n")[2:]),
-    File("conflict markers", told("<<<<<<< HEAD", "L1 same", "=======", "L2 same", ">>>>>>> x")),
-    File("patch markers", told("*** Begin Patch", "@@ L1 same", "*** End Patch", "+L2 same", "-x")),
+    File("only newlines", lines(*[""] * 7), kinds=("first", "missing")),
+    File("blank lines between", rows(2, "\n") + lines("", "") + rows(9, "\n")[2:]),
+    File("conflict markers", lines("<<<<<<< HEAD", "L1 same", "=======", "L2 same", ">>>>>>> x")),
+    File("patch markers",
+         lines("*** Begin Patch", "@@ L1 same", "*** End Patch", "+L2 same", "-x")),
     File("many lines", rows(LONG, "\n"), kinds=("middle", "missing")),
-    File("a line of 5 MB", told("xy " * 850_000 + "L1 same" + " yx" * 850_000), kinds=("same",)),
+    File("a line of 5 MB", lines("xy " * 850_000 + "L1 same" + " yx" * 850_000), kinds=("same",)),
 )  # fmt: skip
 
 
@@ -415,7 +416,7 @@ async def test_a_miss_in_a_long_file_costs_as_much_as_reading_it_some_times(
     texts = [f"    value_{number % 97} = compute(item, {number})" for number in range(LONG)]
     text = "\n".join(texts)
     wanted = [line.replace("compute", "calculate") for line in texts[3_000:3_030]]
-    file = File("long", told(*wanted))
+    file = File("long", lines(*wanted))
     all_lines = [Edit(0, len(wanted), ("new",))]
     call = TELLING[tool](file, all_lines) if tool in TELLING else _as_pieces(file, all_lines[0])
     bench = Workbench(tmp_path)

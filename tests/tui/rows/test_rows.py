@@ -216,7 +216,7 @@ def test_a_long_command_that_was_refused_is_shown_whole(width: int):
     assert "skipped" in text
 
 
-@pytest.mark.parametrize(("count", "told"), [(6, "… 1 more line"), (7, "… 2 more lines")])
-def test_one_is_one_and_two_are_several(count: int, told: str):
+@pytest.mark.parametrize(("count", "reported"), [(6, "… 1 more line"), (7, "… 2 more lines")])
+def test_one_is_one_and_two_are_several(count: int, reported: str):
     command = "\n".join("x" for _ in range(count))
-    assert lines(ask("command", command))[-1].strip() == told
+    assert lines(ask("command", command))[-1].strip() == reported

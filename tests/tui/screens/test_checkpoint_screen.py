@@ -19,7 +19,7 @@ from rookery.protocol.codec import Host
 from rookery.storage.sessions import TaskStore
 from rookery.tui.own_commands import run_command
 from rookery.tui.screens.checkpoint_screen import CheckpointScreen, RestoreScreen
-from support.tui_bare_app import BareApp, desk
+from support.tui_bare_app import BareApp, handler
 from support.tui_waiting import seen, until
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +69,7 @@ async def done_task(folder: Path) -> AsyncIterator[tuple[BareApp, Pilot[Any], Pa
             yield app, pilot, folder / "work" / "made.txt"
 
 
-def told(app: BareApp, kind: type) -> list[Any]:
+def reported(app: BareApp, kind: type) -> list[Any]:
     return [event.fact for event in app.events("t") if isinstance(event.fact, kind)]
 
 
@@ -84,8 +84,8 @@ async def test_a_step_is_looked_at_and_its_files_are_put_back(tmp_path: Path):
         assert made.read_text() == "two\n"
         await pilot.press("y")
         await until(pilot, lambda: made.read_text() == "one\n")
-        await until(pilot, lambda: told(app, FilesRestored))
-        assert told(app, Rewound) == []
+        await until(pilot, lambda: reported(app, FilesRestored))
+        assert reported(app, Rewound) == []
         assert app.toasts == ["Rewound: the files."]
         assert not isinstance(app.screen, CheckpointScreen)
 
@@ -97,8 +97,8 @@ async def test_the_conversation_goes_back_and_the_files_stay(tmp_path: Path):
         await pilot.press("c")
         await until(pilot, lambda: "The files stay as they are." in seen(pilot))
         await pilot.press("y")
-        await until(pilot, lambda: told(app, Rewound))
-        assert told(app, FilesRestored) == []
+        await until(pilot, lambda: reported(app, Rewound))
+        assert reported(app, FilesRestored) == []
         assert made.read_text() == "two\n"
 
 
@@ -130,7 +130,7 @@ async def test_undo_shows_what_it_takes_back_and_a_no_changes_nothing(tmp_path: 
         await until(pilot, lambda: "y rewind" in seen(pilot))
         await pilot.press("y")
         await until(pilot, lambda: made.read_text() == "one\n")
-        await until(pilot, lambda: told(app, Rewound))
+        await until(pilot, lambda: reported(app, Rewound))
 
 
 async def test_a_point_is_named_by_its_number(tmp_path: Path):
@@ -144,7 +144,7 @@ async def test_a_point_is_named_by_its_number(tmp_path: Path):
 
 
 async def test_diffs_have_their_place_and_neither_a_refusal_nor_a_problem_is_taken_for_a_yes():
-    async with desk() as it:
+    async with handler() as it:
         for size in ((80, 24), (160, 48)):
             await it.pilot.resize_terminal(*size)
             await it.open(CheckpointScreen)

@@ -12,7 +12,7 @@ from rookery.tui.screens.choice_screens import ModelScreen, ModeScreen, QueueScr
 from rookery.tui.screens.info_screens import CostScreen, HelpScreen
 from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.screens.task_screens import TaskListScreen, TreeScreen
-from support.tui_bare_app import desk
+from support.tui_bare_app import handler
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ OPENING: dict[str, type[SideScreen[Any]]] = {
 
 
 async def test_a_command_opens_its_screen():
-    async with desk() as it:
+    async with handler() as it:
         for line, screen in OPENING.items():
             assert await run_command(line, it.app, it.app)
             await it.until(lambda screen=screen: isinstance(it.app.screen, screen))
@@ -49,14 +49,14 @@ SENDING: dict[str, object] = {
 
 
 async def test_a_command_with_words_is_done_at_once():
-    async with desk() as it:
+    async with handler() as it:
         for line in SENDING:
             assert await run_command(line, it.app, it.app)
         assert it.host.sent == list(SENDING.values())
 
 
 async def test_what_is_for_the_model_is_left_to_it_and_a_mistyped_command_is_not_sent():
-    async with desk() as it:
+    async with handler() as it:
         for line in ("/review the parser", "please /new", "/usr is full", ""):
             assert not await run_command(line, it.app, it.app), line
         assert it.app.toasts == []
@@ -69,7 +69,7 @@ async def test_what_is_for_the_model_is_left_to_it_and_a_mistyped_command_is_not
 
 
 async def test_a_task_is_exported_and_nothing_is_written_over(tmp_path: Path):
-    async with desk() as it:
+    async with handler() as it:
         target = tmp_path / "talk.md"
         await run_command(f"/export {target}", it.app, it.app)
         text = target.read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ from rookery.tui.screens.side_screen import SideScreen
 from rookery.tui.screens.task_screens import ConfirmScreen, TaskListScreen, TreeScreen
 from rookery.tui.theme import DARK, LIGHT, THEMES
 from support.scripted_host import ScriptedHost
-from support.tui_bare_app import BareApp, desk
+from support.tui_bare_app import BareApp, handler
 from support.tui_screen_scenes import CHILDREN, LOCAL, MODELS, TASKS, answering_host
 from support.tui_waiting import seen, until
 
@@ -45,7 +45,7 @@ SCREENS: list[type[SideScreen[Any]]] = [
 
 
 async def test_every_screen_keeps_to_the_terminal():
-    async with desk() as it:
+    async with handler() as it:
         for size, theme in (((160, 48), DARK), ((50, 16), LIGHT)):
             await it.pilot.resize_terminal(*size)
             it.app.theme = theme
@@ -59,7 +59,7 @@ async def test_every_screen_keeps_to_the_terminal():
 
 
 async def test_a_task_of_the_list_is_opened_by_key_click_or_what_was_typed_ahead():
-    async with desk() as it:
+    async with handler() as it:
         await it.open(TaskListScreen)
         shown = await it.sees("Round prices half up", "割引の計算を直して", "$3.40")
         assert CHILDREN[0].title not in shown
@@ -109,7 +109,7 @@ async def test_tasks_are_searched_by_their_words_once_typing_has_paused():
 
 
 async def test_a_task_is_deleted_only_after_a_yes_and_never_while_it_is_open():
-    async with desk() as it:
+    async with handler() as it:
         await it.open(TaskListScreen)
         await it.sees("Round prices")
         await it.press("ctrl+d")
@@ -135,7 +135,7 @@ async def test_a_task_is_deleted_only_after_a_yes_and_never_while_it_is_open():
 
 
 async def test_a_model_is_found_by_letters_and_a_mode_by_its_place():
-    async with desk() as it:
+    async with handler() as it:
         await it.open(ModelScreen)
         await it.sees("claude-opus-4.6  now", "$5 / $25", "1.0M")
         await it.press(*"db?")
@@ -158,7 +158,7 @@ async def test_a_model_is_found_by_letters_and_a_mode_by_its_place():
 
 
 async def test_without_a_task_model_and_mode_are_chosen_for_the_next_one():
-    async with desk(task=None) as it:
+    async with handler(task=None) as it:
         await it.open(ModeScreen)
         await it.sees("Plan before anything is built.")
         await it.press("down", "enter")
@@ -196,7 +196,7 @@ async def test_local_models_come_later_and_the_mark_stays():
 
 
 async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
-    async with desk() as it:
+    async with handler() as it:
         await it.open(TreeScreen)
         shown = await it.sees("Look up how banks round")
         rows = [line for line in shown.splitlines() if "$" in line]
@@ -216,7 +216,7 @@ async def test_the_tree_shows_state_and_cost_of_every_task_and_opens_one():
 
 
 async def test_queued_words_are_changed_and_taken_back():
-    async with desk() as it:
+    async with handler() as it:
         await it.open(QueueScreen)
         await it.sees("and mention it in the changelog", "割引 is a word")
         await it.press("enter")
@@ -249,7 +249,7 @@ async def test_queued_words_are_changed_and_taken_back():
 
 
 async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
-    async with desk() as it:
+    async with handler() as it:
         await it.open(QueueScreen)
         await it.sees("changelog")
         await it.press("e")
@@ -264,7 +264,7 @@ async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
 
 
 async def test_costs_are_told_for_every_request_and_every_child():
-    async with desk(size=(100, 40)) as it:
+    async with handler(size=(100, 40)) as it:
         await it.open(CostScreen)
         shown = await it.sees("$0.74 in total")
         assert shown.count("claude-opus-4.6") == 5
@@ -276,7 +276,7 @@ async def test_costs_are_told_for_every_request_and_every_child():
 
 
 async def test_help_tells_every_binding_and_every_command():
-    async with desk(size=(160, 60)) as it:
+    async with handler(size=(160, 60)) as it:
         await it.open(HelpScreen)
         shown = await it.sees("Everywhere", "Esc close")
         assert "Ctrl+O  Unfold or fold everything" in shown
@@ -298,7 +298,7 @@ async def test_help_follows_the_bindings_not_a_list():
 
 
 async def test_todos_have_a_bar_marks_and_what_changed():
-    async with desk() as it:
+    async with handler() as it:
         await it.app.show(TodoPanel(it.app))
         shown = await it.sees("33%  1 of 3 done")
         assert "✔ Find the cause  done" in shown
@@ -331,7 +331,7 @@ async def test_a_long_list_of_todos_shows_what_is_at_hand():
 
 
 async def test_a_change_of_colours_reaches_an_open_screen():
-    async with desk(theme=DARK) as it:
+    async with handler(theme=DARK) as it:
         for screen in (CostScreen, TaskListScreen):
             await it.open(screen)
             await it.sees("The discount is ten times")

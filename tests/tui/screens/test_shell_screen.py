@@ -107,9 +107,9 @@ def test_output_is_put_together_from_any_pieces():
 
 
 def test_a_message_cannot_be_ended_by_the_output():
-    told = as_message("cat a.md", "```\nfence\n````", ShellEnd(ShellEnding.ENDED, 0))
-    assert told.startswith("I ran this command (exit code 0):\n`````\n$ cat a.md\n")
-    assert told.endswith("\n`````\n")
+    reported = as_message("cat a.md", "```\nfence\n````", ShellEnd(ShellEnding.ENDED, 0))
+    assert reported.startswith("I ran this command (exit code 0):\n`````\n$ cat a.md\n")
+    assert reported.endswith("\n`````\n")
 
 
 def test_a_message_is_never_too_long():

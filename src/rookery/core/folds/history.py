@@ -184,8 +184,8 @@ class Cuts(Struct, frozen=True):
 
     def instead(self) -> list[Text]:
         """The notice to the model in place of what was left out."""
-        told = SUMMARY.format(summary=not_the_user(self.summary))
-        summary = [Text(text=told)] if self.summary else []
+        message = SUMMARY.format(summary=not_the_user(self.summary))
+        summary = [Text(text=message)] if self.summary else []
         return [Text(text=CONTEXT_CUT), *summary]
 
 

@@ -312,7 +312,7 @@ class GovernanceTally:
     def as_json(self) -> dict[str, Any] | None:
         if not self.governed:
             return None
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             "intent_id": self._intent or None,
             "mutations": self._mutations,
             "blocked": self._blocked,
@@ -321,8 +321,8 @@ class GovernanceTally:
             "state_id": self._state_id or None,
         }
         if self._checks:
-            told["criteria"] = [
+            values["criteria"] = [
                 {"id": each.id, "state": each.state, "text": each.text}
                 for each in self._checks.checks
             ]
-        return told
+        return values

@@ -199,8 +199,8 @@ def advance(state: TaskState, fact: Fact) -> TaskState:
             done = replace(state, completion=result, words=None, mistakes=mistakes)
             return replace(done, failure=None, failures=0)
         case Reminded(mistake=mistake, nudge=nudge):
-            told = replace(state, words=None, failure=None)
-            return replace(told, mistakes=state.mistakes + mistake, nudges=state.nudges + nudge)
+            reset = replace(state, words=None, failure=None)
+            return replace(reset, mistakes=state.mistakes + mistake, nudges=state.nudges + nudge)
         case ModeSwitched(mode=mode):
             return replace(state, mode=mode)
         case ModelSwitched(provider=provider, model=model):

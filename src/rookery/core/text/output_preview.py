@@ -188,9 +188,9 @@ def collapsed(text: str) -> str:
     lines: list[str] = []
     for line, run in groupby(text.splitlines(keepends=True)):
         repeated = list(run)[1:]
-        told = f"[… the line above {len(repeated)} more times …]\n"
+        message = f"[… the line above {len(repeated)} more times …]\n"
         lines.append(line)
-        lines += repeated if len(line) * len(repeated) <= len(told) else [told]
+        lines += repeated if len(line) * len(repeated) <= len(message) else [message]
     return "".join(lines)
 
 

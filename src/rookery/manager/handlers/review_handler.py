@@ -173,7 +173,7 @@ class ReviewHandler:
                 done = await self._access.try_run(back)
         if isinstance(done, Obstacle):
             raise CommandRejected(done.text)
-        return Done(notes=(done.keep.told,) if done.keep else ())
+        return Done(notes=(done.keep.message,) if done.keep else ())
 
     async def _session_file(self, session_id: str, path: str, digest: str) -> SessionFile | None:
         """The file as the session changed it, if it still has the digest that was shown."""

@@ -104,7 +104,7 @@ class WorktreeHandler:
             return
         found = await self._access.try_run(self._operations.recover)
         if isinstance(found, RecoveredWork):
-            keeps = [f"{keep.about}. {keep.told}" for keep in found.keeps]
+            keeps = [f"{keep.about}. {keep.message}" for keep in found.keeps]
             notices = [*keeps, *(each.text for each in found.trouble)]
             self._access.supervisor.store.notices.extend(notices)
             if notices:
@@ -314,7 +314,7 @@ class WorktreeFinisher:
 
 def saved_work_notes(keep: Keep | None) -> tuple[str, ...]:
     """A note about saved work, if there is any."""
-    return (keep.told,) if keep else ()
+    return (keep.message,) if keep else ()
 
 
 class WorktreeRemover:
@@ -329,7 +329,7 @@ class WorktreeRemover:
         running = self._running(worktree)
         stops = [f"Will be stopped first: {', '.join(running)}."] if running else []
         return Plan(
-            text=" ".join([visible(found.told), *stops]),
+            text=" ".join([visible(found.message), *stops]),
             paths=tuple(map(visible, found.to_keep)),
             token=found.token,
         )
@@ -355,7 +355,7 @@ class WorktreeRemover:
             return Done(notes=(f"{worktree.path} was imported, so its files were kept.",))
         self._supervisor.group.start_soon(self._clear, removed)
         gone = f"The branch {worktree.branch} was deleted." if removed.branch_deleted else ""
-        kept = removed.keep.told if removed.keep else ""
+        kept = removed.keep.message if removed.keep else ""
         return Done(notes=tuple(filter(None, (kept, gone))))
 
     def _running(self, worktree: Worktree) -> list[str]:

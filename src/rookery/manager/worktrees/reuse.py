@@ -223,7 +223,7 @@ def _recreate(project: Project, worktree: Worktree) -> Resumed:
     notes: tuple[str, ...] = ()
     if found := registered_at(project, folder):
         kept = dismiss(project, found)
-        notes = (kept.told,) if kept else ()
+        notes = (kept.message,) if kept else ()
     project.make_place()
     check_out(project, folder, worktree.branch)
     again = register(project, replace(worktree, path=str(folder)))

@@ -128,7 +128,7 @@ class Keep(Struct, frozen=True, kw_only=True):
     about: str = ""
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         return f"Uncommitted work is saved as {self.ref}."
 
 
@@ -185,7 +185,7 @@ class RemovalPlan(Struct, frozen=True, kw_only=True):
         return digest("remove", *where, *counted, *self.to_keep, *self.left_out)
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         files = counted(len(self.to_keep), "uncommitted file")
         kept = " (will be saved)" if self.to_keep else ""
         commits = f", {counted(self.unmerged_commits, 'unmerged commit')}"
