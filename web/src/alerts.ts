@@ -1,4 +1,7 @@
-/** Tells a user who looks elsewhere that a session needs them: in the title, and aloud if wanted. */
+/**
+ * Alerts the user when a session needs them and the page is in the background: in the page title
+ * and, if enabled, with a browser notification.
+ */
 import { effect, signal } from "@preact/signals";
 import { connection, request } from "./connection";
 import { keep, kept } from "./kept";
@@ -12,9 +15,9 @@ const TITLE = "rookery";
 
 export const PAGE_NOTIFIES = "manager.notify";
 
-/** Of this browser. */
+/** The switch of this browser. */
 export const alertsOn = signal(false);
-/** Of the user's settings, which hold for every browser. */
+/** The user setting, which applies to every browser. */
 const wanted = signal(true);
 
 export async function readNotifying(): Promise<void> {
@@ -26,7 +29,7 @@ export function alertsPossible(): boolean {
   return "Notification" in globalThis && isSecureContext;
 }
 
-/** Must be called from a click: browsers ask for leave only then. Gives why it did not work. */
+/** Call it from a click: browsers ask for permission only then. Returns an error message, or "". */
 export async function switchAlerts(on: boolean): Promise<string> {
   if (on && !alertsPossible()) return "This browser shows notifications only over https or on localhost.";
   if (on && (await Notification.requestPermission()) !== "granted") {
@@ -57,7 +60,7 @@ export function watchForAttention(): void {
   });
 }
 
-/** What was not there before. What is found at the beginning is no news. */
+/** Inbox rows that were not there before. None on the first call, when `seen` is null. */
 export function freshIn(rows: readonly InboxRow[], seen: ReadonlySet<string> | null): InboxRow[] {
   return seen ? rows.filter((row) => !seen.has(nameOf(row))) : [];
 }

@@ -2,8 +2,7 @@ import { request } from "./connection";
 import type { Answers, Requests } from "./protocol";
 import { complain, toast } from "./ui";
 
-/** Ask for something on behalf of a click: what is to be known about it is shown, and so is why it
- *  was refused, which gives null. */
+/** Sends a request for a click and shows its notes as toasts. If it fails, shows why and returns null. */
 export async function attempt<K extends keyof Requests>(
   kind: K,
   fields: Omit<Requests[K], "kind">,

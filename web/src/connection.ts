@@ -1,11 +1,11 @@
-/** The page's connection. It only ever goes to the server that the page came from. */
+/** The page's connection, always to the server that served the page. */
 import { storedToken } from "./access";
 import type { Answers, Refusal, Requests } from "./protocol";
 import { BROKEN_OFF, Connection, Refused, type Socket } from "./rpc";
 
 export { Refused } from "./rpc";
 
-/** UTF-16 units; the server takes frames of a MiB, and each unit is at most three bytes. */
+/** UTF-16 units. The server accepts frames of 1 MiB, and a unit takes at most three bytes. */
 const LONGEST_FRAME = 300_000;
 const TOO_LARGE = "This message is too large. Remove some images, or use smaller ones.";
 
@@ -16,7 +16,7 @@ function openSocket(): Socket {
   return new WebSocket(`${scheme}://${location.host}/ws`) as unknown as Socket;
 }
 
-/** Ask the manager for something. What is refused raises `Refused`, whose message is a sentence. */
+/** Sends a request to the manager. Throws `Refused`, whose message is for the user. */
 export async function request<K extends keyof Requests>(
   kind: K,
   fields: Omit<Requests[K], "kind">,
@@ -30,7 +30,7 @@ export function call(method: string, params: object = {}): Promise<unknown> {
   return connection.call(method, params);
 }
 
-/** Pictures do not fit into a frame. */
+/** Sends a request over HTTP; images do not fit into a WebSocket frame. */
 async function upload(body: string): Promise<unknown> {
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${storedToken()}` };
   const answer = await fetch("/api/do", { method: "POST", headers, body }).catch(() => null);

@@ -1,4 +1,4 @@
-/** What this browser remembers for the user. It may be full or forbidden; then nothing is kept. */
+/** Values stored in this browser. If storage is full or disabled, nothing is stored. */
 const PREFIX = "rookery.";
 
 export function kept<T>(key: string, otherwise: T): T {
@@ -15,6 +15,6 @@ export function keep(key: string, value: unknown): void {
     if (value === undefined) localStorage.removeItem(PREFIX + key);
     else localStorage.setItem(PREFIX + key, JSON.stringify(value));
   } catch {
-    // storage is full or forbidden
+    // storage is full or disabled
   }
 }

@@ -73,7 +73,7 @@ it("no key is told twice", () => {
 describe("keys pressed on the page", () => {
   let at = 10_000_000;
 
-  /** One after the other, so many milliseconds apart; then somebody waits. */
+  /** Presses keys with a pause in milliseconds between them, then waits a second. */
   function typed(keys: string, apart = 50, more: KeyboardEventInit = {}): string[] {
     pressed.length = 0;
     vi.useFakeTimers();

@@ -1,4 +1,4 @@
-// the kit's styles come first, so that screens can differ from them
+// the base styles come first, so that screens can override them
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/ui.css";
@@ -29,7 +29,7 @@ void enter().then(() => {
   render(<App />, document.getElementById("page")!);
 });
 
-/** With the code that the address may hold, which does not stay there. */
+/** Exchanges the code in the address, if there is one, and connects. */
 async function enter(): Promise<void> {
   const code = codeIn(location.hash);
   if (code) {

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 export const PHONE = "(max-width: 640px)";
 export const NARROW = "(max-width: 900px)";
 
-/** Whether the window is as a media query says, also after it has changed. */
+/** Whether a media query matches; updates when that changes. */
 export function useMedia(query: string): boolean {
   const [watched] = useState(() => matchMedia(query));
   const [fits, setFits] = useState(watched.matches);

@@ -1,4 +1,4 @@
-/** Where in the page one is: it stands in the address behind the `#`, so that links work. */
+/** The route of the page. It is stored in the fragment of the address, so that links work. */
 import { computed, signal } from "@preact/signals";
 
 export type Route =
@@ -12,7 +12,7 @@ const fragment = signal(globalThis.location?.hash ?? "");
 
 export const route = computed(() => routeOf(fragment.value));
 
-/** Whatever is not known is home. */
+/** An unknown route is home. */
 export function routeOf(hash: string): Route {
   const [name = "", id = "", part = "", rest = ""] = hash.replace(/^#\/?/, "").split("/").map(decoded);
   if (name === "session" && id) {

@@ -7,7 +7,7 @@ interface Said {
   params: Record<string, unknown>;
 }
 
-/** The other end of a socket, played by the test. */
+/** The other end of a socket, controlled by the test. */
 class Wire implements Socket {
   onopen: Socket["onopen"] = null;
   onmessage: Socket["onmessage"] = null;

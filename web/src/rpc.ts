@@ -1,9 +1,10 @@
 /**
- * The one connection to the manager: JSON-RPC over a WebSocket.
+ * The connection to the manager: JSON-RPC over a WebSocket.
  *
- * It comes back by itself. What was followed is followed again, from the beginning, because the
- * manager forgets a client that went away; whoever follows is told to forget what it had. Calls
- * are never sent twice: one that has no connection, or loses it, fails with a sentence.
+ * It reconnects by itself. The manager forgets disconnected clients, so every subscription starts
+ * from the beginning after a reconnect, and `restart` tells its follower to discard old state.
+ * Calls are never sent twice: a call fails if there is no connection, or if the connection is lost
+ * before the answer.
  */
 import { signal } from "@preact/signals";
 import type { Answers, Initialized, Refusal, Requests } from "./protocol";
@@ -12,12 +13,12 @@ export const PROTOCOL = 1;
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 10_000;
 const PROBE_TIMEOUT = 4_000;
-/** How often the manager is asked whether it responds, and when it does not. */
+/** Milliseconds between pings, until the manager counts as silent, and until the connection is dropped. */
 const PING_EVERY = 3_000;
 const SILENT_AFTER = 6_000;
 const GIVEN_UP_AFTER = 60_000;
 const NORMAL_CLOSE = 1000;
-/** Closing codes with which a server says that it does not take this token. */
+/** Close codes with which the server rejects the token. */
 const CLOSED_AS_STRANGER = new Set([1008, 4001, 4401, 4403]);
 
 export const UNREACHABLE =
@@ -25,10 +26,10 @@ export const UNREACHABLE =
 export const BROKEN_OFF =
   "The connection was lost before the answer arrived. Check what happened before you try again.";
 
-/** `shut` means that this page has no access any more, and only a new link helps. */
+/** `shut`: the page has lost access and needs a new link. */
 export type Status = "connecting" | "open" | "lost" | "shut";
 
-/** What was asked for and refused; its message is a sentence for the user. */
+/** A rejected request. The message is for the user. */
 export class Refused extends Error {
   constructor(
     message: string,
@@ -38,7 +39,7 @@ export class Refused extends Error {
   }
 }
 
-/** The part of a WebSocket that is used. */
+/** The part of `WebSocket` that is used here. */
 export interface Socket {
   onopen: ((event: never) => unknown) | null;
   onmessage: ((event: { data: unknown }) => unknown) | null;
@@ -48,15 +49,15 @@ export interface Socket {
 }
 
 export interface Follower {
-  /** What is followed begins again: forget what was told before. */
+  /** The subscription starts from the beginning: discard old state with the next message. */
   restart(): void;
   hear(news: unknown): void;
-  /** It is over, and why if it failed. */
+  /** The subscription has ended; `problem` is empty unless it failed. */
   ended(problem: string): void;
 }
 
 export interface Following {
-  /** Ask for more of what is followed, e.g. `widen`. */
+  /** Calls a method of this subscription, for example `widen`. */
   ask(method: string, fields?: object): Promise<unknown>;
   stop(): void;
 }
@@ -83,9 +84,9 @@ interface Told {
 
 export class Connection {
   readonly status = signal<Status>("connecting");
-  /** Why it is shut. */
+  /** Why the status is `shut`. */
   readonly problem = signal("");
-  /** It is open, and the manager does not respond. */
+  /** The socket is open, but the manager does not respond. */
   readonly silent = signal(false);
   readonly host = signal<Initialized["host"] | null>(null);
 
@@ -95,11 +96,11 @@ export class Connection {
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #pinging: ReturnType<typeof setInterval> | undefined;
-  /** When it was asked whether it responds, until anything is heard. */
+  /** When the unanswered ping was sent; null after any message. */
   #pinged: number | null = null;
   #waiting = new Map<number, Waiting>();
   #followed = new Set<Followed>();
-  /** News about a follow whose number is not known yet. */
+  /** Messages for subscriptions whose id has not arrived yet. */
   #early = new Map<number, Told[]>();
 
   constructor(
@@ -120,7 +121,10 @@ export class Connection {
     socket.onclose = (event) => this.#socket === socket && this.#closed(event.code);
   }
 
-  /** Try at once, e.g. because the machine is online again; if connected, see whether it is so. */
+  /**
+   * Reconnects immediately, for example when the machine is online again; if connected, checks the
+   * connection.
+   */
   nudge(): void {
     if (this.status.value === "lost") {
       this.connect();
@@ -184,7 +188,7 @@ export class Connection {
       this.#early.delete(follow_id);
       for (const told of early) this.#tell(told);
     } catch (error) {
-      if (!(error instanceof Refused) || !error.code) return; // the connection is gone, and will come back
+      if (!(error instanceof Refused) || !error.code) return; // the connection was lost; a reconnect follows
       this.#followed.delete(followed);
       follower.ended(error.message);
     }
@@ -245,7 +249,7 @@ export class Connection {
     this.#timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
   }
 
-  /** The manager does not take this page's token any more. */
+  /** The manager no longer accepts this page's token. */
   refuse(): void {
     this.#shut("");
   }

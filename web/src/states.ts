@@ -1,4 +1,4 @@
-/** How the states of a session look: a word, a colour and a sign, so that none has to do alone. */
+/** How each state of a session looks: text, colour and icon, so that none is needed alone. */
 import type { SessionRow } from "./protocol";
 import type { IconName, Tone } from "./ui";
 
@@ -28,7 +28,7 @@ export function lookOf(state: State): Look {
   return LOOKS[state] ?? UNKNOWN;
 }
 
-/** The state in a word or two, with what is special about it just now. */
+/** The state in a word or two, with details such as the start-up step. */
 export function wordsOf(row: Pick<SessionRow, "state" | "queued" | "step" | "unresponsive">): string {
   if (row.queued) return "Queued";
   if (row.unresponsive) return "Not responding";
@@ -36,7 +36,7 @@ export function wordsOf(row: Pick<SessionRow, "state" | "queued" | "step" | "unr
   return lookOf(row.state).words;
 }
 
-/** It had a worktree, which was removed: what it did there can be read, but it cannot go on there. */
+/** Its worktree was removed: the session can be read, but not continued. */
 export function isWithoutItsWorktree(row: Pick<SessionRow, "state" | "branch" | "worktree_id">): boolean {
   return row.branch !== "" && !row.worktree_id && row.state !== "creating";
 }

@@ -1,4 +1,4 @@
-/** What the page knows: the list, which it always follows, and the tasks it is looking at. */
+/** The state of the page: the list of sessions, always followed, and the tasks on screen. */
 import { computed, effect, signal } from "@preact/signals";
 import { connection } from "./connection";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
@@ -12,10 +12,10 @@ const MORE_ROWS = 200;
 const LONGEST_WAIT = 5_000;
 
 export const list = signal<SessionList>(NOTHING_LISTED);
-/** Whether the list was told at all yet. */
+/** Whether the list has arrived. */
 export const listTold = signal(false);
 export const sessions = computed(() => inOrder(list.value));
-/** Which version each session is, if it is one of several. */
+/** Version numbers by session; only sessions with several versions have one. */
 export const versions = computed(() => versionNumbers(sessions.value));
 export const inbox = computed(() => list.value.inbox);
 export const overview = computed(() => list.value.overview);
@@ -39,19 +39,19 @@ export function followList(): Following {
   });
 }
 
-/** The manager looks for sessions of a terminal when somebody comes back to the page. */
+/** Asks the manager to look for sessions started in a terminal. */
 export function refreshOnFocus(): void {
   addEventListener("focus", () => void connection.call("refresh").catch(() => undefined));
 }
 
 export interface FollowedTask {
   view: TaskView;
-  /** Bring rows from before the window. It is done when they are here. */
+  /** Loads earlier rows. Resolves when they have arrived. */
   widen(): Promise<void>;
   stop(): void;
 }
 
-/** Follows a session's task, or one that works for it. */
+/** Follows a session's task, or one of its sub-tasks. */
 export function followTask(session_id: string, task_id?: string): FollowedTask {
   const view = new TaskView();
   const about = { session_id, ...(task_id ? { task_id } : {}), tail: FIRST_ROWS };
@@ -73,7 +73,7 @@ export function followTask(session_id: string, task_id?: string): FollowedTask {
   };
 }
 
-/** Until something is so; but not for ever, because it may never be told. */
+/** Resolves when the condition holds, or after a timeout in case the change never arrives. */
 function until(holds: () => boolean): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(finish, LONGEST_WAIT);

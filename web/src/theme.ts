@@ -1,4 +1,4 @@
-/** Dark or light: as the system likes it, or as the user has chosen. */
+/** The colour theme: the system's, or the one the user chose. */
 import { computed, effect, signal } from "@preact/signals";
 import { kept, keep } from "./kept";
 

@@ -1,8 +1,8 @@
 /**
- * What is shown of one task, kept up to date by the changes the manager tells.
+ * The rows of one task, updated by the manager's changes.
  *
- * Each row is a signal of its own: while a text arrives, only its row is drawn again. The list of
- * rows changes when rows come and go. Rows are in the order of their `ts`.
+ * Each row has its own signal: while its text streams, only that row is drawn again. The list
+ * changes when rows are added or removed. Rows are sorted by `ts`.
  */
 import { batch, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import type { Row, RowChange, SessionChange, ViewChange } from "./protocol";
@@ -21,17 +21,17 @@ interface Cell extends ShownRow {
 export class TaskView {
   readonly rows = signal<readonly ShownRow[]>([]);
   readonly parts = signal<Parts>({});
-  /** How many rows there are before the first one here. */
+  /** The number of rows before the first one here. */
   readonly earlier = signal(0);
-  /** Whether anything was told yet. */
+  /** Whether a change has arrived. */
   readonly told = signal(false);
-  /** Why nothing more will be told, if so. */
+  /** Why the subscription ended, or null. */
   readonly ended = signal<string | null>(null);
 
   #cells: Cell[] = [];
   #stale = false;
 
-  /** What is told next begins from nothing. Until then the old rows stay to be read. */
+  /** The next change replaces all rows; the old ones stay visible until then. */
   restart(): void {
     this.#stale = true;
     this.ended.value = null;
@@ -76,7 +76,7 @@ export class TaskView {
       if (cells[place]?.ts === row.ts) cells[place]!.row.value = row;
       else fresh.push({ ts: row.ts, row: signal(row) });
     }
-    // mostly they come after all others, or before them
+    // usually added at the end or the beginning
     this.#show([...cells, ...fresh].sort((one, other) => one.ts - other.ts));
   }
 
@@ -91,7 +91,7 @@ export class TaskView {
   }
 }
 
-/** The row after a change. Its text goes on, or is replaced; so is what was rendered of it. */
+/** The row with a change applied: text appended or replaced, and the same for its HTML. */
 export function changedRow(row: Row, change: RowChange): Row {
   const { drop = 0, append, html_add, ...news } = change;
   const next: Row = { ...row, ...news };
@@ -103,7 +103,7 @@ export function changedRow(row: Row, change: RowChange): Row {
   return next;
 }
 
-/** Where a `ts` is, or would be. */
+/** The index of a `ts`, or where to insert it. */
 export function placeOf(cells: readonly Pick<ShownRow, "ts">[], ts: number): number {
   let low = 0;
   let high = cells.length;

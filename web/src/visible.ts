@@ -1,12 +1,12 @@
 /**
- * Text that others wrote, so that what is read is what is there: characters that are invisible,
- * move the cursor or turn the direction of reading are spelled out.
+ * Makes untrusted text safe to read: invisible characters, control characters and bidirectional
+ * controls are spelled out.
  */
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 const UNSEEN =
   /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb]|\u{1d173}|[\u{1d174}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
 const PRIVATE = /[\ue000-\uf8ff]|[\u{f0000}-\u{10ffff}]/gu;
-/** Asks for the picture of an emoji; behind anything else it asks for nothing, and is not seen. */
+/** Requests the emoji form of a character; after any other character it is invisible. */
 const STRAY_SELECTOR = /(?<![\u00a9\u00ae\u203c-\u3299#*0-9]|[\u{1f000}-\u{1faff}])\ufe0f/gu;
 const ODD_BLANKS = /[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+/g;
 const LONE_HALF = /\p{Surrogate}/gu;
@@ -18,7 +18,7 @@ const JOINED_EMOJI = /(?<=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\
 const PLACEHOLDER = "\ue0ff";
 const ORDINARY = /^[\n\x20-\x7e]*$/;
 
-/** For what is read. */
+/** For ordinary text. */
 export function harmless(text: string): string {
   if (ORDINARY.test(text)) return text;
   return text
@@ -34,23 +34,29 @@ export function harmless(text: string): string {
 
 const COLOURS = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))/g;
 
-/** What a command wrote for a terminal, without its colours and titles. */
+/** Terminal output without escape sequences for colours and titles. */
 export function uncoloured(output: string): string {
   return output.replace(COLOURS, "");
 }
 
-/** For a change of files that is to be judged: also without characters that look different everywhere. */
+/**
+ * For diffs that the user must approve: also spells out private-use characters, which fonts show
+ * differently.
+ */
 export function approvable(text: string): string {
   return harmless(text).replace(PRIVATE, spelled);
 }
 
-/** For a command or a path that is to be judged: also with the blanks and blank lines that push words out of sight or are none. */
+/**
+ * For commands and paths that the user must approve: also marks unusual spaces, and long runs of
+ * spaces or blank lines that push text out of sight.
+ */
 export function plain(text: string): string {
   const lines = approvable(text.replaceAll("\r\n", "␍\n")).replace(BLANK_LINES, countedLines);
   return lines.replace(ODD_BLANKS, (blanks) => (blanks.length > 3 ? counted(blanks) : [...blanks].map(spelled).join(""))).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
 }
 
-/** For a name, a title or a note, which cannot pretend to be several lines. */
+/** For names, titles and notes: one line only. */
 export function line(text: string): string {
   return plain(text.replaceAll("\n", "␊").replaceAll("\t", "␉"));
 }

@@ -1,4 +1,4 @@
-/** Random values for tests that come out the same every time. */
+/** Reproducible random values for tests. */
 export class Chance {
   constructor(private seed: number) {}
 
@@ -9,7 +9,7 @@ export class Chance {
   of<T>(choices: readonly T[]): T {
     return choices[this.below(choices.length)]!;
   }
-  /** Whether something with a probability of one in `of` happens. */
+  /** True with a probability of one in `of`. */
   once(of: number): boolean {
     return this.below(of) === 0;
   }

@@ -1,4 +1,4 @@
-/** Components in a document of their own, for tests. */
+/** Renders components and interacts with them, for tests. */
 import { type ComponentChild, render } from "preact";
 import { act } from "preact/test-utils";
 

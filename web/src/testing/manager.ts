@@ -1,14 +1,14 @@
-/** A manager played by a test: it takes the page's socket, and records and answers what is said. */
+/** A fake manager behind the page's WebSocket. It records requests and answers them. */
 import { vi } from "vitest";
 import { connection } from "../connection";
 
 type Said = Record<string, unknown> & { kind?: string };
 
 export class FakeManager {
-  /** What was asked for, in order. */
+  /** All requests, in order. */
   readonly asked: Said[] = [];
   readonly answers: Record<string, unknown> = {};
-  /** Sentences with which kinds of requests are refused. */
+  /** Error messages by kind of request. */
   readonly refusals: Record<string, string> = {};
   #calls: { method: string; params: Said }[] = [];
   #socket: WebSocketLike | null = null;
@@ -23,24 +23,24 @@ export class FakeManager {
     await this.#connected();
   }
 
-  /** The connection breaks, and is there again. */
+  /** Drops the connection and reconnects. */
   async breakOff(): Promise<void> {
     this.#socket!.onclose?.({ code: 1006 });
     connection.nudge();
     await this.#connected();
   }
 
-  /** What was asked for of one kind. */
+  /** All requests of one kind. */
   of(kind: string): Said[] {
     return this.asked.filter((each) => each.kind === kind);
   }
 
-  /** What a method was called with, each time. */
+  /** The parameters of each call of a method. */
   said(method: string): Said[] {
     return this.#calls.filter((each) => each.method === method).map((each) => each.params);
   }
 
-  /** Until a method was called so often, and answered. */
+  /** Waits until a method was called this often, and answered. */
   async heard(method: string, times = 1): Promise<void> {
     await vi.waitFor(() => {
       if (this.said(method).length < times) throw new Error(`${method} was not called ${times} times`);
