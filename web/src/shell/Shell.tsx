@@ -74,7 +74,7 @@ function ConnectionBanner() {
   );
 }
 
-/** What holds for everything that is shown. */
+/** Notices that apply to the whole page. */
 function Reservations() {
   const { read_only = "", notices = [] } = overview.value ?? {};
   if (!read_only && !notices.length) return null;

@@ -6,7 +6,7 @@ import { line } from "../visible";
 
 export const NOT_TRUSTED = "This project is not trusted yet. Look through it first: an agent runs commands and changes files in it.";
 
-/** Nothing is started in a project that nobody has looked through. */
+/** Asks the user to trust the project. Nothing starts before that. */
 export function Trust() {
   const busy = useSignal(false);
   const { trusted = true, project = "" } = overview.value ?? {};

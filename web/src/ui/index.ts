@@ -1,4 +1,4 @@
-/** The kit that all screens are made of. */
+/** The components that all screens share. */
 export { Button, LinkButton } from "./button";
 export { Confirmation, confirm, Dialog } from "./dialog";
 export { Field, Switch } from "./field";

@@ -5,12 +5,12 @@ import { Icon, type IconName } from "./icons";
 export interface MenuItem {
   words: string;
   icon?: IconName;
-  /** It goes there, or does this. */
+  /** Give `href` or `act`. */
   href?: string;
   act?: () => void;
   danger?: boolean;
   disabled?: boolean;
-  /** A line above it. */
+  /** Draws a line above it. */
   apart?: boolean;
 }
 

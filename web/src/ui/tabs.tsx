@@ -6,7 +6,7 @@ export interface Tab<T extends string> {
   words: ComponentChildren;
 }
 
-/** Tabs with the panel of the chosen one below. */
+/** Tabs with the panel of the selected one. */
 export function Tabs<T extends string>({
   tabs,
   chosen,

@@ -12,7 +12,7 @@ interface Toast {
   act: Act | undefined;
 }
 
-/** What can be done about it, e.g. to take it back. */
+/** A button in the toast, for example Undo. */
 export interface Act {
   words: string;
   act: () => void;
@@ -21,7 +21,7 @@ export interface Act {
 const toasts = signal<Toast[]>([]);
 let number = 0;
 
-/** Say something in passing. */
+/** Shows a short message. */
 export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): void {
   const id = ++number;
   const shown: Toast = { id, words: shortened(words), tone, act };
@@ -29,7 +29,7 @@ export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): 
   setTimeout(() => dismiss(id), tone === "bad" ? PROBLEM_SHOWN_FOR : SHOWN_FOR);
 }
 
-/** Say why something did not work. */
+/** Shows an error as a toast. */
 export function complain(error: unknown): void {
   toast(error instanceof Error ? error.message : String(error), "bad");
 }
