@@ -10,7 +10,7 @@ import { useAnswering, useAnswerKeys, useReadToEnd, useSeen } from "./seeing";
 
 type Wider = "always" | "task" | "expand";
 
-/** May it? Nothing happens before the answer. */
+/** Asks the user to approve or reject an action. */
 export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   const seen = useSeen(ask.partial);
   const read = useReadToEnd();
@@ -85,7 +85,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   );
 }
 
-/** A yes to more than this: all of what that is is shown before another click makes it so. */
+/** Approves more than this one action. Shows what would be allowed and asks for a second click. */
 function WiderYes(props: {
   ask: Ask;
   wider: Wider;
@@ -135,7 +135,7 @@ function WiderYes(props: {
 function Reason(props: { ask: Ask; busy: boolean; send: (reason: string) => void; back: () => void }) {
   const words = useSignal("");
   const field = useRef<HTMLTextAreaElement>(null);
-  // before the next key comes, which else would be taken for a shortcut
+  // before the next key, which would otherwise trigger a shortcut
   useLayoutEffect(() => field.current?.focus(), []);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") props.back();

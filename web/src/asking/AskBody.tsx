@@ -5,7 +5,7 @@ import { Badge } from "../ui";
 import { approvable, line, plain } from "../visible";
 import { type Ask, laidOut } from "./ask";
 
-/** Exactly what would happen, whole. */
+/** Everything the action would do, unabridged. */
 export function AskBody({ ask }: { ask: Ask }) {
   return (
     <>

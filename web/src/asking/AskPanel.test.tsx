@@ -39,7 +39,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** The panel once it has been looked at for long enough. In this document nothing needs scrolling. */
+/** The panel after the minimum viewing time. Nothing needs scrolling in the test document. */
 async function seen(asked: Ask): Promise<HTMLElement> {
   const place = await drawn(<AskPanel ask={asked} />);
   place.querySelector(".ask-scroll")?.dispatchEvent(new Event("scroll"));

@@ -12,7 +12,7 @@ import { type Ask, formOf, headOf, wordsOf } from "./ask";
 import { useAnswering, useAnswerKeys, useSeen } from "./seeing";
 import "./ask-panel.css";
 
-/** A question with all that a yes would allow. `keys`: it is the one that is looked at. */
+/** A question of the agent, with everything an approval would allow. `keys`: shortcuts answer this one. */
 export function AskPanel({ ask, keys = false }: { ask: Ask; keys?: boolean }) {
   return (
     <section class={`ask-panel ${formOf(ask.ask)}`} aria-label={headOf(ask)}>

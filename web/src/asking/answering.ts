@@ -1,4 +1,4 @@
-/** Answers on their way. Each names the question it is for, and what was shown of it. */
+/** Sends answers. Each names its question and the digest of what was shown. */
 import { attempt } from "../attempt";
 import type { ApproveAction } from "../protocol";
 import type { Suggestion } from "../transcript/reading";
@@ -20,7 +20,7 @@ export function say(ask: Ask, text: string): Promise<unknown> {
   return attempt("send_words", { session_id: ask.session_id, ask_ts: ask.ts, text });
 }
 
-/** A suggestion may want another mode to go on in. */
+/** A suggestion may switch the mode first. */
 export async function choose(ask: Ask, { answer, mode }: Suggestion): Promise<unknown> {
   const { session_id } = ask;
   if (mode && !(await attempt("switch_session", { session_id, mode }))) return null;

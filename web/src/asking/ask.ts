@@ -1,4 +1,4 @@
-/** A question that somebody has to answer, wherever it was found, and how it can be answered. */
+/** A question of an agent, from an inbox row or a transcript row, and how it can be answered. */
 import type { InboxRow, IntentQuestion, Row } from "../protocol";
 import { followupOf, objectIn } from "../transcript/reading";
 
@@ -16,12 +16,14 @@ export interface Ask {
   notes: readonly string[];
   rule: string;
   governance: IntentQuestion | null;
-  /** It is still arriving, and cannot be answered yet. */
+  /** Still streaming; cannot be answered yet. */
   partial: boolean;
 }
 
-/** `approval`: may it? `limit`: may it go on? `question`: in words. `failure`: again? `stuck`: with a
- *  hint? `rest`: nothing is asked but what next. */
+/**
+ * `approval`: allow an action. `limit`: continue past a limit. `question`: free text. `failure`:
+ * retry. `stuck`: retry with a hint. `rest`: nothing to answer.
+ */
 export type AskForm = "approval" | "limit" | "question" | "failure" | "stuck" | "rest";
 
 const FORMS: Record<string, AskForm> = {
@@ -86,11 +88,11 @@ export function headOf(ask: Ask): string {
   }
 }
 
-/** What is asked about, in words; for an approval see what it would do instead. */
+/** The text of the question. An approval shows its action instead. */
 export function wordsOf(ask: Ask): string {
   switch (formOf(ask.ask)) {
     case "limit":
-      return ""; // the sentence comes rendered
+      return ""; // the server renders this text
     case "question":
       return followupOf(ask.text).question;
     case "failure": {
@@ -102,13 +104,13 @@ export function wordsOf(ask: Ask): string {
   }
 }
 
-/** Notes that the reasons of governance do not tell already. */
+/** Notes that do not repeat a governance reason. */
 export function otherNotes(ask: Ask): string[] {
   const told = new Set(ask.governance?.reasons.map((reason) => reason.text) ?? []);
   return ask.notes.filter((note) => !told.has(note));
 }
 
-/** A call's arguments, laid out. What is no JSON stays as it is. */
+/** Indented JSON; text that is not JSON is returned unchanged. */
 export function laidOut(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

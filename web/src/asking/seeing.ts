@@ -1,10 +1,10 @@
-/** Whether a question was seen, and one answer to it at a time. */
+/** Hooks of the question panel: minimum viewing time, shortcuts, one answer at a time. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { type Keys, useKeys } from "../keys";
 import { focusComposer } from "../session/composer-focus";
 
-/** Milliseconds for which a question has to be seen before it can be answered. */
+/** A question must be visible this many milliseconds before it can be answered. */
 const SEEN_AFTER = 500;
 
 export function useSeen(partial: boolean): boolean {
@@ -18,7 +18,7 @@ export function useSeen(partial: boolean): boolean {
   return seen.value;
 }
 
-/** Keys that answer a question. They count only once it has had them for as long as it must be seen. */
+/** Shortcuts that answer a question. They work only after the minimum viewing time. */
 export function useAnswerKeys(has: boolean, keys: Keys): void {
   const since = useRef(Infinity);
   useEffect(() => {
@@ -27,7 +27,7 @@ export function useAnswerKeys(has: boolean, keys: Keys): void {
   useKeys(has ? keys : {}, since);
 }
 
-/** Whether the end of what is asked about was in sight. */
+/** Whether the user has scrolled to the end of the requested action. */
 export function useReadToEnd() {
   const box = useRef<HTMLDivElement>(null);
   const whole = useSignal(false);
@@ -45,7 +45,7 @@ export function useReadToEnd() {
   return { box, look, toEnd, whole: whole.value };
 }
 
-/** One answer at a time. What is typed next goes to the composer. */
+/** Sends one answer at a time and moves the focus to the composer. */
 export function useAnswering() {
   const busy = useSignal(false);
   const answer = (send: () => Promise<unknown>) => {

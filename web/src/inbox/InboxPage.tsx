@@ -18,7 +18,7 @@ import { ReplyField } from "./ReplyField";
 import { inTurn } from "./turns";
 import "./inbox.css";
 
-/** All that waits for somebody, whoever has waited longest first; answered in place. */
+/** All sessions that need the user, oldest first, with their questions to answer in place. */
 export function InboxPage() {
   const rows = inTurn(inbox.value);
   return (
@@ -111,7 +111,7 @@ function CardBody({ row, first }: { row: InboxRow; first: boolean }) {
   );
 }
 
-/** Done, or paused: what it came to, and what next. */
+/** A session that is done or paused: its result and a field for the next message. */
 function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: SessionRow | undefined }) {
   const { session_id } = row;
   const ended = session !== undefined && isWithoutItsWorktree(session);

@@ -1,9 +1,11 @@
-/** In which order what waits is gone through. */
+/** The order of the inbox. */
 import { formOf } from "../asking/ask";
 import type { InboxRow } from "../protocol";
 
-/** Whoever cannot go on without an answer comes first, then what failed, then results; whoever has
- *  waited longest first in each, as they come. */
+/**
+ * Sessions that are blocked on an answer come first, then failures, then results. Within each group
+ * the order stays, which is oldest first.
+ */
 export function inTurn(rows: readonly InboxRow[]): InboxRow[] {
   return [...rows].sort((one, other) => urgencyOf(one) - urgencyOf(other));
 }

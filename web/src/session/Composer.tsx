@@ -13,7 +13,7 @@ import "./composer.css";
 
 const TALLEST = 240;
 
-/** Where one writes to a session. What is written stays until it was sent, also when one leaves. */
+/** The message field of a session. Unsent text is stored, even when the user leaves the page. */
 export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | null }) {
   const { session_id } = row;
   const words = useSignal(draftOf(session_id));
@@ -55,7 +55,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing || naming.steer(event)) return;
     if (event.key === "Escape") field.current?.blur();
-    // on a phone Enter makes lines; there is a button to send
+    // on touch screens Enter inserts a line break; there is a button to send
     if (event.key !== "Enter" || event.shiftKey || matchMedia("(pointer: coarse)").matches) return;
     event.preventDefault();
     if (!event.repeat) void send(); // Enter may still be held from a button
@@ -131,12 +131,12 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   );
 }
 
-/** What was written while the words before it were on their way. */
+/** The text typed while the previous message was being sent. */
 export function withoutSent(words: string, sent: string): string {
   return words.startsWith(sent) ? words.slice(sent.length) : words;
 }
 
-/** What the empty field says can be written there. */
+/** The placeholder of the empty field. */
 export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
   switch (state) {
     case "creating":
@@ -168,7 +168,7 @@ function useGrowing(field: { current: HTMLTextAreaElement | null }, words: strin
   }, [words]);
 }
 
-/** A question that comes while one looks is answered here; unless one is writing elsewhere. */
+/** Focuses the field when the agent asks a question, unless the user is typing elsewhere. */
 function useFocusWhenAsked(field: { current: HTMLTextAreaElement | null }, state: SessionRow["state"]): void {
   const before = useRef(state);
   useEffect(() => {

@@ -2,7 +2,7 @@ import type { SessionRow } from "../protocol";
 import { Button } from "../ui";
 import { resume, retry } from "./acts";
 
-/** How a session that has come to a halt can be taken up again. */
+/** Buttons that retry or resume a stopped session. */
 export function GoingOn({ row, primary = false }: { row: SessionRow; primary?: boolean }) {
   const { flags } = row;
   return (

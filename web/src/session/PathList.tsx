@@ -3,7 +3,7 @@ import { Icon } from "../ui";
 import { line } from "../visible";
 import "./path-list.css";
 
-/** Files to choose from, above the field in which one is being named. */
+/** Files to choose from, above the field with the mention. */
 export function PathList(props: { id: string; paths: readonly FoundPath[]; at: number; choose: (found: FoundPath) => void }) {
   return (
     <ul class="path-list" id={props.id} role="listbox" aria-label="Files">

@@ -4,7 +4,7 @@ import { TodoItems } from "../transcript/Todos";
 import { Icon } from "../ui";
 import { line } from "../visible";
 
-/** What the agent wants to do, as one line or as all of it. */
+/** The agent's to-do list, collapsed to one line or expanded. */
 export function Plan({ todos }: { todos: readonly Todo[] }) {
   const open = useSignal(false);
   if (!todos.length) return null;

@@ -107,7 +107,7 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
   return items.filter((item) => item !== false);
 }
 
-/** The list has room for a short name only; where there is more, all of what it was made from. */
+/** The list shows a shortened name; the title shows the whole first line of the prompt. */
 function wholeName({ name, prompt }: SessionRow): string {
   const beginning = /^(.*\S)\s*(?:…|\.\.\.)$/.exec(name)?.[1];
   const [first = ""] = prompt.split("\n");
@@ -117,7 +117,7 @@ function wholeName({ name, prompt }: SessionRow): string {
 function Rename({ row, done }: { row: SessionRow; done: () => void }) {
   const field = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => {
-    field.current!.value = row.name; // once: news about the session must not undo what is written
+    field.current!.value = row.name; // only once: updates of the session must not overwrite what the user types
     field.current!.select();
   }, []);
   const save = async () => {

@@ -23,7 +23,7 @@ import "./session.css";
 
 const LINES_OF_SET_UP = 12;
 
-/** A session: its own task, or one that works for it. */
+/** A session, or one of its sub-tasks. */
 export function SessionPage({ session_id, task_id }: { session_id: string; task_id?: string }) {
   const row = list.value.rows.get(session_id);
   const task = useTask(session_id, task_id);
@@ -55,7 +55,7 @@ function useTask(session_id: string, task_id: string | undefined): FollowedTask 
   return task;
 }
 
-/** Whoever looks at it has seen what is new. */
+/** Marks a session as read while its page is visible. */
 function useMarkRead(row: SessionRow | undefined): void {
   const hidden = useSignal(document.hidden);
   useEffect(() => {
@@ -65,7 +65,7 @@ function useMarkRead(row: SessionRow | undefined): void {
   }, []);
   const unseen = row?.unread && !hidden.value;
   useEffect(() => {
-    // if it fails the session merely stays marked as unread
+    // if this fails, the session just stays unread
     if (unseen) request("mark_read", { session_id: row.session_id }).catch(() => undefined);
   }, [unseen]);
 }
@@ -102,7 +102,7 @@ function SubTaskHead({ row }: { row: SessionRow }) {
   );
 }
 
-/** What stands below the rows: what is going on, or why nothing is. */
+/** Below the rows: progress, or why there is none. */
 function End({ row, view }: { row: SessionRow; view: TaskView }) {
   const ended = view.ended.value;
   const rows = view.rows.value;
@@ -139,19 +139,19 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
   );
 }
 
-/** Something is asked that was not answered yet. */
+/** Whether a question is waiting for an answer. */
 function isOpen(view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
   return open !== null && !open.answered;
 }
 
-/** A failure that is asked about is told where it is answered. */
+/** Whether the question panel shows the failure. */
 function isToldBelow(view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
   return isOpen(view) && formOf(open?.ask ?? "") !== "rest";
 }
 
-/** If it never began, what it was to do is told here, and its log is all that tells more. */
+/** If the session never started, also shows its prompt, and opens its log. */
 function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
   return (
     <div class="failure-notice">
@@ -183,8 +183,10 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
   );
 }
 
-/** What is asked by this task, and by those that work for it. Nothing is while the agent works: what
- *  was asked is answered, and the process that asked may be gone. */
+/**
+ * The open questions of this task and its sub-tasks. While the agent works there are none: the
+ * question is answered, and the process that asked may be gone.
+ */
 function Asks({ row, view, task_id }: { row: SessionRow; view: TaskView; task_id: string }) {
   const { session_id } = row;
   const open = view.row(view.parts.value.open_ask);

@@ -8,7 +8,7 @@ import { Button, complain, Dialog, Field, Switch } from "../ui";
 import type { Parts } from "../view";
 import { line } from "../visible";
 
-/** How a session goes on: what is changed here holds from its next step. */
+/** Changes the model, mode, intent or approval of a session from its next step on. */
 export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
   const models = useSignal<readonly KnownModel[]>([]);
   const modes = useSignal<readonly KnownMode[]>([]);

@@ -1,4 +1,4 @@
-/** What can be done to a session from its page. */
+/** Actions on a session. */
 import { attempt } from "../attempt";
 import type { ExportSession, SessionRow } from "../protocol";
 import { go } from "../routes";
@@ -18,7 +18,7 @@ export function retry({ session_id }: SessionRow): void {
   void attempt("retry_session", { session_id });
 }
 
-/** The one thing that `s` does. */
+/** The action of the `s` key. */
 export function stopOrGoOn(row: SessionRow): void {
   if (row.flags.show_cancel_button) cancel(row);
   else if (row.flags.show_retry_button) retry(row);

@@ -1,4 +1,4 @@
-/** Words that were written and not sent yet, of each session. */
+/** Unsent messages, one per session. */
 import { keep, kept } from "../kept";
 
 export function draftOf(session_id: string): string {

@@ -7,7 +7,10 @@ import { PathList } from "./PathList";
 
 const PATHS = 8;
 
-/** Choosing a file while its name is being written: of a session, or of the project if there is none. */
+/**
+ * Completes file mentions while typing: files of the session, or of the project if `session_id` is
+ * empty.
+ */
 export function useNaming(
   session_id: string,
   field: { current: HTMLTextAreaElement | null },

@@ -1,6 +1,6 @@
-/** Lets the browser save a text as a file. */
+/** Downloads a text as a file. */
 export function saveFile(name: string, text: string): void {
-  // as bytes, never as a page: an export may hold anything
+  // as bytes, never as a page: an export can contain anything
   const address = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
   const link = document.createElement("a");
   link.href = address;

@@ -2,7 +2,7 @@ import type { Row, SessionRow } from "../protocol";
 import type { Parts } from "../view";
 import { line } from "../visible";
 
-/** What an agent is busy with, told from its last row. */
+/** What the agent is doing, derived from its last row. */
 export function workInWords(last: Row | null, parts: Parts, session: SessionRow, asks = false): string {
   if (session.queued) return "Queued. It starts when a running session finishes or needs you.";
   if (session.state === "creating") return session.step ? `Starting: ${session.step}` : "Starting";

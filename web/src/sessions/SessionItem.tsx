@@ -6,7 +6,7 @@ import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
 import { line } from "../visible";
 
-/** A session in the list. Its row is told whole when anything of it changed. */
+/** A session in the list. */
 export const SessionItem = memo(function SessionItem({
   row,
   here,
@@ -15,9 +15,9 @@ export const SessionItem = memo(function SessionItem({
 }: {
   row: SessionRow;
   here: boolean;
-  /** In the queue, if it is in it. */
+  /** Its position in the queue. */
   place: number | undefined;
-  /** If it is one of several. */
+  /** Its number, if it is one of several versions. */
   version: number | undefined;
 }) {
   const classes = ["session-item", row.flags.needs_attention && "needs-you", row.unread && "unread"];

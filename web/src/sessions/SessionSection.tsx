@@ -60,7 +60,7 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
   );
 }
 
-/** The versions of one prompt, with the way to their comparison. */
+/** The versions of one prompt, with a link to their comparison. */
 function VersionGroup({ of, children }: { of: Together; children: ComponentChildren }) {
   const to = { page: "versions", group_id: of.group_id } as const;
   const here = route.value.page === "versions" && route.value.group_id === of.group_id;

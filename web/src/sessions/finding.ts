@@ -1,4 +1,4 @@
-/** Which sessions the list shows, and under which heads. */
+/** Searches, groups and sorts the list of sessions. */
 import type { SessionRow } from "../protocol";
 
 export interface Sections {
@@ -7,7 +7,7 @@ export interface Sections {
   archived: SessionRow[];
 }
 
-/** Those that hold all words somewhere, in the order they come. */
+/** Sessions that contain all words, in the same order. */
 export function found(rows: readonly SessionRow[], words: string): SessionRow[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (!wanted.length) return [...rows];
@@ -25,19 +25,19 @@ export function sectionsOf(rows: readonly SessionRow[]): Sections {
   };
 }
 
-/** The sessions in the order in which the list shows them. */
+/** The sessions in display order. */
 export function asListed(rows: readonly SessionRow[], words = ""): SessionRow[] {
   const { active, history, archived } = sectionsOf(found(rows, words));
   return [active, history, archived].flatMap((section) => together(section).flatMap((each) => each.rows));
 }
 
-/** Sessions that are listed under one heading: the versions of a prompt, or one alone. */
+/** Sessions listed under one heading: the versions of a prompt, or a single session. */
 export interface Together {
   group_id: string;
   rows: SessionRow[];
 }
 
-/** Versions come where the first of them would, in the order they were started. */
+/** Groups versions at the position of the first one, ordered by start time. */
 export function together(rows: readonly SessionRow[]): Together[] {
   const groups = new Map<string, Together>();
   for (const row of rows) {
@@ -50,12 +50,12 @@ export function together(rows: readonly SessionRow[]): Together[] {
   return [...groups.values()];
 }
 
-/** Versions are started at once; then their names tell. */
+/** Versions start at the same time, so names decide. */
 function byStart(one: SessionRow, other: SessionRow): number {
   return one.start_time - other.start_time || (one.name < other.name ? -1 : 1);
 }
 
-/** Which version each is that is one of several, counted in the order they were started. */
+/** The number of each version, in start order; only for groups of several. */
 export function versionNumbers(rows: readonly SessionRow[]): ReadonlyMap<string, number> {
   const numbers = new Map<string, number>();
   for (const group of together(rows)) {
@@ -64,13 +64,13 @@ export function versionNumbers(rows: readonly SessionRow[]): ReadonlyMap<string,
   return numbers;
 }
 
-/** What the versions of a prompt are called together. */
+/** The common name of the versions of a prompt. */
 export function commonName(rows: readonly SessionRow[]): string {
   const [shortest = ""] = rows.map((row) => row.name).sort((one, other) => one.length - other.length);
   return shortest.replace(/ v?\d$/, "");
 }
 
-/** In which place those wait whose process has not started: first come, first served. */
+/** Positions of queued sessions: first come, first served. */
 export function queuePlaces(rows: readonly SessionRow[]): ReadonlyMap<string, number> {
   const waiting = rows.filter((row) => row.queued).sort((one, other) => one.start_time - other.start_time);
   return new Map(waiting.map((row, at) => [row.session_id, at + 1]));
