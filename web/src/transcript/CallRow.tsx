@@ -12,7 +12,7 @@ import { TodoItems } from "./Todos";
 
 const LINES_OF_COMMAND = 8;
 
-/** A call of a tool: one line that says what is done, and below it what one may want to see. */
+/** A tool call: one line with a title, and details below. */
 export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
   if (row.ask === "command") return <CommandRow row={row} />;
   const payload = payloadOf(row);
@@ -34,7 +34,7 @@ export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
   );
 }
 
-/** What it is about to do is shown where it is asked about. */
+/** An open call: the question panel shows what it would do. */
 function isOpen(row: Row): boolean {
   return Boolean(row.partial) || !row.answered;
 }
@@ -88,11 +88,11 @@ function CallFacts({ row, payload }: { row: Row; payload: Payload }) {
 
 function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   if (isEdit(payload)) {
-    // `diff` is what the model wrote, which need not be a diff; `content` always is one
+    // `diff` is the model's own text, which may not be a diff; `content` always is one
     const diff = row.diff || text(payload.content) || text(payload.diff);
     if (!diff) return null;
     const undone = outcomeOf(row) !== "";
-    // what it came to is told later than what it was to do
+    // the key resets the fold, because the outcome arrives after the proposal
     return (
       <Folded
         key={String(undone)}

@@ -9,7 +9,7 @@ const Block = memo(function Block({ html }: { html: string }) {
   return <div dangerouslySetInnerHTML={sanitised(html)} />;
 });
 
-/** What was rendered of a text; the rest of it, which may still be arriving, as it is. */
+/** The rendered part of a text, followed by the rest, which may still be streaming. */
 export function Prose({ row }: { row: Pick<Row, "text" | "html" | "html_upto"> }) {
   const rest = restOf(row);
   return (

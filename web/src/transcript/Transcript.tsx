@@ -13,8 +13,8 @@ import { Windowing } from "./windowing";
 const NEAR_THE_BEGINNING = 600;
 
 /**
- * The rows of a task, of which only those near to what is seen are in the document. It stays at the
- * end unless somebody scrolls up; rows that come in above what is being read do not move it.
+ * The rows of a task. Only rows near the viewport are in the document. The view stays at the end
+ * unless the user scrolls up; rows added above the viewport do not move it.
  */
 export function Transcript({
   task,
@@ -25,7 +25,7 @@ export function Transcript({
   task: FollowedTask;
   session_id: string;
   fork: (ts: number) => void;
-  /** What stands below the rows. */
+  /** Content below the rows. */
   children?: ComponentChildren;
 }) {
   const scroller = useRef<HTMLDivElement>(null);
@@ -102,7 +102,7 @@ export function Transcript({
   );
 }
 
-/** Stands for rows that are not drawn. How tall it is, is set when the others are measured. */
+/** Replaces rows that are not drawn. `Windowing` sets its height. */
 function Spacer({ from, to }: { from: number; to: number }) {
   return <div class="row-spacer" aria-hidden="true" data-from={from} data-to={to} />;
 }

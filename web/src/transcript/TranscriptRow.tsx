@@ -20,7 +20,7 @@ export interface RowProps {
   fork: (ts: number) => void;
 }
 
-/** One row. It is drawn again when its own signal says so, whatever happens to the others. */
+/** One row. It re-renders only when its own signal changes. */
 export const TranscriptRow = memo(function TranscriptRow({
   shown,
   place,
@@ -28,9 +28,9 @@ export const TranscriptRow = memo(function TranscriptRow({
   ...about
 }: {
   shown: ShownRow;
-  /** How many rows of its task are before it; before the first, which opens the task, is none. */
+  /** The index of the row in its task. Row 0 is the prompt. */
   place: number;
-  /** How many rows its task has. */
+  /** The number of rows in the task. */
   count: ReadonlySignal<number>;
   session_id: string;
   fork: (ts: number) => void;
@@ -159,7 +159,7 @@ function OutputRow({ row }: RowProps) {
   );
 }
 
-/** The end of a text, which is where a command tells how it went. Long texts are not looked through. */
+/** The last lines of a text, where commands report their result. Does not scan long texts. */
 export function lastLines(text: string, most: number): string {
   let at = text.length;
   if (text.endsWith("\n")) at--;
@@ -221,7 +221,7 @@ function ResultRow({ row, fork }: RowProps) {
   );
 }
 
-/** While it is open, it is shown where it is answered. */
+/** Hidden while open, because the question panel shows it. */
 function QuestionRow({ row }: RowProps) {
   if (!row.answered && !row.partial) return null;
   const { question } = followupOf(row.text);

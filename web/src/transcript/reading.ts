@@ -1,4 +1,4 @@
-/** What a row says, read out of its text. The texts are written by the engine and by models. */
+/** Parses the texts of rows, which the engine and models write. */
 import type { Row, Todo } from "../protocol";
 import { inWords } from "../wording";
 
@@ -43,7 +43,7 @@ const ASKS: Record<string, Family> = {
   followup: "question",
 };
 
-/** `opening`: it is what the task was opened with. */
+/** `opening`: the row is the prompt of the task. */
 export function familyOf(row: Row, opening = false): Family {
   if (opening) return "user";
   if (row.type === "ask") return ASKS[row.ask ?? ""] ?? "hidden";
@@ -51,14 +51,14 @@ export function familyOf(row: Row, opening = false): Family {
   return family === "request" && requestOf(row.text).failure ? "trouble" : family;
 }
 
-/** There is nothing to see of it, whatever becomes of it; unless a task was opened with it. */
+/** Whether a row is never visible. Does not apply to the prompt of a task. */
 export function isNeverDrawn(row: Row): boolean {
   return row.type === "ask" ? !(row.ask && row.ask in ASKS) : SAYS[row.say ?? ""] === "hidden";
 }
 
 export type Payload = Record<string, unknown> & { tool?: string };
 
-/** What is told of a call, as its tool tells it. */
+/** The details of a tool call. */
 export function payloadOf(row: Row): Payload {
   return row.ask === "command" ? {} : objectIn(row.text);
 }
@@ -80,7 +80,7 @@ export function statsOf(payload: Payload): DiffStats | null {
   return typeof added === "number" && typeof removed === "number" ? { added, removed } : null;
 }
 
-/** What became of a call that was not carried out as it stands; nothing if it was, or is not yet. */
+/** Why a call was not carried out as proposed; "" if it was, or is still open. */
 export function outcomeOf(row: Row): NonNullable<Row["outcome"]> {
   return row.outcome ?? "";
 }
@@ -97,7 +97,7 @@ const VERBS: Record<string, string> = {
   command: "Run a command",
 };
 
-/** What a call does, in its own title or, while it is still arriving, as far as that can be told. */
+/** The title of a call; while it streams, one derived from what has arrived. */
 export function titleOf(row: Row, payload: Payload): string {
   if (row.title && !(row.title in VERBS)) return row.title;
   const name = row.title || text(payload.tool) || text(payload.toolName) || (row.ask === "command" ? "command" : "");
@@ -115,7 +115,6 @@ export interface RequestInfo {
   tokensOut: number;
   cached: number;
   cost: number | null;
-  /** It has come to an end. */
   ended: boolean;
   failure: string;
   cancelled: boolean;
@@ -146,7 +145,7 @@ export interface Followup {
   suggestions: Suggestion[];
 }
 
-/** A question in words and the answers it offers. Plain text is a question without any. */
+/** A question with suggested answers. Plain text is a question without suggestions. */
 export function followupOf(said: string | null | undefined): Followup {
   const read = objectIn(said);
   if (typeof read.question !== "string") return { question: said ?? "", suggestions: [] };
@@ -170,7 +169,7 @@ export function delayOf(said: string | null | undefined): Delay {
   return { reason: reason.trim(), seconds: timer.split("</retry_timer>")[0]!.trim() };
 }
 
-/** A text is shown as what was rendered of it, and the rest as it is. */
+/** The part of a text that is not rendered yet. */
 export function restOf(row: Pick<Row, "text" | "html" | "html_upto">): string {
   return row.html?.length ? (row.text ?? "").slice(row.html_upto ?? 0) : (row.text ?? "");
 }

@@ -1,9 +1,9 @@
 /**
- * Draws only the rows that are in sight, or nearly, and keeps what is looked at where it is.
+ * Draws only the rows near the viewport and keeps the reading position.
  *
- * The place somebody looks at is a row, not a height: whatever becomes of the rows above it, the
- * box is scrolled so that this row stays. Between the rows that are drawn there are spacers, which
- * are as tall as the rows they stand for were, or are thought to be.
+ * The reading position is a row, not a height: when rows above it change, the box is scrolled so
+ * that this row stays in place. Spacers between the drawn rows are as tall as the rows they
+ * replace, measured or estimated.
  */
 import { signal } from "@preact/signals";
 import { placeOf, type ShownRow } from "../view";
@@ -22,15 +22,15 @@ import {
 } from "./window";
 
 const USUAL_VIEW = 900;
-/** After so many milliseconds without a movement nobody scrolls any more. */
+/** Milliseconds without movement after which scrolling has ended. */
 const AT_REST = 150;
-/** A larger error than this is none of measuring: rows have come in. */
+/** A larger error is not a wrong estimate: rows were added. */
 const LARGEST_ERROR = 600;
 
 export class Windowing {
-  /** Changes when other rows have to be drawn. */
+  /** Changes when other rows must be drawn. */
   readonly turn = signal(0);
-  /** Somebody has left the end. */
+  /** Whether the user has scrolled away from the end. */
   readonly reading = signal(false);
 
   readonly #heights = new RowHeights();
@@ -40,11 +40,11 @@ export class Windowing {
   #tops: Float64Array = new Float64Array(1);
   #runs: readonly Run[] = [];
   #place: Place = "end";
-  /** How far the box was scrolled when it was last looked at. */
+  /** The scroll position at the last check. */
   #top = 0;
   #moving: ReturnType<typeof setTimeout> | undefined;
 
-  /** Follows a box, and the list in it, until it is told not to. */
+  /** Attaches to a scroll box and the list in it. Returns a function that detaches. */
   follow(box: HTMLElement, list: HTMLElement): () => void {
     this.#box = box;
     this.#list = list;
@@ -59,7 +59,7 @@ export class Windowing {
     };
   }
 
-  /** Which rows are to be drawn. Called while they are drawn. */
+  /** The rows to draw. Called while rendering. */
   draw(rows: readonly ShownRow[]): readonly Run[] {
     if (this.#box && this.#box.scrollTop !== this.#top) this.#look();
     this.#rows = rows;
@@ -68,13 +68,12 @@ export class Windowing {
     return this.#runs;
   }
 
-  /** The box was scrolled. */
   scrolled(): void {
-    if (!this.#box) return; // while it went away
+    if (!this.#box) return; // it is being removed
     clearTimeout(this.#moving);
     this.#moving = setTimeout(() => {
       this.#moving = undefined;
-      // else it is being scrolled again, and tells so in a moment
+      // otherwise it is scrolling again, and another event follows
       if (this.#box?.scrollTop === this.#top) this.settle();
     }, AT_REST);
     this.#look();
@@ -87,7 +86,7 @@ export class Windowing {
     this.turn.value++;
   }
 
-  /** After anything has become taller or smaller: what is looked at stays. */
+  /** Keeps the reading position after heights have changed. */
   settle(): void {
     const box = this.#box;
     if (!box) return;
@@ -99,11 +98,11 @@ export class Windowing {
     this.#drawOthers();
   }
 
-  /** What the top of the box shows. */
+  /** Updates the reading position from the scroll position. */
   #look(): void {
     const box = this.#box!;
     const atEnd = staysAtEnd(box, { atEnd: this.#place === "end", top: this.#top });
-    if (this.#place !== "end") this.#hold(); // it may have been scrolled and become taller at once
+    if (this.#place !== "end") this.#hold(); // scrolled and resized at the same time
     this.#place = atEnd ? "end" : (this.#placeInSight() ?? this.#place);
     this.#top = box.scrollTop;
     this.reading.value = !atEnd;
@@ -115,7 +114,7 @@ export class Windowing {
       const { top, bottom } = element.getBoundingClientRect();
       if (bottom <= view.top || top >= view.bottom) continue;
       if (element.dataset.ts) return { ts: Number(element.dataset.ts), into: view.top - top };
-      if (bottom < view.bottom) continue; // below it there is a row
+      if (bottom < view.bottom) continue; // a row follows below
       const height = this.#tops[Number(element.dataset.from)]! + view.top - top;
       const at = rowAt(this.#tops, height);
       return { ts: this.#rows[at]!.ts, into: height - this.#tops[at]! - this.#heights.gapOf(this.#rows[at]!) };
@@ -135,7 +134,7 @@ export class Windowing {
     return shown ? tops[at]! + this.#heights.gapOf(shown) + into : 0;
   }
 
-  /** Rows that hold the focus or what is selected. */
+  /** Rows with the focus or the selection. */
   #held(): Run[] {
     const focused = this.#rowOf(document.activeElement);
     const selection = getSelection();
@@ -191,7 +190,7 @@ export class Windowing {
     }
   }
 
-  /** Whatever is not where it was, but for scrolling, is put there again. */
+  /** Moves the row at the reading position back to its place, except for scrolling. */
   #hold(): void {
     const box = this.#box!;
     if (this.#place === "end") {
@@ -201,13 +200,16 @@ export class Windowing {
       const element = this.#element(ts);
       const distance = () => box.getBoundingClientRect().top - (element?.getBoundingClientRect().top ?? 0);
       if (element) this.#shift(element, into + box.scrollTop - this.#top - distance());
-      // at its ends a box cannot be scrolled as far as one wants
+      // a box cannot scroll past its ends
       if (element) this.#place = { ts, into: distance() };
     }
     this.#top = box.scrollTop;
   }
 
-  /** While somebody scrolls, scrolling otherwise would stop them: a spacer above gives way instead. */
+  /**
+   * Setting the scroll position would interrupt the user's scrolling, so a spacer above shrinks or
+   * grows instead.
+   */
   #shift(element: HTMLElement, error: number): void {
     const spacer = this.#spacerAbove(element);
     const room = spacer ? spacer.getBoundingClientRect().height - error : -1;
