@@ -1,11 +1,11 @@
-/** A comment on a line: being written, or waiting to be sent. */
+/** A comment on a line: being edited, or saved but not sent. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Badge, Button } from "../ui";
 import { type Draft, keyOf, wordsFor } from "./comments";
 import type { Commenting } from "./commenting";
 
-/** Words are kept when the hand rests, not at every letter. */
+/** Milliseconds without typing before the text is saved. */
 const REST = 400;
 
 export function CommentBox({ draft, commenting }: { draft: Draft; commenting: Commenting }) {
@@ -29,7 +29,7 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
     unkept.current = null;
   };
   useLayoutEffect(() => {
-    // one that comes back into view takes the focus from nobody who types
+    // a comment that scrolls back into view must not steal the focus from another field
     if (!document.activeElement?.matches("input, textarea, select")) field.current!.focus();
     return keepNow;
   }, []);

@@ -1,4 +1,4 @@
-/** The comments that were not sent yet; they go to the agent as one message. */
+/** The unsent comments. They are sent to the agent as one message. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -93,7 +93,7 @@ export function CommentsBar({
   );
 }
 
-/** What became of those that were sent. */
+/** Confirms that the comments were sent. */
 function Sent({ count, sessionId }: { count: number; sessionId: string }) {
   return (
     <section class="comments-bar" aria-label="Sent comments">

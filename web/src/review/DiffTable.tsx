@@ -1,4 +1,4 @@
-/** The lines of a diff. Long ones are drawn in pieces, and only those that are about to be seen. */
+/** The lines of a diff. A long diff is drawn in pieces, and only the pieces near the viewport. */
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { sanitised } from "../html";
@@ -20,7 +20,7 @@ export interface DiffProps {
   lines: readonly DiffLine[];
   view: DiffView;
   commenting: Commenting;
-  /** The gap that is being filled, if one is. */
+  /** The index of the gap that is loading, or null. */
   filling: number | null;
   fill: (at: number) => void;
 }
@@ -53,7 +53,7 @@ export function DiffTable(props: DiffProps) {
   );
 }
 
-/** Up and down go from line to line. */
+/** The up and down arrows move between lines. */
 function steer(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const from = event.target as HTMLElement;
@@ -79,11 +79,11 @@ function Piece({ rows, first, ...props }: DiffProps & { rows: DiffRow[]; first: 
   );
 }
 
-/** Takes the room of lines that are not drawn. */
+/** A placeholder as tall as the lines that are not drawn. */
 function Unseen({ height, columns }: { height: number; columns: number }) {
   const cell = useRef<HTMLTableCellElement>(null);
   useEffect(() => {
-    // a style attribute would be refused by the page's policy; setting it so is not
+    // the content security policy blocks style attributes, but not this
     cell.current!.style.height = `${height}px`;
   }, [height]);
   return (
@@ -175,7 +175,7 @@ function LineNumber({ of }: { of: number | null | undefined }) {
   return <span class="line-number">{of}</span>;
 }
 
-/** The number of a line is where a comment on it begins. */
+/** Starts a comment on its line. */
 function LineButton({
   line,
   path,
@@ -193,7 +193,7 @@ function LineButton({
     <button
       type="button"
       class="line-button"
-      // one stop for the Tab key in each file; from there the arrows lead on
+      // one tab stop per file; the arrow keys move between lines
       tabIndex={first ? 0 : -1}
       aria-label={`Comment on ${place.old ? "removed line" : "line"} ${place.line}`}
       onClick={() => commenting.write(place)}

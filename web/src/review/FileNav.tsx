@@ -1,4 +1,4 @@
-/** The files of a review: to see how many there are, to filter them and to go to one. */
+/** The list of changed files, with a filter and links to the diffs. */
 import type { ComponentChildren } from "preact";
 
 import { counted } from "../format";
@@ -54,7 +54,7 @@ export function FileNav({
   );
 }
 
-/** Beside the diffs; where there is no room for that, above them and folded. */
+/** Beside the diffs; on narrow screens above them and collapsed. */
 function Frame({ narrow, total, children }: { narrow: boolean; total: number; children: ComponentChildren }) {
   if (!narrow) {
     return (

@@ -1,4 +1,4 @@
-/** One changed file: its head, and its diff once somebody comes near it. */
+/** One changed file: its header, and its diff once it is near the viewport. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -26,7 +26,7 @@ export interface FileProps {
   commenting: Commenting;
   seen: boolean;
   see: (seen: boolean) => void;
-  /** Where files can be applied one by one. */
+  /** Set where files can be applied one by one. */
   selection: { readonly on: boolean; readonly change: (on: boolean) => void } | null;
   revert: (() => void) | null;
 }
@@ -91,7 +91,7 @@ export function FileSection(props: FileProps) {
   );
 }
 
-/** Room for a diff that was not read yet, so that little moves when it comes. */
+/** A placeholder for a diff that is not loaded, to reduce layout shifts. */
 function Reserved({ lines }: { lines: number }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -166,7 +166,7 @@ function Pictures({ diff }: { diff: FileDiff }) {
   );
 }
 
-/** The diff of a file; it is read again when the file has changed. */
+/** The diff of a file; reloaded when the file changes. */
 function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
   const [diff, setDiff] = useState<FileDiff | null>(null);
   const [problem, setProblem] = useState("");

@@ -1,4 +1,4 @@
-/** What a session has changed: read it, comment on it, revert files, apply it. */
+/** The review page of a session: read its changes, comment on them, revert or apply them. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -41,7 +41,7 @@ const SCOPES: readonly { readonly id: Scope; readonly words: string; readonly ti
 
 export default function ReviewPage({ session_id }: { session_id: string }) {
   const row = sessionOf(session_id);
-  // without a worktree there is no branch of its own to look at
+  // without a worktree there is no separate branch to compare
   const [chosen, setScope] = useState<Scope | null>(null);
   const scope = chosen ?? (row && !row.worktree_id ? "session" : "branch");
   const review = useAnswer("review_changes", { session_id, scope });
@@ -233,7 +233,7 @@ function ReviewedFile({
     const rest = [...(selected ?? [])].filter((path) => path !== file.path);
     select(new Set(on ? [...rest, file.path] : rest));
   };
-  // only what differs from the base can be put back to it
+  // only files that differ from the base can be reverted
   const revertible = (scope === "branch" || scope === "session") && file.digest !== "";
   return (
     <FileSection

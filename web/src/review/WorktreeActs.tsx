@@ -1,4 +1,4 @@
-/** What can be done with all of a session's worktree. */
+/** Actions for the whole worktree of a session. */
 import { counted } from "../format";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
@@ -6,7 +6,7 @@ import { Button, Menu, type MenuItem, complain } from "../ui";
 import { mergeWorktree } from "../worktrees/acts";
 import { useDoing } from "./answers";
 
-/** The dialog that is shown. */
+/** The open dialog. */
 export type Shown = "apply" | "finish" | null;
 
 export function WorktreeActs({

@@ -5,7 +5,7 @@ import { connection } from "../connection";
 import type { Doing } from "./answers";
 import { useAnswer, useDoing } from "./answers";
 
-/** A manager that answers when the test says so. */
+/** A manager that answers when the test tells it to. */
 class Socket {
   static now: Socket;
   onopen: ((event: object) => void) | null = null;

@@ -1,4 +1,4 @@
-/** What the manager answered, as state of a component. */
+/** Requests to the manager as component state. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 import { connection, request } from "../connection";
@@ -9,11 +9,11 @@ export interface Asked<T> {
   /** Why there is no answer, or no newer one. */
   readonly problem: string;
   readonly loading: boolean;
-  /** Ask once more; the last answer stays until there is another. */
+  /** Requests again; the last answer stays until the new one arrives. */
   readonly again: () => void;
 }
 
-/** Asks when a component appears, when what it asks for changes, and after a lost connection. */
+/** Sends a request on mount, when its fields change, and after a reconnect. */
 export function useAnswer<K extends keyof Requests>(
   kind: K,
   fields: Omit<Requests[K], "kind">,
@@ -60,8 +60,7 @@ export function sentence(error: unknown): string {
   return error instanceof Error && error.message ? error.message : String(error);
 }
 
-/** One thing at a time: whether it is being done, and the doing of it. What goes wrong is told
- *  to `failed`; nothing is done twice because somebody clicks twice. */
+/** Runs one task at a time and ignores calls while one is running. Errors go to `failed`. */
 export function useDoing(failed: (problem: string) => void): Doing {
   const [busy, setBusy] = useState(false);
   const under = useRef(false);
@@ -93,7 +92,7 @@ export interface Doing {
   readonly run: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** Calls `again` now and then while somebody looks, and when they come back to look. */
+/** Calls `again` periodically while the page is visible, and when it becomes visible or gets the focus. */
 export function useRefresh(again: () => void, everyMs: number): void {
   useEffect(() => {
     const look = () => {

@@ -1,11 +1,11 @@
-/** The comments of a review while it is being written. */
+/** The state of the comments in a review. */
 import { useEffect, useState } from "preact/hooks";
 
 import { type Draft, type Place, keepDrafts, keptDrafts, keyOf, withDraft, withoutDraft } from "./comments";
 
 export interface Commenting {
   readonly drafts: readonly Draft[];
-  /** The place whose comment is being written. */
+  /** The key of the comment that is being edited. */
   readonly open: string | null;
   readonly write: (place: Place) => void;
   readonly change: (draft: Draft) => void;

@@ -1,10 +1,13 @@
-/** Going through the files of a review with the keyboard. */
+/** Keyboard navigation in a review. */
 import { useKeys } from "../keys";
 import type { ChangedFile } from "../protocol";
 import { toast } from "../ui";
 import { neighbour } from "./changed-files";
 
-/** `n` and `p` go from file to file, `c` comments on the line that has the focus or the first that changed. */
+/**
+ * `n` and `p` go to the next and previous file. `c` comments on the focused line, or else on the
+ * first changed one.
+ */
 export function useReviewKeys(body: { current: HTMLElement | null }, files: readonly ChangedFile[]): void {
   const step = (by: 1 | -1) => {
     const next = neighbour(files, currentPath(body.current!), by);
@@ -26,7 +29,7 @@ function sectionsIn(body: HTMLElement): HTMLElement[] {
   return [...body.querySelectorAll<HTMLElement>(".file")];
 }
 
-/** The file whose head is at the top, or above it. */
+/** The file with the focus, or else the one at the top of the viewport. */
 function currentPath(body: HTMLElement): string | null {
   const focused = document.activeElement?.closest<HTMLElement>(".file")?.dataset.path;
   if (focused !== undefined) return focused;

@@ -1,4 +1,4 @@
-/** Whether something is about to be seen: what is far away need not be fetched or drawn. */
+/** Whether an element is near the viewport; others need not be loaded or drawn. */
 import { useEffect, useState } from "preact/hooks";
 
 type Watched = { readonly current: HTMLElement | null };
@@ -10,7 +10,7 @@ export function useNear(element: Watched): boolean {
   useEffect(() => {
     const watched = element.current!;
     const observer = new IntersectionObserver((entries) => setNear(entries.at(-1)!.isIntersecting), {
-      // the margin counts only around the element that scrolls
+      // the margin applies only around the scrolling element
       root: scrollerOf(watched),
       rootMargin: AHEAD,
     });
@@ -27,7 +27,7 @@ export function scrollerOf(element: HTMLElement): HTMLElement | null {
   return null;
 }
 
-/** True from the first time it was near. */
+/** True from the first time the element was near. */
 export function useOnceNear(element: Watched): boolean {
   const near = useNear(element);
   const [once, setOnce] = useState(false);

@@ -1,7 +1,7 @@
-/** Diffs and files for tests. */
+/** Sample diffs and files for tests. */
 import type { ChangedFile, DiffLine } from "../protocol";
 
-/** `" a"`, `"-a"`, `"+a"` and `"@5"` for five lines left out, numbered as a diff numbers them. */
+/** A diff from `" a"`, `"-a"`, `"+a"` and `"@5"` (five omitted lines), with line numbers. */
 export function diff(...texts: string[]): DiffLine[] {
   let old = 0;
   let now = 0;

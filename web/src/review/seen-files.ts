@@ -1,4 +1,4 @@
-/** Which files the user has looked at, as they were then: one that changes is to be seen again. */
+/** Files that the user marked as viewed. A file that changes is unmarked. */
 import { useState } from "preact/hooks";
 
 import { keep, kept } from "../kept";

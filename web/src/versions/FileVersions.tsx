@@ -1,4 +1,4 @@
-/** What each version made of one file: beside each other, or one at a time where there is no room. */
+/** The diffs of one file in all versions: side by side, or as tabs on a phone. */
 import { useEffect, useState } from "preact/hooks";
 
 import { counted } from "../format";

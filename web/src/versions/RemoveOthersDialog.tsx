@@ -1,4 +1,4 @@
-/** After one version was kept: what would become of the others if they were removed. */
+/** Offers to remove the other versions after one was kept. */
 import { useEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -21,7 +21,7 @@ export function RemoveOthersDialog({
   winner: Version;
   close: () => void;
 }) {
-  // those that were there when this was opened: they go one by one
+  // a copy from when the dialog opened: versions disappear one by one
   const [shown] = useState(versions);
   const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
   const [tokens, setTokens] = useState<ReadonlyMap<string, string>>(new Map());

@@ -1,4 +1,4 @@
-/** Several answers to one prompt side by side, to keep one of them. */
+/** Compares the versions of one prompt, so that the user can keep one. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
@@ -101,13 +101,13 @@ interface Measured {
 
 interface Compared {
   readonly versions: readonly Version[];
-  /** The session whose version was applied. */
+  /** The session of the applied version. */
   readonly kept: string;
   readonly keep: (version: Version) => void;
   readonly files: FilesByVersion;
 }
 
-/** Beside each other; where there is no room for that, below each other. */
+/** Columns side by side; a list on a phone. */
 function Comparison(props: Omit<Compared, "files">) {
   const all = { ...props, files: useFiles(props.versions) };
   return (
@@ -242,7 +242,7 @@ function Changes({ version }: { version: Version }) {
 
 const FILES_SHOWN = 12;
 
-/** Each leads to its diff. */
+/** Changed files with links to their diffs. */
 function Files({ version, files }: { version: Version; files: FilesByVersion }) {
   const { session_id } = version;
   const changed = files.get(session_id);
@@ -264,7 +264,7 @@ function Files({ version, files }: { version: Version; files: FilesByVersion }) 
   );
 }
 
-/** What each version has changed; asked for again when there is more, or less. */
+/** The changed files of each version; reloaded when its statistics change. */
 function useFiles(versions: readonly Version[]): FilesByVersion {
   const [files, setFiles] = useState<FilesByVersion>(new Map());
   const there = versions.filter((version) => version.worktree_id !== "");

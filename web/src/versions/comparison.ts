@@ -1,4 +1,4 @@
-/** Versions of one prompt beside each other. */
+/** Compares the versions of one prompt. */
 import { keep, kept } from "../kept";
 import type { ChangedFile, Version } from "../protocol";
 
@@ -10,7 +10,7 @@ export function isAtWork(version: Version): boolean {
   return AT_WORK.includes(version.state);
 }
 
-/** Whoever needed least of it, among those that completed; nobody if all needed the same. */
+/** Sessions with the lowest value among completed versions; none if all are equal. */
 export function least(versions: readonly Version[], measure: Measure): ReadonlySet<string> {
   const done = versions.filter((version) => version.state === "completed" && version[measure] > 0);
   const smallest = Math.min(...done.map((version) => version[measure]));
@@ -26,10 +26,10 @@ export function whyNotKept(version: Version): string | null {
   return null;
 }
 
-/** What each version has changed, by its session; those of whom nothing is known are left out. */
+/** Changed files by session. Versions that are not loaded are missing. */
 export type FilesByVersion = ReadonlyMap<string, readonly ChangedFile[]>;
 
-/** Every file that a version has changed, and how many have; what most of them changed comes first. */
+/** All changed files with the number of versions that changed them, most first. */
 export function filesOf(versions: readonly Version[], files: FilesByVersion): { path: string; by: number }[] {
   const by = new Map<string, number>();
   for (const { session_id } of versions) {
@@ -44,7 +44,7 @@ export function others(versions: readonly Version[], winner: Version): readonly 
   return rest.filter((version) => version.worktree_id !== "");
 }
 
-/** What a text in Markdown says, without its marks: a table has no room for their looks. */
+/** The text without Markdown syntax, for a table cell. */
 export function withoutMarks(text: string): string {
   return text
     .replaceAll(/^```.*$\n?/gm, "")
@@ -57,7 +57,7 @@ export function withoutMarks(text: string): string {
 
 const SHELF = "versions.kept.";
 
-/** Which version of a group was applied from here, if one was. */
+/** The session of the version that was applied from this browser, or "". */
 export function keptVersion(group_id: string): string {
   return kept(`${SHELF}${group_id}`, "");
 }
@@ -66,7 +66,7 @@ export function keepVersion(group_id: string, version: Version): void {
   keep(`${SHELF}${group_id}`, version.session_id);
 }
 
-/** Results are long: a table shows how they begin. */
+/** The start of a result, for a table cell. */
 export function beginning(result: string, most = 280): string {
   const text = result.trim();
   return text.length <= most ? text : `${text.slice(0, most).trimEnd()}…`;
