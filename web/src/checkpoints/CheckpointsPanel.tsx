@@ -1,4 +1,3 @@
-/** The checkpoints of a session. */
 import { useEffect, useState } from "preact/hooks";
 
 import { counted, moment } from "../format";

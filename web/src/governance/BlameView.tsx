@@ -1,4 +1,4 @@
-/** A file line by line: which record wrote it, for which intent and criterion, and who approved it. */
+/** Blames a file line by line: the record, intent, criterion and approver of each line. */
 import { useEffect, useId, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -83,7 +83,7 @@ export function BlameView({
   );
 }
 
-/** Paths to choose from; without any one can still write. */
+/** Suggested paths. The user can also type any other path. */
 function usePaths(letters: string, sessionId: string): readonly string[] {
   const [paths, setPaths] = useState<readonly string[]>([]);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** What agents may change and why, what they did, and who let them. */
+/** The governance page: intents, trace and blame. */
 import { useState } from "preact/hooks";
 
 import { Button, Tabs } from "../ui";

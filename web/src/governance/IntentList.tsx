@@ -1,4 +1,4 @@
-/** The intents of the project: how they stand, what they allow, and what was written for them. */
+/** The project's intents with their status, scope, criteria and number of changes. */
 import { counted } from "../format";
 import type { IntentRow } from "../protocol";
 import { useAnswer } from "../review/answers";

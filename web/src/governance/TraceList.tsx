@@ -20,7 +20,7 @@ import {
   traceRequest,
 } from "./trace-filter";
 
-/** A path is looked for when the hand rests. */
+/** Milliseconds without typing before the path filter applies. */
 const REST = 300;
 
 export function TraceList({
@@ -37,7 +37,7 @@ export function TraceList({
   const [most, setMost] = useState(RECORDS_AT_ONCE);
   const trace = useAnswer("read_trace", traceRequest(filter, most));
   useLooking(trace.again, round);
-  // while more is read, what there is stays
+  // keeps the last rows visible while more are loading
   const [last, setLast] = useState<{ filter: TraceFilter; rows: readonly TraceRow[] } | null>(null);
   useEffect(() => {
     if (trace.answer) setLast({ filter, rows: trace.answer });

@@ -4,7 +4,7 @@ import { useRefresh } from "../review/answers";
 
 const LOOK_EVERY = 30_000;
 
-/** Looks again now and then, when somebody comes back to the page, and whenever `round` is another. */
+/** Refreshes periodically, when the page gets the focus, and whenever `round` changes. */
 export function useLooking(again: () => void, round: number): void {
   useRefresh(again, LOOK_EVERY);
   useEffect(() => {

@@ -1,4 +1,4 @@
-/** Which model works, in which mode; each version may have a model of its own. */
+/** Fields for the model and the mode; each version can have its own model. */
 import type { KnownMode, KnownModel } from "../protocol";
 import type { Asked } from "../review/answers";
 import { Field } from "../ui";
@@ -6,7 +6,7 @@ import { line } from "../visible";
 import { type Form, modelName, modelNote, withModel } from "./form";
 import { ModelSelect } from "./ModelSelect";
 
-/** What is meant where nothing is chosen, as far as that is known. */
+/** The defaults from the settings, where known. */
 export interface Usual {
   readonly model: string;
   readonly mode: string;

@@ -9,7 +9,7 @@ import "./model-select.css";
 
 const ANOTHER = "\0";
 
-/** One of those that are known, or another that is named. */
+/** A list of known models, with a text field for any other. */
 export function ModelSelect({
   none,
   models,

@@ -1,4 +1,4 @@
-/** Starts an agent, or several versions of it. */
+/** The page that starts a session, or several versions of one. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -50,7 +50,7 @@ export default function NewAgentPage() {
   useEffect(() => {
     const { answer: known } = models;
     const { answer: offered } = modes;
-    // what is chosen later was offered, or named on purpose
+    // only once: later choices come from these lists or are typed on purpose
     if (known && offered && !offeredOnce.current) {
       offeredOnce.current = true;
       setForm((was) => withOffered(was, known, offered.map((mode) => mode.slug), ownModels()));
@@ -196,7 +196,7 @@ function tell(started: Started, versions: number): void {
   toast(`${started.session_ids.length} of ${versions} versions started. ${why}`, "bad");
 }
 
-/** To the session, or to the comparison of the versions if the list knows it already. */
+/** Opens the session, or the comparison of the versions if the list already has their group. */
 function lead({ session_ids }: Started): void {
   const first = session_ids[0];
   if (!first) return;

@@ -1,4 +1,4 @@
-/** Where a new agent works: in the project itself, or in a worktree. */
+/** Fields for where a new session runs: in the project or in a worktree. */
 import type { WorktreeRow } from "../protocol";
 import { useAnswer } from "../review/answers";
 import { Field, Notice } from "../ui";
@@ -99,7 +99,7 @@ function BranchSelect({
   chosen: string;
   choose: (branch: string) => void;
 }) {
-  // a remembered branch may be gone; it is shown until somebody chooses another
+  // a remembered branch may no longer exist; show it until the user chooses another
   const gone = chosen !== "" && !branches.includes(chosen) ? [chosen] : [];
   return (
     <select {...field} class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>

@@ -1,4 +1,4 @@
-/** What the agent is to do, in words and pictures. */
+/** The prompt with its images. */
 import { useEffect, useRef } from "preact/hooks";
 
 import { useNaming } from "../session/naming";

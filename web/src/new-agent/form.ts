@@ -1,4 +1,4 @@
-/** What the form for a new agent holds, what is wrong with it, and the request it makes. */
+/** The state of the form for a new session: validation, request, and what is remembered. */
 import { keep, kept } from "../kept";
 import type { KnownModel, StartSessions } from "../protocol";
 
@@ -10,22 +10,22 @@ export type Origin = "new-branch" | "existing-branch" | "existing-worktree";
 
 export interface Form {
   readonly prompt: string;
-  /** As data URIs. */
+  /** Data URIs. */
   readonly images: readonly string[];
   readonly label: string;
   readonly where: "local" | "worktree";
   readonly versions: number;
   readonly model: string;
-  /** One for each version; empty for `model`. */
+  /** One per version; "" means `model`. */
   readonly models: readonly string[];
   readonly mode: string;
   readonly origin: Origin;
   readonly base: string;
-  /** The name of the new branch; empty for one made from the prompt. */
+  /** The name of the new branch; "" derives it from the prompt. */
   readonly branch: string;
   readonly existingBranch: string;
   readonly worktreeId: string;
-  /** Null until the settings have said what is usual: then it asks. */
+  /** Null until the settings are loaded; null means ask. */
   readonly autoApprove: boolean | null;
   readonly intent: string;
 }
@@ -48,7 +48,7 @@ export const EMPTY: Form = {
   intent: "",
 };
 
-/** Several versions need a worktree each, and a branch of their own. */
+/** Several versions need a worktree and a branch each. */
 export function whereItRuns(form: Form): "local" | "worktree" {
   return form.versions > 1 ? "worktree" : form.where;
 }
@@ -57,7 +57,7 @@ export function originOf(form: Form): Origin {
   return form.versions > 1 ? "new-branch" : form.origin;
 }
 
-/** What has to be changed before it can be started, in one sentence. */
+/** What the user must correct before the session can start, or null. */
 export function problemOf(form: Form): string | null {
   if (form.prompt.trim() === "" && form.images.length === 0) {
     return "Write a prompt, or add an image.";
@@ -112,12 +112,12 @@ export function withModel(form: Form, version: number, model: string): Form {
   return { ...form, models: form.models.map((was, at) => (at === version ? model : was)) };
 }
 
-/** How a model is written in a request. */
+/** The model's name in a request. */
 export function modelName(model: KnownModel): string {
   return `${model.provider}/${model.model}`;
 }
 
-/** What is worth knowing when one chooses: the size of its window and its price. */
+/** Context window and price. */
 export function modelNote(model: KnownModel): string {
   const notes: string[] = [];
   if (model.window > 0) notes.push(`${Math.round(model.window / 1000)}k tokens`);
@@ -131,7 +131,7 @@ export function startWords(form: Form): string {
   return form.versions === 1 ? "Start session" : `Start ${form.versions} versions`;
 }
 
-/** What is offered again next time: how one works, not what one asked for or allowed. */
+/** Choices to remember for the next session. Prompts and approvals are not remembered. */
 const LASTING = [
   "where",
   "versions",
@@ -174,7 +174,7 @@ function clamped(versions: number): number {
   return Math.min(Math.max(Math.trunc(versions) || 1, 1), MOST_VERSIONS);
 }
 
-/** Choices that are not offered any more are as if nobody had made them. */
+/** Clears choices that are no longer offered. */
 export function withOffered(
   form: Form,
   models: readonly KnownModel[],

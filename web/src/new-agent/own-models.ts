@@ -1,4 +1,4 @@
-/** Models that are in no list and were named by the user; they are offered again. */
+/** Model names that the user typed and no list contains; offered again later. */
 import { keep, kept } from "../kept";
 import type { KnownModel } from "../protocol";
 import { type Form, modelName } from "./form";
@@ -11,7 +11,7 @@ export function ownModels(): readonly string[] {
   return Array.isArray(found) ? found.filter((each) => typeof each === "string").slice(0, MOST) : [];
 }
 
-/** Those of a form that was sent. */
+/** Remembers the model names of a submitted form. */
 export function keepOwnModels(form: Form, offered: readonly KnownModel[]): void {
   const known = new Set(offered.map(modelName));
   const named = [form.model, ...form.models.slice(0, form.versions)].filter((name) => name !== "" && !known.has(name));

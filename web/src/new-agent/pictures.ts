@@ -1,4 +1,4 @@
-/** Pictures that go with a prompt, as data URIs. */
+/** Images to send with a prompt, as data URIs. */
 import { MOST_IMAGES } from "./form";
 
 const TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -8,11 +8,11 @@ export const ACCEPTED = TYPES.join(",");
 
 export interface Pictures {
   readonly images: readonly string[];
-  /** What was left out, and why. */
+  /** Why files were skipped. */
   readonly problems: readonly string[];
 }
 
-/** Those there were, and as many of the files as can be taken. */
+/** The images plus as many of the files as fit. */
 export async function withFiles(images: readonly string[], files: readonly File[]): Promise<Pictures> {
   const problems = files.flatMap((file) => problemWith(file) ?? []);
   const fitting = files.filter((file) => problemWith(file) === null);

@@ -1,4 +1,4 @@
-/** Phones and other machines that may open this page. */
+/** Devices that were paired with this page. */
 import { attempt } from "../attempt";
 import { moment } from "../format";
 import type { Device } from "../protocol";

@@ -1,4 +1,4 @@
-/** One setting with the control that fits its type. It is saved when one is done with it. */
+/** One setting with a control for its type. A text is saved on Enter or blur, others on change. */
 import { useEffect, useId, useState } from "preact/hooks";
 
 import { request } from "../connection";

@@ -1,4 +1,4 @@
-/** How the page looks, what the user's settings are, which devices may come in, and the keys. */
+/** The settings page: appearance, settings, paired devices and shortcuts. */
 import { useState } from "preact/hooks";
 
 import { alertsOn, PAGE_NOTIFIES, readNotifying, switchAlerts } from "../alerts";
@@ -42,7 +42,7 @@ export default function SettingsPage() {
   );
 }
 
-/** How one is called, all in one place: by this browser, by any browser at all, by the terminal. */
+/** All notification settings: this browser, all browsers, the terminal. */
 function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: () => void }) {
   const off = rows.some((row) => row.key === PAGE_NOTIFIES && !isOn(row));
   return (

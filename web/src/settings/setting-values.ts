@@ -1,4 +1,4 @@
-/** Settings as the page edits them: what a control shows, and the JSON it becomes. */
+/** Converts settings between JSON and what a control shows. */
 import type { SettingRow } from "../protocol";
 import { inWords } from "../wording";
 
@@ -8,7 +8,7 @@ export interface Group {
   readonly rows: readonly SettingRow[];
 }
 
-/** Settings whose keys do not say what they are about. */
+/** Groups for settings whose keys do not name one. */
 const ABOUT: readonly (readonly [RegExp, string])[] = [
   [/^(provider|model|mode|reasoning_effort)$/, "model"],
   [/^approv|^commands\./, "approvals"],
@@ -16,7 +16,7 @@ const ABOUT: readonly (readonly [RegExp, string])[] = [
   [/^ui\./, "display"],
 ];
 
-/** By what they are about, in the order they come. */
+/** Groups the settings, keeping their order. */
 export function grouped(rows: readonly SettingRow[]): readonly Group[] {
   const groups = new Map<string, SettingRow[]>();
   for (const row of rows) {
@@ -36,13 +36,13 @@ export function titleOf(name: string): string {
   return inWords(name.replaceAll(".", ": "));
 }
 
-/** Those whose key would not say what they are beside others. */
+/** Settings whose keys make unclear labels. */
 const NAMES: Readonly<Record<string, string>> = {
   "manager.notify": "Browser notifications",
   "ui.notify": "Terminal notifications",
 };
 
-/** What stands beside the control: the key without the part that the group says. */
+/** The label: the key without the group's prefix. */
 export function nameIn(row: SettingRow): string {
   if (row.key in NAMES) return NAMES[row.key]!;
   const [prefix = "", ...rest] = row.key.split(".");
@@ -55,7 +55,7 @@ export function found(rows: readonly SettingRow[], words: string): readonly Sett
   return rows.filter((row) => wanted.every((word) => text(row).includes(word)));
 }
 
-/** What a control shows for a value: a list has a line for each entry. */
+/** The text in the control; a list has one line per entry. */
 export function shownText(row: SettingRow): string {
   const value = parsed(row.value);
   if (value == null) return "";
@@ -75,7 +75,7 @@ export type Typed = { readonly json: string } | { readonly problem: string };
 
 const NOTHING_CHOSEN: Typed = { json: "null" };
 
-/** The JSON of what was typed, or the sentence that says what is wrong with it. */
+/** The JSON for the typed text, or what is wrong with it. */
 export function typed(row: SettingRow, text: string): Typed {
   switch (row.type) {
     case "bool":
@@ -97,12 +97,12 @@ export function typed(row: SettingRow, text: string): Typed {
   }
 }
 
-/** Where an empty text is no value. */
+/** Whether an empty text means no value. */
 function isChosenOrNothing(row: SettingRow): boolean {
   return row.choices.length > 0 || parsed(row.value) === null;
 }
 
-/** Lines are texts, unless the list holds something else already. */
+/** Lines are strings, unless the list already contains other types. */
 function entries(row: SettingRow, text: string): unknown[] {
   const lines = text.split("\n").map((line) => line.trim());
   const written = lines.filter((line) => line !== "");

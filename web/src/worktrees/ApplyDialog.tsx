@@ -1,4 +1,4 @@
-/** Applies a worktree's changes to the project, after it was shown what that would do. */
+/** Applies a worktree's changes to the project, after showing the plan. */
 import { useEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -23,12 +23,12 @@ export function ApplyDialog({
   applied,
 }: {
   worktreeId: string;
-  /** One that works in it, if any does. */
+  /** A session in the worktree, if there is one. */
   sessionId?: string;
   name: string;
-  /** Only these; none for all. */
+  /** Only these files; empty for all. */
   paths: readonly string[];
-  /** All there are, where that is known. */
+  /** All changed files, if known. */
   known?: readonly string[];
   close: () => void;
   applied: () => void;
@@ -95,7 +95,7 @@ export function ApplyDialog({
   );
 }
 
-/** All files there are to apply. A plan that came to nothing does not name them. */
+/** All files to apply. A plan with conflicts does not list them. */
 function useAllPaths(sessionId: string, known: readonly string[], plan: Plan | null): readonly string[] {
   const [found, setFound] = useState<readonly string[]>([]);
   const wanted = known.length === 0 && sessionId !== "" && (plan?.conflicts.length ?? 0) > 0;
@@ -103,7 +103,7 @@ function useAllPaths(sessionId: string, known: readonly string[], plan: Plan | n
     if (!wanted) return;
     request("review_changes", { session_id: sessionId, scope: "branch" }).then(
       (review) => setFound(review.files.map((file) => file.path)),
-      () => undefined, // then nothing can be left out
+      () => undefined, // then conflicts cannot be skipped
     );
   }, [wanted]);
   return known.length > 0 ? known : found;

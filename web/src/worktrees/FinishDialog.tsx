@@ -1,4 +1,4 @@
-/** Commits all that is in a worktree to its branch. */
+/** Commits everything in a worktree to its branch. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";

@@ -1,4 +1,4 @@
-/** Takes up a branch, or the folder of a worktree that somebody made. */
+/** Imports a branch, or a worktree that the user made. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";

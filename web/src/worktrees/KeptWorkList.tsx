@@ -1,4 +1,4 @@
-/** Work saved when a worktree was removed or a file reverted, and how to restore it. */
+/** Work that was saved when a worktree was removed or a file reverted, and how to restore it. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";

@@ -5,7 +5,7 @@ import { line } from "../visible";
 
 const SHOWN_AT_FIRST = 12;
 
-/** Paths, or sentences about paths; many of them are shown when asked for. */
+/** Paths, or sentences about paths. A long list is shortened. */
 export function PathList({ paths, label }: { paths: readonly string[]; label: string }) {
   const [all, setAll] = useState(false);
   if (paths.length === 0) return null;

@@ -1,4 +1,4 @@
-/** Removes a worktree, after it was said what that means and what is kept. */
+/** Removes a worktree, after showing what is deleted and what is kept. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";

@@ -1,4 +1,4 @@
-/** The programs that the project brings for its worktrees. Each is run only once it was looked at. */
+/** The project's scripts for its worktrees. Each runs only after the user has allowed its content. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";

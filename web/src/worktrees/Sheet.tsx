@@ -1,4 +1,4 @@
-/** The frame of a page: its heading, what can be done with all of it, and the content that scrolls. */
+/** The frame of a page: heading, tools, and scrolling content. */
 import type { ComponentChildren } from "preact";
 
 import type { Asked } from "../review/answers";
@@ -13,7 +13,7 @@ export function Sheet({
   children,
 }: {
   title: ComponentChildren;
-  /** E.g. the way back. */
+  /** For example a back link. */
   before?: ComponentChildren;
   tools?: ComponentChildren;
   wide?: boolean;
@@ -33,7 +33,7 @@ export function Sheet({
   );
 }
 
-/** The answer once it is there; until then that it comes, or why it does not. */
+/** Shows the answer, a spinner while it loads, or an error. */
 export function Answer<T>({
   of,
   waiting,

@@ -1,4 +1,4 @@
-/** One worktree: what it is, how it stands, and what can be done with it. */
+/** One worktree with its state and actions. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
@@ -25,7 +25,7 @@ export function WorktreeCard({
   changed,
 }: {
   worktree: WorktreeRow;
-  /** The project's own, if it brings one. */
+  /** The project's run script, if it has one. */
   runScript: ScriptRow | undefined;
   changed: () => void;
 }) {
@@ -142,7 +142,7 @@ function more(
   ];
 }
 
-/** Only where there is something to run; what nobody has agreed to leads to where that is done. */
+/** Hidden without a run script. If the script is not allowed yet, leads to its review. */
 function RunButton({
   worktree,
   script,

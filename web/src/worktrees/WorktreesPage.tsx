@@ -1,4 +1,4 @@
-/** All worktrees of the project, and the work that was kept of those that are gone. */
+/** All worktrees of the project, its scripts, and saved work. */
 import { useState } from "preact/hooks";
 
 import { useAnswer, useRefresh } from "../review/answers";

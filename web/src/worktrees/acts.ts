@@ -1,4 +1,4 @@
-/** Small acts on worktrees that need no dialog of their own. */
+/** Worktree actions without a dialog of their own. */
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Done } from "../protocol";
@@ -8,7 +8,7 @@ export function tellDone(done: Done, usual: string): void {
   toast(done.notes.join(" ") || usual, "good");
 }
 
-/** Whether it was merged; what goes wrong is raised. */
+/** Whether it was merged. Throws if the merge fails. */
 export async function mergeWorktree(worktreeId: string, branch: string): Promise<boolean> {
   const [worktrees, stats] = await Promise.all([
     request("list_worktrees", {}),
