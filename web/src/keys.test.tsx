@@ -19,7 +19,7 @@ function press(keys: string, pause = 10): string[] {
 
 afterEach(() => drawn(null));
 
-it("keys do what they are held for, alone or one after the other", async () => {
+it("a shortcut runs its action, as one key or as a pair", async () => {
   await drawn(<Holder keys={keysFor("j", "g i", "g g")} />);
   expect(press("j")).toEqual(["j"]);
   expect(press("j g i")).toEqual(["j", "g i"]);
@@ -29,7 +29,7 @@ it("keys do what they are held for, alone or one after the other", async () => {
   expect(press("g i", 2_000)).toEqual([]);
 });
 
-it("what is nearest holds its keys first, and gives them back", async () => {
+it("the innermost component gets a key first and releases it when unmounted", async () => {
   const outer: string[] = [];
   const outside = { a: () => outer.push("a"), b: () => outer.push("b") };
   const both = (inside: boolean) => (
@@ -48,7 +48,7 @@ it("what is nearest holds its keys first, and gives them back", async () => {
 
 beforeAll(listenToKeys);
 
-it("do nothing while something is edited, wherever the focus is", async () => {
+it("shortcuts do nothing while something is being edited, wherever the focus is", async () => {
   const form = (editing: boolean) => (
     <>
       <Holder keys={keysFor("j")} />
@@ -66,7 +66,7 @@ it("do nothing while something is edited, wherever the focus is", async () => {
   expect(typed()).toEqual(["j"]);
 });
 
-it("no key is told twice", () => {
+it("no shortcut is listed twice", () => {
   for (const { keys } of SHORTCUTS) expect(new Set(keys.map(([key]) => key)).size).toBe(keys.length);
 });
 
@@ -89,12 +89,12 @@ describe("keys pressed on the page", () => {
     return [...pressed];
   }
 
-  it.each(["stop", "yes", "rename it", "as easy as that", "a test", "ads"])("typed as words do nothing: %s", async (words) => {
+  it.each(["stop", "yes", "rename it", "as easy as that", "a test", "ads"])("do nothing if they are typed as words: %s", async (words) => {
     await drawn(<Holder keys={keysFor("a", "s", "e", "y", "d", "t", "h", "c")} />);
     expect(typed(words)).toEqual([]);
   });
 
-  it("act when they stand alone", async () => {
+  it("act if they are pressed alone", async () => {
     await drawn(<Holder keys={keysFor("a", "s", "j", "g i")} />);
     expect(typed("a")).toEqual(["a"]);
     expect(typed("jjj")).toEqual(["j", "j", "j"]);
@@ -102,7 +102,7 @@ describe("keys pressed on the page", () => {
     expect(typed("as", 2_000)).toEqual(["a", "s"]);
   });
 
-  it("act once if they are pressed twice in haste", async () => {
+  it("act once if they are pressed twice quickly", async () => {
     await drawn(<Holder keys={keysFor("a")} />);
     expect(typed("aa")).toEqual(["a"]);
   });
@@ -112,7 +112,7 @@ describe("keys pressed on the page", () => {
     expect(typed("aj", 2_000, { repeat: true })).toEqual([]);
   });
 
-  it("do nothing if they were pressed before what they are for appeared", async () => {
+  it("do nothing if they were pressed before the component appeared", async () => {
     at = 0;
     await drawn(<Holder keys={keysFor("a")} />);
     const event = new KeyboardEvent("keydown", { key: "a", bubbles: true });

@@ -7,7 +7,7 @@ const row = (session_id: string, name: string) => ({ session_id, name }) as Sess
 const ids = (list: SessionList) => inOrder(list).map((each) => each.session_id);
 
 describe("the list", () => {
-  it("is told whole at first, then by what changed", () => {
+  it("starts complete and is then updated by changes", () => {
     const overview = { project: "p" } as Overview;
     const first = changedList(NOTHING_LISTED, {
       follow_id: 1,
@@ -23,20 +23,20 @@ describe("the list", () => {
     expect([later.overview, later.order, later.inbox]).toEqual([first.overview, first.order, first.inbox]);
   });
 
-  it("keeps what a change does not mention as the very same value", () => {
+  it("keeps the identity of values that a change does not mention", () => {
     const before = changedList(NOTHING_LISTED, { follow_id: 1, rows: [row("a", "A")], order: ["a"] });
     const after = changedList(before, { follow_id: 1, inbox: [{ session_id: "a" } as InboxRow] });
     expect(after.rows).toBe(before.rows);
     expect(after.order).toBe(before.order);
   });
 
-  it("loses nothing whose place was not told, and shows nothing that is gone", () => {
+  it("shows rows without a position last, and no removed rows", () => {
     const list = changedList(NOTHING_LISTED, { follow_id: 1, rows: [row("a", "A"), row("b", "B")], order: ["x", "b"] });
     expect(ids(list)).toEqual(["b", "a"]);
     expect(ids(changedList(list, { follow_id: 1, removed: ["b"] }))).toEqual(["a"]);
   });
 
-  it.each(Array.from({ length: 50 }, (_, seed) => seed))("is what a plain table would hold (seed %i)", (seed) => {
+  it.each(Array.from({ length: 50 }, (_, seed) => seed))("matches a plain table (seed %i)", (seed) => {
     const chance = new Chance(seed);
     const table = new Map<string, SessionRow>();
     let order: string[] = [];

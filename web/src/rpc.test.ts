@@ -80,8 +80,8 @@ function recorder() {
   };
 }
 
-describe("the introduction", () => {
-  it("says the token first, and nothing else before the answer", async () => {
+describe("connecting", () => {
+  it("sends the token first, and nothing else before the answer", async () => {
     connection.follow("follow_list", {}, recorder());
     connection.connect();
     wire().onopen?.(undefined as never);
@@ -92,21 +92,21 @@ describe("the introduction", () => {
     expect(connection.host.value?.version).toBe("2");
   });
 
-  it("without a token opens nothing", () => {
+  it("without a token opens no socket", () => {
     token = null;
     connection.connect();
     expect(wires).toEqual([]);
     expect(connection.status.value).toBe("shut");
   });
 
-  it("without a token keeps the reason that was found for it", () => {
+  it("without a token keeps the existing error message", () => {
     token = null;
     connection.problem.value = "This link was used already.";
     connection.connect();
     expect(connection.problem.value).toBe("This link was used already.");
   });
 
-  it("that is refused shuts, and is not tried again", async () => {
+  it("is not retried after the token was rejected", async () => {
     connection.connect();
     wire().onopen?.(undefined as never);
     await wire().refuse("initialize", -32003, "This token is not known here.");
@@ -115,7 +115,7 @@ describe("the introduction", () => {
     expect([connection.status.value, connection.problem.value]).toEqual(["shut", "This token is not known here."]);
   });
 
-  it("that ends with being turned away shuts as well", async () => {
+  it("is not retried after the server closed the socket with a rejection", async () => {
     connection.connect();
     wire().onclose?.({ code: 1008 });
     await vi.advanceTimersByTimeAsync(60_000);
@@ -125,7 +125,7 @@ describe("the introduction", () => {
 });
 
 describe("calls", () => {
-  it("are answered each with its own answer, in whatever order", async () => {
+  it("get their own answers, in any order", async () => {
     await connected();
     const one = connection.request("list_models", {});
     const other = connection.request("list_modes", {});
@@ -141,7 +141,7 @@ describe("calls", () => {
     expect(wire().last("do").params).toEqual({ kind: "rename_session", session_id: "s", label: "New" });
   });
 
-  it("fail with the sentence they are refused with", async () => {
+  it("fail with the message of the manager", async () => {
     await connected();
     const asked = connection.request("cancel_session", { session_id: "s" });
     const refused = expect(asked).rejects.toThrow(new Refused("There is no session s.", -32001));
@@ -149,7 +149,7 @@ describe("calls", () => {
     await refused;
   });
 
-  it("without a connection fail at once, and are not sent later", async () => {
+  it("fail immediately without a connection, and are not sent later", async () => {
     await connected();
     wire().onclose?.({ code: 1006 });
     await expect(connection.call("do")).rejects.toThrow(UNREACHABLE);
@@ -158,7 +158,7 @@ describe("calls", () => {
     expect(wire().said.filter((each) => each.method === "do")).toEqual([]);
   });
 
-  it("under way when the connection breaks fail, and are not sent again", async () => {
+  it("fail if the connection is lost meanwhile, and are not sent again", async () => {
     await connected();
     const asked = connection.call("do", { kind: "stop_all" });
     const refused = expect(asked).rejects.toThrow(BROKEN_OFF);
@@ -170,8 +170,8 @@ describe("calls", () => {
   });
 });
 
-describe("coming back", () => {
-  it("waits longer each time, and never longer than some seconds", async () => {
+describe("reconnecting", () => {
+  it("waits longer each time, up to a limit", async () => {
     connection.connect();
     const waits: number[] = [];
     for (let attempt = 0; attempt < 8; attempt++) {
@@ -187,7 +187,7 @@ describe("coming back", () => {
     expect(Math.max(...waits)).toBeLessThan(13_000);
   });
 
-  it("follows again what was followed, and says so first", async () => {
+  it("subscribes again after a restart notice", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_session", { session_id: "s" }, follower);
@@ -202,14 +202,14 @@ describe("coming back", () => {
     expect(follower.heard).toEqual(["restart", { follow_id: 7, seq: 1 }, "restart", { follow_id: 1, seq: 9 }]);
   });
 
-  it("happens at once when asked to", async () => {
+  it("happens immediately on request", async () => {
     connection.connect();
     wire().onclose?.({ code: 1006 });
     connection.nudge();
     expect(wires).toHaveLength(2);
   });
 
-  it("notices a connection that is dead without saying so", async () => {
+  it("happens if a dead connection does not answer", async () => {
     await connected();
     connection.nudge();
     await vi.advanceTimersByTimeAsync(10_000);
@@ -217,7 +217,7 @@ describe("coming back", () => {
     expect(wires.length).toBeGreaterThan(1);
   });
 
-  it("leaves a connection alone that answers", async () => {
+  it("does not happen if the connection answers", async () => {
     await connected();
     connection.nudge();
     await wire().answer("do", []);
@@ -225,7 +225,7 @@ describe("coming back", () => {
     expect([wires.length, connection.status.value]).toEqual([1, "open"]);
   });
 
-  it("does not listen to the old socket any more", async () => {
+  it("ignores the old socket", async () => {
     await connected();
     const old = wire();
     const follower = recorder();
@@ -242,8 +242,8 @@ describe("coming back", () => {
   });
 });
 
-describe("following", () => {
-  it("hears news that come before the number is known", async () => {
+describe("subscribing", () => {
+  it("delivers messages that arrive before the id", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_list", {}, follower);
@@ -252,7 +252,7 @@ describe("following", () => {
     expect(follower.heard).toEqual(["restart", { follow_id: 3, order: ["a"] }]);
   });
 
-  it("tells several apart", async () => {
+  it("keeps several subscriptions apart", async () => {
     await connected();
     const [one, other] = [recorder(), recorder()];
     connection.follow("follow_session", { session_id: "a" }, one);
@@ -263,7 +263,7 @@ describe("following", () => {
     expect([one.heard, other.heard]).toEqual([["restart"], ["restart", { follow_id: 2, seq: 5 }]]);
   });
 
-  it("ends once, with its reason", async () => {
+  it("ends once, with a reason", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_session", { session_id: "a" }, follower);
@@ -273,7 +273,7 @@ describe("following", () => {
     expect(follower.heard).toEqual(["restart", ["ended", "It was removed."]]);
   });
 
-  it("that is refused ends, and is not tried again", async () => {
+  it("is not retried after it was refused", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_session", { session_id: "a" }, follower);
@@ -285,7 +285,7 @@ describe("following", () => {
     expect(wire().said).toHaveLength(1);
   });
 
-  it("stops on both sides, also if it stops before it has begun", async () => {
+  it("stops on both sides, even before it has started", async () => {
     await connected();
     const follower = recorder();
     const following = connection.follow("follow_session", { session_id: "a" }, follower);
@@ -296,7 +296,7 @@ describe("following", () => {
     expect(follower.heard).toEqual([]);
   });
 
-  it("asks for more of what it follows, by its number", async () => {
+  it("calls methods with the id of the subscription", async () => {
     await connected();
     const following = connection.follow("follow_session", { session_id: "a" }, recorder());
     await expect(following.ask("widen")).rejects.toThrow(UNREACHABLE);
@@ -307,7 +307,7 @@ describe("following", () => {
 });
 
 describe("a manager that does not respond", () => {
-  it("is noticed although the socket is open, and noticed again when it responds", async () => {
+  it("is detected although the socket is open, and so is its return", async () => {
     await connected();
     await vi.advanceTimersByTimeAsync(3_000);
     expect(wire().last("ping").params).toEqual({});
@@ -318,7 +318,7 @@ describe("a manager that does not respond", () => {
     expect(connection.silent.value).toBe(false);
   });
 
-  it("is not missed while anything comes from it", async () => {
+  it("counts as responding while any message arrives", async () => {
     await connected();
     for (let times = 0; times < 10; times++) {
       await vi.advanceTimersByTimeAsync(2_000);
@@ -327,7 +327,7 @@ describe("a manager that does not respond", () => {
     expect(connection.silent.value).toBe(false);
   });
 
-  it("is given up after a minute, and tried anew", async () => {
+  it("is disconnected after a minute, and connected again", async () => {
     await connected();
     const before = wires.length;
     await vi.advanceTimersByTimeAsync(70_000);

@@ -23,7 +23,7 @@ async function following(method: string, follow: () => { stop(): void }) {
 }
 
 describe("the list", () => {
-  it("is followed, and told anew when the connection comes back", async () => {
+  it("is followed again after a reconnect", async () => {
     const followed = await following("follow_list", followList);
     expect(listTold.value).toBe(false);
     manager.tell("list", { follow_id: 9, rows: [row("a"), row("b")], order: ["b", "a"], inbox: [{ session_id: "a" }] });
@@ -38,7 +38,7 @@ describe("the list", () => {
     followed.stop();
   });
 
-  it("is brought up to date when somebody comes back to the page", async () => {
+  it("is refreshed when the page gets the focus", async () => {
     manager.answers.refresh = null;
     refreshOnFocus();
     dispatchEvent(new Event("focus"));
@@ -47,7 +47,7 @@ describe("the list", () => {
 });
 
 describe("a task", () => {
-  it("is told as it changes, and why it ended", async () => {
+  it("is updated by changes, and reports why it ended", async () => {
     manager.answers.follow_session = { follow_id: 9 };
     const task = followTask("s");
     await manager.heard("follow_session");
@@ -57,7 +57,7 @@ describe("a task", () => {
     expect(task.view.ended.value).toBe("It was removed.");
   });
 
-  it("is widened once the rows are here, not when they were promised", async () => {
+  it("resolves widen() when the rows have arrived, not when the call returns", async () => {
     manager.answers.follow_session = { follow_id: 9 };
     const task = followTask("s", "child");
     await manager.heard("follow_session");

@@ -8,28 +8,28 @@ const say = (ts: number, text = ""): Row => ({ ts, type: "say", say: "text", tex
 const tell = (view: TaskView, change: ViewChange, earlier = 0) => view.apply({ follow_id: 1, seq: 1, earlier, change });
 const texts = (view: TaskView) => view.rows.value.map((each) => each.row.value.text);
 
-describe("a row that changes", () => {
+describe("applying a change to a row", () => {
   const row: Row = { ts: 1, type: "say", say: "text", text: "Hello", partial: true, html: ["<p>a</p>"], html_upto: 2 };
   const cases: [string, RowChange, Partial<Row>][] = [
-    ["goes on", { ts: 1, append: " there" }, { text: "Hello there" }],
-    ["drops its end first", { ts: 1, drop: 2, append: "p" }, { text: "Help" }],
-    ["drops all of it", { ts: 1, drop: 5, append: "" }, { text: "" }],
-    ["is replaced", { ts: 1, text: "Else" }, { text: "Else" }],
-    ["is complete", { ts: 1, partial: false }, { partial: false, text: "Hello" }],
-    ["has more of it rendered", { ts: 1, html_add: ["<p>b</p>"], html_upto: 4 }, { html: ["<p>a</p>", "<p>b</p>"], html_upto: 4 }],
-    ["is rendered anew", { ts: 1, html: ["<p>c</p>"] }, { html: ["<p>c</p>"] }],
+    ["appends text", { ts: 1, append: " there" }, { text: "Hello there" }],
+    ["drops the end of the text first", { ts: 1, drop: 2, append: "p" }, { text: "Help" }],
+    ["drops all text", { ts: 1, drop: 5, append: "" }, { text: "" }],
+    ["replaces the text", { ts: 1, text: "Else" }, { text: "Else" }],
+    ["completes the row", { ts: 1, partial: false }, { partial: false, text: "Hello" }],
+    ["adds HTML", { ts: 1, html_add: ["<p>b</p>"], html_upto: 4 }, { html: ["<p>a</p>", "<p>b</p>"], html_upto: 4 }],
+    ["replaces the HTML", { ts: 1, html: ["<p>c</p>"] }, { html: ["<p>c</p>"] }],
   ];
   it.each(cases)("%s", (_, change, expected) => {
     expect(changedRow(row, change)).toEqual({ ...row, ...expected });
   });
 
-  it("counts as the manager does, also behind characters of two units", () => {
+  it("counts UTF-16 units like the manager", () => {
     expect(changedRow({ ...row, text: "🏰 old" }, { ts: 1, drop: 3, append: "new 🏰" }).text).toBe("🏰 new 🏰");
   });
 });
 
 describe("a view", () => {
-  it("puts rows where their time says, also those from before the window", () => {
+  it("sorts rows by time, including rows from before the window", () => {
     const view = new TaskView();
     tell(view, { added: [say(30, "c"), say(40, "d")] }, 2);
     expect(view.earlier.value).toBe(2);
@@ -40,7 +40,7 @@ describe("a view", () => {
     expect([view.row(35), view.row(null), view.row(99)]).toEqual([null, null, null]);
   });
 
-  it("draws only the row that changes", () => {
+  it("re-renders only the row that changes", () => {
     const view = new TaskView();
     tell(view, { added: [say(1), say(2)] });
     let lists = 0;
@@ -53,7 +53,7 @@ describe("a view", () => {
     expect([lists, first, second]).toEqual([1, 1, 2]);
   });
 
-  it("tells all of a change at once", () => {
+  it("applies a change at once", () => {
     const view = new TaskView();
     const seen: string[] = [];
     effect(() => void seen.push(`${view.rows.value.length} ${view.parts.value.open_ask ?? "-"} ${view.earlier.value}`));
@@ -61,14 +61,14 @@ describe("a view", () => {
     expect(seen).toEqual(["0 - 0", "2 2 7"]);
   });
 
-  it("keeps parts that were not told again", () => {
+  it("keeps parts that a change does not mention", () => {
     const view = new TaskView();
     tell(view, { parts: { mode: "code", silence: 3 } });
     tell(view, { parts: { silence: 0 } });
     expect(view.parts.value).toEqual({ mode: "code", silence: 0 });
   });
 
-  it("keeps its old rows to be read until it is told anew, and then only the new", () => {
+  it("keeps its old rows until the first change after a restart", () => {
     const view = new TaskView();
     tell(view, { added: [say(1, "old")], parts: { mode: "code" } });
     view.restart();
@@ -79,14 +79,14 @@ describe("a view", () => {
     expect(view.parts.value).toEqual({ silence: 1 });
   });
 
-  it("does not mind changes of rows outside the window", () => {
+  it("ignores changes to rows outside the window", () => {
     const view = new TaskView();
     tell(view, { added: [say(5, "a")] });
     tell(view, { changed: [{ ts: 1, append: "x" }], removed: [2, 3] });
     expect(texts(view)).toEqual(["a"]);
   });
 
-  it.each(Array.from({ length: 60 }, (_, seed) => seed))("is what a plain list of rows would be (seed %i)", (seed) => {
+  it.each(Array.from({ length: 60 }, (_, seed) => seed))("matches a plain list of rows (seed %i)", (seed) => {
     const chance = new Chance(seed);
     const view = new TaskView();
     const plain = new Map<number, string>();

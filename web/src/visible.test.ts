@@ -1,26 +1,26 @@
 import { describe, expect, it } from "vitest";
 import { approvable, harmless, line, plain, uncoloured } from "./visible";
 
-describe("what is shown is what is there", () => {
+describe("showing untrusted text", () => {
   it.each([
-    ["turned direction", "a\u202eb", "a<U+202E>b"],
+    ["bidirectional overrides", "a\u202eb", "a<U+202E>b"],
     ["isolates", "\u2066x\u2069", "<U+2066>x<U+2069>"],
-    ["nothing to see", "a\u200bb\ufeff", "a<U+200B>b<U+FEFF>"],
+    ["zero-width characters", "a\u200bb\ufeff", "a<U+200B>b<U+FEFF>"],
     ["tags", "a\u{e0041}", "a<U+E0041>"],
-    ["controls", "a\u001b[31m\u0007", "a␛[31m␇"],
+    ["control characters", "a\u001b[31m\u0007", "a␛[31m␇"],
     ["C1", "a\u009bb", "a\ufffdb"],
-    ["half a character", "a\ud800b", "a<U+D800>b"],
-    ["a carriage return alone", "safe\rrm", "safe␍rm"],
+    ["lone surrogates", "a\ud800b", "a<U+D800>b"],
+    ["lone carriage returns", "safe\rrm", "safe␍rm"],
     ["line ends", "a\r\nb", "a\nb"],
-    ["a sign for emoji only", "rm a\ufe0f ☀\ufe0f 1\ufe0f\u20e3", "rm a<U+FE0F> ☀\ufe0f 1\ufe0f\u20e3"],
-    ["ordinary words", "Grüße, 東京 🏰 👩\u200d💻\n\tend", "Grüße, 東京 🏰 👩\u200d💻\n\tend"],
+    ["emoji selectors", "rm a\ufe0f ☀\ufe0f 1\ufe0f\u20e3", "rm a<U+FE0F> ☀\ufe0f 1\ufe0f\u20e3"],
+    ["ordinary text", "Grüße, 東京 🏰 👩\u200d💻\n\tend", "Grüße, 東京 🏰 👩\u200d💻\n\tend"],
   ])("%s", (_, text, shown) => expect(harmless(text)).toBe(shown));
 
-  it("private characters are spelled out where something is approved", () => {
+  it("private-use characters are spelled out in approvals", () => {
     expect([harmless("a\ue000"), approvable("a\ue000")]).toEqual(["a\ue000", "a<U+E000>"]);
   });
 
-  it("blanks that push words out of sight are drawn, or counted", () => {
+  it("long runs of spaces are marked or counted", () => {
     expect(plain("ls    x")).toBe("ls␣␣␣␣x");
     expect(plain("ls   x")).toBe("ls   x");
     expect(plain(`ls${" ".repeat(200)}; rm`)).toBe("ls<200 blanks>; rm");
@@ -30,7 +30,7 @@ describe("what is shown is what is there", () => {
     expect(plain("ls\r\nrm")).toBe("ls␍\nrm");
   });
 
-  it("blank lines that push words out of sight are counted", () => {
+  it("long runs of blank lines are counted", () => {
     expect(plain("ls\n\n\nrm")).toBe("ls\n\n\nrm");
     expect(plain(`ls${"\n".repeat(300)}rm`)).toBe("ls\n<299 blank lines>\nrm");
     expect(plain(`${" \t\r\n".repeat(50)}rm`)).toBe("<50 blank lines>\nrm");
@@ -38,7 +38,7 @@ describe("what is shown is what is there", () => {
 
   it("a name is one line", () => expect(line("a\nb\tc")).toBe("a␊b␉c"));
 
-  it("a command's colours are left out of what it wrote", () => {
+  it("escape sequences are removed from command output", () => {
     expect(uncoloured("\u001b[1;32mok\u001b[0m \u001b]0;title\u0007done")).toBe("ok done");
   });
 });

@@ -6,4 +6,4 @@ const HASH = "0123456789".repeat(4);
 it.each([
   [`Kept as refs/rookery/keep/a-1 (${HASH}).`, "Kept as a-1 (0123456789)."],
   ["agent/a: 0 uncommitted files, 10 unmerged commits.", "agent/a: 0 uncommitted files, 10 unmerged commits."],
-])("is told short: %s", (words, short) => expect(shortened(words)).toBe(short));
+])("hashes and references are shortened: %s", (words, short) => expect(shortened(words)).toBe(short));

@@ -47,7 +47,7 @@ async function seen(asked: Ask): Promise<HTMLElement> {
   return place;
 }
 
-describe("a question that was not seen for long enough", () => {
+describe("a question that was not visible long enough", () => {
   it("cannot be approved yet", async () => {
     const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
     expect(button(place, "Approve").disabled).toBe(true);
@@ -55,12 +55,12 @@ describe("a question that was not seen for long enough", () => {
     expect(button(place, "Approve").disabled).toBe(true);
   });
 
-  it("cannot be approved at all while it is still arriving", async () => {
+  it("cannot be approved while it is streaming", async () => {
     const place = await seen(ask("command", { text: "ls", partial: true }));
     expect(button(place, "Approve").disabled).toBe(true);
   });
 
-  it("that becomes another one has to be seen anew", async () => {
+  it("must be visible again after it changes", async () => {
     const place = await seen(ask("command", { text: "ls" }));
     expect(button(place, "Approve").disabled).toBe(false);
     const { render } = await import("preact");
@@ -68,33 +68,33 @@ describe("a question that was not seen for long enough", () => {
     expect(button(place, "Approve").disabled).toBe(true);
   });
 
-  it("can be rejected at once", async () => {
+  it("can be rejected immediately", async () => {
     const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
     expect(button(place, "Reject").disabled).toBe(false);
   });
 });
 
 describe("an approval", () => {
-  it("names the question and what was shown", async () => {
+  it("names the question and the digest of what was shown", async () => {
     await click(await seen(ask("command", { text: "ls" })), "Approve");
     expect(manager.of("approve_action")).toEqual([
       { kind: "approve_action", session_id: "s1", ask_ts: 7, digest: "d7" },
     ]);
   });
 
-  it("shows the whole command with all that is in it", async () => {
+  it("shows the whole command with invisible characters spelled out", async () => {
     const place = await seen(ask("command", { text: `echo${" ".repeat(50)}\u202e; rm -rf /\nsecond`, where: "/w, no sandbox" }));
     expect(place.querySelector(".ask-command")!.textContent).toBe("echo<50 blanks><U+202E>; rm -rf /second");
     expect(place.textContent).toContain("/w, no sandbox");
   });
 
-  it("shows what is written as text, whatever it looks like", async () => {
+  it("shows markup as text", async () => {
     const place = await seen(ask("use_mcp_server", { text: '{"arguments":{"x":"<img src=x onerror=alert(1)>"}}' }));
     expect(place.querySelector("img")).toBeNull();
     expect(place.textContent).toContain("<img src=x onerror=alert(1)>");
   });
 
-  it("for ever shows its rule, and is made by a second click", async () => {
+  it("with \"Always allow\" shows the rule and needs a second click", async () => {
     const place = await seen(ask("command", { text: "npm test", rule: "npm test, in this project" }));
     await click(place, "Always");
     expect(place.querySelector(".ask-rule")!.textContent).toBe("npm test, in this project");
@@ -103,14 +103,14 @@ describe("an approval", () => {
     expect(manager.of("approve_action")).toMatchObject([{ always: true, digest: "d7" }]);
   });
 
-  it("for ever is not offered without a rule", async () => {
+  it("without a rule offers no \"Always allow\"", async () => {
     const place = await seen(ask("command", { text: "npm test" }));
     expect(() => button(place, "Always")).toThrow();
   });
 });
 
 describe("a rejection", () => {
-  it("takes a reason", async () => {
+  it("sends a reason", async () => {
     const place = await seen(ask("tool", { title: "Edit a.py" }));
     await click(place, "Reject");
     const field = place.querySelector("textarea")!;
@@ -119,7 +119,7 @@ describe("a rejection", () => {
     expect(manager.of("reject_action")).toEqual([{ kind: "reject_action", session_id: "s1", ask_ts: 7, text: "Use b.py" }]);
   });
 
-  it("needs none, and can be thought better of", async () => {
+  it("works without a reason, and can be cancelled", async () => {
     const place = await seen(ask("tool", { title: "Edit a.py" }));
     await click(place, "Reject");
     await press(place.querySelector("textarea")!, "Escape");
@@ -130,8 +130,8 @@ describe("a rejection", () => {
   });
 });
 
-describe("a question of governance", () => {
-  it("tells intent, reasons, targets and what they really are", async () => {
+describe("a governance question", () => {
+  it("shows the intent, reasons, targets and resolved paths", async () => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED, notes: ["build is outside."] }));
     for (const words of ["INT-1", "Cents", "build is outside.", "out of scope", "resolves to /real/build"]) {
       expect(place.textContent).toContain(words);
@@ -142,7 +142,7 @@ describe("a question of governance", () => {
   it.each([
     ["For this task", "build/x", "Allow for this task", "task"],
     ["Add to scope", "build/**", "Add to scope and allow", "expand"],
-  ])("%s shows what that allows first", async (offer, what, yes, choice) => {
+  ])("%s shows first what it allows", async (offer, what, yes, choice) => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
     await click(place, offer);
     expect(place.querySelector(".ask-rule")!.textContent).toBe(what);
@@ -150,7 +150,7 @@ describe("a question of governance", () => {
     expect(manager.of("approve_action")).toMatchObject([{ choice, digest: "d7" }]);
   });
 
-  it("can be answered with no and an end", async () => {
+  it("can be rejected together with stopping the session", async () => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
     await click(place, "Reject and stop");
     expect(manager.of("reject_action")).toMatchObject([{ choice: "halt" }]);
@@ -158,7 +158,7 @@ describe("a question of governance", () => {
 });
 
 describe("other questions", () => {
-  it("a suggestion is an answer, in another mode if it says so", async () => {
+  it("a suggestion sends an answer and switches the mode if it names one", async () => {
     const text = '{"question":"Which?","suggest":["one",{"answer":"two","mode":"architect"}]}';
     const place = await seen(ask("followup", { text }));
     await click(place, "two");
@@ -169,19 +169,19 @@ describe("other questions", () => {
     ]);
   });
 
-  it("a failure can be tried again", async () => {
+  it("a failure can be retried", async () => {
     await click(await seen(ask("api_req_failed", { text: "Gone." })), "Retry");
     expect(manager.of("retry_session")).toMatchObject([{ session_id: "s1" }]);
   });
 
-  it("an agent that is stuck can be given a hint", async () => {
+  it("a stuck agent can get a hint", async () => {
     const place = await seen(ask("mistake_limit_reached", { text: "Stuck." }));
     await type(place.querySelector("textarea")!, "Look in b.py");
     await click(place, "Send hint");
     expect(manager.of("send_words")).toMatchObject([{ text: "Look in b.py", ask_ts: 7 }]);
   });
 
-  it("a limit can be gone beyond, or not", async () => {
+  it("a limit can be exceeded", async () => {
     const place = await seen(ask("auto_approval_max_req_reached", { html: ["<p>This session has made 5 requests.</p>"] }));
     expect(place.textContent).toContain("has made 5 requests");
     await click(place, "Continue");

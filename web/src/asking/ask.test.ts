@@ -21,14 +21,14 @@ describe("a question", () => {
     ["of a later version", "rest"],
   ])("%s is a %s", (kind, form) => expect(formOf(kind)).toBe(form));
 
-  it("says what it is about", () => {
+  it("has a heading", () => {
     expect(headOf(ask("command"))).toBe("Run this command?");
     expect(headOf(ask("tool", { title: "Edit a.py" }))).toBe("Edit a.py?");
     expect(headOf(ask("tool", { title: "Sure?" }))).toBe("Sure?");
     expect(headOf(ask("tool"))).toBe("Allow this?");
   });
 
-  it("never shows JSON for a sentence", () => {
+  it("never shows raw JSON", () => {
     expect(wordsOf(ask("payment_required_prompt", { text: '{"title":"No credit","message":"Add some."}' }))).toBe(
       "No credit: Add some.",
     );
@@ -36,18 +36,18 @@ describe("a question", () => {
     expect(wordsOf(ask("api_req_failed", { text: "Gone." }))).toBe("Gone.");
   });
 
-  it("tells each note once", () => {
+  it("shows each note once", () => {
     const governance = { reasons: [{ code: "X", error_type: "", text: "outside" }] } as unknown as Row["governance"];
     expect(otherNotes(ask("tool", { notes: ["outside", "protected"], governance }))).toEqual(["protected"]);
   });
 
-  it("is the same in the inbox and in its session", () => {
+  it("is the same from the inbox and from the session", () => {
     const row: Row = { ts: 5, type: "ask", ask: "command", text: "ls", digest: "d", rule: "r", where: "w", notes: ["n"] };
     const inbox = { ...askOfRow("s", "t", row), name: "N", state: "waiting_approval", images: 0 } as unknown as InboxRow;
     expect(askOfInbox(inbox)).toEqual(askOfRow("s", "t", row));
   });
 
-  it("lays arguments out, and leaves what is no JSON as it is", () => {
+  it("indents JSON arguments and leaves other text unchanged", () => {
     expect([laidOut('{"a":1}'), laidOut("{a")]).toEqual(['{\n  "a": 1\n}', "{a"]);
   });
 });

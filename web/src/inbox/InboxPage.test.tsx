@@ -44,7 +44,7 @@ beforeEach(() => {
 });
 
 describe("the inbox", () => {
-  it("shows why a session failed, what it was to do, and how to go on", async () => {
+  it("shows why a session failed, its prompt, and how to retry", async () => {
     tell({ text: "There is no model yet." });
     const place = await drawn(<InboxPage />);
     expect(place.querySelector(".page-head")!.textContent).toContain("1 waiting for you");
@@ -53,7 +53,7 @@ describe("the inbox", () => {
     expect(buttons(place)).toContain("Retry");
   });
 
-  it("shows what a session came to", async () => {
+  it("shows the result of a session", async () => {
     tell({ state: "completed", ask: "completion_result", html: ["<p>Done <code>sum</code>.</p>"] });
     const place = await drawn(<InboxPage />);
     expect(place.querySelector(".inbox-result code")!.textContent).toBe("sum");
@@ -63,7 +63,7 @@ describe("the inbox", () => {
   it.each([
     ["error", { text: "It is gone." }],
     ["completed", { ask: "completion_result", text: "Done." }],
-  ] as const)("offers no way on for one whose worktree was removed: %s", async (state, row) => {
+  ] as const)("offers no retry or reply if the worktree was removed: %s", async (state, row) => {
     tell({ state, ...row }, { branch: "agent/sum", state });
     const place = await drawn(<InboxPage />);
     expect(place.textContent).toContain("The worktree was removed");

@@ -4,7 +4,7 @@ import { inTurn } from "./turns";
 
 const row = (name: string, ask: string, state: InboxRow["state"]) => ({ name, ask, state }) as InboxRow;
 
-it("whoever cannot go on comes before what failed, and that before results; else as they come", () => {
+it("blocked sessions come before failures, and failures before results; otherwise the order stays", () => {
   const rows = [
     row("done", "completion_result", "completed"),
     row("failed", "", "error"),

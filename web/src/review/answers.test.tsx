@@ -58,14 +58,14 @@ const shown = () => place.textContent;
 const asked = (number: number) => vi.waitUntil(() => Socket.now.asked[number]);
 const lines = (text: string) => ({ result: [{ line: 1, text }] });
 
-it("shows what was answered", async () => {
+it("shows the answer", async () => {
   render(<Blamed path="a" />, place);
   expect(shown()).toBe("waiting");
   Socket.now.tell((await asked(0)).id, lines("of a"));
   await vi.waitUntil(() => shown() === "of a");
 });
 
-it("never shows the late answer to an earlier question", async () => {
+it("ignores the late answer to an earlier request", async () => {
   render(<Blamed path="a" />, place);
   const first = await asked(0);
   render(<Blamed path="b" />, place);
@@ -77,7 +77,7 @@ it("never shows the late answer to an earlier question", async () => {
   expect(shown()).toBe("of b");
 });
 
-it("says why there is no answer, and can be asked again", async () => {
+it("shows why there is no answer, and can request again", async () => {
   render(<Blamed path="a" />, place);
   Socket.now.tell((await asked(0)).id, { error: { code: -32000, message: "There is no file a." } });
   await vi.waitUntil(() => shown() === "There is no file a.");
@@ -86,7 +86,7 @@ it("says why there is no answer, and can be asked again", async () => {
   await vi.waitUntil(() => shown() === "of a");
 });
 
-it("asks once more when a lost connection is back", async () => {
+it("requests again after a reconnect", async () => {
   render(<Blamed path="a" />, place);
   Socket.now.tell((await asked(0)).id, lines("old"));
   await vi.waitUntil(() => shown() === "old");
@@ -98,7 +98,7 @@ it("asks once more when a lost connection is back", async () => {
   await vi.waitUntil(() => shown() === "new");
 });
 
-it("does nothing twice because somebody clicks twice, and tells what failed", async () => {
+it("ignores a second click and reports errors", async () => {
   let doing!: Doing;
   const problems: string[] = [];
   function Acting() {

@@ -20,8 +20,8 @@ beforeEach(async () => {
 
 afterEach(() => vi.unstubAllGlobals());
 
-describe("writing to a session", () => {
-  it("Enter sends, Shift and Enter does not", async () => {
+describe("the message field", () => {
+  it("sends on Enter, but not on Shift+Enter", async () => {
     const place = await drawn(<Composer row={row("waiting_input")} ask_ts={42} />);
     await type(field(place), " Do it ");
     await press(field(place), "Enter", { shiftKey: true });
@@ -33,21 +33,21 @@ describe("writing to a session", () => {
     ]);
   });
 
-  it("what is not done yet in another script is not sent", async () => {
+  it("does not send while an input method is composing", async () => {
     const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "かん");
     await press(field(place), "Enter", { isComposing: true });
     expect(manager.asked).toEqual([]);
   });
 
-  it("nothing is not sent", async () => {
+  it("does not send blank text", async () => {
     const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "  \n ");
     await press(field(place), "Enter");
     expect([manager.asked, button(place, "Send").disabled]).toEqual([[], true]);
   });
 
-  it("words written while others are on their way stay", async () => {
+  it("keeps text that was typed while a message was being sent", async () => {
     const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "First");
     field(place).dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
@@ -58,7 +58,7 @@ describe("writing to a session", () => {
     expect(field(place).value).toBe("Second");
   });
 
-  it("words that were refused stay", async () => {
+  it("keeps text that was refused", async () => {
     const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "Do it");
     manager.refusals.send_words = "There is no session s1.";
@@ -67,7 +67,7 @@ describe("writing to a session", () => {
     expect(field(place).value).toBe("Do it");
   });
 
-  it("drafts are kept for each session, until they are sent", async () => {
+  it("stores drafts per session until they are sent", async () => {
     const first = await drawn(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(first), "Half a sent");
     const other = await drawn(<Composer row={{ ...row("completed"), session_id: "s2" }} ask_ts={null} />);
@@ -79,7 +79,7 @@ describe("writing to a session", () => {
     expect(localStorage.length).toBe(0);
   });
 
-  it("is possible when the session says so", async () => {
+  it("is enabled if the session accepts messages", async () => {
     const allowed = [
       row("streaming", { can_queue_text: true }),
       row("error", { can_guide_text: true }),
@@ -89,7 +89,7 @@ describe("writing to a session", () => {
     expect(field(await drawn(<Composer row={row("error", {})} ask_ts={null} />)).disabled).toBe(true);
   });
 
-  it("a question that comes while one looks takes the focus, unless one writes elsewhere", async () => {
+  it("gets the focus when a question arrives, unless the user is typing elsewhere", async () => {
     const place = await drawn(<Composer row={row("streaming")} ask_ts={null} />);
     expect(document.activeElement).toBe(document.body);
     await act(() => render(<Composer row={row("waiting_input")} ask_ts={5} />, place));
@@ -97,8 +97,8 @@ describe("writing to a session", () => {
   });
 });
 
-describe("naming a file", () => {
-  it("offers those that fit, and writes the chosen one", async () => {
+describe("mentioning a file", () => {
+  it("offers matching files and inserts the chosen one", async () => {
     manager.answers.find_paths = [
       { path: "src/a.py", folder: false },
       { path: "src", folder: true },
@@ -115,7 +115,7 @@ describe("naming a file", () => {
   });
 });
 
-it("says in every state what can be written", () => {
+it("every state has a placeholder", () => {
   const states = ["creating", "streaming", "waiting_approval", "waiting_input", "completed", "paused", "error", "stopped"];
   const said = states.map((state) => invitation(row(state as SessionRow["state"])));
   expect(said.every(Boolean)).toBe(true);

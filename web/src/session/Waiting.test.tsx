@@ -15,7 +15,7 @@ beforeEach(async () => {
 
 afterEach(() => vi.unstubAllGlobals());
 
-it("a message that is edited has the focus and the keys, and Enter saves it", async () => {
+it("an edited message gets the focus and the keys, and Enter saves it", async () => {
   const place = await drawn(<Waiting row={row} queue={queue} />);
   await click(place, "Edit");
   const field = place.querySelector("textarea")!;
@@ -27,7 +27,7 @@ it("a message that is edited has the focus and the keys, and Enter saves it", as
   expect(manager.of("edit_queued")).toMatchObject([{ session_id: "s1", message_id: "m1", text: "Mind the types" }]);
 });
 
-it("Escape leaves it as it was", async () => {
+it("Escape cancels the edit", async () => {
   const place = await drawn(<Waiting row={row} queue={queue} />);
   await click(place, "Edit");
   await type(place.querySelector("textarea")!, "Other words");

@@ -4,7 +4,7 @@ import { workInWords } from "./working";
 
 const row = {} as SessionRow;
 
-it("a long wait says what is waited for, if that is known", () => {
+it("a long wait shows what the agent is waiting for, if known", () => {
   expect(workInWords(null, { silence: 12.4 }, row)).toBe("Waiting for the model (12 s)");
   expect(workInWords(null, { silence: 3, waiting_for: "Loading m.gguf" }, row)).toBe("Loading m.gguf (3 s)");
   expect(workInWords(null, { silence: 0 }, row)).toBe("Working");

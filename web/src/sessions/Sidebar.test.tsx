@@ -30,7 +30,7 @@ beforeEach(() => {
   location.hash = "";
 });
 
-it("Escape in the search brings all sessions back", async () => {
+it("Escape clears the search", async () => {
   tell(row("a", "Sum"), row("b", "Product"));
   const place = await drawn(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
@@ -40,7 +40,7 @@ it("Escape in the search brings all sessions back", async () => {
   expect([names(place), field.value]).toEqual([["Sum", "Product"], ""]);
 });
 
-it("Enter in the search opens the first that is found", async () => {
+it("Enter in the search opens the first result", async () => {
   tell(row("a", "Sum"), row("b", "Product"));
   const place = await drawn(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
@@ -49,7 +49,7 @@ it("Enter in the search opens the first that is found", async () => {
   expect(location.hash).toBe("#/session/b");
 });
 
-it("versions stand under one heading that leads to their comparison", async () => {
+it("versions are listed under one heading with a link to their comparison", async () => {
   tell(row("b", "Sum v2", { group_id: "g", start_time: 2 }), row("a", "Sum", { group_id: "g" }));
   const place = await drawn(<Sidebar showHelp={() => undefined} />);
   expect(place.querySelector(".version-group-head")!.getAttribute("href")).toBe("#/versions/g");

@@ -17,7 +17,7 @@ const session = (session_id: string, about: Partial<SessionRow> & { active?: boo
   }) as SessionRow;
 const ids = (rows: SessionRow[]) => rows.map((row) => row.session_id);
 
-describe("finding sessions", () => {
+describe("searching sessions", () => {
   const rows = [
     session("a", { name: "Fix the Parser" }),
     session("b", { prompt: "parser tests", branch: "agent/fix" }),
@@ -33,7 +33,7 @@ describe("finding sessions", () => {
   ])("by %s", (words, expected) => expect(ids(found(rows, words))).toEqual(expected));
 });
 
-it("whoever came first is first in the queue", () => {
+it("queue positions follow the start time", () => {
   const rows = [
     session("late", { queued: true, start_time: 9 }),
     session("on", { start_time: 1 }),
@@ -45,7 +45,7 @@ it("whoever came first is first in the queue", () => {
   ]);
 });
 
-it("what is active comes first, what is archived last", () => {
+it("active sessions come first, archived ones last", () => {
   const rows = [
     session("done"),
     session("on", { active: true }),
@@ -61,19 +61,19 @@ describe("versions of a prompt", () => {
     session(id, { group_id: "g", start_time, name: `Sum ${id}`, ...about });
   const rows = [version("b", 2), session("x", { group_id: "" }), version("a", 1), session("y", { group_id: "h" })];
 
-  it("stand together where the first of them comes, in the order they were started", () => {
+  it("are grouped at the position of the first one, in start order", () => {
     expect(together(rows).map((each) => ids(each.rows))).toEqual([["a", "b"], ["x"], ["y"]]);
     expect(ids(asListed(rows))).toEqual(["a", "b", "x", "y"]);
   });
 
-  it("are numbered if they are several", () => {
+  it("are numbered if there are several", () => {
     expect([...versionNumbers(rows)]).toEqual([
       ["a", 1],
       ["b", 2],
     ]);
   });
 
-  it("are told apart by name if they began at once", () => {
+  it("are ordered by name if they started at the same time", () => {
     const twins = [version("2", 5, { name: "Sum v2" }), version("1", 5, { name: "Sum" })];
     expect(ids(together(twins)[0]!.rows)).toEqual(["1", "2"]);
     expect(commonName(twins)).toBe("Sum");

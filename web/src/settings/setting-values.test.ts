@@ -12,7 +12,7 @@ const row = (type: SettingRow["type"], value: unknown, key = "limits.turns"): Se
   source: "default",
 });
 
-it("groups settings by what they are about, in the order they come", () => {
+it("groups settings by topic, in order", () => {
   const keys = ["manager.running_limit", "model", "manager.port", "approve_edits", "commands.allow", "max_cost", "a.b.c", "x"];
   const groups = grouped(keys.map((key) => row("str", "", key)));
   expect(groups.map((group) => [group.title, group.rows.map(nameIn)])).toEqual([
@@ -29,12 +29,12 @@ it.each([
   ["", 2],
   ["turns HOW", 1],
   ["nothing", 0],
-])("finds by words: %j", (words, number) => {
+])("searches by words: %j", (words, number) => {
   const rows = [row("int", 1), { ...row("int", 1, "other"), summary: "" }];
   expect(found(rows, words)).toHaveLength(number);
 });
 
-describe("what a control shows", () => {
+describe("the control", () => {
   it.each([
     [row("int", 5), "5"],
     [row("float", 0.5), "0.5"],
@@ -47,13 +47,13 @@ describe("what a control shows", () => {
     expect(shownText(setting)).toBe(text);
   });
 
-  it("is on only if it is true", () => {
+  it("is on only for true", () => {
     expect(isOn(row("bool", true))).toBe(true);
     expect(isOn(row("bool", "true"))).toBe(false);
   });
 });
 
-describe("what was typed", () => {
+describe("typed text", () => {
   it.each([
     [row("int", 5), " 12 ", { json: "12" }],
     [row("int", 5), "1.5", { problem: "Enter a whole number." }],
@@ -73,7 +73,7 @@ describe("what was typed", () => {
     expect(typed(setting, text)).toEqual(result);
   });
 
-  it("comes back as it was shown", () => {
+  it("round-trips through the control", () => {
     for (const setting of [row("int", -3), row("float", 1e-7), row("str", "ü\n\""), row("list", ["a", "b"])]) {
       const back = typed(setting, shownText(setting));
       expect("json" in back && isSame(setting, back.json)).toBe(true);
@@ -81,7 +81,7 @@ describe("what was typed", () => {
   });
 });
 
-it("says where a value comes from", () => {
+it("shows the source of a value", () => {
   expect(sourceWords("default")).toBe("Default");
   expect(sourceWords("user")).toBe("Set in user");
 });

@@ -18,7 +18,7 @@ beforeEach(async () => {
 
 afterEach(() => vi.unstubAllGlobals());
 
-it("TRUST a project is trusted by its very path, which is shown", async () => {
+it("trusting a project sends the path that is shown", async () => {
   tell(false);
   const place = await drawn(<Trust />);
   expect(place.textContent).toContain("/home/ada/sums");
@@ -26,7 +26,7 @@ it("TRUST a project is trusted by its very path, which is shown", async () => {
   expect(manager.of("trust_project")).toEqual([{ kind: "trust_project", path: "/home/ada/sums" }]);
 });
 
-it("a trusted one is not spoken of", async () => {
+it("a trusted project shows no notice", async () => {
   tell(true);
   expect((await drawn(<Trust />)).textContent).toBe("");
 });

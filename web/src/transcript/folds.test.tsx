@@ -5,7 +5,7 @@ import { click, drawn } from "../testing/drawn";
 import { Folds, KeptFolds } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 
-it("what was unfolded is so when its row is drawn again, and no other is", async () => {
+it("expanded parts stay expanded when their row is drawn again, and others do not", async () => {
   const folds = new Folds();
   const draw = (ts: number) => {
     const row = signal<Row>({ ts, type: "say", say: "reasoning", text: "Hm." });

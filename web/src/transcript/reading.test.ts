@@ -17,33 +17,33 @@ import {
 const said = (say: string, text = ""): Row => ({ ts: 1, type: "say", say, text });
 const asked = (ask: string, text = ""): Row => ({ ts: 1, type: "ask", ask, text });
 
-describe("what kind of thing a row is", () => {
+describe("the family of a row", () => {
   const cases: [string, Row, string][] = [
-    ["words of the model", said("text"), "answer"],
+    ["text of the model", said("text"), "answer"],
     ["a thought", said("reasoning"), "thought"],
-    ["words of the user", said("user_feedback"), "user"],
+    ["text of the user", said("user_feedback"), "user"],
     ["a tool", asked("tool"), "call"],
     ["a command", asked("command"), "call"],
     ["an MCP server", asked("use_mcp_server"), "call"],
-    ["what a command wrote", said("command_output"), "output"],
+    ["command output", said("command_output"), "output"],
     ["a request", said("api_req_started", '{"cost":1}'), "request"],
-    ["a request that failed", said("api_req_started", '{"streamingFailedMessage":"gone"}'), "trouble"],
-    ["a request that was interrupted", said("api_req_started", '{"cancelReason":"user_cancelled"}'), "request"],
+    ["a failed request", said("api_req_started", '{"streamingFailedMessage":"gone"}'), "trouble"],
+    ["an interrupted request", said("api_req_started", '{"cancelReason":"user_cancelled"}'), "request"],
     ["a question", asked("followup"), "question"],
     ["a result", said("completion_result"), "result"],
-    ["that a result was offered", asked("completion_result"), "hidden"],
+    ["the question after a result", asked("completion_result"), "hidden"],
     ["a kind of a later version", said("sung"), "note"],
     ["a question of a later version", asked("sung"), "hidden"],
   ];
   it.each(cases)("%s", (_, row, family) => expect(familyOf(row)).toBe(family));
 
-  it("the words a task was opened with are the user's", () => expect(familyOf(said("text"), true)).toBe("user"));
+  it("is the user's for the prompt of a task", () => expect(familyOf(said("text"), true)).toBe("user"));
 });
 
-describe("Tool call", () => {
+describe("the payload of a tool call", () => {
   const row = asked("tool", '{"tool":"appliedDiff","path":"a.py","diffStats":{"added":3,"removed":1}}');
 
-  it("tells what it changes", () => {
+  it("has the changed lines", () => {
     const payload = payloadOf(row);
     expect([isEdit(payload), statsOf(payload), titleOf(row, payload)]).toEqual([
       true,
@@ -54,7 +54,7 @@ describe("Tool call", () => {
   });
 
   it.each(["", "no json", '{"tool":', "[1]", "null", '"text"', '{"diffStats":{"added":"3"},"todos":[1,null,{}]}'])(
-    "can be read whatever it says: %s",
+    "can be read if it is malformed: %s",
     (text) => {
       const payload = payloadOf(asked("tool", text));
       expect(statsOf(payload)).toBeNull();
@@ -63,27 +63,27 @@ describe("Tool call", () => {
     },
   );
 
-  it("of a command is the command, even if that is JSON", () => {
+  it("of a command is empty, even if the command is JSON", () => {
     expect(payloadOf(asked("command", '{"tool":"readFile"}'))).toEqual({});
   });
 });
 
 describe("a request", () => {
-  it("tells its tokens and cost once it has ended", () => {
+  it("has tokens and cost once it has ended", () => {
     const info = requestOf('{"model":"m","tokensIn":10,"tokensOut":2,"cacheReads":5,"cost":0.5}');
     expect(info).toMatchObject({ tokensIn: 10, tokensOut: 2, cached: 5, cost: 0.5, ended: true, failure: "" });
     expect(requestOf('{"model":"m"}').ended).toBe(false);
     expect(requestOf('{"cost":null,"tokensIn":1}')).toMatchObject({ ended: true, cost: null });
   });
 
-  it("that failed always has a sentence", () => {
+  it("always has a message if it failed", () => {
     expect(requestOf('{"cancelReason":"streaming_failed"}').failure).toBe("The request failed.");
     expect(requestOf('{"streamingFailedMessage":"Gone."}').failure).toBe("Gone.");
   });
 });
 
 describe("a question", () => {
-  it("offers answers, some in another mode", () => {
+  it("has suggestions, some with a mode", () => {
     expect(followupOf('{"question":"Which?","suggest":["one",{"answer":"two","mode":"code"},{"mode":"x"},7,null]}')).toEqual({
       question: "Which?",
       suggestions: [
@@ -92,17 +92,17 @@ describe("a question", () => {
       ],
     });
   });
-  it("in plain words offers none", () => {
+  it("in plain text has no suggestions", () => {
     expect(followupOf("Which?")).toEqual({ question: "Which?", suggestions: [] });
   });
 });
 
 describe("other texts", () => {
-  it("a delay counts down", () => {
+  it("a retry delay is parsed", () => {
     expect(delayOf("Busy.\n<retry_timer>12</retry_timer>")).toEqual({ reason: "Busy.", seconds: "12" });
     expect(delayOf("Busy.")).toEqual({ reason: "Busy.", seconds: "" });
   });
-  it("what was not rendered yet is the rest", () => {
+  it("the rest is what is not rendered yet", () => {
     expect(restOf({ text: "One.\n\nTwo", html: ["<p>One.</p>"], html_upto: 6 })).toBe("Two");
     expect(restOf({ text: "One." })).toBe("One.");
     expect(restOf({ text: "One.", html: [] })).toBe("One.");
@@ -111,7 +111,7 @@ describe("other texts", () => {
 });
 
 describe("a diff", () => {
-  it("has numbers of the old file where lines go, of the new one elsewhere", () => {
+  it("numbers removed lines by the old file and others by the new one", () => {
     expect(diffLines("@@ -3,2 +5,3 @@ def f():\n same\n-old\n+new\n+newer\n").map((line) => [line.kind, line.number, line.words])).toEqual([
       ["head", null, "def f():"],
       ["same", 5, "same"],
@@ -120,7 +120,7 @@ describe("a diff", () => {
       ["added", 7, "newer"],
     ]);
   });
-  it("shows all that is in it, also what belongs to none", () => {
+  it("shows every line, also those that are not part of a diff", () => {
     const diff = "diff --git a b\nrename from a\n\\ No newline at end of file\n+x";
     expect(diffLines(diff).map((line) => line.words)).toEqual([
       "diff --git a b",

@@ -8,10 +8,10 @@ const topsOf = (heights: readonly number[]) => {
   return tops;
 };
 
-describe("the rows that are drawn", () => {
+describe("the drawn rows", () => {
   const even = topsOf(Array.from({ length: 1000 }, () => 50));
 
-  it("are those in sight and a margin around them", () => {
+  it("are those in the viewport and a margin around it", () => {
     expect(runInSight(even, 20_000, 20_500)).toEqual({ from: (20_000 - MARGIN) / 50, to: (20_500 + MARGIN) / 50 + 1 });
   });
 
@@ -20,18 +20,18 @@ describe("the rows that are drawn", () => {
     ["above it", -9_000, -8_500, 0],
     ["at the end", 49_500, 50_000, 1000],
     ["below it", 90_000, 90_500, 1000],
-  ])("are there %s too", (_, top, bottom, edge) => {
+  ])("exist %s too", (_, top, bottom, edge) => {
     const { from, to } = runInSight(even, top, bottom);
     expect(to - from).toBeGreaterThan(0);
     expect(edge ? to : from).toBe(edge);
   });
 
-  it("are none of none", () => {
+  it("are none if there are no rows", () => {
     const { from, to } = runInSight(topsOf([]), 0, 500);
     expect(to - from).toBe(0);
   });
 
-  it("are all that touch what is seen, however tall each is", () => {
+  it("are all that overlap the viewport, whatever their heights", () => {
     const chance = new Chance(7);
     for (let round = 0; round < 200; round++) {
       const heights = Array.from({ length: 1 + chance.below(60) }, () => chance.below(4) * chance.below(300));
@@ -43,42 +43,42 @@ describe("the rows that are drawn", () => {
     }
   });
 
-  it("are found by their height", () => {
+  it("are found by height", () => {
     const tops = topsOf([10, 0, 20, 30]);
     expect([-5, 0, 9, 10, 29, 30, 500].map((height) => rowAt(tops, height))).toEqual([0, 0, 0, 2, 2, 3, 3]);
   });
 
-  it("include the one with the focus, and its neighbours", () => {
+  it("include the focused row and its neighbours", () => {
     expect(runOfFocus(0, 100)).toEqual({ from: 0, to: 3 });
     expect(runOfFocus(99, 100)).toEqual({ from: 97, to: 100 });
   });
 
-  it("include what is selected, in whichever direction, unless that is too much", () => {
+  it("include the selection in either direction, unless it is too long", () => {
     expect(runOfSelection(9, 4)).toEqual([{ from: 4, to: 10 }]);
     expect(runOfSelection(0, 5_000)).toEqual([]);
   });
 
-  it("are each drawn once, in order", () => {
+  it("are drawn once each, in order", () => {
     const runs = [{ from: 50, to: 90 }, { from: 10, to: 12 }, { from: 85, to: 95 }, { from: 12, to: 14 }, { from: 3, to: 3 }];
     expect(merged(runs)).toEqual([{ from: 10, to: 14 }, { from: 50, to: 95 }]);
   });
 });
 
-describe("whoever is at the end of the rows", () => {
+describe("a view at the end", () => {
   const box = (scrollTop: number, scrollHeight = 1000, clientHeight = 500) => ({ scrollTop, scrollHeight, clientHeight });
   const atEnd = { atEnd: true, top: 500 };
 
   it.each([
-    ["stays when nothing moved", box(500), true],
-    ["stays when the text became longer", box(500, 1400), true],
-    ["stays when the box became smaller", box(500, 1000, 300), true],
-    ["stays when rows were taken away", box(400, 900), true],
-    ["leaves by scrolling up", box(300), false],
-    ["leaves by scrolling up while the text becomes longer", box(450, 1400), false],
-    ["stays for a tiny movement", box(460), true],
+    ["stays there if nothing moved", box(500), true],
+    ["stays there if the text grows", box(500, 1400), true],
+    ["stays there if the box shrinks", box(500, 1000, 300), true],
+    ["stays there if rows are removed", box(400, 900), true],
+    ["leaves it on scrolling up", box(300), false],
+    ["leaves it on scrolling up while the text grows", box(450, 1400), false],
+    ["stays there after a tiny movement", box(460), true],
   ])("%s", (_, now, stays) => expect(staysAtEnd(now, atEnd)).toBe(stays));
 
-  it("comes back by scrolling down to it, and not before", () => {
+  it("returns on scrolling down to the end, not before", () => {
     expect(staysAtEnd(box(350), { atEnd: false, top: 300 })).toBe(false);
     expect(staysAtEnd(box(480), { atEnd: false, top: 300 })).toBe(true);
   });

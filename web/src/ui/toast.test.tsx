@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { click, drawn } from "../testing/drawn";
 import { Toasts, toast } from "./toast";
 
-it("something can be done about what is told, once", async () => {
+it("a toast's action runs once", async () => {
   const place = await drawn(<Toasts />);
   let undone = 0;
   await act(() => toast("Archived.", "usual", { words: "Undo", act: () => undone++ }));

@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 const texts = (place: HTMLElement, what: string) => [...place.querySelectorAll(what)].map((each) => each.textContent);
 
-it("the diffs of one file stand beside each other, and who left it alone says so", async () => {
+it("shows the diffs of one file side by side, and which versions did not change it", async () => {
   const files = new Map([["a", [changed("a.py")]], ["b", [changed("a.py"), changed("b.py")]], ["c", []]]);
   const versions = [version("a"), version("b"), version("c"), version("d", "")];
   const place = await drawn(<FileVersions versions={versions} files={files} />);
@@ -41,6 +41,6 @@ it("the diffs of one file stand beside each other, and who left it alone says so
   await vi.waitFor(() => expect(manager.of("read_diff").at(-1)!.path).toBe("b.py"));
 });
 
-it("is not there where nothing was changed", async () => {
+it("shows nothing if no file was changed", async () => {
   expect((await drawn(<FileVersions versions={[version("a")]} files={new Map()} />)).innerHTML).toBe("");
 });
