@@ -1,9 +1,9 @@
-// Makes src/protocol.ts from the protocol's JSON Schema: node make-types.mjs SCHEMA FILE
-// It knows the part of JSON Schema that `rookery.manager.schema` speaks, and stops at any other.
+// Generates src/protocol.ts from the protocol's JSON Schema: node make-types.mjs SCHEMA FILE
+// Supports the part of JSON Schema that `rookery.manager.schema` uses, and fails on any other.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-// Names that would hide one of the browser's own.
+// Names that would shadow those of the browser.
 const RENAMED = { Error: "Refusal", Request: "AnyRequest", Image: "Picture", Comment: "LineComment" };
 const NOT_TYPES = /_message$/;
 

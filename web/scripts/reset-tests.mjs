@@ -1,4 +1,4 @@
-/** Before each file of tests: nothing of the page, nor of what it keeps, is left of the one before. */
+/** Resets the modules, the document and the storage before each test file. */
 import { vi } from "vitest";
 
 vi.resetModules();
