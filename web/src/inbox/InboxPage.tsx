@@ -1,6 +1,6 @@
-import { type Ask, askOfInbox, formOf } from "../asking/ask";
-import { AskPanel } from "../asking/AskPanel";
-import { say } from "../asking/answering";
+import { type Ask, askOfInbox, formOf } from "../asks/ask";
+import { AskPanel } from "../asks/AskPanel";
+import { say } from "../asks/ask-actions";
 import { attempt } from "../attempt";
 import { ago, counted, moment } from "../format";
 import { now } from "../now";

@@ -1,5 +1,5 @@
 /** The order of the inbox. */
-import { formOf } from "../asking/ask";
+import { formOf } from "../asks/ask";
 import type { InboxRow } from "../protocol";
 
 /**

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { askOfInbox, askOfRow, formOf } from "../asking/ask";
-import { AskPanel } from "../asking/AskPanel";
+import { askOfInbox, askOfRow, formOf } from "../asks/ask";
+import { AskPanel } from "../asks/AskPanel";
 import { request } from "../connection";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";

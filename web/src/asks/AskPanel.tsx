@@ -7,9 +7,9 @@ import { Button, Key } from "../ui";
 import { harmless, line } from "../visible";
 import { Approval } from "./Approval";
 import { AskHead } from "./AskHead";
-import { approve, choose, reject, say, tryAgain } from "./answering";
+import { approve, choose, reject, say, tryAgain } from "./ask-actions";
 import { type Ask, formOf, headOf, wordsOf } from "./ask";
-import { useAnswering, useAnswerKeys, useSeen } from "./seeing";
+import { useAnswering, useAnswerKeys, useSeen } from "./ask-hooks";
 import "./ask-panel.css";
 
 /** A question of the agent, with everything an approval would allow. `keys`: shortcuts answer this one. */

@@ -4,9 +4,9 @@ import { Button, Icon, Key } from "../ui";
 import { line, plain } from "../visible";
 import { AskBody } from "./AskBody";
 import { AskHead } from "./AskHead";
-import { approve, reject } from "./answering";
+import { approve, reject } from "./ask-actions";
 import { type Ask, otherNotes } from "./ask";
-import { useAnswering, useAnswerKeys, useReadToEnd, useSeen } from "./seeing";
+import { useAnswering, useAnswerKeys, useReadToEnd, useSeen } from "./ask-hooks";
 
 type Wider = "always" | "task" | "expand";
 
