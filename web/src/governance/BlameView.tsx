@@ -9,7 +9,7 @@ import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
 import { harmless, line } from "../visible";
 import { Answer } from "../worktrees/Sheet";
-import { useLooking } from "./looking";
+import { useLooking } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";
 
 const REST = 200;

@@ -6,7 +6,7 @@ import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { line } from "../visible";
 import { inWords } from "../wording";
 import { Answer } from "../worktrees/Sheet";
-import { useLooking } from "./looking";
+import { useLooking } from "./page-refresh";
 
 const TONES: Readonly<Record<string, Tone>> = {
   active: "accent",

@@ -9,7 +9,7 @@ import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
 import { line } from "../visible";
 import { Answer } from "../worktrees/Sheet";
-import { useLooking } from "./looking";
+import { useLooking } from "./page-refresh";
 import {
   EVERYTHING,
   MOST_RECORDS,
