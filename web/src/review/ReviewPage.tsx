@@ -25,7 +25,7 @@ import { useAnswer, useRefresh } from "./answers";
 import { filtered, stillThere, sums } from "./changed-files";
 import { type Commenting, useCommenting } from "./commenting";
 import type { DiffView } from "./diff-rows";
-import { goTo, useReviewKeys } from "./going-through";
+import { goTo, useReviewKeys } from "./review-keys";
 import { type SeenFiles, useSeenFiles } from "./seen-files";
 import "./review.css";
 
