@@ -9,7 +9,7 @@ import type { Commenting } from "./commenting";
 import { type Draft, keyOf, placeOf, plainText } from "./comments";
 import { type DiffRow, type DiffView, piecesOf, rowsOf } from "./diff-rows";
 import { hiddenLines } from "./gaps";
-import { useNear } from "./near";
+import { useNear } from "./near-viewport";
 
 const LINE_HEIGHT = 20;
 const COLUMNS = { unified: 3, split: 4 };

@@ -14,7 +14,7 @@ import { Counts } from "./Counts";
 import type { DiffView } from "./diff-rows";
 import { DiffTable } from "./DiffTable";
 import { contextFor, filled } from "./gaps";
-import { useOnceNear } from "./near";
+import { useOnceNear } from "./near-viewport";
 
 export type Scope = NonNullable<ReadDiff["scope"]>;
 
