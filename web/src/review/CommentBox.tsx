@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Badge, Button } from "../ui";
 import { type Draft, keyOf, wordsFor } from "./comments";
-import type { Commenting } from "./commenting";
+import type { Commenting } from "./comment-editor";
 
 /** Milliseconds without typing before the text is saved. */
 const REST = 400;

@@ -7,7 +7,7 @@ import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
 import { line } from "../visible";
 import { useDoing } from "./answers";
-import type { Commenting } from "./commenting";
+import type { Commenting } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";
 
 export function CommentsBar({

@@ -5,7 +5,7 @@ import { sanitised } from "../html";
 import type { DiffLine } from "../protocol";
 import { line } from "../visible";
 import { CommentBox } from "./CommentBox";
-import type { Commenting } from "./commenting";
+import type { Commenting } from "./comment-editor";
 import { type Draft, keyOf, placeOf, plainText } from "./comments";
 import { type DiffRow, type DiffView, piecesOf, rowsOf } from "./diff-rows";
 import { hiddenLines } from "./gaps";

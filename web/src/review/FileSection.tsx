@@ -7,7 +7,7 @@ import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
 import { line } from "../visible";
 import { sentence } from "./answers";
 import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
-import type { Commenting } from "./commenting";
+import type { Commenting } from "./comment-editor";
 import { CommentBox } from "./CommentBox";
 import { keyOf, outdated } from "./comments";
 import { Counts } from "./Counts";

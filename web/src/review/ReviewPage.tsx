@@ -23,7 +23,7 @@ import { FileSection, type Scope } from "./FileSection";
 import { type Shown, WorktreeActs } from "./WorktreeActs";
 import { useAnswer, useRefresh } from "./answers";
 import { filtered, stillThere, sums } from "./changed-files";
-import { type Commenting, useCommenting } from "./commenting";
+import { type Commenting, useCommenting } from "./comment-editor";
 import type { DiffView } from "./diff-rows";
 import { goTo, useReviewKeys } from "./review-keys";
 import { type SeenFiles, useSeenFiles } from "./seen-files";
