@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { counted, moment } from "../format";
 import type { CheckpointRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";

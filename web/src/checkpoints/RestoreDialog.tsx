@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted, moment } from "../format";
 import type { CheckpointRow, RestoreRehearsal } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { line } from "../visible";
 import { PathList } from "../worktrees/PathList";

@@ -4,7 +4,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 import { request } from "../connection";
 import { moment } from "../format";
 import type { BlamedLine } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
 import { harmless, line } from "../visible";

@@ -1,7 +1,7 @@
 /** The project's intents with their status, scope, criteria and number of changes. */
 import { counted } from "../format";
 import type { IntentRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { line } from "../visible";
 import { inWords } from "../wording";

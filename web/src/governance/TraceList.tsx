@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { moment } from "../format";
 import type { TraceRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";

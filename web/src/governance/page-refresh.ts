@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 
-import { useRefresh } from "../review/answers";
+import { useRefresh } from "../requests";
 
 const LOOK_EVERY = 30_000;
 

@@ -1,6 +1,6 @@
 /** Fields for the model and the mode; each version can have its own model. */
 import type { KnownMode, KnownModel } from "../protocol";
-import type { Asked } from "../review/answers";
+import type { Asked } from "../requests";
 import { Field } from "../ui";
 import { line } from "../visible";
 import { type Form, modelName, modelNote, withModel } from "./form";

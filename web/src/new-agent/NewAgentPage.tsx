@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { IntentRow, SettingRow, Started } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useAnswer, useDoing } from "../requests";
 import { go } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf } from "../store";

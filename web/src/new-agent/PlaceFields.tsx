@@ -1,6 +1,6 @@
 /** Fields for where a new session runs: in the project or in a worktree. */
 import type { WorktreeRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { Field, Notice } from "../ui";
 import { line } from "../visible";
 import { nameOf } from "../worktrees/worktree-words";

@@ -6,7 +6,7 @@ import { counted } from "../format";
 import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
 import { line } from "../visible";
-import { useDoing } from "./answers";
+import { useDoing } from "../requests";
 import type { Commenting } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";
 

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
 import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
 import { line } from "../visible";
-import { sentence } from "./answers";
+import { sentence } from "../requests";
 import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
 import type { Commenting } from "./comment-editor";
 import { CommentBox } from "./CommentBox";

@@ -21,7 +21,7 @@ import { CommentsBar } from "./CommentsBar";
 import { FileNav } from "./FileNav";
 import { FileSection, type Scope } from "./FileSection";
 import { type Shown, WorktreeActs } from "./WorktreeActs";
-import { useAnswer, useRefresh } from "./answers";
+import { useAnswer, useRefresh } from "../requests";
 import { filtered, stillThere, sums } from "./changed-files";
 import { type Commenting, useCommenting } from "./comment-editor";
 import type { DiffView } from "./diff-rows";

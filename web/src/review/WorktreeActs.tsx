@@ -4,7 +4,7 @@ import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { Button, Menu, type MenuItem, complain } from "../ui";
 import { mergeWorktree } from "../worktrees/acts";
-import { useDoing } from "./answers";
+import { useDoing } from "../requests";
 
 /** The open dialog. */
 export type Shown = "apply" | "finish" | null;

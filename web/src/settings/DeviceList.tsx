@@ -2,7 +2,7 @@
 import { attempt } from "../attempt";
 import { moment } from "../format";
 import type { Device } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { Button, Icon, confirm, toast } from "../ui";
 import { line } from "../visible";
 import { Answer } from "../worktrees/Sheet";

@@ -3,7 +3,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { SettingRow } from "../protocol";
-import { useDoing } from "../review/answers";
+import { useDoing } from "../requests";
 import { Button, toast } from "../ui";
 import { line } from "../visible";
 import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { alertsOn, PAGE_NOTIFIES, readNotifying, switchAlerts } from "../alerts";
 import { Choices } from "../new-agent/Choices";
 import type { SettingRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { ShortcutTable } from "../shell/ShortcutHelp";
 import { type Theme, chooseTheme, theme } from "../theme";
 import { Switch, toast } from "../ui";

@@ -5,7 +5,7 @@ import { counted } from "../format";
 import { sanitised } from "../html";
 import { PHONE, useMedia } from "../media";
 import type { ChangedFile, DiffLine, Version } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useAnswer } from "../requests";
 import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";

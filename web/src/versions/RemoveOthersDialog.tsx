@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Version } from "../protocol";
-import { sentence, useAnswer, useDoing } from "../review/answers";
+import { sentence, useAnswer, useDoing } from "../requests";
 import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, complain, toast } from "../ui";
 import { harmless, line } from "../visible";

@@ -6,7 +6,7 @@ import { request } from "../connection";
 import { duration, money, tokens } from "../format";
 import { PHONE, useMedia } from "../media";
 import type { Version } from "../protocol";
-import { useAnswer, useRefresh } from "../review/answers";
+import { useAnswer, useRefresh } from "../requests";
 import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
 import { lookOf } from "../states";

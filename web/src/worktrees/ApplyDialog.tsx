@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Plan } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { harmless } from "../visible";
 import { shortened } from "../wording";

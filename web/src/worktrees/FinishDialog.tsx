@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
-import { useDoing } from "../review/answers";
+import { useDoing } from "../requests";
 import { Button, Dialog, Field, Notice } from "../ui";
 import { tellDone } from "./acts";
 

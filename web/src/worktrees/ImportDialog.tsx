@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { Importables } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { Answer } from "./Sheet";
 import { nameOf } from "./worktree-words";

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { KeptWork } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { line } from "../visible";
 import { Answer } from "./Sheet";

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { WorktreeRow } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice, confirm } from "../ui";
 import { harmless } from "../visible";
 import { shortened } from "../wording";

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ScriptRow } from "../protocol";
-import { type Asked, useDoing } from "../review/answers";
+import { type Asked, useDoing } from "../requests";
 import { Badge, Button, complain } from "../ui";
 import { line, plain } from "../visible";
 import { Answer } from "./Sheet";

@@ -1,7 +1,7 @@
 /** The frame of a page: heading, tools, and scrolling content. */
 import type { ComponentChildren } from "preact";
 
-import type { Asked } from "../review/answers";
+import type { Asked } from "../requests";
 import { Button, Notice, Spinner } from "../ui";
 import "./sheet.css";
 

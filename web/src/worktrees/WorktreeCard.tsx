@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ScriptRow, WorktreeRow } from "../protocol";
-import { useAnswer, useDoing, useRefresh } from "../review/answers";
+import { useAnswer, useDoing, useRefresh } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";

@@ -1,7 +1,7 @@
 /** All worktrees of the project, its scripts, and saved work. */
 import { useState } from "preact/hooks";
 
-import { useAnswer, useRefresh } from "../review/answers";
+import { useAnswer, useRefresh } from "../requests";
 import { Button, Empty, LinkButton } from "../ui";
 import { ImportDialog } from "./ImportDialog";
 import { KeptWorkList } from "./KeptWorkList";

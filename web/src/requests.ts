@@ -1,8 +1,8 @@
 /** Requests to the manager as component state. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
-import { connection, request } from "../connection";
-import type { Answers, Requests } from "../protocol";
+import { connection, request } from "./connection";
+import type { Answers, Requests } from "./protocol";
 
 export interface Asked<T> {
   readonly answer: T | null;

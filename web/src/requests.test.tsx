@@ -1,9 +1,9 @@
 import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 
-import { connection } from "../connection";
-import type { Doing } from "./answers";
-import { useAnswer, useDoing } from "./answers";
+import { connection } from "./connection";
+import type { Doing } from "./requests";
+import { useAnswer, useDoing } from "./requests";
 
 /** A manager that answers when the test tells it to. */
 class Socket {
