@@ -8,7 +8,7 @@ import {
   stillThere,
   sums,
 } from "./changed-files";
-import { file } from "./samples";
+import { file } from "./sample-diffs";
 
 const FILES = [
   file("src/App.tsx"),

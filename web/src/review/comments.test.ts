@@ -12,7 +12,7 @@ import {
   withoutDraft,
   wordsFor,
 } from "./comments";
-import { diff } from "./samples";
+import { diff } from "./sample-diffs";
 
 const draft = (line: number, text: string, more: Partial<Draft> = {}): Draft => ({
   path: "a.py",

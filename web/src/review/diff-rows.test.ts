@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { DiffLine } from "../protocol";
 import { type DiffRow, piecesOf, rowsOf } from "./diff-rows";
-import { diff } from "./samples";
+import { diff } from "./sample-diffs";
 
 function drawn(row: DiffRow): string {
   if (row.kind === "gap") return "@";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { contextFor, filled, hiddenLines } from "./gaps";
-import { diff } from "./samples";
+import { diff } from "./sample-diffs";
 
 const NARROW = diff("@4", " e", "-f", "+F", " g", "@3", " k", "+K", "@0");
 const WIDE = diff(
