@@ -26,7 +26,7 @@ import { filtered, stillThere, sums } from "./changed-files";
 import { type Commenting, useCommenting } from "./comment-editor";
 import type { DiffView } from "./diff-rows";
 import { goTo, useReviewKeys } from "./review-keys";
-import { type SeenFiles, useSeenFiles } from "./seen-files";
+import { type SeenFiles, useSeenFiles } from "./viewed-files";
 import "./review.css";
 
 const WHILE_WORKING = 5_000;
