@@ -7,7 +7,7 @@ import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";
 import { line } from "../visible";
-import { Answer, Sheet } from "../worktrees/Sheet";
+import { Answer, Sheet } from "../ui/PageFrame";
 import { RestoreDialog } from "./RestoreDialog";
 import "./checkpoints.css";
 

@@ -8,7 +8,7 @@ import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { line } from "../visible";
 import { PathList } from "../worktrees/PathList";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 import { tellDone } from "../worktrees/acts";
 import { type Choice, buttonWords, changesAnything, consequences, summary } from "./restore-words";
 

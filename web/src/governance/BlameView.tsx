@@ -8,7 +8,7 @@ import { useAnswer } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
 import { harmless, line } from "../visible";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 import { useLooking } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";
 

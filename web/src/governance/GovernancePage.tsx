@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { Button, Tabs } from "../ui";
-import { Sheet } from "../worktrees/Sheet";
+import { Sheet } from "../ui/PageFrame";
 import { BlameView } from "./BlameView";
 import { IntentList } from "./IntentList";
 import { TraceList } from "./TraceList";

@@ -5,7 +5,7 @@ import { useAnswer } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { line } from "../visible";
 import { inWords } from "../wording";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 import { useLooking } from "./page-refresh";
 
 const TONES: Readonly<Record<string, Tone>> = {

@@ -8,7 +8,7 @@ import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
 import { line } from "../visible";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 import { useLooking } from "./page-refresh";
 import {
   EVERYTHING,

@@ -10,7 +10,7 @@ import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
 import { line } from "../visible";
 import { shownText } from "../settings/setting-values";
-import { Sheet } from "../worktrees/Sheet";
+import { Sheet } from "../ui/PageFrame";
 import { Choices } from "./Choices";
 import {
   type Form,

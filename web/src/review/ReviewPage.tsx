@@ -14,7 +14,7 @@ import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../
 import { line } from "../visible";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { FinishDialog } from "../worktrees/FinishDialog";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 import { tellDone } from "../worktrees/acts";
 import { statsWords } from "../worktrees/worktree-words";
 import { CommentsBar } from "./CommentsBar";

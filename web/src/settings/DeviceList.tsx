@@ -5,7 +5,7 @@ import type { Device } from "../protocol";
 import { useAnswer } from "../requests";
 import { Button, Icon, confirm, toast } from "../ui";
 import { line } from "../visible";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 
 export function DeviceList() {
   const devices = useAnswer("list_devices", {});

@@ -8,7 +8,7 @@ import { useAnswer } from "../requests";
 import { ShortcutTable } from "../shell/ShortcutHelp";
 import { type Theme, chooseTheme, theme } from "../theme";
 import { Switch, toast } from "../ui";
-import { Answer, Sheet } from "../worktrees/Sheet";
+import { Answer, Sheet } from "../ui/PageFrame";
 import { DeviceList } from "./DeviceList";
 import { SettingControl } from "./SettingControl";
 import { found, grouped, isOn } from "./setting-values";

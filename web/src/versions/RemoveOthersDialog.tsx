@@ -10,7 +10,7 @@ import { Button, Dialog, Notice, complain, toast } from "../ui";
 import { harmless, line } from "../visible";
 import { shortened } from "../wording";
 import { PathList } from "../worktrees/PathList";
-import { Answer } from "../worktrees/Sheet";
+import { Answer } from "../ui/PageFrame";
 
 export function RemoveOthersDialog({
   versions,

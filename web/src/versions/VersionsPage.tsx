@@ -14,7 +14,7 @@ import { versions as numbers, sessions } from "../store";
 import { Badge, Button, complain, Empty, LinkButton } from "../ui";
 import { harmless, line } from "../visible";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
-import { Answer, Sheet } from "../worktrees/Sheet";
+import { Answer, Sheet } from "../ui/PageFrame";
 import { statsWords } from "../worktrees/worktree-words";
 import { FileVersions } from "./FileVersions";
 import { RemoveOthersDialog } from "./RemoveOthersDialog";

@@ -9,7 +9,7 @@ import { Button, Dialog, Notice } from "../ui";
 import { harmless } from "../visible";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
-import { Answer } from "./Sheet";
+import { Answer } from "../ui/PageFrame";
 import { tellDone } from "./acts";
 import { applyHeading, canApply, withoutConflicts } from "./worktree-words";
 

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { Importables } from "../protocol";
 import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
-import { Answer } from "./Sheet";
+import { Answer } from "../ui/PageFrame";
 import { nameOf } from "./worktree-words";
 
 type What = "branch" | "folder";

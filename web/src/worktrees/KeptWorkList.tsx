@@ -6,7 +6,7 @@ import type { KeptWork } from "../protocol";
 import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { line } from "../visible";
-import { Answer } from "./Sheet";
+import { Answer } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
 
 export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {

@@ -8,7 +8,7 @@ import { Button, Dialog, Notice, confirm } from "../ui";
 import { harmless } from "../visible";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
-import { Answer } from "./Sheet";
+import { Answer } from "../ui/PageFrame";
 import { tellDone } from "./acts";
 import { nameOf, removalVerb } from "./worktree-words";
 

@@ -6,7 +6,7 @@ import type { ScriptRow } from "../protocol";
 import { type Asked, useDoing } from "../requests";
 import { Badge, Button, complain } from "../ui";
 import { line, plain } from "../visible";
-import { Answer } from "./Sheet";
+import { Answer } from "../ui/PageFrame";
 import { tellDone } from "./acts";
 
 export const SCRIPTS = "scripts-of-this-project";

@@ -6,7 +6,7 @@ import { Button, Empty, LinkButton } from "../ui";
 import { ImportDialog } from "./ImportDialog";
 import { KeptWorkList } from "./KeptWorkList";
 import { ScriptList } from "./ScriptList";
-import { Answer, Sheet } from "./Sheet";
+import { Answer, Sheet } from "../ui/PageFrame";
 import { WorktreeCard } from "./WorktreeCard";
 import "./worktrees.css";
 

@@ -2,8 +2,8 @@
 import type { ComponentChildren } from "preact";
 
 import type { Asked } from "../requests";
-import { Button, Notice, Spinner } from "../ui";
-import "./sheet.css";
+import { Button, Notice, Spinner } from ".";
+import "./page-frame.css";
 
 export function Sheet({
   title,
