@@ -9,7 +9,7 @@ import { Button, Dialog, Notice } from "../ui";
 import { line } from "../visible";
 import { PathList } from "../worktrees/PathList";
 import { Answer } from "../ui/PageFrame";
-import { tellDone } from "../worktrees/acts";
+import { tellDone } from "../worktrees/worktree-actions";
 import { type Choice, buttonWords, changesAnything, consequences, summary } from "./restore-words";
 
 const WAYS: readonly { readonly words: string; readonly files: boolean; readonly conversation: boolean }[] = [

@@ -6,7 +6,7 @@ import { ago, counted, moment } from "../format";
 import { now } from "../now";
 import type { InboxRow, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { archive } from "../session/acts";
+import { archive } from "../session/session-actions";
 import { GoingOn } from "../session/GoingOn";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
 import { isWithoutItsWorktree, lookOf } from "../states";

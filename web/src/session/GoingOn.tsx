@@ -1,6 +1,6 @@
 import type { SessionRow } from "../protocol";
 import { Button } from "../ui";
-import { resume, retry } from "./acts";
+import { resume, retry } from "./session-actions";
 
 /** Buttons that retry or resume a stopped session. */
 export function GoingOn({ row, primary = false }: { row: SessionRow; primary?: boolean }) {

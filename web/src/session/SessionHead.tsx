@@ -11,7 +11,7 @@ import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
 import { line } from "../visible";
-import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./acts";
+import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./session-actions";
 import { GoingOn } from "./GoingOn";
 import { SwitchDialog } from "./SwitchDialog";
 

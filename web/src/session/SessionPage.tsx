@@ -11,7 +11,7 @@ import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import type { TaskView } from "../view";
 import { harmless, line, uncoloured } from "../visible";
-import { fork } from "./acts";
+import { fork } from "./session-actions";
 import { Composer } from "./Composer";
 import { GoingOn } from "./GoingOn";
 import { Plan } from "./Plan";

@@ -10,7 +10,7 @@ import { harmless } from "../visible";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "../ui/PageFrame";
-import { tellDone } from "./acts";
+import { tellDone } from "./worktree-actions";
 import { applyHeading, canApply, withoutConflicts } from "./worktree-words";
 
 export function ApplyDialog({

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { useDoing } from "../requests";
 import { Button, Dialog, Field, Notice } from "../ui";
-import { tellDone } from "./acts";
+import { tellDone } from "./worktree-actions";
 
 export function FinishDialog({
   worktreeId,

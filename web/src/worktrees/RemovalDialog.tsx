@@ -9,7 +9,7 @@ import { harmless } from "../visible";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "../ui/PageFrame";
-import { tellDone } from "./acts";
+import { tellDone } from "./worktree-actions";
 import { nameOf, removalVerb } from "./worktree-words";
 
 export function RemovalDialog({

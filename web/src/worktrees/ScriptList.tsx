@@ -7,7 +7,7 @@ import { type Asked, useDoing } from "../requests";
 import { Badge, Button, complain } from "../ui";
 import { line, plain } from "../visible";
 import { Answer } from "../ui/PageFrame";
-import { tellDone } from "./acts";
+import { tellDone } from "./worktree-actions";
 
 export const SCRIPTS = "scripts-of-this-project";
 

@@ -12,7 +12,7 @@ import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
 import { RemovalDialog } from "./RemovalDialog";
 import { SCRIPTS } from "./ScriptList";
-import { mergeWorktree, tellDone } from "./acts";
+import { mergeWorktree, tellDone } from "./worktree-actions";
 import { STATE_WORDS, nameOf, removalVerb, statsWords } from "./worktree-words";
 
 const STATS_EVERY = 15_000;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { mergeWords } from "./acts";
+import { mergeWords } from "./worktree-actions";
 
 it.each([
   [{ ahead: 1, uncommitted: 0 }, /^1 commit will be merged into main in the project\. main must be checked out/],

@@ -3,7 +3,7 @@ import { counted } from "../format";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { Button, Menu, type MenuItem, complain } from "../ui";
-import { mergeWorktree } from "../worktrees/acts";
+import { mergeWorktree } from "../worktrees/worktree-actions";
 import { useDoing } from "../requests";
 
 /** The open dialog. */
