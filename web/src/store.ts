@@ -4,7 +4,7 @@ import { connection } from "./connection";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
 import type { ListChange, SessionChange, SessionRow } from "./protocol";
 import type { Following } from "./rpc";
-import { versionNumbers } from "./sessions/finding";
+import { versionNumbers } from "./sessions/session-groups";
 import { TaskView } from "./view";
 
 const FIRST_ROWS = 200;

@@ -6,7 +6,7 @@ import { hrefOf, route } from "../routes";
 import { versions } from "../store";
 import { Button, Icon } from "../ui";
 import { line } from "../visible";
-import { commonName, queuePlaces, type Together, together } from "./finding";
+import { commonName, queuePlaces, type Together, together } from "./session-groups";
 import { SessionItem } from "./SessionItem";
 
 const SHOWN_FIRST = 100;

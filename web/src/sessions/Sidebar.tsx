@@ -8,7 +8,7 @@ import { go, hrefOf, route } from "../routes";
 import { inbox, listTold, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
 import { Button, Count, Empty, Icon, Spinner, Toasts, toast } from "../ui";
-import { asListed, found, sectionsOf } from "./finding";
+import { asListed, found, sectionsOf } from "./session-groups";
 import { SessionSection } from "./SessionSection";
 import "./sidebar.css";
 

@@ -5,7 +5,7 @@ import { inTurn } from "../inbox/turns";
 import { type Keys, useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";
-import { asListed } from "../sessions/finding";
+import { asListed } from "../sessions/session-groups";
 import { Sidebar } from "../sessions/Sidebar";
 import { inbox, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";

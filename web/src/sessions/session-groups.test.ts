@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SessionRow } from "../protocol";
-import { asListed, commonName, found, queuePlaces, sectionsOf, together, versionNumbers } from "./finding";
+import { asListed, commonName, found, queuePlaces, sectionsOf, together, versionNumbers } from "./session-groups";
 
 const session = (session_id: string, about: Partial<SessionRow> & { active?: boolean } = {}) =>
   ({
