@@ -1,7 +1,7 @@
 /** The prompt with its images. */
 import { useEffect, useRef } from "preact/hooks";
 
-import { useNaming } from "../session/naming";
+import { useNaming } from "../session/mention-picker";
 import { Button, Icon, toast } from "../ui";
 import { MOST_IMAGES } from "./form";
 import { ACCEPTED, filesIn, withFiles } from "./pictures";

@@ -8,7 +8,7 @@ import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
 import { useFocusOfGoneButtons } from "./composer-focus";
 import { draftOf, keepDraft } from "./drafts";
-import { useNaming } from "./naming";
+import { useNaming } from "./mention-picker";
 import "./composer.css";
 
 const TALLEST = 240;

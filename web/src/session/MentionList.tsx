@@ -1,7 +1,7 @@
 import type { FoundPath } from "../protocol";
 import { Icon } from "../ui";
 import { line } from "../visible";
-import "./path-list.css";
+import "./mention-list.css";
 
 /** Files to choose from, above the field with the mention. */
 export function PathList(props: { id: string; paths: readonly FoundPath[]; at: number; choose: (found: FoundPath) => void }) {

@@ -3,7 +3,7 @@ import { useEffect, useId } from "preact/hooks";
 import { request } from "../connection";
 import type { FoundPath } from "../protocol";
 import { type Mention, mentionAt, withPath } from "./mentions";
-import { PathList } from "./PathList";
+import { PathList } from "./MentionList";
 
 const PATHS = 8;
 
