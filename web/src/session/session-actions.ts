@@ -4,7 +4,7 @@ import type { ExportSession, SessionRow } from "../protocol";
 import { go } from "../routes";
 import { confirm, toast } from "../ui";
 import { line } from "../visible";
-import { saveFile } from "./saving";
+import { saveFile } from "./download";
 
 export function cancel({ session_id }: SessionRow): void {
   void attempt("cancel_session", { session_id });
