@@ -7,7 +7,7 @@ import { now } from "../now";
 import type { InboxRow, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { archive } from "../session/session-actions";
-import { GoingOn } from "../session/GoingOn";
+import { GoingOn } from "../session/ResumeButtons";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
 import { isWithoutItsWorktree, lookOf } from "../states";
 import { inbox, list, listTold, sessions } from "../store";

@@ -12,7 +12,7 @@ import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from ".
 import type { Parts } from "../view";
 import { line } from "../visible";
 import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./session-actions";
-import { GoingOn } from "./GoingOn";
+import { GoingOn } from "./ResumeButtons";
 import { SwitchDialog } from "./SwitchDialog";
 
 export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {

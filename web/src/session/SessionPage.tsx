@@ -13,7 +13,7 @@ import type { TaskView } from "../view";
 import { harmless, line, uncoloured } from "../visible";
 import { fork } from "./session-actions";
 import { Composer } from "./Composer";
-import { GoingOn } from "./GoingOn";
+import { GoingOn } from "./ResumeButtons";
 import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
 import { Waiting } from "./Waiting";
