@@ -16,7 +16,7 @@ import { Composer } from "./Composer";
 import { GoingOn } from "./ResumeButtons";
 import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
-import { Waiting } from "./Waiting";
+import { Waiting } from "./QueuedMessages";
 import { WorktreeRemoved } from "./WorktreeRemoved";
 import { workInWords } from "./working";
 import "./session.css";

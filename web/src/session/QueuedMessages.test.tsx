@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { SessionRow } from "../protocol";
 import { click, drawn, press, type } from "../testing/drawn";
 import { FakeManager } from "../testing/manager";
-import { Waiting } from "./Waiting";
+import { Waiting } from "./QueuedMessages";
 
 const row = { session_id: "s1", mail: [] as unknown[] } as SessionRow;
 const queue = [{ message_id: "m1", text: "Mind the linter", images: [] }];
