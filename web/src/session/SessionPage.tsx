@@ -18,7 +18,7 @@ import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
 import { Waiting } from "./QueuedMessages";
 import { WorktreeRemoved } from "./WorktreeRemoved";
-import { workInWords } from "./working";
+import { workInWords } from "./progress";
 import "./session.css";
 
 const LINES_OF_SET_UP = 12;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { SessionRow } from "../protocol";
-import { workInWords } from "./working";
+import { workInWords } from "./progress";
 
 const row = {} as SessionRow;
 
