@@ -15,7 +15,7 @@ import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import { harmless, line } from "../visible";
 import { ReplyField } from "./ReplyField";
-import { inTurn } from "./turns";
+import { inTurn } from "./inbox-order";
 import "./inbox.css";
 
 /** All sessions that need the user, oldest first, with their questions to answer in place. */

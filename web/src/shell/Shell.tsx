@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { connection } from "../connection";
-import { inTurn } from "../inbox/turns";
+import { inTurn } from "../inbox/inbox-order";
 import { type Keys, useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { InboxRow } from "../protocol";
-import { inTurn } from "./turns";
+import { inTurn } from "./inbox-order";
 
 const row = (name: string, ask: string, state: InboxRow["state"]) => ({ name, ask, state }) as InboxRow;
 
