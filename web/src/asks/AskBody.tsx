@@ -1,6 +1,6 @@
 import type { AskedTarget, IntentQuestion } from "../protocol";
 import { DiffText } from "../transcript/DiffText";
-import { isEdit, objectIn } from "../transcript/reading";
+import { isEdit, objectIn } from "../transcript/row-content";
 import { Badge } from "../ui";
 import { approvable, line, plain } from "../visible";
 import { type Ask, laidOut } from "./ask";

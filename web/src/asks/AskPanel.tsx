@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { sanitised } from "../html";
 import { list } from "../store";
-import { followupOf } from "../transcript/reading";
+import { followupOf } from "../transcript/row-content";
 import { Button, Key } from "../ui";
 import { harmless, line } from "../visible";
 import { Approval } from "./Approval";

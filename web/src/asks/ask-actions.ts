@@ -1,7 +1,7 @@
 /** Sends answers. Each names its question and the digest of what was shown. */
 import { attempt } from "../attempt";
 import type { ApproveAction } from "../protocol";
-import type { Suggestion } from "../transcript/reading";
+import type { Suggestion } from "../transcript/row-content";
 import type { Ask } from "./ask";
 
 type Choice = NonNullable<ApproveAction["choice"]>;

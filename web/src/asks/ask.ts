@@ -1,6 +1,6 @@
 /** A question of an agent, from an inbox row or a transcript row, and how it can be answered. */
 import type { InboxRow, IntentQuestion, Row } from "../protocol";
-import { followupOf, objectIn } from "../transcript/reading";
+import { followupOf, objectIn } from "../transcript/row-content";
 
 export interface Ask {
   session_id: string;

@@ -7,7 +7,7 @@ import { breakable } from "../ui/breakable";
 import { harmless, line } from "../visible";
 import { DiffText } from "./DiffText";
 import { useFold } from "./folds";
-import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./reading";
+import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./row-content";
 import { TodoItems } from "./Todos";
 
 const LINES_OF_COMMAND = 8;

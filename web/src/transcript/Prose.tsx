@@ -3,7 +3,7 @@ import type { Row } from "../protocol";
 import { memo } from "../ui";
 import { breakable } from "../ui/breakable";
 import { harmless } from "../visible";
-import { restOf } from "./reading";
+import { restOf } from "./row-content";
 
 const Block = memo(function Block({ html }: { html: string }) {
   return <div dangerouslySetInnerHTML={sanitised(html)} />;

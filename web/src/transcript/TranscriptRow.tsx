@@ -12,7 +12,7 @@ import { CallRow } from "./CallRow";
 import { RowOfFolds, useFold } from "./folds";
 import { Pictures } from "./Pictures";
 import { Prose } from "./Prose";
-import { delayOf, familyOf, followupOf, requestOf } from "./reading";
+import { delayOf, familyOf, followupOf, requestOf } from "./row-content";
 
 export interface RowProps {
   row: Row;

@@ -1,6 +1,6 @@
 /** Heights of rows: measured, or estimated from rows of the same kind. */
 import type { ShownRow } from "../view";
-import { isNeverDrawn } from "./reading";
+import { isNeverDrawn } from "./row-content";
 
 /** The height of a row, and its distance from the row above. */
 interface Measured {

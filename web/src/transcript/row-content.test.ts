@@ -12,7 +12,7 @@ import {
   statsOf,
   titleOf,
   todosOf,
-} from "./reading";
+} from "./row-content";
 
 const said = (say: string, text = ""): Row => ({ ts: 1, type: "say", say, text });
 const asked = (ask: string, text = ""): Row => ({ ts: 1, type: "ask", ask, text });
