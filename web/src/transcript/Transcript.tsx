@@ -8,7 +8,7 @@ import { Button, complain, Spinner } from "../ui";
 import { Folds, KeptFolds } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 import "./transcript.css";
-import { Windowing } from "./windowing";
+import { Windowing } from "./virtual-list";
 
 const NEAR_THE_BEGINNING = 600;
 

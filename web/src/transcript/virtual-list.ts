@@ -19,7 +19,7 @@ import {
   runOfFocus,
   runOfSelection,
   staysAtEnd,
-} from "./window";
+} from "./visible-rows";
 
 const USUAL_VIEW = 900;
 /** Milliseconds without movement after which scrolling has ended. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Chance } from "../testing/chance";
-import { MARGIN, merged, rowAt, runInSight, runOfFocus, runOfSelection, staysAtEnd } from "./window";
+import { MARGIN, merged, rowAt, runInSight, runOfFocus, runOfSelection, staysAtEnd } from "./visible-rows";
 
 const topsOf = (heights: readonly number[]) => {
   const tops = new Float64Array(heights.length + 1);
