@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { actFor, type Keys, listenToKeys, SHORTCUTS, useKeys } from "./keys";
-import { drawn } from "./testing/drawn";
+import { drawn } from "./test-support/mount";
 
 const pressed: string[] = [];
 const keysFor = (...names: string[]): Keys => Object.fromEntries(names.map((name) => [name, () => pressed.push(name)]));

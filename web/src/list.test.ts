@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Chance } from "./testing/chance";
+import { Chance } from "./test-support/random";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
 import type { InboxRow, ListChange, Overview, SessionRow } from "./protocol";
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SessionRow } from "./protocol";
 import { followList, followTask, inbox, list, listTold, refreshOnFocus, sessionOf, sessions } from "./store";
-import { FakeManager } from "./testing/manager";
+import { FakeManager } from "./test-support/fake-manager";
 
 let manager: FakeManager;
 

@@ -1,6 +1,6 @@
 import { effect } from "@preact/signals";
 import { describe, expect, it } from "vitest";
-import { Chance } from "./testing/chance";
+import { Chance } from "./test-support/random";
 import type { Row, RowChange, ViewChange } from "./protocol";
 import { changedRow, TaskView } from "./view";
 

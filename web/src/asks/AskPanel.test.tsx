@@ -1,8 +1,8 @@
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { IntentQuestion } from "../protocol";
-import { button, click, drawn, press, type } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { button, click, drawn, press, type } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { type Ask, askOfRow } from "./ask";
 import { AskPanel } from "./AskPanel";
 

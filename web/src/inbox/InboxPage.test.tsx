@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { InboxRow, SessionRow } from "../protocol";
 import { list, listTold } from "../store";
-import { drawn } from "../testing/drawn";
+import { drawn } from "../test-support/mount";
 import { InboxPage } from "./InboxPage";
 
 const asked: InboxRow = {

@@ -2,8 +2,8 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Flags, SessionRow } from "../protocol";
-import { button, click, drawn, press, type } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { button, click, drawn, press, type } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { Composer, invitation } from "./Composer";
 
 const row = (state: SessionRow["state"], flags: Partial<Flags> = { input_enabled: true }) =>

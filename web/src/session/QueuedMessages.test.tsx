@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { SessionRow } from "../protocol";
-import { click, drawn, press, type } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { click, drawn, press, type } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { Waiting } from "./QueuedMessages";
 
 const row = { session_id: "s1", mail: [] as unknown[] } as SessionRow;

@@ -2,7 +2,7 @@ import { beforeEach, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { SessionRow } from "../protocol";
 import { list, listTold } from "../store";
-import { drawn, press, type } from "../testing/drawn";
+import { drawn, press, type } from "../test-support/mount";
 import { Sidebar } from "./Sidebar";
 
 const row = (session_id: string, name: string, more: object = {}) =>

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { Overview } from "../protocol";
 import { list } from "../store";
-import { click, drawn } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { click, drawn } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { Trust } from "./Trust";
 
 let manager: FakeManager;

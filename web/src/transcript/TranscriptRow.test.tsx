@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { act } from "preact/test-utils";
 import { describe, expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { button, click, drawn } from "../testing/drawn";
+import { button, click, drawn } from "../test-support/mount";
 import { lastLines, TranscriptRow } from "./TranscriptRow";
 
 async function shown(row: Partial<Row>, opening = false) {

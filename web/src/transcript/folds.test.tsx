@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { click, drawn } from "../testing/drawn";
+import { click, drawn } from "../test-support/mount";
 import { Folds, KeptFolds } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Chance } from "../testing/chance";
+import { Chance } from "../test-support/random";
 import { MARGIN, merged, rowAt, runInSight, runOfFocus, runOfSelection, staysAtEnd } from "./visible-rows";
 
 const topsOf = (heights: readonly number[]) => {

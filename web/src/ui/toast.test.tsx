@@ -1,6 +1,6 @@
 import { act } from "preact/test-utils";
 import { expect, it } from "vitest";
-import { click, drawn } from "../testing/drawn";
+import { click, drawn } from "../test-support/mount";
 import { Toasts, toast } from "./toast";
 
 it("a toast's action runs once", async () => {

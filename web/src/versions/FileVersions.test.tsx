@@ -2,8 +2,8 @@ import { act } from "preact/test-utils";
 import { beforeAll, expect, it, vi } from "vitest";
 
 import type { ChangedFile, DiffLine, Version } from "../protocol";
-import { drawn } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { drawn } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { FileVersions } from "./FileVersions";
 
 const manager = new FakeManager();
