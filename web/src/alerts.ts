@@ -4,7 +4,7 @@
  */
 import { effect, signal } from "@preact/signals";
 import { connection, request } from "./connection";
-import { keep, kept } from "./kept";
+import { keep, kept } from "./storage";
 import type { InboxRow } from "./protocol";
 import { go, route } from "./routes";
 import { inbox, list, listTold } from "./store";

@@ -1,6 +1,6 @@
 /** The colour theme: the system's, or the one the user chose. */
 import { computed, effect, signal } from "@preact/signals";
-import { kept, keep } from "./kept";
+import { kept, keep } from "./storage";
 
 export type Theme = "system" | "light" | "dark";
 

@@ -1,5 +1,5 @@
 /** The state of the form for a new session: validation, request, and what is remembered. */
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 import type { KnownModel, StartSessions } from "../protocol";
 
 export const MOST_VERSIONS = 4;

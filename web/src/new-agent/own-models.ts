@@ -1,5 +1,5 @@
 /** Model names that the user typed and no list contains; offered again later. */
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 import type { KnownModel } from "../protocol";
 import { type Form, modelName } from "./form";
 

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 import { NARROW, useMedia } from "../media";
 import type { ChangedFile, Review, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";

@@ -1,5 +1,5 @@
 /** Unsent comments on lines. They are stored until they are sent or deleted. */
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 import type { DiffLine, LineComment } from "../protocol";
 
 export interface Draft {

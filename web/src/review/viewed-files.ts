@@ -1,7 +1,7 @@
 /** Files that the user marked as viewed. A file that changes is unmarked. */
 import { useState } from "preact/hooks";
 
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 import type { ChangedFile } from "../protocol";
 
 export interface SeenFiles {

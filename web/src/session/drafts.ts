@@ -1,5 +1,5 @@
 /** Unsent messages, one per session. */
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 
 export function draftOf(session_id: string): string {
   return kept(`draft.${session_id}`, "");

@@ -1,5 +1,5 @@
 /** Compares the versions of one prompt. */
-import { keep, kept } from "../kept";
+import { keep, kept } from "../storage";
 import type { ChangedFile, Version } from "../protocol";
 
 export type Measure = "cost" | "tokens" | "seconds";
