@@ -8,7 +8,7 @@ import { keep, kept } from "./storage";
 import type { InboxRow } from "./protocol";
 import { go, route } from "./routes";
 import { inbox, list, listTold } from "./store";
-import { line } from "./visible";
+import { line } from "./visible-text";
 
 const KEY = "alerts";
 const TITLE = "rookery";

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Button, Icon, Key } from "../ui";
-import { line, plain } from "../visible";
+import { line, plain } from "../visible-text";
 import { AskBody } from "./AskBody";
 import { AskHead } from "./AskHead";
 import { approve, reject } from "./ask-actions";

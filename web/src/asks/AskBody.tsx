@@ -2,7 +2,7 @@ import type { AskedTarget, IntentQuestion } from "../protocol";
 import { DiffText } from "../transcript/DiffText";
 import { isEdit, objectIn } from "../transcript/row-content";
 import { Badge } from "../ui";
-import { approvable, line, plain } from "../visible";
+import { approvable, line, plain } from "../visible-text";
 import { type Ask, laidOut } from "./ask";
 
 /** Everything the action would do, unabridged. */

@@ -1,5 +1,5 @@
 import { Icon } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { type Ask, headOf } from "./ask";
 
 export function AskHead(props: { ask: Ask; icon: "hand" | "question" | "alert" | "flag"; words?: string }) {

@@ -4,7 +4,7 @@ import { sanitised } from "../html";
 import { list } from "../store";
 import { followupOf } from "../transcript/row-content";
 import { Button, Key } from "../ui";
-import { harmless, line } from "../visible";
+import { harmless, line } from "../visible-text";
 import { Approval } from "./Approval";
 import { AskHead } from "./AskHead";
 import { approve, choose, reject, say, tryAgain } from "./ask-actions";

@@ -6,7 +6,7 @@ import { useAnswer } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { Answer, Sheet } from "../ui/PageFrame";
 import { RestoreDialog } from "./RestoreDialog";
 import "./checkpoints.css";

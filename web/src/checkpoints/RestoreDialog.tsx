@@ -6,7 +6,7 @@ import { counted, moment } from "../format";
 import type { CheckpointRow, RestoreRehearsal } from "../protocol";
 import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { PathList } from "../worktrees/PathList";
 import { Answer } from "../ui/PageFrame";
 import { tellDone } from "../worktrees/worktree-actions";

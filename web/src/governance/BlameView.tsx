@@ -7,7 +7,7 @@ import type { BlamedLine } from "../protocol";
 import { useAnswer } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
-import { harmless, line } from "../visible";
+import { harmless, line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { useLooking } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";

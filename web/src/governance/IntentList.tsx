@@ -3,7 +3,7 @@ import { counted } from "../format";
 import type { IntentRow } from "../protocol";
 import { useAnswer } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { inWords } from "../wording";
 import { Answer } from "../ui/PageFrame";
 import { useLooking } from "./page-refresh";

@@ -7,7 +7,7 @@ import { useAnswer } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { useLooking } from "./page-refresh";
 import {

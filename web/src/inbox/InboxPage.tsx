@@ -13,7 +13,7 @@ import { isWithoutItsWorktree, lookOf } from "../states";
 import { inbox, list, listTold, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
-import { harmless, line } from "../visible";
+import { harmless, line } from "../visible-text";
 import { ReplyField } from "./ReplyField";
 import { inTurn } from "./inbox-order";
 import "./inbox.css";

@@ -2,7 +2,7 @@
 import type { KnownMode, KnownModel } from "../protocol";
 import type { Asked } from "../requests";
 import { Field } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { type Form, modelName, modelNote, withModel } from "./form";
 import { ModelSelect } from "./ModelSelect";
 

@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { KnownModel } from "../protocol";
 import { Button } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { modelName } from "./form";
 import { ownModels } from "./own-models";
 import "./model-select.css";

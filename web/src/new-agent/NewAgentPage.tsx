@@ -8,7 +8,7 @@ import { go } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { shownText } from "../settings/setting-values";
 import { Sheet } from "../ui/PageFrame";
 import { Choices } from "./Choices";

@@ -2,7 +2,7 @@
 import type { WorktreeRow } from "../protocol";
 import { useAnswer } from "../requests";
 import { Field, Notice } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { nameOf } from "../worktrees/worktree-words";
 import { Choices } from "./Choices";
 import { type Form, type Origin, originOf, whereItRuns } from "./form";

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import { counted } from "../format";
 import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { useDoing } from "../requests";
 import type { Commenting } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";

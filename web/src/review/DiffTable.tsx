@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { sanitised } from "../html";
 import type { DiffLine } from "../protocol";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { CommentBox } from "./CommentBox";
 import type { Commenting } from "./comment-editor";
 import { type Draft, keyOf, placeOf, plainText } from "./comments";

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 
 import { counted } from "../format";
 import type { ChangedFile } from "../protocol";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { KIND_WORDS, folderAndName } from "./changed-files";
 import { Counts } from "./Counts";
 

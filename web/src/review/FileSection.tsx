@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { request } from "../connection";
 import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
 import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { sentence } from "../requests";
 import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
 import type { Commenting } from "./comment-editor";

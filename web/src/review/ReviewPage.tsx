@@ -11,7 +11,7 @@ import { WorktreeRemoved } from "../session/WorktreeRemoved";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
 import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { FinishDialog } from "../worktrees/FinishDialog";
 import { Answer } from "../ui/PageFrame";

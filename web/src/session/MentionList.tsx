@@ -1,6 +1,6 @@
 import type { FoundPath } from "../protocol";
 import { Icon } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import "./mention-list.css";
 
 /** Files to choose from, above the field with the mention. */

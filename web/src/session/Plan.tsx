@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import type { Todo } from "../protocol";
 import { TodoItems } from "../transcript/Todos";
 import { Icon } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 
 /** The agent's to-do list, collapsed to one line or expanded. */
 export function Plan({ todos }: { todos: readonly Todo[] }) {

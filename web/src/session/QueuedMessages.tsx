@@ -5,7 +5,7 @@ import { counted } from "../format";
 import type { MailRow, SessionRow } from "../protocol";
 import { Badge, Button, Icon, toast } from "../ui";
 import type { Parts } from "../view";
-import { harmless } from "../visible";
+import { harmless } from "../visible-text";
 
 type Queued = NonNullable<Parts["queue"]>[number];
 

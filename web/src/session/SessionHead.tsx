@@ -10,7 +10,7 @@ import { versions } from "../store";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./session-actions";
 import { GoingOn } from "./ResumeButtons";
 import { SwitchDialog } from "./SwitchDialog";

@@ -10,7 +10,7 @@ import { type FollowedTask, followTask, inbox, list, listTold } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import type { TaskView } from "../view";
-import { harmless, line, uncoloured } from "../visible";
+import { harmless, line, uncoloured } from "../visible-text";
 import { fork } from "./session-actions";
 import { Composer } from "./Composer";
 import { GoingOn } from "./ResumeButtons";

@@ -1,6 +1,6 @@
 import type { Row, SessionRow } from "../protocol";
 import type { Parts } from "../view";
-import { line } from "../visible";
+import { line } from "../visible-text";
 
 /** What the agent is doing, derived from its last row. */
 export function workInWords(last: Row | null, parts: Parts, session: SessionRow, asks = false): string {

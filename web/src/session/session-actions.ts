@@ -3,7 +3,7 @@ import { attempt } from "../attempt";
 import type { ExportSession, SessionRow } from "../protocol";
 import { go } from "../routes";
 import { confirm, toast } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { saveFile } from "./download";
 
 export function cancel({ session_id }: SessionRow): void {

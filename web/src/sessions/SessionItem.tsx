@@ -4,7 +4,7 @@ import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 
 /** A session in the list. */
 export const SessionItem = memo(function SessionItem({

@@ -5,7 +5,7 @@ import type { SessionRow } from "../protocol";
 import { hrefOf, route } from "../routes";
 import { versions } from "../store";
 import { Button, Icon } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { commonName, queuePlaces, type Together, together } from "./session-groups";
 import { SessionItem } from "./SessionItem";
 

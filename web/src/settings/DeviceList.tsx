@@ -4,7 +4,7 @@ import { moment } from "../format";
 import type { Device } from "../protocol";
 import { useAnswer } from "../requests";
 import { Button, Icon, confirm, toast } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 
 export function DeviceList() {

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { SettingRow } from "../protocol";
 import { useDoing } from "../requests";
 import { Button, toast } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
 
 export function SettingControl({ row, saved }: { row: SettingRow; saved: () => void }) {

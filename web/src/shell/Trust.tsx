@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { attempt } from "../attempt";
 import { overview } from "../store";
 import { Button, Notice } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 
 export const NOT_TRUSTED = "This project is not trusted yet. Look through it first: an agent runs commands and changes files in it.";
 

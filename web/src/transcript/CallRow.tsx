@@ -4,7 +4,7 @@ import type { Row } from "../protocol";
 import { hrefOf } from "../routes";
 import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
 import { breakable } from "../ui/breakable";
-import { harmless, line } from "../visible";
+import { harmless, line } from "../visible-text";
 import { DiffText } from "./DiffText";
 import { useFold } from "./folds";
 import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./row-content";

@@ -1,6 +1,6 @@
 import { counted } from "../format";
 import { Button } from "../ui";
-import { approvable } from "../visible";
+import { approvable } from "../visible-text";
 import { diffLines } from "./diff-lines";
 import "./diff-text.css";
 import { useFold } from "./folds";

@@ -2,7 +2,7 @@ import { sanitised } from "../html";
 import type { Row } from "../protocol";
 import { memo } from "../ui";
 import { breakable } from "../ui/breakable";
-import { harmless } from "../visible";
+import { harmless } from "../visible-text";
 import { restOf } from "./row-content";
 
 const Block = memo(function Block({ html }: { html: string }) {

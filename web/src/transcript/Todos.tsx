@@ -1,6 +1,6 @@
 import type { Todo } from "../protocol";
 import { Icon } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 
 const SIGNS = { completed: "checkCircle", in_progress: "play", pending: "clock" } as const;
 const WORDS = { completed: "done", in_progress: "in progress", pending: "to do" };

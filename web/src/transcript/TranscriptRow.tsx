@@ -6,7 +6,7 @@ import { hrefOf } from "../routes";
 import { Button, Icon, memo, Spinner, toast } from "../ui";
 import { breakable } from "../ui/breakable";
 import type { ShownRow } from "../view";
-import { harmless, uncoloured } from "../visible";
+import { harmless, uncoloured } from "../visible-text";
 import { shortened } from "../wording";
 import { CallRow } from "./CallRow";
 import { RowOfFolds, useFold } from "./folds";

@@ -10,7 +10,7 @@ import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";
 import { Notice, Spinner, Tabs } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { type FilesByVersion, filesOf } from "./comparison";
 import "../review/review.css";
 

@@ -7,7 +7,7 @@ import type { Version } from "../protocol";
 import { sentence, useAnswer, useDoing } from "../requests";
 import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, complain, toast } from "../ui";
-import { harmless, line } from "../visible";
+import { harmless, line } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "../worktrees/PathList";
 import { Answer } from "../ui/PageFrame";

@@ -12,7 +12,7 @@ import { hrefOf } from "../routes";
 import { lookOf } from "../states";
 import { versions as numbers, sessions } from "../store";
 import { Badge, Button, complain, Empty, LinkButton } from "../ui";
-import { harmless, line } from "../visible";
+import { harmless, line } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { Answer, Sheet } from "../ui/PageFrame";
 import { statsWords } from "../worktrees/worktree-words";

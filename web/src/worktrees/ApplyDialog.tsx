@@ -6,7 +6,7 @@ import { counted } from "../format";
 import type { Plan } from "../protocol";
 import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
-import { harmless } from "../visible";
+import { harmless } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "../ui/PageFrame";

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { KeptWork } from "../protocol";
 import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
 

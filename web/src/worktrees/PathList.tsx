@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { Button } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 
 const SHOWN_AT_FIRST = 12;
 

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { WorktreeRow } from "../protocol";
 import { useAnswer, useDoing } from "../requests";
 import { Button, Dialog, Notice, confirm } from "../ui";
-import { harmless } from "../visible";
+import { harmless } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "../ui/PageFrame";

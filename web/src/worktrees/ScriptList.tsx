@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { ScriptRow } from "../protocol";
 import { type Asked, useDoing } from "../requests";
 import { Badge, Button, complain } from "../ui";
-import { line, plain } from "../visible";
+import { line, plain } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { tellDone } from "./worktree-actions";
 

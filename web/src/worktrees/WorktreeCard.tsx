@@ -7,7 +7,7 @@ import { useAnswer, useDoing, useRefresh } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";
-import { line } from "../visible";
+import { line } from "../visible-text";
 import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
 import { RemovalDialog } from "./RemovalDialog";

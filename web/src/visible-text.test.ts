@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { approvable, harmless, line, plain, uncoloured } from "./visible";
+import { approvable, harmless, line, plain, uncoloured } from "./visible-text";
 
 describe("showing untrusted text", () => {
   it.each([
