@@ -7,7 +7,7 @@ import { connection, request } from "./connection";
 import { keep, kept } from "./storage";
 import type { InboxRow } from "./protocol";
 import { go, route } from "./routes";
-import { inbox, list, listTold } from "./store";
+import { inbox, list, listLoaded } from "./store";
 import { line } from "./visible-text";
 
 const KEY = "alerts";
@@ -53,7 +53,7 @@ export function watchForAttention(): void {
   let seen: Set<string> | null = null;
   effect(() => {
     const rows = inbox.value;
-    if (!listTold.value) return;
+    if (!listLoaded.value) return;
     const fresh = freshIn(rows, seen);
     seen = new Set(rows.map(nameOf));
     if (alertsOn.value && wanted.value && document.hidden) fresh.forEach(alert);

@@ -1,7 +1,7 @@
 /** The page's connection, always to the server that served the page. */
 import { storedToken } from "./access";
 import type { Answers, Refusal, Requests } from "./protocol";
-import { BROKEN_OFF, Connection, Refused, type Socket } from "./rpc";
+import { CONNECTION_LOST, Connection, Refused, type Socket } from "./rpc";
 
 export { Refused } from "./rpc";
 
@@ -34,10 +34,10 @@ export function call(method: string, params: object = {}): Promise<unknown> {
 async function upload(body: string): Promise<unknown> {
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${storedToken()}` };
   const answer = await fetch("/api/do", { method: "POST", headers, body }).catch(() => null);
-  if (!answer) throw new Refused(BROKEN_OFF);
+  if (!answer) throw new Refused(CONNECTION_LOST);
   if (answer.status === 401) connection.refuse();
   if (answer.status === 413) throw new Refused(TOO_LARGE);
-  const told = (await answer.json().catch(() => ({}))) as { error?: Refusal };
-  if (!answer.ok) throw new Refused(told.error?.message ?? `The manager refused the request (${answer.status}).`);
-  return told;
+  const reply = (await answer.json().catch(() => ({}))) as { error?: Refusal };
+  if (!answer.ok) throw new Refused(reply.error?.message ?? `The manager refused the request (${answer.status}).`);
+  return reply;
 }

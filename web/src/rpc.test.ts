@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { BROKEN_OFF, Connection, Refused, type Socket, UNREACHABLE } from "./rpc";
+import { CONNECTION_LOST, Connection, Refused, type Socket, UNREACHABLE } from "./rpc";
 
-interface Said {
+interface Call {
   id: number;
   method: string;
   params: Record<string, unknown>;
@@ -12,32 +12,32 @@ class Wire implements Socket {
   onopen: Socket["onopen"] = null;
   onmessage: Socket["onmessage"] = null;
   onclose: Socket["onclose"] = null;
-  said: Said[] = [];
+  calls: Call[] = [];
   closed = false;
 
   send(text: string): void {
-    this.said.push(JSON.parse(text) as Said);
+    this.calls.push(JSON.parse(text) as Call);
   }
   close(): void {
     this.closed = true;
   }
-  tell(message: object): void {
+  receive(message: object): void {
     this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", ...message }) });
   }
-  last(method: string): Said {
-    const said = this.said.findLast((each) => each.method === method);
-    if (!said) throw new Error(`nobody said ${method}`);
-    return said;
+  last(method: string): Call {
+    const call = this.calls.findLast((each) => each.method === method);
+    if (!call) throw new Error(`not called: ${method}`);
+    return call;
   }
   async answer(method: string, result: unknown): Promise<void> {
-    this.tell({ id: this.last(method).id, result });
+    this.receive({ id: this.last(method).id, result });
     await settled();
   }
   async refuse(method: string, code: number, message: string): Promise<void> {
-    this.tell({ id: this.last(method).id, error: { code, message } });
+    this.receive({ id: this.last(method).id, error: { code, message } });
     await settled();
   }
-  async welcome(): Promise<void> {
+  async accept(): Promise<void> {
     this.onopen?.(undefined as never);
     await this.answer("initialize", { protocol: 1, host: { name: "rookery", version: "1" }, requests: [] });
   }
@@ -67,16 +67,16 @@ afterEach(() => vi.useRealTimers());
 
 async function connected(): Promise<void> {
   connection.connect();
-  await wire().welcome();
+  await wire().accept();
 }
 
 function recorder() {
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   return {
-    heard,
-    restart: () => heard.push("restart"),
-    hear: (news: unknown) => heard.push(news),
-    ended: (problem: string) => heard.push(["ended", problem]),
+    received,
+    restart: () => received.push("restart"),
+    onMessage: (news: unknown) => received.push(news),
+    ended: (problem: string) => received.push(["ended", problem]),
   };
 }
 
@@ -85,9 +85,9 @@ describe("connecting", () => {
     connection.follow("follow_list", {}, recorder());
     connection.connect();
     wire().onopen?.(undefined as never);
-    expect(wire().said).toMatchObject([{ method: "initialize", params: { protocol: 1, token: "secret" } }]);
+    expect(wire().calls).toMatchObject([{ method: "initialize", params: { protocol: 1, token: "secret" } }]);
     await wire().answer("initialize", { protocol: 1, host: { name: "rookery", version: "2" }, requests: [] });
-    expect(wire().said.map((each) => each.method)).toEqual(["initialize", "follow_list"]);
+    expect(wire().calls.map((each) => each.method)).toEqual(["initialize", "follow_list"]);
     expect(connection.status.value).toBe("open");
     expect(connection.host.value?.version).toBe("2");
   });
@@ -129,9 +129,9 @@ describe("calls", () => {
     await connected();
     const one = connection.request("list_models", {});
     const other = connection.request("list_modes", {});
-    const [first, second] = wire().said.slice(-2) as [Said, Said];
-    wire().tell({ id: second.id, result: ["modes"] });
-    wire().tell({ id: first.id, result: ["models"] });
+    const [first, second] = wire().calls.slice(-2) as [Call, Call];
+    wire().receive({ id: second.id, result: ["modes"] });
+    wire().receive({ id: first.id, result: ["models"] });
     expect([await one, await other]).toEqual([["models"], ["modes"]]);
   });
 
@@ -154,19 +154,19 @@ describe("calls", () => {
     wire().onclose?.({ code: 1006 });
     await expect(connection.call("do")).rejects.toThrow(UNREACHABLE);
     await vi.advanceTimersByTimeAsync(2_000);
-    await wire().welcome();
-    expect(wire().said.filter((each) => each.method === "do")).toEqual([]);
+    await wire().accept();
+    expect(wire().calls.filter((each) => each.method === "do")).toEqual([]);
   });
 
   it("fail if the connection is lost meanwhile, and are not sent again", async () => {
     await connected();
     const asked = connection.call("do", { kind: "stop_all" });
-    const refused = expect(asked).rejects.toThrow(BROKEN_OFF);
+    const refused = expect(asked).rejects.toThrow(CONNECTION_LOST);
     wire().onclose?.({ code: 1006 });
     await refused;
     await vi.advanceTimersByTimeAsync(2_000);
-    await wire().welcome();
-    expect(wire().said.map((each) => each.method)).toEqual(["initialize"]);
+    await wire().accept();
+    expect(wire().calls.map((each) => each.method)).toEqual(["initialize"]);
   });
 });
 
@@ -192,14 +192,14 @@ describe("reconnecting", () => {
     const follower = recorder();
     connection.follow("follow_session", { session_id: "s" }, follower);
     await wire().answer("follow_session", { follow_id: 7 });
-    wire().tell({ method: "view", params: { follow_id: 7, seq: 1 } });
+    wire().receive({ method: "view", params: { follow_id: 7, seq: 1 } });
     wire().onclose?.({ code: 1006 });
     await vi.advanceTimersByTimeAsync(2_000);
-    await wire().welcome();
+    await wire().accept();
     expect(wire().last("follow_session").params).toEqual({ session_id: "s" });
     await wire().answer("follow_session", { follow_id: 1 });
-    wire().tell({ method: "view", params: { follow_id: 1, seq: 9 } });
-    expect(follower.heard).toEqual(["restart", { follow_id: 7, seq: 1 }, "restart", { follow_id: 1, seq: 9 }]);
+    wire().receive({ method: "view", params: { follow_id: 1, seq: 9 } });
+    expect(follower.received).toEqual(["restart", { follow_id: 7, seq: 1 }, "restart", { follow_id: 1, seq: 9 }]);
   });
 
   it("happens immediately on request", async () => {
@@ -233,11 +233,11 @@ describe("reconnecting", () => {
     await old.answer("follow_list", { follow_id: 1 });
     old.onclose?.({ code: 1006 });
     connection.nudge();
-    await wire().welcome();
+    await wire().accept();
     await wire().answer("follow_list", { follow_id: 1 });
-    old.tell({ method: "list", params: { follow_id: 1, from: "the old one" } });
+    old.receive({ method: "list", params: { follow_id: 1, from: "the old one" } });
     old.onclose?.({ code: 1006 });
-    expect(follower.heard).toEqual(["restart", "restart"]);
+    expect(follower.received).toEqual(["restart", "restart"]);
     expect(connection.status.value).toBe("open");
   });
 });
@@ -247,9 +247,9 @@ describe("subscribing", () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_list", {}, follower);
-    wire().tell({ method: "list", params: { follow_id: 3, order: ["a"] } });
+    wire().receive({ method: "list", params: { follow_id: 3, order: ["a"] } });
     await wire().answer("follow_list", { follow_id: 3 });
-    expect(follower.heard).toEqual(["restart", { follow_id: 3, order: ["a"] }]);
+    expect(follower.received).toEqual(["restart", { follow_id: 3, order: ["a"] }]);
   });
 
   it("keeps several subscriptions apart", async () => {
@@ -259,8 +259,8 @@ describe("subscribing", () => {
     await wire().answer("follow_session", { follow_id: 1 });
     connection.follow("follow_session", { session_id: "b" }, other);
     await wire().answer("follow_session", { follow_id: 2 });
-    wire().tell({ method: "view", params: { follow_id: 2, seq: 5 } });
-    expect([one.heard, other.heard]).toEqual([["restart"], ["restart", { follow_id: 2, seq: 5 }]]);
+    wire().receive({ method: "view", params: { follow_id: 2, seq: 5 } });
+    expect([one.received, other.received]).toEqual([["restart"], ["restart", { follow_id: 2, seq: 5 }]]);
   });
 
   it("ends once, with a reason", async () => {
@@ -268,9 +268,9 @@ describe("subscribing", () => {
     const follower = recorder();
     connection.follow("follow_session", { session_id: "a" }, follower);
     await wire().answer("follow_session", { follow_id: 1 });
-    wire().tell({ method: "ended", params: { follow_id: 1, error: { code: -32001, message: "It was removed." } } });
-    wire().tell({ method: "view", params: { follow_id: 1, seq: 5 } });
-    expect(follower.heard).toEqual(["restart", ["ended", "It was removed."]]);
+    wire().receive({ method: "ended", params: { follow_id: 1, error: { code: -32001, message: "It was removed." } } });
+    wire().receive({ method: "view", params: { follow_id: 1, seq: 5 } });
+    expect(follower.received).toEqual(["restart", ["ended", "It was removed."]]);
   });
 
   it("is not retried after it was refused", async () => {
@@ -280,9 +280,9 @@ describe("subscribing", () => {
     await wire().refuse("follow_session", -32001, "There is no session a.");
     wire().onclose?.({ code: 1006 });
     connection.nudge();
-    await wire().welcome();
-    expect(follower.heard).toEqual([["ended", "There is no session a."]]);
-    expect(wire().said).toHaveLength(1);
+    await wire().accept();
+    expect(follower.received).toEqual([["ended", "There is no session a."]]);
+    expect(wire().calls).toHaveLength(1);
   });
 
   it("stops on both sides, even before it has started", async () => {
@@ -292,8 +292,8 @@ describe("subscribing", () => {
     following.stop();
     await wire().answer("follow_session", { follow_id: 4 });
     expect(wire().last("unfollow").params).toEqual({ follow_id: 4 });
-    wire().tell({ method: "view", params: { follow_id: 4, seq: 1 } });
-    expect(follower.heard).toEqual([]);
+    wire().receive({ method: "view", params: { follow_id: 4, seq: 1 } });
+    expect(follower.received).toEqual([]);
   });
 
   it("calls methods with the id of the subscription", async () => {
@@ -322,7 +322,7 @@ describe("a manager that does not respond", () => {
     await connected();
     for (let times = 0; times < 10; times++) {
       await vi.advanceTimersByTimeAsync(2_000);
-      wire().tell({ method: "list", params: { follow_id: 9 } });
+      wire().receive({ method: "list", params: { follow_id: 9 } });
     }
     expect(connection.silent.value).toBe(false);
   });

@@ -16,14 +16,14 @@ const PROBE_TIMEOUT = 4_000;
 /** Milliseconds between pings, until the manager counts as silent, and until the connection is dropped. */
 const PING_EVERY = 3_000;
 const SILENT_AFTER = 6_000;
-const GIVEN_UP_AFTER = 60_000;
+const DISCONNECT_AFTER = 60_000;
 const NORMAL_CLOSE = 1000;
 /** Close codes with which the server rejects the token. */
-const CLOSED_AS_STRANGER = new Set([1008, 4001, 4401, 4403]);
+const REJECTED_CLOSE_CODES = new Set([1008, 4001, 4401, 4403]);
 
 export const UNREACHABLE =
   "Cannot reach the manager. Nothing was sent; try again when the page is connected.";
-export const BROKEN_OFF =
+export const CONNECTION_LOST =
   "The connection was lost before the answer arrived. Check what happened before you try again.";
 
 /** `shut`: the page has lost access and needs a new link. */
@@ -51,18 +51,18 @@ export interface Socket {
 export interface Follower {
   /** The subscription starts from the beginning: discard old state with the next message. */
   restart(): void;
-  hear(news: unknown): void;
+  onMessage(news: unknown): void;
   /** The subscription has ended; `problem` is empty unless it failed. */
   ended(problem: string): void;
 }
 
-export interface Following {
+export interface Subscription {
   /** Calls a method of this subscription, for example `widen`. */
   ask(method: string, fields?: object): Promise<unknown>;
   stop(): void;
 }
 
-interface Waiting {
+interface PendingCall {
   resolve: (result: unknown) => void;
   reject: (error: Refused) => void;
 }
@@ -74,7 +74,7 @@ interface Followed {
   id: number | null;
 }
 
-interface Told {
+interface Message {
   id?: number | string | null;
   method?: string;
   params?: { follow_id?: number; error?: Refusal };
@@ -98,10 +98,10 @@ export class Connection {
   #pinging: ReturnType<typeof setInterval> | undefined;
   /** When the unanswered ping was sent; null after any message. */
   #pinged: number | null = null;
-  #waiting = new Map<number, Waiting>();
+  #pending = new Map<number, PendingCall>();
   #followed = new Set<Followed>();
   /** Messages for subscriptions whose id has not arrived yet. */
-  #early = new Map<number, Told[]>();
+  #early = new Map<number, Message[]>();
 
   constructor(
     private readonly open: () => Socket,
@@ -116,8 +116,8 @@ export class Connection {
     this.status.value = this.#failures ? "lost" : "connecting";
     const socket = this.open();
     this.#socket = socket;
-    socket.onopen = () => void this.#introduce(socket, token);
-    socket.onmessage = (event) => this.#socket === socket && this.#hear(String(event.data));
+    socket.onopen = () => void this.#initialize(socket, token);
+    socket.onmessage = (event) => this.#socket === socket && this.#onMessage(String(event.data));
     socket.onclose = (event) => this.#socket === socket && this.#closed(event.code);
   }
 
@@ -145,10 +145,10 @@ export class Connection {
     return (await this.call("do", { kind, ...fields })) as Answers[K];
   }
 
-  follow(method: string, params: object, follower: Follower): Following {
+  follow(method: string, params: object, follower: Follower): Subscription {
     const followed: Followed = { method, params, follower, id: null };
     this.#followed.add(followed);
-    if (this.#ready) void this.#takeUp(followed);
+    if (this.#ready) void this.#subscribe(followed);
     return {
       ask: (how, fields = {}) =>
         followed.id === null
@@ -160,10 +160,10 @@ export class Connection {
     };
   }
 
-  async #introduce(socket: Socket, token: string): Promise<void> {
+  async #initialize(socket: Socket, token: string): Promise<void> {
     try {
-      const told = (await this.#send("initialize", { protocol: PROTOCOL, token })) as Initialized;
-      this.host.value = told.host;
+      const reply = (await this.#send("initialize", { protocol: PROTOCOL, token })) as Initialized;
+      this.host.value = reply.host;
     } catch (error) {
       if (this.#socket !== socket) return;
       if (error instanceof Refused && error.code) this.#shut(error.message);
@@ -174,10 +174,10 @@ export class Connection {
     this.problem.value = "";
     this.status.value = "open";
     this.#pinging = setInterval(() => this.#ping(), PING_EVERY);
-    for (const followed of [...this.#followed]) void this.#takeUp(followed);
+    for (const followed of [...this.#followed]) void this.#subscribe(followed);
   }
 
-  async #takeUp(followed: Followed): Promise<void> {
+  async #subscribe(followed: Followed): Promise<void> {
     const { method, params, follower } = followed;
     try {
       const { follow_id } = (await this.call(method, params)) as { follow_id: number };
@@ -186,7 +186,7 @@ export class Connection {
       follower.restart();
       const early = this.#early.get(follow_id) ?? [];
       this.#early.delete(follow_id);
-      for (const told of early) this.#tell(told);
+      for (const message of early) this.#dispatch(message);
     } catch (error) {
       if (!(error instanceof Refused) || !error.code) return; // the connection was lost; a reconnect follows
       this.#followed.delete(followed);
@@ -202,7 +202,7 @@ export class Connection {
   #send(method: string, params: object): Promise<unknown> {
     const id = ++this.#number;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#pending.set(id, { resolve, reject });
       this.#socket?.send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
     });
   }
@@ -215,35 +215,35 @@ export class Connection {
     }
     const waited = Date.now() - this.#pinged;
     this.silent.value = waited >= SILENT_AFTER;
-    if (waited >= GIVEN_UP_AFTER) this.#closed(0);
+    if (waited >= DISCONNECT_AFTER) this.#closed(0);
   }
 
-  #hear(text: string): void {
+  #onMessage(text: string): void {
     this.#pinged = null;
     this.silent.value = false;
-    const told = JSON.parse(text) as Told;
-    if (told.method) return this.#tell(told);
-    const waiting = this.#waiting.get(told.id as number);
-    this.#waiting.delete(told.id as number);
-    if (told.error) waiting?.reject(new Refused(told.error.message, told.error.code));
-    else waiting?.resolve(told.result);
+    const message = JSON.parse(text) as Message;
+    if (message.method) return this.#dispatch(message);
+    const pending = this.#pending.get(message.id as number);
+    this.#pending.delete(message.id as number);
+    if (message.error) pending?.reject(new Refused(message.error.message, message.error.code));
+    else pending?.resolve(message.result);
   }
 
-  #tell(told: Told): void {
-    const follow_id = told.params?.follow_id ?? -1;
+  #dispatch(message: Message): void {
+    const follow_id = message.params?.follow_id ?? -1;
     const followed = [...this.#followed].find((each) => each.id === follow_id);
     if (followed) {
-      if (told.method !== "ended") return followed.follower.hear(told.params);
+      if (message.method !== "ended") return followed.follower.onMessage(message.params);
       this.#followed.delete(followed);
-      followed.follower.ended(told.params?.error?.message ?? "");
+      followed.follower.ended(message.params?.error?.message ?? "");
     } else if ([...this.#followed].some((each) => each.id === null)) {
-      this.#early.set(follow_id, [...(this.#early.get(follow_id) ?? []), told]);
+      this.#early.set(follow_id, [...(this.#early.get(follow_id) ?? []), message]);
     }
   }
 
   #closed(code: number): void {
     this.#drop();
-    if (CLOSED_AS_STRANGER.has(code)) return this.#shut("");
+    if (REJECTED_CLOSE_CODES.has(code)) return this.#shut("");
     this.status.value = "lost";
     const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#failures++);
     this.#timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
@@ -269,9 +269,9 @@ export class Connection {
     this.#ready = false;
     this.#early.clear();
     for (const followed of this.#followed) followed.id = null;
-    const waiting = [...this.#waiting.values()];
-    this.#waiting.clear();
-    for (const each of waiting) each.reject(new Refused(BROKEN_OFF));
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const each of pending) each.reject(new Refused(CONNECTION_LOST));
     socket?.close(NORMAL_CLOSE);
   }
 }

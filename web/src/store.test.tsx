@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { SessionRow } from "./protocol";
-import { followList, followTask, inbox, list, listTold, refreshOnFocus, sessionOf, sessions } from "./store";
+import { followList, followTask, inbox, list, listLoaded, refreshOnFocus, sessionOf, sessions } from "./store";
 import { FakeManager } from "./test-support/fake-manager";
 
 let manager: FakeManager;
@@ -25,7 +25,7 @@ async function following(method: string, follow: () => { stop(): void }) {
 describe("the list", () => {
   it("is followed again after a reconnect", async () => {
     const followed = await following("follow_list", followList);
-    expect(listTold.value).toBe(false);
+    expect(listLoaded.value).toBe(false);
     manager.tell("list", { follow_id: 9, rows: [row("a"), row("b")], order: ["b", "a"], inbox: [{ session_id: "a" }] });
     expect([sessions.value.map((each) => each.name), inbox.value.length]).toEqual([["b", "a"], 1]);
     manager.tell("list", { follow_id: 9, removed: ["b"] });

@@ -3,7 +3,7 @@ import { computed, effect, signal } from "@preact/signals";
 import { connection } from "./connection";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
 import type { ListChange, SessionChange, SessionRow } from "./protocol";
-import type { Following } from "./rpc";
+import type { Subscription } from "./rpc";
 import { versionNumbers } from "./sessions/session-groups";
 import { TaskView } from "./view";
 
@@ -13,7 +13,7 @@ const LONGEST_WAIT = 5_000;
 
 export const list = signal<SessionList>(NOTHING_LISTED);
 /** Whether the list has arrived. */
-export const listTold = signal(false);
+export const listLoaded = signal(false);
 export const sessions = computed(() => inOrder(list.value));
 /** Version numbers by session; only sessions with several versions have one. */
 export const versions = computed(() => versionNumbers(sessions.value));
@@ -24,15 +24,15 @@ export function sessionOf(id: string): SessionRow | undefined {
   return list.value.rows.get(id);
 }
 
-export function followList(): Following {
+export function followList(): Subscription {
   let stale = true;
   return connection.follow("follow_list", {}, {
     restart: () => {
       stale = true;
     },
-    hear: (news) => {
-      list.value = changedList(stale ? NOTHING_LISTED : list.value, news as ListChange);
-      listTold.value = true;
+    onMessage: (change) => {
+      list.value = changedList(stale ? NOTHING_LISTED : list.value, change as ListChange);
+      listLoaded.value = true;
       stale = false;
     },
     ended: () => undefined,
@@ -55,9 +55,9 @@ export interface FollowedTask {
 export function followTask(session_id: string, task_id?: string): FollowedTask {
   const view = new TaskView();
   const about = { session_id, ...(task_id ? { task_id } : {}), tail: FIRST_ROWS };
-  const following = connection.follow("follow_session", about, {
+  const subscription = connection.follow("follow_session", about, {
     restart: () => view.restart(),
-    hear: (news) => view.apply(news as SessionChange),
+    onMessage: (change) => view.apply(change as SessionChange),
     ended: (problem) => {
       view.ended.value = problem;
     },
@@ -66,15 +66,15 @@ export function followTask(session_id: string, task_id?: string): FollowedTask {
     view,
     widen: async () => {
       const before = view.earlier.value;
-      await following.ask("widen", { most: MORE_ROWS });
-      await until(() => view.earlier.value !== before);
+      await subscription.ask("widen", { most: MORE_ROWS });
+      await waitUntil(() => view.earlier.value !== before);
     },
-    stop: following.stop,
+    stop: subscription.stop,
   };
 }
 
 /** Resolves when the condition holds, or after a timeout in case the change never arrives. */
-function until(holds: () => boolean): Promise<void> {
+function waitUntil(holds: () => boolean): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(finish, LONGEST_WAIT);
     const stop = effect(() => {

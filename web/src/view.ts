@@ -24,7 +24,7 @@ export class TaskView {
   /** The number of rows before the first one here. */
   readonly earlier = signal(0);
   /** Whether a change has arrived. */
-  readonly told = signal(false);
+  readonly loaded = signal(false);
   /** Why the subscription ended, or null. */
   readonly ended = signal<string | null>(null);
 
@@ -45,7 +45,7 @@ export class TaskView {
       for (const each of change.changed ?? []) this.#change(each);
       if (change.parts) this.parts.value = { ...this.parts.value, ...change.parts };
       this.earlier.value = earlier;
-      this.told.value = true;
+      this.loaded.value = true;
     });
   }
 
@@ -93,13 +93,13 @@ export class TaskView {
 
 /** The row with a change applied: text appended or replaced, and the same for its HTML. */
 export function changedRow(row: Row, change: RowChange): Row {
-  const { drop = 0, append, html_add, ...news } = change;
-  const next: Row = { ...row, ...news };
+  const { drop = 0, append, html_add, ...fields } = change;
+  const next: Row = { ...row, ...fields };
   if (append !== undefined || drop) {
     const text = row.text ?? "";
     next.text = text.slice(0, text.length - drop) + (append ?? "");
   }
-  if (html_add) next.html = [...(news.html ?? row.html ?? []), ...html_add];
+  if (html_add) next.html = [...(fields.html ?? row.html ?? []), ...html_add];
   return next;
 }
 

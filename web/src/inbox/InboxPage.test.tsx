@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { InboxRow, SessionRow } from "../protocol";
-import { list, listTold } from "../store";
+import { list, listLoaded } from "../store";
 import { drawn } from "../test-support/mount";
 import { InboxPage } from "./InboxPage";
 
@@ -40,7 +40,7 @@ const tell = (row: Partial<InboxRow>, about: object = {}) => {
 const buttons = (place: HTMLElement) => [...place.querySelectorAll(".inbox-card button")].map((each) => each.textContent);
 
 beforeEach(() => {
-  listTold.value = true;
+  listLoaded.value = true;
 });
 
 describe("the inbox", () => {

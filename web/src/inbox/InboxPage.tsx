@@ -10,7 +10,7 @@ import { archive } from "../session/session-actions";
 import { GoingOn } from "../session/ResumeButtons";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
 import { isWithoutItsWorktree, lookOf } from "../states";
-import { inbox, list, listTold, sessions } from "../store";
+import { inbox, list, listLoaded, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import { harmless, line } from "../visible-text";
@@ -29,8 +29,8 @@ export function InboxPage() {
       </header>
       <div class="page-body">
         <div class="page-column inbox">
-          {!listTold.value && <Spinner label="Loading" />}
-          {listTold.value && !rows.length && <Quiet />}
+          {!listLoaded.value && <Spinner label="Loading" />}
+          {listLoaded.value && !rows.length && <Quiet />}
           <ul class="inbox-list">
             {rows.map((row, at) => (
               <InboxCard key={`${row.session_id}/${row.task_id}/${row.ts}`} row={row} first={at === 0} />

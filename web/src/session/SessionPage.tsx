@@ -6,7 +6,7 @@ import { request } from "../connection";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { isWithoutItsWorktree } from "../states";
-import { type FollowedTask, followTask, inbox, list, listTold } from "../store";
+import { type FollowedTask, followTask, inbox, list, listLoaded } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import type { TaskView } from "../view";
@@ -71,7 +71,7 @@ function useMarkRead(row: SessionRow | undefined): void {
 }
 
 function NoSession() {
-  if (!listTold.value) {
+  if (!listLoaded.value) {
     return (
       <Empty icon="list">
         <Spinner label="Loading session" />
@@ -109,7 +109,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
   const last = rows.at(-1)?.row.value ?? null;
   return (
     <>
-      {!view.told.value && ended === null && (
+      {!view.loaded.value && ended === null && (
         <div class="working">
           <Spinner label="Loading conversation" /> Loading
         </div>
@@ -127,7 +127,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       {row.state === "creating" && row.logs.length > 0 && (
         <pre class="set-up-log">{harmless(uncoloured(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
       )}
-      {row.state === "paused" && view.told.value && !isOpen(view) && (
+      {row.state === "paused" && view.loaded.value && !isOpen(view) && (
         <Notice icon="pause">
           The agent is not running, for example because the computer was restarted. Finished work is kept. Resume the
           session, or say how to continue.

@@ -1,7 +1,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { SessionRow } from "../protocol";
-import { list, listTold } from "../store";
+import { list, listLoaded } from "../store";
 import { drawn, press, type } from "../test-support/mount";
 import { Sidebar } from "./Sidebar";
 
@@ -22,7 +22,7 @@ const row = (session_id: string, name: string, more: object = {}) =>
 const tell = (...rows: SessionRow[]) => {
   const order = rows.map((each) => each.session_id);
   list.value = { ...NOTHING_LISTED, rows: new Map(rows.map((each) => [each.session_id, each])), order };
-  listTold.value = true;
+  listLoaded.value = true;
 };
 const names = (place: HTMLElement) => [...place.querySelectorAll(".session-name")].map((each) => each.textContent);
 

@@ -5,7 +5,7 @@ import { counted } from "../format";
 import { useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";
-import { inbox, listTold, overview, sessions } from "../store";
+import { inbox, listLoaded, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
 import { Button, Count, Empty, Icon, Spinner, Toasts, toast } from "../ui";
 import { asListed, found, sectionsOf } from "./session-groups";
@@ -78,7 +78,7 @@ function Head() {
 }
 
 function Listed({ words }: { words: string }) {
-  if (!listTold.value) {
+  if (!listLoaded.value) {
     return (
       <Empty icon="list">
         <Spinner label="Loading sessions" />
