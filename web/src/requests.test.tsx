@@ -2,8 +2,8 @@ import { render } from "preact";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 
 import { connection } from "./connection";
-import type { Doing } from "./requests";
-import { useAnswer, useDoing } from "./requests";
+import type { Action } from "./requests";
+import { useRequest, useAction } from "./requests";
 
 /** A manager that answers when the test tells it to. */
 class Socket {
@@ -46,9 +46,9 @@ afterEach(() => {
 });
 
 function Blamed({ path }: { path: string }) {
-  const { answer, problem, again } = useAnswer("blame_file", { path });
+  const { answer, problem, reload } = useRequest("blame_file", { path });
   return (
-    <button type="button" onClick={again}>
+    <button type="button" onClick={reload}>
       {problem || (answer ? answer.map((line) => line.text).join() : "waiting")}
     </button>
   );
@@ -99,10 +99,10 @@ it("requests again after a reconnect", async () => {
 });
 
 it("ignores a second click and reports errors", async () => {
-  let doing!: Doing;
+  let action!: Action;
   const problems: string[] = [];
   function Acting() {
-    doing = useDoing((problem) => problems.push(problem));
+    action = useAction((problem) => problems.push(problem));
     return null;
   }
   render(<Acting />, place);
@@ -114,8 +114,8 @@ it("ignores a second click and reports errors", async () => {
       finish = () => reject(new Error("It is locked."));
     });
   };
-  const first = doing.run(work);
-  await doing.run(work);
+  const first = action.run(work);
+  await action.run(work);
   finish();
   await first;
   expect(runs).toBe(1);

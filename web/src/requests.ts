@@ -4,22 +4,22 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { connection, request } from "./connection";
 import type { Answers, Requests } from "./protocol";
 
-export interface Asked<T> {
+export interface RequestState<T> {
   readonly answer: T | null;
   /** Why there is no answer, or no newer one. */
   readonly problem: string;
   readonly loading: boolean;
   /** Requests again; the last answer stays until the new one arrives. */
-  readonly again: () => void;
+  readonly reload: () => void;
 }
 
 /** Sends a request on mount, when its fields change, and after a reconnect. */
-export function useAnswer<K extends keyof Requests>(
+export function useRequest<K extends keyof Requests>(
   kind: K,
   fields: Omit<Requests[K], "kind">,
-): Asked<Answers[K]> {
+): RequestState<Answers[K]> {
   const key = JSON.stringify([kind, fields]);
-  const [told, setTold] = useState<Told<Answers[K]>>({ key: "", answer: null, problem: "" });
+  const [reply, setReply] = useState<Reply<Answers[K]>>({ key: "", answer: null, problem: "" });
   const [loading, setLoading] = useState(true);
   const [round, setRound] = useState(0);
   const connected = connection.status.value === "open";
@@ -29,10 +29,10 @@ export function useAnswer<K extends keyof Requests>(
     let wanted = true;
     setLoading(true);
     request(kind, fields)
-      .then((answer) => wanted && setTold({ key, answer, problem: "" }))
+      .then((answer) => wanted && setReply({ key, answer, problem: "" }))
       .catch((error: unknown) => {
         if (!wanted) return;
-        setTold((was) => ({ key, answer: was.key === key ? was.answer : null, problem: sentence(error) }));
+        setReply((was) => ({ key, answer: was.key === key ? was.answer : null, problem: errorMessage(error) }));
       })
       .finally(() => wanted && setLoading(false));
     return () => {
@@ -40,30 +40,30 @@ export function useAnswer<K extends keyof Requests>(
     };
   }, [key, round, connected]);
 
-  const again = useCallback(() => setRound((was) => was + 1), []);
-  const current = told.key === key;
+  const reload = useCallback(() => setRound((was) => was + 1), []);
+  const current = reply.key === key;
   return {
-    answer: current ? told.answer : null,
-    problem: current ? told.problem : "",
+    answer: current ? reply.answer : null,
+    problem: current ? reply.problem : "",
     loading,
-    again,
+    reload,
   };
 }
 
-interface Told<T> {
+interface Reply<T> {
   readonly key: string;
   readonly answer: T | null;
   readonly problem: string;
 }
 
-export function sentence(error: unknown): string {
+export function errorMessage(error: unknown): string {
   return error instanceof Error && error.message ? error.message : String(error);
 }
 
 /** Runs one task at a time and ignores calls while one is running. Errors go to `failed`. */
-export function useDoing(failed: (problem: string) => void): Doing {
+export function useAction(failed: (problem: string) => void): Action {
   const [busy, setBusy] = useState(false);
-  const under = useRef(false);
+  const running = useRef(false);
   const alive = useRef(true);
   useEffect(
     () => () => {
@@ -72,39 +72,39 @@ export function useDoing(failed: (problem: string) => void): Doing {
     [],
   );
   const run = async (work: () => Promise<void>): Promise<void> => {
-    if (under.current) return;
-    under.current = true;
+    if (running.current) return;
+    running.current = true;
     setBusy(true);
     try {
       await work();
     } catch (error) {
-      failed(sentence(error));
+      failed(errorMessage(error));
     } finally {
-      under.current = false;
+      running.current = false;
       if (alive.current) setBusy(false);
     }
   };
   return { busy, run };
 }
 
-export interface Doing {
+export interface Action {
   readonly busy: boolean;
   readonly run: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** Calls `again` periodically while the page is visible, and when it becomes visible or gets the focus. */
-export function useRefresh(again: () => void, everyMs: number): void {
+/** Calls `refresh` periodically while the page is visible, and when it becomes visible or gets the focus. */
+export function useRefresh(refresh: () => void, everyMs: number): void {
   useEffect(() => {
-    const look = () => {
-      if (!document.hidden) again();
+    const refreshIfVisible = () => {
+      if (!document.hidden) refresh();
     };
-    const timer = setInterval(look, everyMs);
-    document.addEventListener("visibilitychange", look);
-    addEventListener("focus", look);
+    const timer = setInterval(refreshIfVisible, everyMs);
+    document.addEventListener("visibilitychange", refreshIfVisible);
+    addEventListener("focus", refreshIfVisible);
     return () => {
       clearInterval(timer);
-      document.removeEventListener("visibilitychange", look);
-      removeEventListener("focus", look);
+      document.removeEventListener("visibilitychange", refreshIfVisible);
+      removeEventListener("focus", refreshIfVisible);
     };
-  }, [again, everyMs]);
+  }, [refresh, everyMs]);
 }

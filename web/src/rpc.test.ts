@@ -75,7 +75,7 @@ function recorder() {
   return {
     received,
     restart: () => received.push("restart"),
-    onMessage: (news: unknown) => received.push(news),
+    onMessage: (message: unknown) => received.push(message),
     ended: (problem: string) => received.push(["ended", problem]),
   };
 }

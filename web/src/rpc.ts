@@ -51,7 +51,7 @@ export interface Socket {
 export interface Follower {
   /** The subscription starts from the beginning: discard old state with the next message. */
   restart(): void;
-  onMessage(news: unknown): void;
+  onMessage(message: unknown): void;
   /** The subscription has ended; `problem` is empty unless it failed. */
   ended(problem: string): void;
 }

@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { counted, moment } from "../format";
 import type { CheckpointRow } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";
@@ -13,11 +13,11 @@ import "./checkpoints.css";
 
 export default function CheckpointsPanel({ session_id }: { session_id: string }) {
   const row = sessionOf(session_id);
-  const checkpoints = useAnswer("list_checkpoints", { session_id });
+  const checkpoints = useRequest("list_checkpoints", { session_id });
   const [chosen, setChosen] = useState<CheckpointRow | null>(null);
   const state = row?.state;
   useEffect(() => {
-    if (checkpoints.answer) checkpoints.again();
+    if (checkpoints.answer) checkpoints.reload();
   }, [state]);
 
   return (
@@ -26,7 +26,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
       before={
         <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
       }
-      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={checkpoints.again} />}
+      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={checkpoints.reload} />}
     >
       {row?.flags.is_active && (
         <Notice icon="info">The agent is working. Stop it before you restore a checkpoint.</Notice>
@@ -55,7 +55,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
           close={() => setChosen(null)}
           restored={() => {
             setChosen(null);
-            checkpoints.again();
+            checkpoints.reload();
           }}
         />
       )}

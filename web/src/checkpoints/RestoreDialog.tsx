@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted, moment } from "../format";
 import type { CheckpointRow, RestoreRehearsal } from "../protocol";
-import { useAnswer, useDoing } from "../requests";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { line } from "../visible-text";
 import { PathList } from "../worktrees/PathList";
@@ -31,11 +31,11 @@ export function RestoreDialog({
 }) {
   const [choice, setChoice] = useState<Choice>({ files: true, conversation: false, overwrite: false });
   const { seq: to } = checkpoint;
-  const rehearsal = useAnswer("rehearse_restore", { session_id: sessionId, to, overwrite: choice.overwrite });
+  const rehearsal = useRequest("rehearse_restore", { session_id: sessionId, to, overwrite: choice.overwrite });
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const restore = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("restore_session", { session_id: sessionId, to, ...choice });
       tellDone(done, `Restored: ${line(checkpoint.title)}.`);
@@ -55,7 +55,7 @@ export function RestoreDialog({
           <Button
             kind="danger"
             icon="history"
-            busy={doing.busy}
+            busy={action.busy}
             disabled={rehearsal.loading || !possible}
             onClick={restore}
           >

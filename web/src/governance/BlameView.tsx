@@ -4,12 +4,12 @@ import { useEffect, useId, useState } from "preact/hooks";
 import { request } from "../connection";
 import { moment } from "../format";
 import type { BlamedLine } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
 import { harmless, line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
-import { useLooking } from "./page-refresh";
+import { usePageRefresh } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";
 
 const REST = 200;
@@ -104,8 +104,8 @@ function usePaths(letters: string, sessionId: string): readonly string[] {
 
 function Blame(props: { round: number; path: string; sessionId: string; trace: (intent: string) => void }) {
   const { round, path, sessionId, trace } = props;
-  const blamed = useAnswer("blame_file", { path, session_id: sessionId });
-  useLooking(blamed.again, round);
+  const blamed = useRequest("blame_file", { path, session_id: sessionId });
+  usePageRefresh(blamed.reload, round);
   return (
     <Answer of={blamed} waiting="Loading blame…">
       {(lines) =>

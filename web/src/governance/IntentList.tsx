@@ -1,12 +1,12 @@
 /** The project's intents with their status, scope, criteria and number of changes. */
 import { counted } from "../format";
 import type { IntentRow } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { line } from "../visible-text";
 import { inWords } from "../wording";
 import { Answer } from "../ui/PageFrame";
-import { useLooking } from "./page-refresh";
+import { usePageRefresh } from "./page-refresh";
 
 const TONES: Readonly<Record<string, Tone>> = {
   active: "accent",
@@ -18,8 +18,8 @@ const TONES: Readonly<Record<string, Tone>> = {
 };
 
 export function IntentList({ trace, round }: { trace: (intent: string) => void; round: number }) {
-  const intents = useAnswer("list_intents", {});
-  useLooking(intents.again, round);
+  const intents = useRequest("list_intents", {});
+  usePageRefresh(intents.reload, round);
   return (
     <Answer of={intents} waiting="Loading intents…">
       {(rows) =>

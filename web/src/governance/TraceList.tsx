@@ -3,13 +3,13 @@ import { useEffect, useState } from "preact/hooks";
 
 import { moment } from "../format";
 import type { TraceRow } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
 import { line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
-import { useLooking } from "./page-refresh";
+import { usePageRefresh } from "./page-refresh";
 import {
   EVERYTHING,
   MOST_RECORDS,
@@ -35,8 +35,8 @@ export function TraceList({
   blame: (path: string) => void;
 }) {
   const [most, setMost] = useState(RECORDS_AT_ONCE);
-  const trace = useAnswer("read_trace", traceRequest(filter, most));
-  useLooking(trace.again, round);
+  const trace = useRequest("read_trace", traceRequest(filter, most));
+  usePageRefresh(trace.reload, round);
   // keeps the last rows visible while more are loading
   const [last, setLast] = useState<{ filter: TraceFilter; rows: readonly TraceRow[] } | null>(null);
   useEffect(() => {
@@ -82,7 +82,7 @@ export function TraceList({
 }
 
 function Filters({ filter, change }: { filter: TraceFilter; change: (filter: TraceFilter) => void }) {
-  const intents = useAnswer("list_intents", {});
+  const intents = useRequest("list_intents", {});
   const [path, setPath] = useState(filter.path);
   useEffect(() => {
     if (path === filter.path) return;

@@ -1,6 +1,6 @@
 /** Fields for the model and the mode; each version can have its own model. */
 import type { KnownMode, KnownModel } from "../protocol";
-import type { Asked } from "../requests";
+import type { RequestState } from "../requests";
 import { Field } from "../ui";
 import { line } from "../visible-text";
 import { type Form, modelName, modelNote, withModel } from "./form";
@@ -21,8 +21,8 @@ export function ModelFields({
 }: {
   form: Form;
   change: (some: Partial<Form>) => void;
-  models: Asked<readonly KnownModel[]>;
-  modes: Asked<readonly KnownMode[]>;
+  models: RequestState<readonly KnownModel[]>;
+  modes: RequestState<readonly KnownMode[]>;
   usual: Usual;
 }) {
   const known = models.answer ?? [];

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { IntentRow, SettingRow, Started } from "../protocol";
-import { useAnswer, useDoing } from "../requests";
+import { useRequest, useAction } from "../requests";
 import { go } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf } from "../store";
@@ -35,11 +35,11 @@ const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "Ctrl";
 export default function NewAgentPage() {
   const [form, setForm] = useState(remembered);
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
-  const models = useAnswer("list_models", {});
-  const modes = useAnswer("list_modes", {});
-  const intents = useAnswer("list_intents", {});
-  const settings = useAnswer("read_settings", {});
+  const action = useAction(setProblem);
+  const models = useRequest("list_models", {});
+  const modes = useRequest("list_modes", {});
+  const intents = useRequest("list_intents", {});
+  const settings = useRequest("read_settings", {});
   const offeredOnce = useRef(false);
   const trusted = overview.value?.trusted ?? true;
   const change = (some: Partial<Form>) => {
@@ -63,7 +63,7 @@ export default function NewAgentPage() {
   }, [settings.answer]);
 
   const start = () =>
-    doing.run(async () => {
+    action.run(async () => {
       const wrong = trusted ? problemOf(form) : NOT_TRUSTED;
       if (wrong) return setProblem(wrong);
       setProblem("");
@@ -144,7 +144,7 @@ export default function NewAgentPage() {
             <span class="quiet small new-agent-keys">
               <Key>{COMMAND}</Key> <Key>Enter</Key> to start
             </span>
-            <Button kind="primary" icon="play" type="submit" busy={doing.busy} disabled={!trusted}>
+            <Button kind="primary" icon="play" type="submit" busy={action.busy} disabled={!trusted}>
               {startWords(form)}
             </Button>
           </div>

@@ -1,6 +1,6 @@
 /** Fields for where a new session runs: in the project or in a worktree. */
 import type { WorktreeRow } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { Field, Notice } from "../ui";
 import { line } from "../visible-text";
 import { nameOf } from "../worktrees/worktree-words";
@@ -39,7 +39,7 @@ export function PlaceFields({ form, change }: { form: Form; change: (some: Parti
 }
 
 function WorktreeFields({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
-  const branches = useAnswer("list_branches", {});
+  const branches = useRequest("list_branches", {});
   const origin = originOf(form);
   return (
     <div class="new-place">
@@ -114,7 +114,7 @@ function BranchSelect({
 }
 
 function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
-  const worktrees = useAnswer("list_worktrees", {});
+  const worktrees = useRequest("list_worktrees", {});
   const ready = (worktrees.answer ?? []).filter((row) => row.state === "ready");
   return (
     <Field

@@ -6,7 +6,7 @@ import { counted } from "../format";
 import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
 import { line } from "../visible-text";
-import { useDoing } from "../requests";
+import { useAction } from "../requests";
 import type { Commenting } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";
 
@@ -23,12 +23,12 @@ export function CommentsBar({
   const [text, setText] = useState("");
   const [problem, setProblem] = useState("");
   const [sent, setSent] = useState(0);
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const { drafts } = commenting;
   if (drafts.length === 0) return sent > 0 ? <Sent count={sent} sessionId={sessionId} /> : null;
 
   const send = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       await request("send_comments", { session_id: sessionId, comments: commentsOf(drafts), text: text.trim() });
       toast(`Sent ${counted(drafts.length, "comment")} to the agent.`, "good");
@@ -85,7 +85,7 @@ export function CommentsBar({
             Delete all
           </Button>
         )}
-        <Button kind="primary" icon="send" busy={doing.busy} onClick={send}>
+        <Button kind="primary" icon="send" busy={action.busy} onClick={send}>
           Send to agent
         </Button>
       </div>

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
 import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
 import { line } from "../visible-text";
-import { sentence } from "../requests";
+import { errorMessage } from "../requests";
 import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
 import type { Commenting } from "./comment-editor";
 import { CommentBox } from "./CommentBox";
@@ -101,14 +101,14 @@ function Reserved({ lines }: { lines: number }) {
 }
 
 function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
-  const { diff, problem, filling, fill, again } = useDiff(sessionId, scope, file);
+  const { diff, problem, filling, fill, reload } = useDiff(sessionId, scope, file);
   if (problem) {
     return (
       <div class="file-note">
         <Notice tone="bad" icon="alert">
           {problem}
         </Notice>
-        <Button compact icon="retry" onClick={again}>
+        <Button compact icon="retry" onClick={reload}>
           Retry
         </Button>
       </div>
@@ -179,7 +179,7 @@ function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
     setProblem("");
     request("read_diff", about)
       .then((answer) => wanted && setDiff(answer))
-      .catch((error: unknown) => wanted && setProblem(sentence(error)));
+      .catch((error: unknown) => wanted && setProblem(errorMessage(error)));
     return () => {
       wanted = false;
     };
@@ -197,5 +197,5 @@ function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
       setFilling(null);
     }
   };
-  return { diff, problem, filling, fill, again: () => setRound((was) => was + 1) };
+  return { diff, problem, filling, fill, reload: () => setRound((was) => was + 1) };
 }

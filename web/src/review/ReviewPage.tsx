@@ -21,7 +21,7 @@ import { CommentsBar } from "./CommentsBar";
 import { FileNav } from "./FileNav";
 import { FileSection, type Scope } from "./FileSection";
 import { type Shown, WorktreeActs } from "./WorktreeActions";
-import { useAnswer, useRefresh } from "../requests";
+import { useRequest, useRefresh } from "../requests";
 import { filtered, stillThere, sums } from "./changed-files";
 import { type Commenting, useCommenting } from "./comment-editor";
 import type { DiffView } from "./diff-rows";
@@ -44,11 +44,11 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
   // without a worktree there is no separate branch to compare
   const [chosen, setScope] = useState<Scope | null>(null);
   const scope = chosen ?? (row && !row.worktree_id ? "session" : "branch");
-  const review = useAnswer("review_changes", { session_id, scope });
-  useRefresh(review.again, row?.flags.is_active ? WHILE_WORKING : WHILE_RESTING);
+  const review = useRequest("review_changes", { session_id, scope });
+  useRefresh(review.reload, row?.flags.is_active ? WHILE_WORKING : WHILE_RESTING);
   const state = row?.state;
   useEffect(() => {
-    if (review.answer) review.again();
+    if (review.answer) review.reload();
   }, [state]);
 
   const narrow = useMedia(NARROW);
@@ -71,7 +71,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
   const closeAndLook = () => {
     setShown(null);
     setSelected(new Set());
-    review.again();
+    review.reload();
   };
 
   return (
@@ -83,7 +83,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
           <Summary row={row} review={review.answer} />
         </div>
         {row?.worktree_id && (
-          <WorktreeActs row={row} marked={marked.size} show={setShown} changed={review.again} />
+          <WorktreeActs row={row} marked={marked.size} show={setShown} changed={review.reload} />
         )}
       </header>
       <div class="review-tools">
@@ -111,7 +111,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
             {view === "split" ? "Unified" : "Split"}
           </Button>
         )}
-        <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.again} />
+        <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.reload} />
       </div>
       <div class="review-body" ref={body}>
         <Answer of={review} waiting="Loading changes…">
@@ -152,7 +152,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                         seen={seen}
                         selected={row?.worktree_id ? marked : null}
                         select={setSelected}
-                        reverted={review.again}
+                        reverted={review.reload}
                       />
                     ))}
                   </div>

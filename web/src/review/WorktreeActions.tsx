@@ -4,7 +4,7 @@ import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { Button, Menu, type MenuItem, complain } from "../ui";
 import { mergeWorktree } from "../worktrees/worktree-actions";
-import { useDoing } from "../requests";
+import { useAction } from "../requests";
 
 /** The open dialog. */
 export type Shown = "apply" | "finish" | null;
@@ -20,14 +20,14 @@ export function WorktreeActs({
   show: (shown: Shown) => void;
   changed: () => void;
 }) {
-  const doing = useDoing(complain);
+  const action = useAction(complain);
   const merge = () =>
-    doing.run(async () => {
+    action.run(async () => {
       if (await mergeWorktree(row.worktree_id!, row.branch)) changed();
     });
   const items: MenuItem[] = [
     { words: "Commit all changes…", icon: "flag", act: () => show("finish"), disabled: !row.flags.can_finish_to_branch },
-    { words: "Merge branch…", icon: "branch", act: merge, disabled: doing.busy },
+    { words: "Merge branch…", icon: "branch", act: merge, disabled: action.busy },
     { words: "All worktrees", icon: "folder", href: hrefOf({ page: "worktrees" }), apart: true },
   ];
   return (

@@ -2,13 +2,13 @@
 import { attempt } from "../attempt";
 import { moment } from "../format";
 import type { Device } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { Button, Icon, confirm, toast } from "../ui";
 import { line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 
 export function DeviceList() {
-  const devices = useAnswer("list_devices", {});
+  const devices = useRequest("list_devices", {});
   const revoke = async (device: Device) => {
     const sure = await confirm({
       title: `Revoke ${line(device.name)}?`,
@@ -18,7 +18,7 @@ export function DeviceList() {
     });
     if (!sure) return;
     if (await attempt("revoke_device", { id: device.id })) toast(`Revoked ${line(device.name)}.`, "good");
-    devices.again();
+    devices.reload();
   };
   return (
     <Answer of={devices} waiting="Loading devices…">

@@ -3,7 +3,7 @@ import { useEffect, useId, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { SettingRow } from "../protocol";
-import { useDoing } from "../requests";
+import { useAction } from "../requests";
 import { Button, toast } from "../ui";
 import { line } from "../visible-text";
 import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
@@ -12,11 +12,11 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
   const id = useId();
   const [text, setText] = useState(shownText(row));
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   useEffect(() => setText(shownText(row)), [row.value]);
 
   const change = (value: string | null) =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("change_setting", { key: row.key, value });
       const said = value === null ? `Reset ${nameIn(row)} to its default.` : `Saved ${nameIn(row)}.`;
@@ -43,7 +43,7 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
         <p class="quiet setting-source">
           <code>{row.key}</code> · {line(sourceWords(row.source))}
           {!isUsual(row) && (
-            <Button compact kind="plain" icon="retry" busy={doing.busy} onClick={() => change(null)}>
+            <Button compact kind="plain" icon="retry" busy={action.busy} onClick={() => change(null)}>
               Reset to default
             </Button>
           )}

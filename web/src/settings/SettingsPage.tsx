@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { alertsOn, PAGE_NOTIFIES, readNotifying, switchAlerts } from "../alerts";
 import { Choices } from "../new-agent/Choices";
 import type { SettingRow } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { ShortcutTable } from "../shell/ShortcutHelp";
 import { type Theme, chooseTheme, theme } from "../theme";
 import { Switch, toast } from "../ui";
@@ -71,7 +71,7 @@ async function alerts(on: boolean): Promise<void> {
 }
 
 function Settings() {
-  const settings = useAnswer("read_settings", {});
+  const settings = useRequest("read_settings", {});
   const [words, setWords] = useState("");
   return (
     <>
@@ -94,12 +94,12 @@ function Settings() {
           if (fitting.length === 0) return <p class="quiet">No settings match.</p>;
           return (
             <>
-              {notifying.length > 0 && <Notifications rows={notifying} saved={settings.again} />}
+              {notifying.length > 0 && <Notifications rows={notifying} saved={settings.reload} />}
               {groups.map((group) => (
                 <section key={group.name} class="card" aria-labelledby={`settings-${group.name}`}>
                   <h2 id={`settings-${group.name}`}>{group.title}</h2>
                   {group.rows.map((row) => (
-                    <SettingControl key={row.key} row={row} saved={settings.again} />
+                    <SettingControl key={row.key} row={row} saved={settings.reload} />
                   ))}
                 </section>
               ))}

@@ -1,7 +1,7 @@
 /** The frame of a page: heading, tools, and scrolling content. */
 import type { ComponentChildren } from "preact";
 
-import type { Asked } from "../requests";
+import type { RequestState } from "../requests";
 import { Button, Notice, Spinner } from ".";
 import "./page-frame.css";
 
@@ -39,7 +39,7 @@ export function Answer<T>({
   waiting,
   children,
 }: {
-  of: Asked<T>;
+  of: RequestState<T>;
   waiting: string;
   children: (answer: T) => ComponentChildren;
 }) {
@@ -49,7 +49,7 @@ export function Answer<T>({
         <Notice tone="bad" icon="alert">
           <div class="notice-row">
             <span class="grow">{of.problem}</span>
-            <Button compact icon="retry" onClick={of.again}>
+            <Button compact icon="retry" onClick={of.reload}>
               Retry
             </Button>
           </div>

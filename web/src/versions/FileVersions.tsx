@@ -5,7 +5,7 @@ import { counted } from "../format";
 import { sanitised } from "../html";
 import { PHONE, useMedia } from "../media";
 import type { ChangedFile, DiffLine, Version } from "../protocol";
-import { useAnswer } from "../requests";
+import { useRequest } from "../requests";
 import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";
@@ -90,9 +90,9 @@ function Made({ version, path, file }: { version: Version; path: string; file: C
 }
 
 function Diff({ session_id, path, digest }: { session_id: string; path: string; digest: string }) {
-  const diff = useAnswer("read_diff", { session_id, path, scope: "branch" });
+  const diff = useRequest("read_diff", { session_id, path, scope: "branch" });
   useEffect(() => {
-    if (diff.answer) diff.again();
+    if (diff.answer) diff.reload();
   }, [digest]);
   if (!diff.answer) {
     return (

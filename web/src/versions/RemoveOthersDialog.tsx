@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Version } from "../protocol";
-import { sentence, useAnswer, useDoing } from "../requests";
+import { errorMessage, useRequest, useAction } from "../requests";
 import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, complain, toast } from "../ui";
 import { harmless, line } from "../visible-text";
@@ -26,11 +26,11 @@ export function RemoveOthersDialog({
   const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
   const [tokens, setTokens] = useState<ReadonlyMap<string, string>>(new Map());
   const [problems, setProblems] = useState<readonly string[]>([]);
-  const doing = useDoing(complain);
+  const action = useAction(complain);
   const wanted = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
 
   const remove = () =>
-    doing.run(async () => {
+    action.run(async () => {
       const failed: string[] = [];
       for (const version of wanted) {
         try {
@@ -39,7 +39,7 @@ export function RemoveOthersDialog({
             token: tokens.get(version.worktree_id) ?? "",
           });
         } catch (error) {
-          failed.push(`${line(version.name)}: ${sentence(error)}`);
+          failed.push(`${line(version.name)}: ${errorMessage(error)}`);
         }
       }
       const removed = wanted.length - failed.length;
@@ -57,7 +57,7 @@ export function RemoveOthersDialog({
       foot={
         <>
           <Button onClick={close}>Keep all</Button>
-          <Button kind="danger" icon="trash" busy={doing.busy} disabled={wanted.length === 0} onClick={remove}>
+          <Button kind="danger" icon="trash" busy={action.busy} disabled={wanted.length === 0} onClick={remove}>
             Remove {counted(wanted.length, "version")}
           </Button>
         </>
@@ -97,7 +97,7 @@ function OtherVersion({
   change: (keep: boolean) => void;
   planned: (token: string) => void;
 }) {
-  const plan = useAnswer("plan_removal", { worktree_id: version.worktree_id });
+  const plan = useRequest("plan_removal", { worktree_id: version.worktree_id });
   useEffect(() => {
     if (plan.answer) planned(plan.answer.token);
   }, [plan.answer]);

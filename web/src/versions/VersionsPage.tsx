@@ -6,7 +6,7 @@ import { request } from "../connection";
 import { duration, money, tokens } from "../format";
 import { PHONE, useMedia } from "../media";
 import type { Version } from "../protocol";
-import { useAnswer, useRefresh } from "../requests";
+import { useRequest, useRefresh } from "../requests";
 import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
 import { lookOf } from "../states";
@@ -37,18 +37,18 @@ const WHILE_RESTING = 30_000;
 type Keeping = { readonly winner: Version; readonly step: "apply" | "remove" } | null;
 
 export default function VersionsPage({ group_id }: { group_id: string }) {
-  const versions = useAnswer("compare_versions", { group_id });
+  const versions = useRequest("compare_versions", { group_id });
   const [keeping, setKeeping] = useState<Keeping>(null);
   const working = versions.answer?.some(isAtWork) ?? false;
-  useRefresh(versions.again, working ? WHILE_WORKING : WHILE_RESTING);
+  useRefresh(versions.reload, working ? WHILE_WORKING : WHILE_RESTING);
   const states = sessions.value.filter((row) => row.group_id === group_id).map((row) => row.state);
   useEffect(() => {
-    if (versions.answer) versions.again();
+    if (versions.answer) versions.reload();
   }, [states.join()]);
 
   const applied = (winner: Version) => {
     keepVersion(group_id, winner);
-    versions.again();
+    versions.reload();
     const rest = others(versions.answer ?? [], winner);
     setKeeping(rest.length > 0 ? { winner, step: "remove" } : null);
   };
@@ -86,7 +86,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
           winner={keeping.winner}
           close={() => {
             setKeeping(null);
-            versions.again();
+            versions.reload();
           }}
         />
       )}

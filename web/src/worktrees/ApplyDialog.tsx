@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Plan } from "../protocol";
-import { useAnswer, useDoing } from "../requests";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { harmless } from "../visible-text";
 import { shortened } from "../wording";
@@ -34,12 +34,12 @@ export function ApplyDialog({
   applied: () => void;
 }) {
   const [chosen, setChosen] = useState(paths);
-  const plan = useAnswer("plan_apply", { worktree_id: worktreeId, paths: [...chosen] });
+  const plan = useRequest("plan_apply", { worktree_id: worktreeId, paths: [...chosen] });
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
 
   const apply = (token: string) =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("apply_worktree", {
         worktree_id: worktreeId,
@@ -51,7 +51,7 @@ export function ApplyDialog({
     });
   const lookAgain = () => {
     setProblem("");
-    plan.again();
+    plan.reload();
   };
   const all = useAllPaths(sessionId, known, plan.answer);
   const rest = plan.answer && withoutConflicts(plan.answer, chosen.length > 0 ? chosen : all);
@@ -74,7 +74,7 @@ export function ApplyDialog({
           <Button
             kind="primary"
             icon="check"
-            busy={doing.busy}
+            busy={action.busy}
             disabled={plan.loading || !plan.answer || !canApply(plan.answer)}
             onClick={() => plan.answer && apply(plan.answer.token)}
           >

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { Importables } from "../protocol";
-import { useAnswer, useDoing } from "../requests";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { Answer } from "../ui/PageFrame";
 import { nameOf } from "./worktree-words";
@@ -11,17 +11,17 @@ import { nameOf } from "./worktree-words";
 type What = "branch" | "folder";
 
 export function ImportDialog({ close, imported }: { close: () => void; imported: () => void }) {
-  const importable = useAnswer("list_importable", {});
+  const importable = useRequest("list_importable", {});
   const [what, setWhat] = useState<What>("branch");
   const [chosen, setChosen] = useState("");
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const choose = (kind: What) => {
     setWhat(kind);
     setChosen("");
   };
   const bringIn = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const row = await request("import_work", { [what]: chosen });
       toast(`Imported ${nameOf(row)}.`, "good");
@@ -35,7 +35,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={doing.busy} disabled={chosen === ""} onClick={bringIn}>
+          <Button kind="primary" busy={action.busy} disabled={chosen === ""} onClick={bringIn}>
             Import
           </Button>
         </>

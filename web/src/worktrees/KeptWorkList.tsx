@@ -3,18 +3,18 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { KeptWork } from "../protocol";
-import { useAnswer, useDoing } from "../requests";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { line } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
 
 export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
-  const kept = useAnswer("list_kept", {});
+  const kept = useRequest("list_kept", {});
   const [wanted, setWanted] = useState<KeptWork | null>(null);
   const done = () => {
     setWanted(null);
-    kept.again();
+    kept.reload();
     broughtBack();
   };
   return (
@@ -54,9 +54,9 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
 function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
   const [branch, setBranch] = useState("");
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const bring = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
       toast(`Restored into the worktree ${nameOf(row)}.`, "good");
@@ -69,7 +69,7 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={doing.busy} disabled={branch.trim() === ""} onClick={bring}>
+          <Button kind="primary" busy={action.busy} disabled={branch.trim() === ""} onClick={bring}>
             Restore
           </Button>
         </>
@@ -86,7 +86,7 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
           onKeyDown={(event) => event.key === "Enter" && branch.trim() && void bring()}
         />
       </Field>
-      {doing.busy && <Notice icon="clock">Creating the worktree…</Notice>}
+      {action.busy && <Notice icon="clock">Creating the worktree…</Notice>}
     </Dialog>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { WorktreeRow } from "../protocol";
-import { useAnswer, useDoing } from "../requests";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice, confirm } from "../ui";
 import { harmless } from "../visible-text";
 import { shortened } from "../wording";
@@ -21,14 +21,14 @@ export function RemovalDialog({
   close: () => void;
   removed: () => void;
 }) {
-  const plan = useAnswer("plan_removal", { worktree_id: worktree.id });
+  const plan = useRequest("plan_removal", { worktree_id: worktree.id });
   const [deleteBranch, setDeleteBranch] = useState(false);
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const name = nameOf(worktree);
 
   const remove = (token: string) =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       if (deleteBranch && !(await reallyDelete(worktree.branch))) return;
       const done = await request("remove_worktree", {
@@ -41,7 +41,7 @@ export function RemovalDialog({
     });
   const lookAgain = () => {
     setProblem("");
-    plan.again();
+    plan.reload();
   };
 
   return (
@@ -55,7 +55,7 @@ export function RemovalDialog({
           <Button
             kind="danger"
             icon="trash"
-            busy={doing.busy}
+            busy={action.busy}
             disabled={plan.loading || !plan.answer}
             onClick={() => plan.answer && remove(plan.answer.token)}
           >

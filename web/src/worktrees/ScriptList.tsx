@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ScriptRow } from "../protocol";
-import { type Asked, useDoing } from "../requests";
+import { type RequestState, useAction } from "../requests";
 import { Badge, Button, complain } from "../ui";
 import { line, plain } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
@@ -16,7 +16,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   "run-script": "Starts the program in a worktree, when you choose “Run script”.",
 };
 
-export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }) {
+export function ScriptList({ scripts }: { scripts: RequestState<readonly ScriptRow[]> }) {
   return (
     <section class="cards" aria-labelledby={SCRIPTS}>
       <h2 id={SCRIPTS} tabIndex={-1}>
@@ -35,7 +35,7 @@ export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }
           ) : (
             <ul class="cards">
               {rows.map((row) => (
-                <Script key={row.name} row={row} changed={scripts.again} />
+                <Script key={row.name} row={row} changed={scripts.reload} />
               ))}
             </ul>
           )
@@ -46,11 +46,11 @@ export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }
 }
 
 function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
-  const doing = useDoing(complain);
+  const action = useAction(complain);
   const [open, setOpen] = useState(!row.agreed);
   const name = line(row.name);
   const agree = () =>
-    doing.run(async () => {
+    action.run(async () => {
       tellDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
       changed();
     });
@@ -81,7 +81,7 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
       )}
       {!row.agreed && (
         <div>
-          <Button kind="primary" icon="check" disabled={!open} busy={doing.busy} onClick={agree}>
+          <Button kind="primary" icon="check" disabled={!open} busy={action.busy} onClick={agree}>
             Allow it to run
           </Button>
         </div>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ScriptRow, WorktreeRow } from "../protocol";
-import { useAnswer, useDoing, useRefresh } from "../requests";
+import { useRequest, useAction, useRefresh } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";
@@ -30,7 +30,7 @@ export function WorktreeCard({
   changed: () => void;
 }) {
   const [shown, setShown] = useState<Shown>(null);
-  const doing = useDoing(complain);
+  const action = useAction(complain);
   const name = line(nameOf(worktree));
   const words = STATE_WORDS[worktree.state];
   const close = () => setShown(null);
@@ -39,7 +39,7 @@ export function WorktreeCard({
     changed();
   };
   const act = (work: () => Promise<unknown>) =>
-    doing.run(async () => {
+    action.run(async () => {
       await work();
       changed();
     });
@@ -86,7 +86,7 @@ export function WorktreeCard({
 
       <div class="line-of">
         {words.offers.includes("recreate") && (
-          <Button kind="primary" icon="retry" busy={doing.busy} onClick={recreate}>
+          <Button kind="primary" icon="retry" busy={action.busy} onClick={recreate}>
             Recreate
           </Button>
         )}
@@ -105,7 +105,7 @@ export function WorktreeCard({
             <Button icon="check" onClick={() => setShown("apply")}>
               Apply…
             </Button>
-            <RunButton worktree={worktree} script={runScript} busy={doing.busy} act={act} />
+            <RunButton worktree={worktree} script={runScript} busy={action.busy} act={act} />
             <Menu label={`More actions for ${name}`} items={more(worktree, setShown, act)} />
           </>
         )}
@@ -186,8 +186,8 @@ function showScripts(): void {
 }
 
 function Stats({ worktreeId }: { worktreeId: string }) {
-  const stats = useAnswer("read_stats", { worktree_id: worktreeId });
-  useRefresh(stats.again, STATS_EVERY);
+  const stats = useRequest("read_stats", { worktree_id: worktreeId });
+  useRefresh(stats.reload, STATS_EVERY);
   if (stats.problem) return <div class="field-problem">{stats.problem}</div>;
   if (!stats.answer) return <div class="quiet small">Counting…</div>;
   const { added, removed } = stats.answer;

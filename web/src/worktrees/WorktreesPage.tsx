@@ -1,7 +1,7 @@
 /** All worktrees of the project, its scripts, and saved work. */
 import { useState } from "preact/hooks";
 
-import { useAnswer, useRefresh } from "../requests";
+import { useRequest, useRefresh } from "../requests";
 import { Button, Empty, LinkButton } from "../ui";
 import { ImportDialog } from "./ImportDialog";
 import { KeptWorkList } from "./KeptWorkList";
@@ -11,18 +11,18 @@ import { WorktreeCard } from "./WorktreeCard";
 import "./worktrees.css";
 
 const RUN_SCRIPT = "run-script";
-const LOOK_EVERY = 10_000;
+const REFRESH_EVERY = 10_000;
 
 export default function WorktreesPage() {
-  const worktrees = useAnswer("list_worktrees", {});
-  const scripts = useAnswer("list_scripts", {});
+  const worktrees = useRequest("list_worktrees", {});
+  const scripts = useRequest("list_scripts", {});
   const [importing, setImporting] = useState(false);
   const [round, setRound] = useState(0);
-  useRefresh(worktrees.again, LOOK_EVERY);
-  useRefresh(scripts.again, LOOK_EVERY);
+  useRefresh(worktrees.reload, REFRESH_EVERY);
+  useRefresh(scripts.reload, REFRESH_EVERY);
   const runScript = scripts.answer?.find((row) => row.name === RUN_SCRIPT);
   const changed = () => {
-    worktrees.again();
+    worktrees.reload();
     setRound((was) => was + 1);
   };
 
@@ -54,7 +54,7 @@ export default function WorktreesPage() {
         }
       </Answer>
       <ScriptList scripts={scripts} />
-      <KeptWorkList key={round} broughtBack={worktrees.again} />
+      <KeptWorkList key={round} broughtBack={worktrees.reload} />
       {importing && (
         <ImportDialog
           close={() => setImporting(false)}
