@@ -4,7 +4,7 @@
  */
 import { effect, signal } from "@preact/signals";
 import { connection, request } from "./connection";
-import { keep, kept } from "./storage";
+import { loadValue, saveValue } from "./storage";
 import type { InboxRow } from "./protocol";
 import { go, route } from "./routes";
 import { inbox, list, listLoaded } from "./store";
@@ -36,12 +36,12 @@ export async function switchAlerts(on: boolean): Promise<string> {
     return "Notifications are blocked for this page. Allow them in the browser’s settings.";
   }
   alertsOn.value = on;
-  keep(KEY, on);
+  saveValue(KEY, on);
   return "";
 }
 
 export function watchForAttention(): void {
-  alertsOn.value = kept(KEY, false) && alertsPossible() && Notification.permission === "granted";
+  alertsOn.value = loadValue(KEY, false) && alertsPossible() && Notification.permission === "granted";
   effect(() => {
     const waiting = inbox.value.length;
     const name = "session_id" in route.value ? list.value.rows.get(route.value.session_id)?.name : "";

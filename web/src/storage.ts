@@ -1,16 +1,16 @@
 /** Values stored in this browser. If storage is full or disabled, nothing is stored. */
 const PREFIX = "rookery.";
 
-export function kept<T>(key: string, otherwise: T): T {
+export function loadValue<T>(key: string, fallback: T): T {
   try {
     const text = localStorage.getItem(PREFIX + key);
-    return text === null ? otherwise : (JSON.parse(text) as T);
+    return text === null ? fallback : (JSON.parse(text) as T);
   } catch {
-    return otherwise;
+    return fallback;
   }
 }
 
-export function keep(key: string, value: unknown): void {
+export function saveValue(key: string, value: unknown): void {
   try {
     if (value === undefined) localStorage.removeItem(PREFIX + key);
     else localStorage.setItem(PREFIX + key, JSON.stringify(value));

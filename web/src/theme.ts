@@ -1,6 +1,6 @@
 /** The colour theme: the system's, or the one the user chose. */
 import { computed, effect, signal } from "@preact/signals";
-import { kept, keep } from "./storage";
+import { loadValue, saveValue } from "./storage";
 
 export type Theme = "system" | "light" | "dark";
 
@@ -14,7 +14,7 @@ export const shownTheme = computed(() =>
 
 export function chooseTheme(chosen: Theme): void {
   theme.value = chosen;
-  keep(KEY, chosen);
+  saveValue(KEY, chosen);
 }
 
 export function wearTheme(): void {
@@ -24,7 +24,7 @@ export function wearTheme(): void {
   };
   look();
   dark.addEventListener("change", look);
-  theme.value = kept<Theme>(KEY, "system");
+  theme.value = loadValue<Theme>(KEY, "system");
   effect(() => {
     document.documentElement.dataset.theme = shownTheme.value;
   });

@@ -24,7 +24,7 @@ import {
   withOffered,
 } from "./form";
 import { ModelFields, type Usual } from "./ModelFields";
-import { keepOwnModels, ownModels } from "./own-models";
+import { saveOwnModels, ownModels } from "./own-models";
 import { PlaceFields } from "./PlaceFields";
 import { PromptField } from "./PromptField";
 import "./new-agent.css";
@@ -70,7 +70,7 @@ export default function NewAgentPage() {
       const started = await request("start_sessions", requestOf(form));
       tell(started, form.versions);
       remember(form);
-      keepOwnModels(form, models.answer ?? []);
+      saveOwnModels(form, models.answer ?? []);
       rememberPrompt("");
       lead(started);
     });

@@ -1,5 +1,5 @@
 /** The state of the form for a new session: validation, request, and what is remembered. */
-import { keep, kept } from "../storage";
+import { loadValue, saveValue } from "../storage";
 import type { KnownModel, StartSessions } from "../protocol";
 
 export const MOST_VERSIONS = 4;
@@ -132,7 +132,7 @@ export function startWords(form: Form): string {
 }
 
 /** Choices to remember for the next session. Prompts and approvals are not remembered. */
-const LASTING = [
+const REMEMBERED = [
   "where",
   "versions",
   "model",
@@ -145,21 +145,21 @@ const CHOICES = "new-agent.choices";
 const DRAFT = "new-agent.prompt";
 
 export function remembered(): Form {
-  const prompt = kept<unknown>(DRAFT, "");
-  return { ...EMPTY, ...keptChoices(), prompt: typeof prompt === "string" ? prompt : "" };
+  const prompt = loadValue<unknown>(DRAFT, "");
+  return { ...EMPTY, ...storedChoices(), prompt: typeof prompt === "string" ? prompt : "" };
 }
 
 export function remember(form: Form): void {
-  keep(CHOICES, Object.fromEntries(LASTING.map((name) => [name, form[name]])));
+  saveValue(CHOICES, Object.fromEntries(REMEMBERED.map((name) => [name, form[name]])));
 }
 
 export function rememberPrompt(prompt: string): void {
-  keep(DRAFT, prompt || undefined);
+  saveValue(DRAFT, prompt || undefined);
 }
 
-function keptChoices(): Partial<Form> {
-  const found = Object(kept<unknown>(CHOICES, {})) as Record<string, unknown>;
-  const fitting = LASTING.filter((name) => isLike(EMPTY[name], found[name]));
+function storedChoices(): Partial<Form> {
+  const found = Object(loadValue<unknown>(CHOICES, {})) as Record<string, unknown>;
+  const fitting = REMEMBERED.filter((name) => isLike(EMPTY[name], found[name]));
   const choices = Object.fromEntries(fitting.map((name) => [name, found[name]])) as Partial<Form>;
   return { ...choices, versions: clamped(choices.versions ?? 1) };
 }

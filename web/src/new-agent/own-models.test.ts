@@ -1,15 +1,15 @@
 import { beforeEach, expect, it } from "vitest";
 import type { KnownModel } from "../protocol";
 import { EMPTY, withOffered } from "./form";
-import { keepOwnModels, ownModels } from "./own-models";
+import { saveOwnModels, ownModels } from "./own-models";
 
 const known = [{ provider: "p", model: "a" }] as KnownModel[];
 
 beforeEach(() => localStorage.clear());
 
 it("typed model names are offered again, newest first, without duplicates", () => {
-  keepOwnModels({ ...EMPTY, model: "q/x" }, known);
-  keepOwnModels({ ...EMPTY, model: "p/a", versions: 2, models: ["q/y", "q/x", "q/unused", ""] }, known);
+  saveOwnModels({ ...EMPTY, model: "q/x" }, known);
+  saveOwnModels({ ...EMPTY, model: "p/a", versions: 2, models: ["q/y", "q/x", "q/unused", ""] }, known);
   expect(ownModels()).toEqual(["q/y", "q/x"]);
   expect(withOffered({ ...EMPTY, model: "q/x" }, known, [], ownModels()).model).toBe("q/x");
 });

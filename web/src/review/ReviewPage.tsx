@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
-import { keep, kept } from "../storage";
+import { loadValue, saveValue } from "../storage";
 import { NARROW, useMedia } from "../media";
 import type { ChangedFile, Review, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
@@ -52,10 +52,10 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
   }, [state]);
 
   const narrow = useMedia(NARROW);
-  const [view, setView] = useState<DiffView>(() => (kept<unknown>("review.view", "") === "split" ? "split" : "unified"));
+  const [view, setView] = useState<DiffView>(() => (loadValue<unknown>("review.view", "") === "split" ? "split" : "unified"));
   const chooseView = (next: DiffView) => {
     setView(next);
-    keep("review.view", next);
+    saveValue("review.view", next);
   };
   const commenting = useCommenting(session_id);
   const seen = useSeenFiles(session_id);

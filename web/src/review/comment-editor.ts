@@ -1,7 +1,7 @@
 /** The state of the comments in a review. */
 import { useEffect, useState } from "preact/hooks";
 
-import { type Draft, type Place, keepDrafts, keptDrafts, keyOf, withDraft, withoutDraft } from "./comments";
+import { type Draft, type Place, saveDrafts, storedDrafts, keyOf, withDraft, withoutDraft } from "./comments";
 
 export interface Commenting {
   readonly drafts: readonly Draft[];
@@ -15,9 +15,9 @@ export interface Commenting {
 }
 
 export function useCommenting(sessionId: string): Commenting {
-  const [drafts, setDrafts] = useState(() => keptDrafts(sessionId));
+  const [drafts, setDrafts] = useState(() => storedDrafts(sessionId));
   const [open, setOpen] = useState<string | null>(null);
-  useEffect(() => keepDrafts(sessionId, drafts), [drafts]);
+  useEffect(() => saveDrafts(sessionId, drafts), [drafts]);
   return {
     drafts,
     open,

@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import {
   type Draft,
   commentsOf,
-  keepDrafts,
-  keptDrafts,
+  saveDrafts,
+  storedDrafts,
   outdated,
   placeOf,
   plainText,
@@ -83,16 +83,16 @@ describe("drafts", () => {
 
   it("are stored per session and survive a reload", () => {
     const drafts = [draft(3, "x")];
-    keepDrafts("s1", drafts);
-    expect(keptDrafts("s1")).toEqual(drafts);
-    expect(keptDrafts("s2")).toEqual([]);
-    keepDrafts("s1", []);
+    saveDrafts("s1", drafts);
+    expect(storedDrafts("s1")).toEqual(drafts);
+    expect(storedDrafts("s2")).toEqual([]);
+    saveDrafts("s1", []);
     expect(localStorage.length).toBe(0);
   });
 
   it.each(["{", "null", "{}", '[1,null,{"path":"x"}]'])("are empty if the stored value is damaged: %s", (text) => {
     localStorage.setItem("rookery.review.comments.s", text);
-    expect(keptDrafts("s")).toEqual([]);
+    expect(storedDrafts("s")).toEqual([]);
   });
 });
 

@@ -1,5 +1,5 @@
 /** Unsent comments on lines. They are stored until they are sent or deleted. */
-import { keep, kept } from "../storage";
+import { loadValue, saveValue } from "../storage";
 import type { DiffLine, LineComment } from "../protocol";
 
 export interface Draft {
@@ -77,15 +77,15 @@ function byPlace(one: Draft, other: Draft): number {
   return one.line - other.line || Number(other.old) - Number(one.old);
 }
 
-const shelf = (sessionId: string) => `review.comments.${sessionId}`;
+const storageKey = (sessionId: string) => `review.comments.${sessionId}`;
 
-export function keptDrafts(sessionId: string): readonly Draft[] {
-  const found = kept<unknown>(shelf(sessionId), []);
+export function storedDrafts(sessionId: string): readonly Draft[] {
+  const found = loadValue<unknown>(storageKey(sessionId), []);
   return Array.isArray(found) ? found.filter(isDraft) : [];
 }
 
-export function keepDrafts(sessionId: string, drafts: readonly Draft[]): void {
-  keep(shelf(sessionId), drafts.length > 0 ? drafts : undefined);
+export function saveDrafts(sessionId: string, drafts: readonly Draft[]): void {
+  saveValue(storageKey(sessionId), drafts.length > 0 ? drafts : undefined);
 }
 
 function isDraft(found: unknown): found is Draft {

@@ -1,7 +1,7 @@
 /** Files that the user marked as viewed. A file that changes is unmarked. */
 import { useState } from "preact/hooks";
 
-import { keep, kept } from "../storage";
+import { loadValue, saveValue } from "../storage";
 import type { ChangedFile } from "../protocol";
 
 export interface SeenFiles {
@@ -10,15 +10,15 @@ export interface SeenFiles {
 }
 
 export function useSeenFiles(sessionId: string): SeenFiles {
-  const shelf = `review.seen.${sessionId}`;
-  const [seen, setSeen] = useState<Readonly<Record<string, string>>>(() => recorded(kept<unknown>(shelf, {})));
+  const storageKey = `review.seen.${sessionId}`;
+  const [seen, setSeen] = useState<Readonly<Record<string, string>>>(() => recorded(loadValue<unknown>(storageKey, {})));
   return {
     has: (file) => file.digest !== "" && seen[file.path] === file.digest,
     mark: (file, now) => {
       const { [file.path]: _, ...rest } = seen;
       const next = now ? { ...rest, [file.path]: file.digest } : rest;
       setSeen(next);
-      keep(shelf, Object.keys(next).length > 0 ? next : undefined);
+      saveValue(storageKey, Object.keys(next).length > 0 ? next : undefined);
     },
   };
 }

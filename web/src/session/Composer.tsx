@@ -7,7 +7,7 @@ import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
 import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
 import { useFocusOfGoneButtons } from "./composer-focus";
-import { draftOf, keepDraft } from "./drafts";
+import { draftOf, saveDraft } from "./drafts";
 import { useNaming } from "./mention-picker";
 import "./composer.css";
 
@@ -27,7 +27,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
 
   const write = (text: string) => {
     words.value = text;
-    keepDraft(session_id, text);
+    saveDraft(session_id, text);
   };
 
   const send = async () => {

@@ -1,5 +1,5 @@
 /** Compares the versions of one prompt. */
-import { keep, kept } from "../storage";
+import { loadValue, saveValue } from "../storage";
 import type { ChangedFile, Version } from "../protocol";
 
 export type Measure = "cost" | "tokens" | "seconds";
@@ -55,15 +55,15 @@ export function withoutMarks(text: string): string {
     .replaceAll(/\[([^\]\n]+)\]\([^)\n]+\)/g, "$1");
 }
 
-const SHELF = "versions.kept.";
+const STORAGE_KEY = "versions.kept.";
 
 /** The session of the version that was applied from this browser, or "". */
 export function keptVersion(group_id: string): string {
-  return kept(`${SHELF}${group_id}`, "");
+  return loadValue(`${STORAGE_KEY}${group_id}`, "");
 }
 
 export function keepVersion(group_id: string, version: Version): void {
-  keep(`${SHELF}${group_id}`, version.session_id);
+  saveValue(`${STORAGE_KEY}${group_id}`, version.session_id);
 }
 
 /** The start of a result, for a table cell. */
