@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { actFor, type Keys, listenToKeys, SHORTCUTS, useKeys } from "./keys";
-import { drawn } from "./test-support/mount";
+import { mount } from "./test-support/mount";
 
 const pressed: string[] = [];
 const keysFor = (...names: string[]): Keys => Object.fromEntries(names.map((name) => [name, () => pressed.push(name)]));
@@ -17,10 +17,10 @@ function press(keys: string, pause = 10): string[] {
   return [...pressed];
 }
 
-afterEach(() => drawn(null));
+afterEach(() => mount(null));
 
 it("a shortcut runs its action, as one key or as a pair", async () => {
-  await drawn(<Holder keys={keysFor("j", "g i", "g g")} />);
+  await mount(<Holder keys={keysFor("j", "g i", "g g")} />);
   expect(press("j")).toEqual(["j"]);
   expect(press("j g i")).toEqual(["j", "g i"]);
   expect(press("g g")).toEqual(["g g"]);
@@ -38,10 +38,10 @@ it("the innermost component gets a key first and releases it when unmounted", as
       {inside && <Holder keys={keysFor("a")} />}
     </>
   );
-  await drawn(both(true));
+  await mount(both(true));
   press("a b");
   expect(outer).toEqual(["b"]);
-  await drawn(both(false));
+  await mount(both(false));
   press("a");
   expect(outer).toEqual(["b", "a"]);
 });
@@ -60,9 +60,9 @@ it("shortcuts do nothing while something is being edited, wherever the focus is"
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
     return [...pressed];
   };
-  await drawn(form(true));
+  await mount(form(true));
   expect(typed()).toEqual([]);
-  await drawn(form(false));
+  await mount(form(false));
   expect(typed()).toEqual(["j"]);
 });
 
@@ -90,12 +90,12 @@ describe("keys pressed on the page", () => {
   }
 
   it.each(["stop", "yes", "rename it", "as easy as that", "a test", "ads"])("do nothing if they are typed as words: %s", async (words) => {
-    await drawn(<Holder keys={keysFor("a", "s", "e", "y", "d", "t", "h", "c")} />);
+    await mount(<Holder keys={keysFor("a", "s", "e", "y", "d", "t", "h", "c")} />);
     expect(typed(words)).toEqual([]);
   });
 
   it("act if they are pressed alone", async () => {
-    await drawn(<Holder keys={keysFor("a", "s", "j", "g i")} />);
+    await mount(<Holder keys={keysFor("a", "s", "j", "g i")} />);
     expect(typed("a")).toEqual(["a"]);
     expect(typed("jjj")).toEqual(["j", "j", "j"]);
     expect(typed("gi")).toEqual(["g i"]);
@@ -103,18 +103,18 @@ describe("keys pressed on the page", () => {
   });
 
   it("act once if they are pressed twice quickly", async () => {
-    await drawn(<Holder keys={keysFor("a")} />);
+    await mount(<Holder keys={keysFor("a")} />);
     expect(typed("aa")).toEqual(["a"]);
   });
 
   it("do nothing while they are held", async () => {
-    await drawn(<Holder keys={keysFor("a", "j")} />);
+    await mount(<Holder keys={keysFor("a", "j")} />);
     expect(typed("aj", 2_000, { repeat: true })).toEqual([]);
   });
 
   it("do nothing if they were pressed before the component appeared", async () => {
     at = 0;
-    await drawn(<Holder keys={keysFor("a")} />);
+    await mount(<Holder keys={keysFor("a")} />);
     const event = new KeyboardEvent("keydown", { key: "a", bubbles: true });
     Object.defineProperty(event, "timeStamp", { value: performance.now() - 50 });
     pressed.length = 0;

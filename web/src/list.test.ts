@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Chance } from "./test-support/random";
+import { Random } from "./test-support/random";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
 import type { InboxRow, ListChange, Overview, SessionRow } from "./protocol";
 
@@ -37,25 +37,25 @@ describe("the list", () => {
   });
 
   it.each(Array.from({ length: 50 }, (_, seed) => seed))("matches a plain table (seed %i)", (seed) => {
-    const chance = new Chance(seed);
+    const random = new Random(seed);
     const table = new Map<string, SessionRow>();
     let order: string[] = [];
     let list = NOTHING_LISTED;
     for (let step = 0; step < 40; step++) {
       const change: ListChange = { follow_id: 1 };
-      if (chance.once(2)) {
-        change.rows = [row(chance.of(["a", "b", "c", "d", "e"]), chance.words())];
+      if (random.once(2)) {
+        change.rows = [row(random.of(["a", "b", "c", "d", "e"]), random.words())];
         for (const each of change.rows) table.set(each.session_id, each);
       }
-      if (chance.once(4)) {
-        const gone = chance.of(["a", "b", "c", "d", "e"]);
+      if (random.once(4)) {
+        const gone = random.of(["a", "b", "c", "d", "e"]);
         if (!change.rows?.some((each) => each.session_id === gone)) {
           change.removed = [gone];
           table.delete(gone);
         }
       }
-      if (chance.once(3)) {
-        order = [...table.keys()].sort(() => chance.below(3) - 1);
+      if (random.once(3)) {
+        order = [...table.keys()].sort(() => random.below(3) - 1);
         change.order = order;
       }
       list = changedList(list, change);

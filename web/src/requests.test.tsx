@@ -11,7 +11,7 @@ class Socket {
   onopen: ((event: object) => void) | null = null;
   onmessage: ((event: { data: string }) => void) | null = null;
   onclose: ((event: { code: number }) => void) | null = null;
-  asked: { id: number; method: string; params: { path?: string } }[] = [];
+  calls: { id: number; method: string; params: { path?: string } }[] = [];
 
   constructor() {
     Socket.now = this;
@@ -19,13 +19,13 @@ class Socket {
   }
 
   send(text: string): void {
-    const asked = JSON.parse(text);
-    if (asked.method === "initialize") this.tell(asked.id, { result: { protocol: 1, host: null, requests: [] } });
-    else this.asked.push(asked);
+    const call = JSON.parse(text);
+    if (call.method === "initialize") this.notify(call.id, { result: { protocol: 1, host: null, requests: [] } });
+    else this.calls.push(call);
   }
 
-  tell(id: number, said: object): void {
-    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, ...said }) });
+  notify(id: number, message: object): void {
+    this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, ...message }) });
   }
 
   close(): void {}
@@ -55,57 +55,57 @@ function Blamed({ path }: { path: string }) {
 }
 
 const shown = () => place.textContent;
-const asked = (number: number) => vi.waitUntil(() => Socket.now.asked[number]);
+const callNumber = (number: number) => vi.waitUntil(() => Socket.now.calls[number]);
 const lines = (text: string) => ({ result: [{ line: 1, text }] });
 
 it("shows the answer", async () => {
   render(<Blamed path="a" />, place);
   expect(shown()).toBe("waiting");
-  Socket.now.tell((await asked(0)).id, lines("of a"));
+  Socket.now.notify((await callNumber(0)).id, lines("of a"));
   await vi.waitUntil(() => shown() === "of a");
 });
 
 it("ignores the late answer to an earlier request", async () => {
   render(<Blamed path="a" />, place);
-  const first = await asked(0);
+  const first = await callNumber(0);
   render(<Blamed path="b" />, place);
-  const second = await asked(1);
-  Socket.now.tell(second.id, lines("of b"));
+  const second = await callNumber(1);
+  Socket.now.notify(second.id, lines("of b"));
   await vi.waitUntil(() => shown() === "of b");
-  Socket.now.tell(first.id, lines("of a"));
+  Socket.now.notify(first.id, lines("of a"));
   await new Promise((resolve) => setTimeout(resolve));
   expect(shown()).toBe("of b");
 });
 
 it("shows why there is no answer, and can request again", async () => {
   render(<Blamed path="a" />, place);
-  Socket.now.tell((await asked(0)).id, { error: { code: -32000, message: "There is no file a." } });
+  Socket.now.notify((await callNumber(0)).id, { error: { code: -32000, message: "There is no file a." } });
   await vi.waitUntil(() => shown() === "There is no file a.");
   place.querySelector("button")!.click();
-  Socket.now.tell((await asked(1)).id, lines("of a"));
+  Socket.now.notify((await callNumber(1)).id, lines("of a"));
   await vi.waitUntil(() => shown() === "of a");
 });
 
 it("requests again after a reconnect", async () => {
   render(<Blamed path="a" />, place);
-  Socket.now.tell((await asked(0)).id, lines("old"));
+  Socket.now.notify((await callNumber(0)).id, lines("old"));
   await vi.waitUntil(() => shown() === "old");
   Socket.now.onclose?.({ code: 1006 });
   await vi.waitUntil(() => connection.status.value === "lost");
   expect(shown()).toBe("old");
   connection.connect();
-  Socket.now.tell((await asked(0)).id, lines("new"));
+  Socket.now.notify((await callNumber(0)).id, lines("new"));
   await vi.waitUntil(() => shown() === "new");
 });
 
 it("ignores a second click and reports errors", async () => {
   let action!: Action;
   const problems: string[] = [];
-  function Acting() {
+  function Holder() {
     action = useAction((problem) => problems.push(problem));
     return null;
   }
-  render(<Acting />, place);
+  render(<Holder />, place);
   let runs = 0;
   let finish!: () => void;
   const work = () => {

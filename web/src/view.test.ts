@@ -1,6 +1,6 @@
 import { effect } from "@preact/signals";
 import { describe, expect, it } from "vitest";
-import { Chance } from "./test-support/random";
+import { Random } from "./test-support/random";
 import type { Row, RowChange, ViewChange } from "./protocol";
 import { changedRow, TaskView } from "./view";
 
@@ -87,23 +87,23 @@ describe("a view", () => {
   });
 
   it.each(Array.from({ length: 60 }, (_, seed) => seed))("matches a plain list of rows (seed %i)", (seed) => {
-    const chance = new Chance(seed);
+    const random = new Random(seed);
     const view = new TaskView();
     const plain = new Map<number, string>();
     for (let step = 0; step < 60; step++) {
       const known = [...plain.keys()];
       const change: ViewChange = {};
-      if (chance.once(2)) {
-        const rows = Array.from({ length: 1 + chance.below(3) }, () => say(chance.below(500), chance.words()));
+      if (random.once(2)) {
+        const rows = Array.from({ length: 1 + random.below(3) }, () => say(random.below(500), random.words()));
         change.added = [...new Map(rows.filter((each) => !plain.has(each.ts)).map((each) => [each.ts, each])).values()];
-      } else if (known.length && chance.once(3)) {
-        change.removed = [chance.of(known)];
+      } else if (known.length && random.once(3)) {
+        change.removed = [random.of(known)];
       } else if (known.length) {
-        const ts = chance.of(known);
+        const ts = random.of(known);
         const text = plain.get(ts)!;
-        const kept = [...text].slice(0, chance.below(3)).join("");
-        const append = chance.words();
-        change.changed = [chance.once(4) ? { ts, text: append } : { ts, drop: text.length - kept.length, append }];
+        const kept = [...text].slice(0, random.below(3)).join("");
+        const append = random.words();
+        change.changed = [random.once(4) ? { ts, text: append } : { ts, drop: text.length - kept.length, append }];
         plain.set(ts, change.changed[0]!.text === undefined ? kept + append : append);
       }
       for (const each of change.added ?? []) plain.set(each.ts, each.text!);

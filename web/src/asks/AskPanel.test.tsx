@@ -1,7 +1,7 @@
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { IntentQuestion } from "../protocol";
-import { button, click, drawn, press, type } from "../test-support/mount";
+import { button, click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
 import { type Ask, askOfRow } from "./ask";
 import { AskPanel } from "./AskPanel";
@@ -30,7 +30,7 @@ let manager: FakeManager;
 
 beforeEach(async () => {
   manager = new FakeManager();
-  await manager.welcome();
+  await manager.connect();
   vi.useFakeTimers();
 });
 
@@ -41,7 +41,7 @@ afterEach(() => {
 
 /** The panel after the minimum viewing time. Nothing needs scrolling in the test document. */
 async function seen(asked: Ask): Promise<HTMLElement> {
-  const place = await drawn(<AskPanel ask={asked} />);
+  const place = await mount(<AskPanel ask={asked} />);
   place.querySelector(".ask-scroll")?.dispatchEvent(new Event("scroll"));
   await act(() => void vi.advanceTimersByTime(600));
   return place;
@@ -49,7 +49,7 @@ async function seen(asked: Ask): Promise<HTMLElement> {
 
 describe("a question that was not visible long enough", () => {
   it("cannot be approved yet", async () => {
-    const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
+    const place = await mount(<AskPanel ask={ask("command", { text: "ls" })} />);
     expect(button(place, "Approve").disabled).toBe(true);
     await act(() => void vi.advanceTimersByTime(400));
     expect(button(place, "Approve").disabled).toBe(true);
@@ -69,7 +69,7 @@ describe("a question that was not visible long enough", () => {
   });
 
   it("can be rejected immediately", async () => {
-    const place = await drawn(<AskPanel ask={ask("command", { text: "ls" })} />);
+    const place = await mount(<AskPanel ask={ask("command", { text: "ls" })} />);
     expect(button(place, "Reject").disabled).toBe(false);
   });
 });
@@ -77,7 +77,7 @@ describe("a question that was not visible long enough", () => {
 describe("an approval", () => {
   it("names the question and the digest of what was shown", async () => {
     await click(await seen(ask("command", { text: "ls" })), "Approve");
-    expect(manager.of("approve_action")).toEqual([
+    expect(manager.requestsOf("approve_action")).toEqual([
       { kind: "approve_action", session_id: "s1", ask_ts: 7, digest: "d7" },
     ]);
   });
@@ -98,9 +98,9 @@ describe("an approval", () => {
     const place = await seen(ask("command", { text: "npm test", rule: "npm test, in this project" }));
     await click(place, "Always");
     expect(place.querySelector(".ask-rule")!.textContent).toBe("npm test, in this project");
-    expect(manager.asked).toEqual([]);
+    expect(manager.requests).toEqual([]);
     await click(place, "Save rule");
-    expect(manager.of("approve_action")).toMatchObject([{ always: true, digest: "d7" }]);
+    expect(manager.requestsOf("approve_action")).toMatchObject([{ always: true, digest: "d7" }]);
   });
 
   it("without a rule offers no \"Always allow\"", async () => {
@@ -116,17 +116,17 @@ describe("a rejection", () => {
     const field = place.querySelector("textarea")!;
     await type(field, " Use b.py ");
     await press(field, "Enter");
-    expect(manager.of("reject_action")).toEqual([{ kind: "reject_action", session_id: "s1", ask_ts: 7, text: "Use b.py" }]);
+    expect(manager.requestsOf("reject_action")).toEqual([{ kind: "reject_action", session_id: "s1", ask_ts: 7, text: "Use b.py" }]);
   });
 
   it("works without a reason, and can be cancelled", async () => {
     const place = await seen(ask("tool", { title: "Edit a.py" }));
     await click(place, "Reject");
     await press(place.querySelector("textarea")!, "Escape");
-    expect(manager.asked).toEqual([]);
+    expect(manager.requests).toEqual([]);
     await click(place, "Reject");
     await click(place, "Reject");
-    expect(manager.of("reject_action")).toMatchObject([{ text: "" }]);
+    expect(manager.requestsOf("reject_action")).toMatchObject([{ text: "" }]);
   });
 });
 
@@ -147,13 +147,13 @@ describe("a governance question", () => {
     await click(place, offer);
     expect(place.querySelector(".ask-rule")!.textContent).toBe(what);
     await click(place, yes);
-    expect(manager.of("approve_action")).toMatchObject([{ choice, digest: "d7" }]);
+    expect(manager.requestsOf("approve_action")).toMatchObject([{ choice, digest: "d7" }]);
   });
 
   it("can be rejected together with stopping the session", async () => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
     await click(place, "Reject and stop");
-    expect(manager.of("reject_action")).toMatchObject([{ choice: "halt" }]);
+    expect(manager.requestsOf("reject_action")).toMatchObject([{ choice: "halt" }]);
   });
 });
 
@@ -162,8 +162,8 @@ describe("other questions", () => {
     const text = '{"question":"Which?","suggest":["one",{"answer":"two","mode":"architect"}]}';
     const place = await seen(ask("followup", { text }));
     await click(place, "two");
-    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
-    expect(manager.asked).toMatchObject([
+    await vi.waitFor(() => expect(manager.requestsOf("send_words")).toHaveLength(1));
+    expect(manager.requests).toMatchObject([
       { kind: "switch_session", mode: "architect" },
       { kind: "send_words", text: "two", ask_ts: 7 },
     ]);
@@ -171,20 +171,20 @@ describe("other questions", () => {
 
   it("a failure can be retried", async () => {
     await click(await seen(ask("api_req_failed", { text: "Gone." })), "Retry");
-    expect(manager.of("retry_session")).toMatchObject([{ session_id: "s1" }]);
+    expect(manager.requestsOf("retry_session")).toMatchObject([{ session_id: "s1" }]);
   });
 
   it("a stuck agent can get a hint", async () => {
     const place = await seen(ask("mistake_limit_reached", { text: "Stuck." }));
     await type(place.querySelector("textarea")!, "Look in b.py");
     await click(place, "Send hint");
-    expect(manager.of("send_words")).toMatchObject([{ text: "Look in b.py", ask_ts: 7 }]);
+    expect(manager.requestsOf("send_words")).toMatchObject([{ text: "Look in b.py", ask_ts: 7 }]);
   });
 
   it("a limit can be exceeded", async () => {
     const place = await seen(ask("auto_approval_max_req_reached", { html: ["<p>This session has made 5 requests.</p>"] }));
     expect(place.textContent).toContain("has made 5 requests");
     await click(place, "Continue");
-    expect(manager.of("approve_action")).toHaveLength(1);
+    expect(manager.requestsOf("approve_action")).toHaveLength(1);
   });
 });

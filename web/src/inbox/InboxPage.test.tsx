@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { InboxRow, SessionRow } from "../protocol";
 import { list, listLoaded } from "../store";
-import { drawn } from "../test-support/mount";
+import { mount } from "../test-support/mount";
 import { InboxPage } from "./InboxPage";
 
 const asked: InboxRow = {
@@ -46,7 +46,7 @@ beforeEach(() => {
 describe("the inbox", () => {
   it("shows why a session failed, its prompt, and how to retry", async () => {
     tell({ text: "There is no model yet." });
-    const place = await drawn(<InboxPage />);
+    const place = await mount(<InboxPage />);
     expect(place.querySelector(".page-head")!.textContent).toContain("1 waiting for you");
     expect(place.querySelector(".failure-words")!.textContent).toBe("There is no model yet.");
     expect(place.textContent).toContain("Add a sum");
@@ -55,7 +55,7 @@ describe("the inbox", () => {
 
   it("shows the result of a session", async () => {
     tell({ state: "completed", ask: "completion_result", html: ["<p>Done <code>sum</code>.</p>"] });
-    const place = await drawn(<InboxPage />);
+    const place = await mount(<InboxPage />);
     expect(place.querySelector(".inbox-result code")!.textContent).toBe("sum");
     expect(place.querySelector("textarea")).not.toBeNull();
   });
@@ -65,7 +65,7 @@ describe("the inbox", () => {
     ["completed", { ask: "completion_result", text: "Done." }],
   ] as const)("offers no retry or reply if the worktree was removed: %s", async (state, row) => {
     tell({ state, ...row }, { branch: "agent/sum", state });
-    const place = await drawn(<InboxPage />);
+    const place = await mount(<InboxPage />);
     expect(place.textContent).toContain("The worktree was removed");
     expect(buttons(place)).not.toContain("Retry");
     expect(place.querySelector("textarea")).toBeNull();

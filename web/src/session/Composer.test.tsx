@@ -2,7 +2,7 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Flags, SessionRow } from "../protocol";
-import { button, click, drawn, press, type } from "../test-support/mount";
+import { button, click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
 import { Composer, invitation } from "./Composer";
 
@@ -15,64 +15,64 @@ let manager: FakeManager;
 beforeEach(async () => {
   localStorage.clear();
   manager = new FakeManager();
-  await manager.welcome();
+  await manager.connect();
 });
 
 afterEach(() => vi.unstubAllGlobals());
 
 describe("the message field", () => {
   it("sends on Enter, but not on Shift+Enter", async () => {
-    const place = await drawn(<Composer row={row("waiting_input")} ask_ts={42} />);
+    const place = await mount(<Composer row={row("waiting_input")} ask_ts={42} />);
     await type(field(place), " Do it ");
     await press(field(place), "Enter", { shiftKey: true });
-    expect(manager.asked).toEqual([]);
+    expect(manager.requests).toEqual([]);
     await press(field(place), "Enter");
     await vi.waitFor(() => expect(field(place).value).toBe(""));
-    expect(manager.of("send_words")).toEqual([
+    expect(manager.requestsOf("send_words")).toEqual([
       { kind: "send_words", session_id: "s1", text: "Do it", images: [], ask_ts: 42 },
     ]);
   });
 
   it("does not send while an input method is composing", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "かん");
     await press(field(place), "Enter", { isComposing: true });
-    expect(manager.asked).toEqual([]);
+    expect(manager.requests).toEqual([]);
   });
 
   it("does not send blank text", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "  \n ");
     await press(field(place), "Enter");
-    expect([manager.asked, button(place, "Send").disabled]).toEqual([[], true]);
+    expect([manager.requests, button(place, "Send").disabled]).toEqual([[], true]);
   });
 
   it("keeps text that was typed while a message was being sent", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "First");
     field(place).dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
     field(place).value = "Second";
     field(place).dispatchEvent(new Event("input", { bubbles: true }));
-    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    await vi.waitFor(() => expect(manager.requestsOf("send_words")).toHaveLength(1));
     await act(() => new Promise((resolve) => setTimeout(resolve)));
     expect(field(place).value).toBe("Second");
   });
 
   it("keeps text that was refused", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "Do it");
     manager.refusals.send_words = "There is no session s1.";
     await press(field(place), "Enter");
-    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    await vi.waitFor(() => expect(manager.requestsOf("send_words")).toHaveLength(1));
     expect(field(place).value).toBe("Do it");
   });
 
   it("stores drafts per session until they are sent", async () => {
-    const first = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const first = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(first), "Half a sent");
-    const other = await drawn(<Composer row={{ ...row("completed"), session_id: "s2" }} ask_ts={null} />);
+    const other = await mount(<Composer row={{ ...row("completed"), session_id: "s2" }} ask_ts={null} />);
     expect(field(other).value).toBe("");
-    const again = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const again = await mount(<Composer row={row("completed")} ask_ts={null} />);
     expect(field(again).value).toBe("Half a sent");
     await click(again, "Send");
     await vi.waitFor(() => expect(field(again).value).toBe(""));
@@ -85,12 +85,12 @@ describe("the message field", () => {
       row("error", { can_guide_text: true }),
       row("paused", { input_enabled: true }),
     ];
-    for (const each of allowed) expect(field(await drawn(<Composer row={each} ask_ts={null} />)).disabled).toBe(false);
-    expect(field(await drawn(<Composer row={row("error", {})} ask_ts={null} />)).disabled).toBe(true);
+    for (const each of allowed) expect(field(await mount(<Composer row={each} ask_ts={null} />)).disabled).toBe(false);
+    expect(field(await mount(<Composer row={row("error", {})} ask_ts={null} />)).disabled).toBe(true);
   });
 
   it("gets the focus when a question arrives, unless the user is typing elsewhere", async () => {
-    const place = await drawn(<Composer row={row("streaming")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("streaming")} ask_ts={null} />);
     expect(document.activeElement).toBe(document.body);
     await act(() => render(<Composer row={row("waiting_input")} ask_ts={5} />, place));
     expect(document.activeElement).toBe(field(place));
@@ -103,15 +103,15 @@ describe("mentioning a file", () => {
       { path: "src/a.py", folder: false },
       { path: "src", folder: true },
     ];
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     field(place).setSelectionRange(0, 0);
     await type(field(place), "see @s");
     await vi.waitFor(() => expect(place.querySelectorAll('[role="option"]')).toHaveLength(2));
-    expect(manager.of("find_paths")).toMatchObject([{ letters: "s", session_id: "s1" }]);
+    expect(manager.requestsOf("find_paths")).toMatchObject([{ letters: "s", session_id: "s1" }]);
     await press(field(place), "ArrowDown");
     await press(field(place), "Enter");
     expect(field(place).value).toBe("see @/src/ ");
-    expect(manager.of("send_words")).toEqual([]);
+    expect(manager.requestsOf("send_words")).toEqual([]);
   });
 });
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { SessionRow } from "../protocol";
-import { click, drawn, press, type } from "../test-support/mount";
+import { click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
 import { Waiting } from "./QueuedMessages";
 
@@ -10,13 +10,13 @@ let manager: FakeManager;
 
 beforeEach(async () => {
   manager = new FakeManager();
-  await manager.welcome();
+  await manager.connect();
 });
 
 afterEach(() => vi.unstubAllGlobals());
 
 it("an edited message gets the focus and the keys, and Enter saves it", async () => {
-  const place = await drawn(<Waiting row={row} queue={queue} />);
+  const place = await mount(<Waiting row={row} queue={queue} />);
   await click(place, "Edit");
   const field = place.querySelector("textarea")!;
   expect([document.activeElement, field.value]).toEqual([field, "Mind the linter"]);
@@ -24,14 +24,14 @@ it("an edited message gets the focus and the keys, and Enter saves it", async ()
   await type(field, "Mind the types");
   await press(field, "Enter");
   await vi.waitFor(() => expect(place.querySelector("textarea")).toBeNull());
-  expect(manager.of("edit_queued")).toMatchObject([{ session_id: "s1", message_id: "m1", text: "Mind the types" }]);
+  expect(manager.requestsOf("edit_queued")).toMatchObject([{ session_id: "s1", message_id: "m1", text: "Mind the types" }]);
 });
 
 it("Escape cancels the edit", async () => {
-  const place = await drawn(<Waiting row={row} queue={queue} />);
+  const place = await mount(<Waiting row={row} queue={queue} />);
   await click(place, "Edit");
   await type(place.querySelector("textarea")!, "Other words");
   await press(place.querySelector("textarea")!, "Escape");
   expect(place.textContent).toContain("Mind the linter");
-  expect(manager.asked).toEqual([]);
+  expect(manager.requests).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { beforeEach, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { SessionRow } from "../protocol";
 import { list, listLoaded } from "../store";
-import { drawn, press, type } from "../test-support/mount";
+import { mount, press, type } from "../test-support/mount";
 import { Sidebar } from "./Sidebar";
 
 const row = (session_id: string, name: string, more: object = {}) =>
@@ -32,7 +32,7 @@ beforeEach(() => {
 
 it("Escape clears the search", async () => {
   tell(row("a", "Sum"), row("b", "Product"));
-  const place = await drawn(<Sidebar showHelp={() => undefined} />);
+  const place = await mount(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
   await type(field, "prod");
   expect(names(place)).toEqual(["Product"]);
@@ -42,7 +42,7 @@ it("Escape clears the search", async () => {
 
 it("Enter in the search opens the first result", async () => {
   tell(row("a", "Sum"), row("b", "Product"));
-  const place = await drawn(<Sidebar showHelp={() => undefined} />);
+  const place = await mount(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
   await type(field, "prod");
   await press(field, "Enter");
@@ -51,7 +51,7 @@ it("Enter in the search opens the first result", async () => {
 
 it("versions are listed under one heading with a link to their comparison", async () => {
   tell(row("b", "Sum v2", { group_id: "g", start_time: 2 }), row("a", "Sum", { group_id: "g" }));
-  const place = await drawn(<Sidebar showHelp={() => undefined} />);
+  const place = await mount(<Sidebar showHelp={() => undefined} />);
   expect(place.querySelector(".version-group-head")!.getAttribute("href")).toBe("#/versions/g");
   expect(names(place)).toEqual(["1Sum", "2Sum v2"]);
 });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { Overview } from "../protocol";
 import { list } from "../store";
-import { click, drawn } from "../test-support/mount";
+import { click, mount } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
 import { Trust } from "./Trust";
 
@@ -13,20 +13,20 @@ const tell = (trusted: boolean) => {
 
 beforeEach(async () => {
   manager = new FakeManager();
-  await manager.welcome();
+  await manager.connect();
 });
 
 afterEach(() => vi.unstubAllGlobals());
 
 it("trusting a project sends the path that is shown", async () => {
   tell(false);
-  const place = await drawn(<Trust />);
+  const place = await mount(<Trust />);
   expect(place.textContent).toContain("/home/ada/sums");
   await click(place, "Trust this project");
-  expect(manager.of("trust_project")).toEqual([{ kind: "trust_project", path: "/home/ada/sums" }]);
+  expect(manager.requestsOf("trust_project")).toEqual([{ kind: "trust_project", path: "/home/ada/sums" }]);
 });
 
 it("a trusted project shows no notice", async () => {
   tell(true);
-  expect((await drawn(<Trust />)).textContent).toBe("");
+  expect((await mount(<Trust />)).textContent).toBe("");
 });

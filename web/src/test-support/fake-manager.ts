@@ -2,53 +2,53 @@
 import { vi } from "vitest";
 import { connection } from "../connection";
 
-type Said = Record<string, unknown> & { kind?: string };
+type Params = Record<string, unknown> & { kind?: string };
 
 export class FakeManager {
   /** All requests, in order. */
-  readonly asked: Said[] = [];
+  readonly requests: Params[] = [];
   readonly answers: Record<string, unknown> = {};
   /** Error messages by kind of request. */
   readonly refusals: Record<string, string> = {};
-  #calls: { method: string; params: Said }[] = [];
+  #calls: { method: string; params: Params }[] = [];
   #socket: WebSocketLike | null = null;
 
-  async welcome(): Promise<void> {
+  async connect(): Promise<void> {
     sessionStorage.setItem("rookery.token", "token");
     vi.stubGlobal(
       "WebSocket",
-      socketFor((socket) => (this.#socket = socket), (message) => this.#hear(message)),
+      socketFor((socket) => (this.#socket = socket), (message) => this.#onMessage(message)),
     );
     connection.connect();
     await this.#connected();
   }
 
   /** Drops the connection and reconnects. */
-  async breakOff(): Promise<void> {
+  async reconnect(): Promise<void> {
     this.#socket!.onclose?.({ code: 1006 });
     connection.nudge();
     await this.#connected();
   }
 
   /** All requests of one kind. */
-  of(kind: string): Said[] {
-    return this.asked.filter((each) => each.kind === kind);
+  requestsOf(kind: string): Params[] {
+    return this.requests.filter((each) => each.kind === kind);
   }
 
   /** The parameters of each call of a method. */
-  said(method: string): Said[] {
+  callsOf(method: string): Params[] {
     return this.#calls.filter((each) => each.method === method).map((each) => each.params);
   }
 
   /** Waits until a method was called this often, and answered. */
-  async heard(method: string, times = 1): Promise<void> {
+  async waitForCall(method: string, times = 1): Promise<void> {
     await vi.waitFor(() => {
-      if (this.said(method).length < times) throw new Error(`${method} was not called ${times} times`);
+      if (this.callsOf(method).length < times) throw new Error(`${method} was not called ${times} times`);
     });
     await new Promise((resolve) => setTimeout(resolve));
   }
 
-  tell(method: string, params: object): void {
+  notify(method: string, params: object): void {
     this.#socket!.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", method, params }) });
   }
 
@@ -59,14 +59,14 @@ export class FakeManager {
     });
   }
 
-  #hear({ id, method, params }: { id: number; method: string; params: Said }): void {
+  #onMessage({ id, method, params }: { id: number; method: string; params: Params }): void {
     this.#calls.push({ method, params });
-    if (method === "do") this.asked.push(params);
+    if (method === "do") this.requests.push(params);
     const name = params.kind ?? method;
     const refusal = this.refusals[name];
     const result = method === "initialize" ? { host: {} } : (this.answers[name] ?? { notes: [] });
-    const told = refusal ? { error: { code: -32001, message: refusal } } : { result };
-    queueMicrotask(() => this.#socket!.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, ...told }) }));
+    const reply = refusal ? { error: { code: -32001, message: refusal } } : { result };
+    queueMicrotask(() => this.#socket!.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", id, ...reply }) }));
   }
 }
 
@@ -76,16 +76,16 @@ interface WebSocketLike {
   onclose?: (event: { code: number }) => void;
 }
 
-function socketFor(made: (socket: WebSocketLike) => void, heard: (message: never) => void) {
+function socketFor(onOpen: (socket: WebSocketLike) => void, onMessage: (message: never) => void) {
   return class implements WebSocketLike {
     onopen?: () => void;
     onmessage?: (event: { data: string }) => void;
     onclose?: (event: { code: number }) => void;
     constructor() {
-      made(this);
+      onOpen(this);
     }
     send(text: string): void {
-      heard(JSON.parse(text) as never);
+      onMessage(JSON.parse(text) as never);
     }
     close(): void {}
   };

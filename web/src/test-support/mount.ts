@@ -2,7 +2,7 @@
 import { type ComponentChild, render } from "preact";
 import { act } from "preact/test-utils";
 
-export async function drawn(component: ComponentChild): Promise<HTMLElement> {
+export async function mount(component: ComponentChild): Promise<HTMLElement> {
   const place = document.createElement("div");
   document.body.replaceChildren(place);
   await act(() => render(component, place));
@@ -11,8 +11,8 @@ export async function drawn(component: ComponentChild): Promise<HTMLElement> {
 
 export function button(place: HTMLElement, words: string): HTMLButtonElement {
   const found = [...place.querySelectorAll("button")].find((each) => {
-    const told = `${each.textContent} ${each.getAttribute("aria-label") ?? ""}`;
-    return told.includes(words);
+    const label = `${each.textContent} ${each.getAttribute("aria-label") ?? ""}`;
+    return label.includes(words);
   });
   if (!found) throw new Error(`there is no button ${words} in ${place.textContent}`);
   return found;

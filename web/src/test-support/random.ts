@@ -1,5 +1,5 @@
 /** Reproducible random values for tests. */
-export class Chance {
+export class Random {
   constructor(private seed: number) {}
 
   below(limit: number): number {

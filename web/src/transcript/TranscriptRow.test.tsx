@@ -2,13 +2,13 @@ import { signal } from "@preact/signals";
 import { act } from "preact/test-utils";
 import { describe, expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { button, click, drawn } from "../test-support/mount";
+import { button, click, mount } from "../test-support/mount";
 import { lastLines, TranscriptRow } from "./TranscriptRow";
 
 async function shown(row: Partial<Row>, opening = false) {
   const cell = signal<Row>({ ts: 1, type: "say", ...row });
   const forked: number[] = [];
-  const place = await drawn(
+  const place = await mount(
     <TranscriptRow
       shown={{ ts: 1, row: cell }}
       place={opening ? 0 : 4}

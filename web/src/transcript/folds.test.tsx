@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { click, drawn } from "../test-support/mount";
+import { click, mount } from "../test-support/mount";
 import { Folds, KeptFolds } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 
@@ -9,7 +9,7 @@ it("expanded parts stay expanded when their row is drawn again, and others do no
   const folds = new Folds();
   const draw = (ts: number) => {
     const row = signal<Row>({ ts, type: "say", say: "reasoning", text: "Hm." });
-    return drawn(
+    return mount(
       <KeptFolds.Provider value={folds}>
         <TranscriptRow shown={{ ts, row }} place={4} count={signal(9)} session_id="s" fork={() => undefined} />
       </KeptFolds.Provider>,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Chance } from "../test-support/random";
+import { Random } from "../test-support/random";
 import { MARGIN, merged, rowAt, runInSight, runOfFocus, runOfSelection, staysAtEnd } from "./visible-rows";
 
 const topsOf = (heights: readonly number[]) => {
@@ -32,11 +32,11 @@ describe("the drawn rows", () => {
   });
 
   it("are all that overlap the viewport, whatever their heights", () => {
-    const chance = new Chance(7);
+    const random = new Random(7);
     for (let round = 0; round < 200; round++) {
-      const heights = Array.from({ length: 1 + chance.below(60) }, () => chance.below(4) * chance.below(300));
+      const heights = Array.from({ length: 1 + random.below(60) }, () => random.below(4) * random.below(300));
       const tops = topsOf(heights);
-      const top = chance.below(tops.at(-1)! + 1);
+      const top = random.below(tops.at(-1)! + 1);
       const { from, to } = runInSight(tops, top, top + 500);
       const seen = heights.flatMap((height, at) => (height && tops[at]! < top + 500 && tops[at + 1]! > top ? [at] : []));
       expect(seen.filter((at) => at < from || at >= to)).toEqual([]);
