@@ -8,7 +8,7 @@ import { loadValue, saveValue } from "./storage";
 import type { InboxRow } from "./protocol";
 import { go, route } from "./routes";
 import { inbox, list, listLoaded } from "./store";
-import { line } from "./visible-text";
+import { visibleLine } from "./visible-text";
 
 const KEY = "alerts";
 const TITLE = "rookery";
@@ -45,7 +45,7 @@ export function watchForAttention(): void {
   effect(() => {
     const waiting = inbox.value.length;
     const name = "session_id" in route.value ? list.value.rows.get(route.value.session_id)?.name : "";
-    document.title = [waiting && `(${waiting})`, name && `${line(name)} ·`, TITLE].filter(Boolean).join(" ");
+    document.title = [waiting && `(${waiting})`, name && `${visibleLine(name)} ·`, TITLE].filter(Boolean).join(" ");
   });
   effect(() => {
     if (connection.status.value === "open") void readNotifying();
@@ -70,7 +70,7 @@ function nameOf(row: InboxRow): string {
 }
 
 function alert(row: InboxRow): void {
-  const shown = new Notification(line(row.name), { body: sentenceOf(row), tag: row.session_id });
+  const shown = new Notification(visibleLine(row.name), { body: sentenceOf(row), tag: row.session_id });
   shown.onclick = () => {
     focus();
     go({ page: "session", session_id: row.session_id });
@@ -81,7 +81,7 @@ function alert(row: InboxRow): void {
 function sentenceOf(row: InboxRow): string {
   switch (row.state) {
     case "waiting_approval":
-      return row.title ? `Needs approval: ${line(row.title)}` : "Needs your approval.";
+      return row.title ? `Needs approval: ${visibleLine(row.title)}` : "Needs your approval.";
     case "waiting_input":
       return "Has a question for you.";
     case "completed":

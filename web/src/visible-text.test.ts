@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { approvable, harmless, line, plain, uncoloured } from "./visible-text";
+import { approvalText, commandText, visibleLine, visibleText, withoutAnsi } from "./visible-text";
 
 describe("showing untrusted text", () => {
   it.each([
@@ -14,31 +14,31 @@ describe("showing untrusted text", () => {
     ["line ends", "a\r\nb", "a\nb"],
     ["emoji selectors", "rm a\ufe0f ☀\ufe0f 1\ufe0f\u20e3", "rm a<U+FE0F> ☀\ufe0f 1\ufe0f\u20e3"],
     ["ordinary text", "Grüße, 東京 🏰 👩\u200d💻\n\tend", "Grüße, 東京 🏰 👩\u200d💻\n\tend"],
-  ])("%s", (_, text, shown) => expect(harmless(text)).toBe(shown));
+  ])("%s", (_, text, shown) => expect(visibleText(text)).toBe(shown));
 
   it("private-use characters are spelled out in approvals", () => {
-    expect([harmless("a\ue000"), approvable("a\ue000")]).toEqual(["a\ue000", "a<U+E000>"]);
+    expect([visibleText("a\ue000"), approvalText("a\ue000")]).toEqual(["a\ue000", "a<U+E000>"]);
   });
 
   it("long runs of spaces are marked or counted", () => {
-    expect(plain("ls    x")).toBe("ls␣␣␣␣x");
-    expect(plain("ls   x")).toBe("ls   x");
-    expect(plain(`ls${" ".repeat(200)}; rm`)).toBe("ls<200 blanks>; rm");
-    expect(plain("ls \nrm\t")).toBe("ls␣\nrm␉");
-    expect(plain("rm a\u00a0b\u3000")).toBe("rm a<U+00A0>b<U+3000>");
-    expect(plain(`ls${"\u2003".repeat(300)}; rm`)).toBe("ls<300 blanks>; rm");
-    expect(plain("ls\r\nrm")).toBe("ls␍\nrm");
+    expect(commandText("ls    x")).toBe("ls␣␣␣␣x");
+    expect(commandText("ls   x")).toBe("ls   x");
+    expect(commandText(`ls${" ".repeat(200)}; rm`)).toBe("ls<200 blanks>; rm");
+    expect(commandText("ls \nrm\t")).toBe("ls␣\nrm␉");
+    expect(commandText("rm a\u00a0b\u3000")).toBe("rm a<U+00A0>b<U+3000>");
+    expect(commandText(`ls${"\u2003".repeat(300)}; rm`)).toBe("ls<300 blanks>; rm");
+    expect(commandText("ls\r\nrm")).toBe("ls␍\nrm");
   });
 
   it("long runs of blank lines are counted", () => {
-    expect(plain("ls\n\n\nrm")).toBe("ls\n\n\nrm");
-    expect(plain(`ls${"\n".repeat(300)}rm`)).toBe("ls\n<299 blank lines>\nrm");
-    expect(plain(`${" \t\r\n".repeat(50)}rm`)).toBe("<50 blank lines>\nrm");
+    expect(commandText("ls\n\n\nrm")).toBe("ls\n\n\nrm");
+    expect(commandText(`ls${"\n".repeat(300)}rm`)).toBe("ls\n<299 blank lines>\nrm");
+    expect(commandText(`${" \t\r\n".repeat(50)}rm`)).toBe("<50 blank lines>\nrm");
   });
 
-  it("a name is one line", () => expect(line("a\nb\tc")).toBe("a␊b␉c"));
+  it("a name is one line", () => expect(visibleLine("a\nb\tc")).toBe("a␊b␉c"));
 
   it("escape sequences are removed from command output", () => {
-    expect(uncoloured("\u001b[1;32mok\u001b[0m \u001b]0;title\u0007done")).toBe("ok done");
+    expect(withoutAnsi("\u001b[1;32mok\u001b[0m \u001b]0;title\u0007done")).toBe("ok done");
   });
 });

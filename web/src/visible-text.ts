@@ -19,7 +19,7 @@ const PLACEHOLDER = "\ue0ff";
 const ORDINARY = /^[\n\x20-\x7e]*$/;
 
 /** For ordinary text. */
-export function harmless(text: string): string {
+export function visibleText(text: string): string {
   if (ORDINARY.test(text)) return text;
   return text
     .replaceAll("\r\n", "\n")
@@ -35,7 +35,7 @@ export function harmless(text: string): string {
 const COLOURS = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))/g;
 
 /** Terminal output without escape sequences for colours and titles. */
-export function uncoloured(output: string): string {
+export function withoutAnsi(output: string): string {
   return output.replace(COLOURS, "");
 }
 
@@ -43,22 +43,22 @@ export function uncoloured(output: string): string {
  * For diffs that the user must approve: also spells out private-use characters, which fonts show
  * differently.
  */
-export function approvable(text: string): string {
-  return harmless(text).replace(PRIVATE, spelled);
+export function approvalText(text: string): string {
+  return visibleText(text).replace(PRIVATE, spelled);
 }
 
 /**
  * For commands and paths that the user must approve: also marks unusual spaces, and long runs of
  * spaces or blank lines that push text out of sight.
  */
-export function plain(text: string): string {
-  const lines = approvable(text.replaceAll("\r\n", "␍\n")).replace(BLANK_LINES, countedLines);
+export function commandText(text: string): string {
+  const lines = approvalText(text.replaceAll("\r\n", "␍\n")).replace(BLANK_LINES, countedLines);
   return lines.replace(ODD_BLANKS, (blanks) => (blanks.length > 3 ? counted(blanks) : [...blanks].map(spelled).join(""))).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
 }
 
 /** For names, titles and notes: one line only. */
-export function line(text: string): string {
-  return plain(text.replaceAll("\n", "␊").replaceAll("\t", "␉"));
+export function visibleLine(text: string): string {
+  return commandText(text.replaceAll("\n", "␊").replaceAll("\t", "␉"));
 }
 
 function pictureOf(control: string): string {

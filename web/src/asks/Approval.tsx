@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { Button, Icon, Key } from "../ui";
-import { line, plain } from "../visible-text";
+import { commandText, visibleLine } from "../visible-text";
 import { AskBody } from "./AskBody";
 import { AskHead } from "./AskHead";
 import { approve, reject } from "./ask-actions";
@@ -32,7 +32,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
       </div>
       {otherNotes(ask).map((note) => (
         <p key={note} class="ask-note">
-          <Icon name="alert" /> {line(note)}
+          <Icon name="alert" /> {visibleLine(note)}
         </p>
       ))}
       {wider.value ? (
@@ -121,7 +121,7 @@ function WiderYes(props: {
       }}
     >
       <p>{told.words}</p>
-      <pre class="ask-rule">{plain(told.what)}</pre>
+      <pre class="ask-rule">{commandText(told.what)}</pre>
       <div class="ask-buttons">
         <Button kind="primary" icon="check" disabled={!ready} onClick={() => yes(how)}>
           {told.do}

@@ -2,7 +2,7 @@ import type { AskedTarget, IntentQuestion } from "../protocol";
 import { DiffText } from "../transcript/DiffText";
 import { isEdit, objectIn } from "../transcript/row-content";
 import { Badge } from "../ui";
-import { approvable, line, plain } from "../visible-text";
+import { approvalText, commandText, visibleLine } from "../visible-text";
 import { type Ask, laidOut } from "./ask";
 
 /** Everything the action would do, unabridged. */
@@ -19,7 +19,7 @@ function Action({ ask }: { ask: Ask }) {
   if (ask.ask === "command") {
     return (
       <pre class="ask-command">
-        {plain(ask.text)
+        {commandText(ask.text)
           .split("\n")
           .map((words, at) => (
             <span key={at} class="ask-command-line">
@@ -31,8 +31,8 @@ function Action({ ask }: { ask: Ask }) {
   }
   const payload = objectIn(ask.text);
   if (ask.diff && isEdit(payload)) return <DiffText diff={ask.diff} whole />;
-  if (ask.diff) return <pre class="ask-text">{approvable(ask.diff)}</pre>;
-  return <pre class="ask-text">{plain(laidOut(ask.text))}</pre>;
+  if (ask.diff) return <pre class="ask-text">{approvalText(ask.diff)}</pre>;
+  return <pre class="ask-text">{commandText(laidOut(ask.text))}</pre>;
 }
 
 const NO_OBJECTION = new Set(["in_scope", "ignored"]);
@@ -43,13 +43,13 @@ function Governance({ question }: { question: IntentQuestion }) {
     <div class="ask-governance">
       {question.intent_id && (
         <p>
-          <b>{line(question.intent_id)}</b>
-          {line(name)} owns {question.scope.length ? <Patterns of={question.scope} /> : "no paths"}
+          <b>{visibleLine(question.intent_id)}</b>
+          {visibleLine(name)} owns {question.scope.length ? <Patterns of={question.scope} /> : "no paths"}
         </p>
       )}
       {question.reasons.map((reason) => (
         <p key={reason.code + reason.text} class="ask-note-inside">
-          {line(reason.text)} <code class="quiet small">{line(reason.code)}</code>
+          {visibleLine(reason.text)} <code class="quiet small">{visibleLine(reason.code)}</code>
         </p>
       ))}
       {question.targets.length > 0 && (
@@ -70,7 +70,7 @@ function Governance({ question }: { question: IntentQuestion }) {
       )}
       {question.analysis && (
         <p class="quiet small">
-          Command analysis: {line(question.analysis)}; {question.sandboxed ? "sandboxed" : "not sandboxed"}.
+          Command analysis: {visibleLine(question.analysis)}; {question.sandboxed ? "sandboxed" : "not sandboxed"}.
         </p>
       )}
     </div>
@@ -81,14 +81,14 @@ function Target({ target }: { target: AskedTarget }) {
   return (
     <tr>
       <td class="mono">
-        {line(target.path)}
-        {target.real_path && <div class="ask-real">resolves to {line(target.real_path)}</div>}
-        {target.nearest && <div class="quiet small">closest path in scope: {line(target.nearest)}</div>}
+        {visibleLine(target.path)}
+        {target.real_path && <div class="ask-real">resolves to {visibleLine(target.real_path)}</div>}
+        {target.nearest && <div class="quiet small">closest path in scope: {visibleLine(target.nearest)}</div>}
       </td>
-      <td>{line(target.op)}</td>
+      <td>{visibleLine(target.op)}</td>
       <td>
         <Badge tone={NO_OBJECTION.has(target.verdict) ? "good" : "bad"}>
-          {line(target.verdict.replaceAll("_", " "))}
+          {visibleLine(target.verdict.replaceAll("_", " "))}
         </Badge>
       </td>
     </tr>
@@ -101,7 +101,7 @@ function Patterns({ of }: { of: readonly string[] }) {
       {of.map((pattern, at) => (
         <span key={pattern}>
           {at > 0 && ", "}
-          <code>{line(pattern)}</code>
+          <code>{visibleLine(pattern)}</code>
         </span>
       ))}
     </>

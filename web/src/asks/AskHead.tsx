@@ -1,5 +1,5 @@
 import { Icon } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { type Ask, headOf } from "./ask";
 
 export function AskHead(props: { ask: Ask; icon: "hand" | "question" | "alert" | "flag"; words?: string }) {
@@ -7,8 +7,8 @@ export function AskHead(props: { ask: Ask; icon: "hand" | "question" | "alert" |
   return (
     <div class="ask-head">
       <Icon name={icon} />
-      <h2>{line(words)}</h2>
-      {ask.where && <span class="ask-where">{line(ask.where)}</span>}
+      <h2>{visibleLine(words)}</h2>
+      {ask.where && <span class="ask-where">{visibleLine(ask.where)}</span>}
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { sanitised } from "../html";
 import { list } from "../store";
 import { followupOf } from "../transcript/row-content";
 import { Button, Key } from "../ui";
-import { harmless, line } from "../visible-text";
+import { visibleLine, visibleText } from "../visible-text";
 import { Approval } from "./Approval";
 import { AskHead } from "./AskHead";
 import { approve, choose, reject, say, tryAgain } from "./ask-actions";
@@ -75,8 +75,8 @@ function Question({ ask }: { ask: Ask }) {
                 disabled={busy || ask.partial}
                 onClick={() => answer(() => choose(ask, each))}
               >
-                <span class="grow">{harmless(each.answer)}</span>
-                {each.mode && <span class="badge accent">→ {line(each.mode)}</span>}
+                <span class="grow">{visibleText(each.answer)}</span>
+                {each.mode && <span class="badge accent">→ {visibleLine(each.mode)}</span>}
               </button>
             </li>
           ))}
@@ -134,5 +134,5 @@ function Words({ ask }: { ask: Ask }): ComponentChildren {
       </div>
     );
   }
-  return <p class="ask-words">{harmless(wordsOf(ask))}</p>;
+  return <p class="ask-words">{visibleText(wordsOf(ask))}</p>;
 }

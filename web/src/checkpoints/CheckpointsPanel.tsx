@@ -6,7 +6,7 @@ import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { Answer, Sheet } from "../ui/PageFrame";
 import { RestoreDialog } from "./RestoreDialog";
 import "./checkpoints.css";
@@ -22,7 +22,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
 
   return (
     <Sheet
-      title={`Checkpoints${row ? `: ${line(row.name)}` : ""}`}
+      title={`Checkpoints${row ? `: ${visibleLine(row.name)}` : ""}`}
       before={
         <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
       }
@@ -68,20 +68,20 @@ function Moment({ checkpoint, choose }: { checkpoint: CheckpointRow; choose: () 
   return (
     <li class="moment">
       <div class="grow">
-        <div class="moment-title">{line(title)}</div>
+        <div class="moment-title">{visibleLine(title)}</div>
         <div class="quiet small">
           <time dateTime={new Date(ts).toISOString()}>{moment(ts)}</time>
           {paths.length > 0 && (
             <>
               {" · "}
-              <span title={paths.map(line).join("\n")}>
-                {paths.length === 1 ? line(paths[0]!) : counted(paths.length, "file")}
+              <span title={paths.map(visibleLine).join("\n")}>
+                {paths.length === 1 ? visibleLine(paths[0]!) : counted(paths.length, "file")}
               </span>
             </>
           )}
         </div>
       </div>
-      <Button compact icon="history" label={`Restore: ${line(title)}`} onClick={choose}>
+      <Button compact icon="history" label={`Restore: ${visibleLine(title)}`} onClick={choose}>
         Restore…
       </Button>
     </li>

@@ -6,7 +6,7 @@ import { counted, moment } from "../format";
 import type { CheckpointRow, RestoreRehearsal } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { PathList } from "../worktrees/PathList";
 import { Answer } from "../ui/PageFrame";
 import { tellDone } from "../worktrees/worktree-actions";
@@ -38,7 +38,7 @@ export function RestoreDialog({
     action.run(async () => {
       setProblem("");
       const done = await request("restore_session", { session_id: sessionId, to, ...choice });
-      tellDone(done, `Restored: ${line(checkpoint.title)}.`);
+      tellDone(done, `Restored: ${visibleLine(checkpoint.title)}.`);
       restored();
     });
   const { answer } = rehearsal;
@@ -65,7 +65,7 @@ export function RestoreDialog({
       }
     >
       <p>
-        <strong>{line(checkpoint.title)}</strong>
+        <strong>{visibleLine(checkpoint.title)}</strong>
         <br />
         <span class="quiet small">{moment(checkpoint.ts)}</span>
       </p>
@@ -109,7 +109,7 @@ function Consequences({
   if (choice.files && rehearsal.problem) {
     return (
       <Notice tone="bad" icon="alert">
-        {line(rehearsal.problem)}
+        {visibleLine(rehearsal.problem)}
       </Notice>
     );
   }

@@ -7,7 +7,7 @@ import type { BlamedLine } from "../protocol";
 import { useRequest } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
-import { harmless, line } from "../visible-text";
+import { visibleLine, visibleText } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";
@@ -62,7 +62,7 @@ export function BlameView({
               <option value="">Project</option>
               {worktrees.map((row) => (
                 <option key={row.session_id} value={row.session_id}>
-                  {line(row.name)}
+                  {visibleLine(row.name)}
                 </option>
               ))}
             </select>
@@ -116,7 +116,7 @@ function Blame(props: { round: number; path: string; sessionId: string; trace: (
         ) : (
           <>
             <p class="quiet small">{coverage(lines)} are in the ledger. The rest were written without a record.</p>
-            <ol class="blame" aria-label={`Lines of ${line(path)}`}>
+            <ol class="blame" aria-label={`Lines of ${visibleLine(path)}`}>
               {parts(lines).map((part) => (
                 <BlamedPart key={part.from} part={part} trace={trace} />
               ))}
@@ -138,7 +138,7 @@ function BlamedPart({ part, trace }: { part: Part; trace: (intent: string) => vo
             <tr key={each.line}>
               <td class="blame-number">{each.line}</td>
               <td>
-                <code>{harmless(each.text)}</code>
+                <code>{visibleText(each.text)}</code>
               </td>
             </tr>
           ))}
@@ -152,15 +152,15 @@ function WrittenBy({ by, trace }: { by: BlamedLine; trace: (intent: string) => v
   return (
     <details>
       <summary>
-        <strong>{line(by.intent || by.tool || by.record_id)}</strong>
-        {by.approved_by && <span class="quiet"> approved by {line(by.approved_by)}</span>}
+        <strong>{visibleLine(by.intent || by.tool || by.record_id)}</strong>
+        {by.approved_by && <span class="quiet"> approved by {visibleLine(by.approved_by)}</span>}
         {by.when > 0 && <div class="quiet">{moment(by.when)}</div>}
       </summary>
       <dl class="blame-chain">
         {chain(by).map(({ name, text }) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{line(text)}</dd>
+            <dd>{visibleLine(text)}</dd>
           </div>
         ))}
       </dl>

@@ -3,7 +3,7 @@ import { counted } from "../format";
 import type { IntentRow } from "../protocol";
 import { useRequest } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { inWords } from "../wording";
 import { Answer } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
@@ -45,11 +45,11 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
   return (
     <li class="card">
       <div class="line-of">
-        <h2>{line(intent.name || intent.id)}</h2>
+        <h2>{visibleLine(intent.name || intent.id)}</h2>
         {intent.status && (
-          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{line(inWords(intent.status))}</Badge>
+          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{visibleLine(inWords(intent.status))}</Badge>
         )}
-        {intent.name && <span class="mono quiet small">{line(intent.id)}</span>}
+        {intent.name && <span class="mono quiet small">{visibleLine(intent.id)}</span>}
         <span class="grow" />
         <Button compact icon="list" onClick={trace}>
           {counted(intent.writes, "change")}
@@ -57,7 +57,7 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
       </div>
       {intent.problem && (
         <Notice tone="careful" icon="alert">
-          {line(intent.problem)}
+          {visibleLine(intent.problem)}
         </Notice>
       )}
       <Part name="Scope" entries={intent.scope} none="No paths." mono />
@@ -75,7 +75,7 @@ function Part({ name, entries, none, mono }: { name: string; entries: readonly s
       ) : (
         <ul class={mono ? "intent-scope mono" : "intent-criteria"}>
           {entries.map((entry) => (
-            <li key={entry}>{line(entry)}</li>
+            <li key={entry}>{visibleLine(entry)}</li>
           ))}
         </ul>
       )}

@@ -7,7 +7,7 @@ import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 import {
@@ -100,7 +100,7 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
           <option value="">Any</option>
           {(intents.answer ?? []).map((intent) => (
             <option key={intent.id} value={intent.id}>
-              {line(`${intent.id} ${intent.name}`)}
+              {visibleLine(`${intent.id} ${intent.name}`)}
             </option>
           ))}
         </select>
@@ -124,7 +124,7 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
           <option value="">Any</option>
           {sessions.value.map((row) => (
             <option key={row.session_id} value={row.session_id}>
-              {line(row.name)}
+              {visibleLine(row.name)}
             </option>
           ))}
         </select>
@@ -150,12 +150,12 @@ function TraceRecord({ record, blame }: { record: TraceRow; blame: (path: string
   return (
     <li class="record">
       <div class="line-of">
-        <Badge tone="accent">{line(record.kind.replaceAll("_", " "))}</Badge>
-        {record.tool && <span class="mono small">{line(record.tool)}</span>}
-        {record.intent && <Badge icon="shield">{line(record.intent)}</Badge>}
+        <Badge tone="accent">{visibleLine(record.kind.replaceAll("_", " "))}</Badge>
+        {record.tool && <span class="mono small">{visibleLine(record.tool)}</span>}
+        {record.intent && <Badge icon="shield">{visibleLine(record.intent)}</Badge>}
         {record.approved_by && (
           <Badge tone="good" icon="check">
-            {line(record.approved_by)}
+            {visibleLine(record.approved_by)}
           </Badge>
         )}
         <span class="grow" />
@@ -165,21 +165,21 @@ function TraceRecord({ record, blame }: { record: TraceRow; blame: (path: string
           </time>
         )}
       </div>
-      {record.summary && <p>{line(record.summary)}</p>}
+      {record.summary && <p>{visibleLine(record.summary)}</p>}
       {record.paths.length > 0 && (
         <ul class="record-paths">
           {record.paths.map((path) => (
             <li key={path}>
               <button type="button" class="path-button" title="Blame this file" onClick={() => blame(path)}>
-                {line(path)}
+                {visibleLine(path)}
               </button>
             </li>
           ))}
         </ul>
       )}
       <div class="quiet small line-of">
-        <span class="mono cut">{line(record.id)}</span>
-        {session && <a href={hrefOf({ page: "session", session_id: session.session_id })}>{line(session.name)}</a>}
+        <span class="mono cut">{visibleLine(record.id)}</span>
+        {session && <a href={hrefOf({ page: "session", session_id: session.session_id })}>{visibleLine(session.name)}</a>}
       </div>
     </li>
   );

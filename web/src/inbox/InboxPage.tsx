@@ -13,7 +13,7 @@ import { isWithoutItsWorktree, lookOf } from "../states";
 import { inbox, list, listLoaded, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
-import { harmless, line } from "../visible-text";
+import { visibleLine, visibleText } from "../visible-text";
 import { ReplyField } from "./ReplyField";
 import { inTurn } from "./inbox-order";
 import "./inbox.css";
@@ -62,7 +62,7 @@ function CardHead({ session_id, task_id, name, state, ts }: InboxRow) {
   return (
     <div class="inbox-head">
       <a class="inbox-name cut" href={hrefOf({ page: "session", session_id })}>
-        {line(name) || "Untitled"}
+        {visibleLine(name) || "Untitled"}
       </a>
       <Badge tone={look.tone} icon={look.icon}>
         {look.words}
@@ -83,7 +83,7 @@ function Branch({ session_id }: { session_id: string }) {
   if (!branch) return null;
   return (
     <span class="quiet small cut inbox-branch">
-      <Icon name="branch" /> {line(branch)}
+      <Icon name="branch" /> {visibleLine(branch)}
     </span>
   );
 }
@@ -153,9 +153,9 @@ function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | und
   const ended = session !== undefined && isWithoutItsWorktree(session);
   return (
     <>
-      {session && session.prompt !== session.name && <p class="inbox-prompt">{harmless(session.prompt)}</p>}
+      {session && session.prompt !== session.name && <p class="inbox-prompt">{visibleText(session.prompt)}</p>}
       <Notice tone="bad" icon="alert">
-        <div class="failure-words">{harmless(row.text || session?.failure?.text || "The session failed.")}</div>
+        <div class="failure-words">{visibleText(row.text || session?.failure?.text || "The session failed.")}</div>
       </Notice>
       {ended && <WorktreeRemoved />}
       <div class="ask-buttons">

@@ -2,7 +2,7 @@
 import type { KnownMode, KnownModel } from "../protocol";
 import type { RequestState } from "../requests";
 import { Field } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { type Form, modelName, modelNote, withModel } from "./form";
 import { ModelSelect } from "./ModelSelect";
 
@@ -43,12 +43,12 @@ export function ModelFields({
             choose={(model) => change({ model })}
           />
         </Field>
-        <Field label="Mode" hint={mode && line(mode.when_to_use)} problem={modes.problem}>
+        <Field label="Mode" hint={mode && visibleLine(mode.when_to_use)} problem={modes.problem}>
           <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
             <option value="">{withName("Default", usual.mode)}</option>
             {(modes.answer ?? []).map((each) => (
               <option key={each.slug} value={each.slug}>
-                {line(each.name)}
+                {visibleLine(each.name)}
               </option>
             ))}
           </select>
@@ -73,5 +73,5 @@ export function ModelFields({
 }
 
 function withName(words: string, name: string): string {
-  return name ? `${words} (${line(name)})` : words;
+  return name ? `${words} (${visibleLine(name)})` : words;
 }

@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { KnownModel } from "../protocol";
 import { Button } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { modelName } from "./form";
 import { ownModels } from "./own-models";
 import "./model-select.css";
@@ -59,18 +59,18 @@ export function ModelSelect({
         <optgroup label="Recently used">
           {own.map((name) => (
             <option key={name} value={name}>
-              {line(name)}
+              {visibleLine(name)}
             </option>
           ))}
         </optgroup>
       )}
       {providers.map((provider) => (
-        <optgroup key={provider} label={line(provider)}>
+        <optgroup key={provider} label={visibleLine(provider)}>
           {models
             .filter((model) => model.provider === provider)
             .map((model) => (
               <option key={model.model} value={modelName(model)}>
-                {line(model.model)}
+                {visibleLine(model.model)}
               </option>
             ))}
         </optgroup>

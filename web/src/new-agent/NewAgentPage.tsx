@@ -8,7 +8,7 @@ import { go } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { shownText } from "../settings/setting-values";
 import { Sheet } from "../ui/PageFrame";
 import { Choices } from "./Choices";
@@ -132,7 +132,7 @@ export default function NewAgentPage() {
         <div class="new-agent-foot">
           {problem && (
             <Notice tone="bad" icon="alert">
-              {line(problem)}
+              {visibleLine(problem)}
             </Notice>
           )}
           {!trusted && !problem && (
@@ -166,12 +166,12 @@ function IntentField({
   if (intents.length === 0) return null;
   const chosen = intents.find((intent) => intent.id === form.intent);
   return (
-    <Field label="Intent" hint={chosen && `Scope: ${chosen.scope.map(line).join(", ") || "no paths"}`}>
+    <Field label="Intent" hint={chosen && `Scope: ${chosen.scope.map(visibleLine).join(", ") || "no paths"}`}>
       <select class="input" value={form.intent} onChange={(event) => change({ intent: event.currentTarget.value })}>
         <option value="">None</option>
         {intents.map((intent) => (
           <option key={intent.id} value={intent.id}>
-            {line(`${intent.id} ${intent.name}`)}
+            {visibleLine(`${intent.id} ${intent.name}`)}
           </option>
         ))}
       </select>

@@ -2,7 +2,7 @@
 import type { WorktreeRow } from "../protocol";
 import { useRequest } from "../requests";
 import { Field, Notice } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { nameOf } from "../worktrees/worktree-words";
 import { Choices } from "./Choices";
 import { type Form, type Origin, originOf, whereItRuns } from "./form";
@@ -106,7 +106,7 @@ function BranchSelect({
       <option value="">{none}</option>
       {[...gone, ...branches].map((branch) => (
         <option key={branch} value={branch}>
-          {line(branch)}
+          {visibleLine(branch)}
         </option>
       ))}
     </select>
@@ -139,6 +139,6 @@ function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Fo
 }
 
 function worktreeWords(row: WorktreeRow): string {
-  const name = line(nameOf(row));
-  return row.label ? `${name} (${line(row.branch)})` : name;
+  const name = visibleLine(nameOf(row));
+  return row.label ? `${name} (${visibleLine(row.branch)})` : name;
 }

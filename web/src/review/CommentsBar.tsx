@@ -5,7 +5,7 @@ import { request } from "../connection";
 import { counted } from "../format";
 import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { useAction } from "../requests";
 import type { Commenting } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";
@@ -54,7 +54,7 @@ export function CommentsBar({
             {drafts.map((draft) => (
               <li key={keyOf(draft)}>
                 <button type="button" class="comment-link" onClick={() => go(draft.path)}>
-                  {line(wordsFor(draft))}
+                  {visibleLine(wordsFor(draft))}
                 </button>
                 <p class="comment-text">{draft.text}</p>
               </li>

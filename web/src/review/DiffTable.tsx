@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { sanitised } from "../html";
 import type { DiffLine } from "../protocol";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { CommentBox } from "./CommentBox";
 import type { Commenting } from "./comment-editor";
 import { type Draft, keyOf, placeOf, plainText } from "./comments";
@@ -29,7 +29,7 @@ export function DiffTable(props: DiffProps) {
   const { path, lines, view } = props;
   const pieces = useMemo(() => piecesOf(rowsOf(lines, view)), [lines, view]);
   return (
-    <table class={`review-diff ${view}`} aria-label={`Changes in ${line(path)}`} onKeyDown={steer}>
+    <table class={`review-diff ${view}`} aria-label={`Changes in ${visibleLine(path)}`} onKeyDown={steer}>
       <colgroup>
         {view === "unified" ? (
           <>

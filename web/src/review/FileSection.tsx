@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { request } from "../connection";
 import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
 import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { errorMessage } from "../requests";
 import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
 import type { Commenting } from "./comment-editor";
@@ -42,11 +42,11 @@ export function FileSection(props: FileProps) {
     setOpened(null);
   };
   const words = KIND_WORDS[file.kind];
-  const { folder, name } = folderAndName(line(file.path));
+  const { folder, name } = folderAndName(visibleLine(file.path));
   const waiting = commenting.drafts.filter((draft) => draft.path === file.path).length;
 
   return (
-    <section ref={section} class="file" data-path={file.path} aria-label={line(file.path)}>
+    <section ref={section} class="file" data-path={file.path} aria-label={visibleLine(file.path)}>
       <header class="file-head">
         <button
           type="button"
@@ -60,7 +60,7 @@ export function FileSection(props: FileProps) {
             <span class="spoken">{words.word}</span>
           </span>
           <span class="file-path">
-            {file.old_path && file.old_path !== file.path && <span class="quiet">{line(file.old_path)} → </span>}
+            {file.old_path && file.old_path !== file.path && <span class="quiet">{visibleLine(file.old_path)} → </span>}
             <span class="quiet">{folder}</span>
             <strong>{name}</strong>
           </span>
@@ -83,7 +83,7 @@ export function FileSection(props: FileProps) {
           </label>
         )}
         {props.revert && (
-          <Button compact kind="plain" icon="history" label={`Revert ${line(file.path)}`} onClick={props.revert} />
+          <Button compact kind="plain" icon="history" label={`Revert ${visibleLine(file.path)}`} onClick={props.revert} />
         )}
       </header>
       {open && (near ? <FileBody {...props} /> : <Reserved lines={file.added + file.removed} />)}
@@ -117,7 +117,7 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
   if (!diff) {
     return (
       <div class="file-note">
-        <Spinner label={`Loading ${line(file.path)}`} />
+        <Spinner label={`Loading ${visibleLine(file.path)}`} />
       </div>
     );
   }
@@ -159,7 +159,7 @@ function Pictures({ diff }: { diff: FileDiff }) {
       {pictures.map(({ words, uri }) => (
         <figure key={words}>
           <figcaption class="quiet small">{words}</figcaption>
-          <img src={uri} alt={`${line(diff.file.path)}, ${words.toLowerCase()}`} />
+          <img src={uri} alt={`${visibleLine(diff.file.path)}, ${words.toLowerCase()}`} />
         </figure>
       ))}
     </div>

@@ -11,7 +11,7 @@ import { WorktreeRemoved } from "../session/WorktreeRemoved";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
 import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { FinishDialog } from "../worktrees/FinishDialog";
 import { Answer } from "../ui/PageFrame";
@@ -79,7 +79,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
       <header class="page-head">
         <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
         <div class="grow">
-          <h1 class="cut">Review{row ? `: ${line(row.name)}` : ""}</h1>
+          <h1 class="cut">Review{row ? `: ${visibleLine(row.name)}` : ""}</h1>
           <Summary row={row} review={review.answer} />
         </div>
         {row?.worktree_id && (
@@ -120,7 +120,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
               {row && isWithoutItsWorktree(row) && <WorktreeRemoved />}
               {answer.notes.map((note) => (
                 <Notice key={note} tone="careful" icon="alert">
-                  {line(note)}
+                  {visibleLine(note)}
                 </Notice>
               ))}
               {answer.files.length === 0 ? (
@@ -166,7 +166,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
       {shown === "apply" && row?.worktree_id && (
         <ApplyDialog
           worktreeId={row.worktree_id}
-          name={line(row.name)}
+          name={visibleLine(row.name)}
           paths={[...marked]}
           known={scope === "branch" ? review.answer?.files.map((file) => file.path) : []}
           close={() => setShown(null)}
@@ -176,7 +176,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
       {shown === "finish" && row?.worktree_id && (
         <FinishDialog
           worktreeId={row.worktree_id}
-          branch={line(row.branch)}
+          branch={visibleLine(row.branch)}
           close={() => setShown(null)}
           finished={closeAndLook}
         />
@@ -194,7 +194,7 @@ function Summary({ row, review }: { row: SessionRow | undefined; review: Review 
           {wordsOf(row)}
         </Badge>
       )}
-      {row?.branch && <span class="mono cut">{line(row.branch)}</span>}
+      {row?.branch && <span class="mono cut">{visibleLine(row.branch)}</span>}
       {review && (
         <>
           <span>{counted(review.files.length, "file")}</span>
@@ -251,7 +251,7 @@ function ReviewedFile({
 }
 
 async function revertFile(sessionId: string, file: ChangedFile, reverted: () => void): Promise<void> {
-  const path = line(file.path);
+  const path = visibleLine(file.path);
   const added = file.kind === "added";
   const sure = await confirm({
     title: added ? `Delete ${path}?` : `Revert ${path}?`,

@@ -1,6 +1,6 @@
 import type { FoundPath } from "../protocol";
 import { Icon } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import "./mention-list.css";
 
 /** Files to choose from, above the field with the mention. */
@@ -20,7 +20,7 @@ export function PathList(props: { id: string; paths: readonly FoundPath[]; at: n
           }}
         >
           <Icon name={found.folder ? "folder" : "file"} />
-          <span class="cut">{line(found.path)}</span>
+          <span class="cut">{visibleLine(found.path)}</span>
         </li>
       ))}
     </ul>

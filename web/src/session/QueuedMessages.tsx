@@ -5,7 +5,7 @@ import { counted } from "../format";
 import type { MailRow, SessionRow } from "../protocol";
 import { Badge, Button, Icon, toast } from "../ui";
 import type { Parts } from "../view";
-import { harmless } from "../visible-text";
+import { visibleText } from "../visible-text";
 
 type Queued = NonNullable<Parts["queue"]>[number];
 
@@ -66,7 +66,7 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
     <li class="waiting-item">
       <Badge icon="clock">Queued</Badge>
       <span class="grow cut">
-        {harmless(queued.text)} {queued.images.length > 0 && <i>{counted(queued.images.length, "image")}</i>}
+        {visibleText(queued.text)} {queued.images.length > 0 && <i>{counted(queued.images.length, "image")}</i>}
       </span>
       <Button compact kind="plain" icon="pencil" label="Edit" onClick={() => (editing.value = queued.text)} />
       <Button
@@ -113,8 +113,8 @@ function UnderWay({ session_id, mail }: { session_id: string; mail: MailRow }) {
         {{ queued: "Waiting to be sent", sending: "Sending", sent: "Sent", failed: "Not delivered" }[mail.state]}
       </Badge>
       <span class="grow">
-        <span class="cut waiting-words">{harmless(mail.text)}</span>
-        {mail.problem && <span class="small waiting-problem">{harmless(mail.problem)}</span>}
+        <span class="cut waiting-words">{visibleText(mail.text)}</span>
+        {mail.problem && <span class="small waiting-problem">{visibleText(mail.problem)}</span>}
       </span>
       {failed && (
         <Button compact icon="retry" onClick={() => void attempt("retry_mail", { session_id, number })}>

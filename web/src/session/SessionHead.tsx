@@ -10,7 +10,7 @@ import { versions } from "../store";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./session-actions";
 import { GoingOn } from "./ResumeButtons";
 import { SwitchDialog } from "./SwitchDialog";
@@ -37,7 +37,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
         ) : (
           <h1 class="session-title cut">
             <button type="button" title="Rename (e)" onClick={() => (renaming.value = true)}>
-              {line(wholeName(row)) || "Untitled"}
+              {visibleLine(wholeName(row)) || "Untitled"}
             </button>
           </h1>
         )}
@@ -154,12 +154,12 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       </li>
       <li>
         <button type="button" class="fact-button" onClick={change} title="Session settings: model, mode, auto-approve">
-          {model ? line(model) : "default model"} · {line(parts.mode || row.mode || "default mode")}
+          {model ? visibleLine(model) : "default model"} · {visibleLine(parts.mode || row.mode || "default mode")}
         </button>
       </li>
       {row.branch && (
         <li title={row.workspace}>
-          <Icon name="branch" /> <span class="cut">{line(row.branch)}</span>
+          <Icon name="branch" /> <span class="cut">{visibleLine(row.branch)}</span>
           {isWithoutItsWorktree(row) && <Badge tone="careful">Worktree removed</Badge>}
         </li>
       )}
@@ -172,7 +172,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       )}
       {parts.intent && (
         <li title={parts.intent.name}>
-          <Icon name="flag" /> {line(parts.intent.intent_id)}
+          <Icon name="flag" /> {visibleLine(parts.intent.intent_id)}
         </li>
       )}
       <li title={usage ? `${usage.tokens_in.toLocaleString()} in, ${usage.tokens_out.toLocaleString()} out` : ""}>

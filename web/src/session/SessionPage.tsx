@@ -10,7 +10,7 @@ import { type FollowedTask, followTask, inbox, list, listLoaded } from "../store
 import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import type { TaskView } from "../view";
-import { harmless, line, uncoloured } from "../visible-text";
+import { visibleLine, visibleText, withoutAnsi } from "../visible-text";
 import { fork } from "./session-actions";
 import { Composer } from "./Composer";
 import { GoingOn } from "./ResumeButtons";
@@ -96,7 +96,7 @@ function SubTaskHead({ row }: { row: SessionRow }) {
           label="Back to session"
           href={hrefOf({ page: "session", session_id: row.session_id })}
         />
-        <h1 class="session-title cut">Sub-task of {line(row.name)}</h1>
+        <h1 class="session-title cut">Sub-task of {visibleLine(row.name)}</h1>
       </div>
     </header>
   );
@@ -125,7 +125,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
         </div>
       )}
       {row.state === "creating" && row.logs.length > 0 && (
-        <pre class="set-up-log">{harmless(uncoloured(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
+        <pre class="set-up-log">{visibleText(withoutAnsi(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
       )}
       {row.state === "paused" && view.loaded.value && !isOpen(view) && (
         <Notice icon="pause">
@@ -159,12 +159,12 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
         <div class="row user">
           <div class="said">
             <span class="spoken">You said: </span>
-            <div class="said-words">{harmless(row.prompt)}</div>
+            <div class="said-words">{visibleText(row.prompt)}</div>
           </div>
         </div>
       )}
       <Notice tone="bad" icon="alert">
-        <div class="failure-words">{harmless(row.failure!.text)}</div>
+        <div class="failure-words">{visibleText(row.failure!.text)}</div>
         {!isWithoutItsWorktree(row) && (
           <div class="failure-acts">
             <GoingOn row={row} />
@@ -176,7 +176,7 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
           <summary>
             <Icon name="terminal" /> Last lines of the log
           </summary>
-          <pre>{harmless(uncoloured(row.logs.join("\n")))}</pre>
+          <pre>{visibleText(withoutAnsi(row.logs.join("\n")))}</pre>
         </details>
       )}
     </div>

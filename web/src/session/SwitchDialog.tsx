@@ -6,7 +6,7 @@ import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
 import { Button, complain, Dialog, Field, Switch } from "../ui";
 import type { Parts } from "../view";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 
 /** Changes the model, mode, intent or approval of a session from its next step on. */
 export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
@@ -55,7 +55,7 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
     >
       <Field label="Model">
         <ModelSelect
-          none={`${line(parts.model || row.model || "current model")} (no change)`}
+          none={`${visibleLine(parts.model || row.model || "current model")} (no change)`}
           models={models.value}
           chosen={chosen.value.model}
           choose={(model) => set({ model })}

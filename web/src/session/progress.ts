@@ -1,13 +1,13 @@
 import type { Row, SessionRow } from "../protocol";
 import type { Parts } from "../view";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 
 /** What the agent is doing, derived from its last row. */
 export function workInWords(last: Row | null, parts: Parts, session: SessionRow, asks = false): string {
   if (session.queued) return "Queued. It starts when a running session finishes or needs you.";
   if (session.state === "creating") return session.step ? `Starting: ${session.step}` : "Starting";
   if (asks) return "Restarting the agent; it gets your answer when it asks again";
-  if (parts.silence) return `${line(parts.waiting_for ?? "") || "Waiting for the model"} (${Math.round(parts.silence)} s)`;
+  if (parts.silence) return `${visibleLine(parts.waiting_for ?? "") || "Waiting for the model"} (${Math.round(parts.silence)} s)`;
   switch (last?.say ?? last?.ask) {
     case "reasoning":
       return "Thinking";

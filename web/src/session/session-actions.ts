@@ -3,7 +3,7 @@ import { attempt } from "../attempt";
 import type { ExportSession, SessionRow } from "../protocol";
 import { go } from "../routes";
 import { confirm, toast } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { saveFile } from "./download";
 
 export function cancel({ session_id }: SessionRow): void {
@@ -41,7 +41,7 @@ export async function archive({ session_id, archived, name }: SessionRow): Promi
   if (!done) return;
   if (archived) return toast("Unarchived.");
   const undo = () => void attempt("archive_session", { session_id, archived: false });
-  toast(`Archived “${line(name)}”.`, "usual", { words: "Undo", act: undo });
+  toast(`Archived “${visibleLine(name)}”.`, "usual", { words: "Undo", act: undo });
 }
 
 export async function remove({ session_id, name, flags }: SessionRow): Promise<void> {

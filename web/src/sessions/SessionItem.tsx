@@ -4,7 +4,7 @@ import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 
 /** A session in the list. */
 export const SessionItem = memo(function SessionItem({
@@ -27,12 +27,12 @@ export const SessionItem = memo(function SessionItem({
         class={classes.filter(Boolean).join(" ")}
         href={hrefOf({ page: "session", session_id: row.session_id })}
         aria-current={here ? "page" : undefined}
-        title={line(row.prompt)}
+        title={visibleLine(row.prompt)}
       >
         <StateSign row={row} />
         <span class="session-name cut">
           {version && <span class="session-version">{version}</span>}
-          {line(row.name) || "Untitled"}
+          {visibleLine(row.name) || "Untitled"}
         </span>
         <When row={row} />
         <span class={`session-state ${lookOf(row.state).tone}`}>
@@ -92,7 +92,7 @@ function Facts({ row }: { row: SessionRow }) {
       {row.branch && !isWithoutItsWorktree(row) && (
         <span class="session-fact cut" title={row.branch}>
           <Icon name="branch" />
-          {line(row.branch)}
+          {visibleLine(row.branch)}
         </span>
       )}
     </>

@@ -5,7 +5,7 @@ import type { SessionRow } from "../protocol";
 import { hrefOf, route } from "../routes";
 import { versions } from "../store";
 import { Button, Icon } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { commonName, queuePlaces, type Together, together } from "./session-groups";
 import { SessionItem } from "./SessionItem";
 
@@ -68,7 +68,7 @@ function VersionGroup({ of, children }: { of: Together; children: ComponentChild
     <li class="version-group">
       <a class="version-group-head" href={hrefOf(to)} aria-current={here ? "page" : undefined}>
         <Icon name="columns" />
-        <span class="cut grow">{line(commonName(of.rows)) || "Untitled"}</span>
+        <span class="cut grow">{visibleLine(commonName(of.rows)) || "Untitled"}</span>
         <span class="version-compare">Compare versions</span>
       </a>
       <ul>{children}</ul>

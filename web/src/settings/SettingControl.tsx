@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { SettingRow } from "../protocol";
 import { useAction } from "../requests";
 import { Button, toast } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
 
 export function SettingControl({ row, saved }: { row: SettingRow; saved: () => void }) {
@@ -37,11 +37,11 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
         <label for={id}>{nameIn(row)}</label>
         {row.summary && (
           <p id={`${id}-about`} class="quiet small">
-            {line(row.summary)}
+            {visibleLine(row.summary)}
           </p>
         )}
         <p class="quiet setting-source">
-          <code>{row.key}</code> · {line(sourceWords(row.source))}
+          <code>{row.key}</code> · {visibleLine(sourceWords(row.source))}
           {!isUsual(row) && (
             <Button compact kind="plain" icon="retry" busy={action.busy} onClick={() => change(null)}>
               Reset to default

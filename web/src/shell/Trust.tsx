@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { attempt } from "../attempt";
 import { overview } from "../store";
 import { Button, Notice } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 
 export const NOT_TRUSTED = "This project is not trusted yet. Look through it first: an agent runs commands and changes files in it.";
 
@@ -20,7 +20,7 @@ export function Trust() {
     <div class="reservations">
       <Notice tone="careful" icon="shield">
         <p>
-          {NOT_TRUSTED} <code>{line(project)}</code>
+          {NOT_TRUSTED} <code>{visibleLine(project)}</code>
         </p>
         <Button icon="check" busy={busy.value} onClick={() => void trust()}>
           Trust this project

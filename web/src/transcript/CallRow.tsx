@@ -4,7 +4,7 @@ import type { Row } from "../protocol";
 import { hrefOf } from "../routes";
 import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
 import { breakable } from "../ui/breakable";
-import { harmless, line } from "../visible-text";
+import { visibleLine, visibleText } from "../visible-text";
 import { DiffText } from "./DiffText";
 import { useFold } from "./folds";
 import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./row-content";
@@ -44,7 +44,7 @@ function CallSign({ row, icon }: { row: Row; icon: IconName }) {
 }
 
 function CallTitle({ row, payload }: { row: Row; payload: Payload }) {
-  const [verb, ...rest] = line(titleOf(row, payload)).split(" ");
+  const [verb, ...rest] = visibleLine(titleOf(row, payload)).split(" ");
   return (
     <span class="call-title">
       <b>{verb}</b> {rest.join(" ")}
@@ -104,7 +104,7 @@ function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   }
   if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
   const told = argumentsOf(row, payload);
-  return told ? <Folded words="Details" body={() => <pre class="call-text">{breakable(harmless(told))}</pre>} /> : null;
+  return told ? <Folded words="Details" body={() => <pre class="call-text">{breakable(visibleText(told))}</pre>} /> : null;
 }
 
 function argumentsOf(row: Row, payload: Payload): string {
@@ -134,7 +134,7 @@ function Folded({ words, body, open = false }: { words: string; body: () => JSX.
 
 function CommandRow({ row }: { row: Row }) {
   const whole = useFold("whole");
-  const lines = harmless(row.text ?? "").trim().split("\n");
+  const lines = visibleText(row.text ?? "").trim().split("\n");
   const shown = whole.value ? lines : lines.slice(0, LINES_OF_COMMAND);
   const hidden = lines.length - shown.length;
   return (

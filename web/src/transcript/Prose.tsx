@@ -2,7 +2,7 @@ import { sanitised } from "../html";
 import type { Row } from "../protocol";
 import { memo } from "../ui";
 import { breakable } from "../ui/breakable";
-import { harmless } from "../visible-text";
+import { visibleText } from "../visible-text";
 import { restOf } from "./row-content";
 
 const Block = memo(function Block({ html }: { html: string }) {
@@ -17,7 +17,7 @@ export function Prose({ row }: { row: Pick<Row, "text" | "html" | "html_upto"> }
       {row.html?.map((html, at) => (
         <Block key={at} html={html} />
       ))}
-      {rest.trim() && <div class="prose-rest">{breakable(harmless(rest.replace(/^\n+/, "")))}</div>}
+      {rest.trim() && <div class="prose-rest">{breakable(visibleText(rest.replace(/^\n+/, "")))}</div>}
     </div>
   );
 }

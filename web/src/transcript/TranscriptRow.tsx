@@ -6,7 +6,7 @@ import { hrefOf } from "../routes";
 import { Button, Icon, memo, Spinner, toast } from "../ui";
 import { breakable } from "../ui/breakable";
 import type { ShownRow } from "../view";
-import { harmless, uncoloured } from "../visible-text";
+import { visibleText, withoutAnsi } from "../visible-text";
 import { shortened } from "../wording";
 import { CallRow } from "./CallRow";
 import { RowOfFolds, useFold } from "./folds";
@@ -67,7 +67,7 @@ const LONG_WORDS = 3_000;
 
 function UserRow({ row, fork }: RowProps) {
   const whole = useFold("whole");
-  const words = harmless(row.text ?? "").trim();
+  const words = visibleText(row.text ?? "").trim();
   const cut = !whole.value && words.length > LONG_WORDS;
   return (
     <>
@@ -118,7 +118,7 @@ const LINES_WHILE_THINKING = 3;
 
 function ThoughtRow({ row }: RowProps) {
   const open = useFold("open");
-  const words = harmless(row.text ?? "").trim();
+  const words = visibleText(row.text ?? "").trim();
   const newest = words.slice(-1000).split("\n").slice(-LINES_WHILE_THINKING).join("\n");
   return (
     <div class="thought-box">
@@ -148,7 +148,7 @@ function OutputRow({ row }: RowProps) {
         </Button>
       )}
       <pre class={open.value ? "open" : ""} tabIndex={open.value ? 0 : undefined}>
-        {breakable(harmless(uncoloured(shown).replace(/\n+$/, "")))}
+        {breakable(visibleText(withoutAnsi(shown).replace(/\n+$/, "")))}
       </pre>
       {open.value && (
         <Button kind="plain" compact onClick={() => (open.value = false)}>
@@ -201,7 +201,7 @@ function TroubleRow({ row }: RowProps) {
   return (
     <div class="trouble-box" role="note">
       <Icon name="alert" />
-      <div class="trouble-words">{harmless(text || "Unknown error.").trim()}</div>
+      <div class="trouble-words">{visibleText(text || "Unknown error.").trim()}</div>
     </div>
   );
 }
@@ -270,7 +270,7 @@ function NoteRow({ row }: RowProps) {
       <div class="note-box">
         {row.partial ? <Spinner /> : <Icon name="clock" />}
         <span>
-          {harmless(reason)} {seconds && row.partial && <b>Retrying in {seconds} s.</b>}
+          {visibleText(reason)} {seconds && row.partial && <b>Retrying in {seconds} s.</b>}
         </span>
       </div>
     );
@@ -280,7 +280,7 @@ function NoteRow({ row }: RowProps) {
   return (
     <div class="note-box">
       <Icon name="info" />
-      <span class="note-words">{harmless(shortened(text))}</span>
+      <span class="note-words">{visibleText(shortened(text))}</span>
     </div>
   );
 }

@@ -10,7 +10,7 @@ import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";
 import { Notice, Spinner, Tabs } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { type FilesByVersion, filesOf } from "./comparison";
 import "../review/review.css";
 
@@ -28,7 +28,7 @@ export function FileVersions({ versions, files }: { versions: readonly Version[]
         <select class="input" value={path} onChange={(event) => setWanted(event.currentTarget.value)} aria-label="File">
           {listed.map((file) => (
             <option key={file.path} value={file.path}>
-              {line(file.path)} ({file.by} of {versions.length})
+              {visibleLine(file.path)} ({file.by} of {versions.length})
             </option>
           ))}
         </select>
@@ -50,12 +50,12 @@ function Columns({ versions, files, path }: Compared) {
   const fileOf = (version: Version) => files.get(version.session_id)?.find((file) => file.path === path) ?? null;
   if (!phone) {
     return (
-      <div class="file-columns" tabIndex={0} role="group" aria-label={`${line(path)} in each version`}>
+      <div class="file-columns" tabIndex={0} role="group" aria-label={`${visibleLine(path)} in each version`}>
         {versions.map((version, at) => (
           <section key={version.session_id} class="file-column" aria-label={nameOf(version, at)}>
             <header class="file-column-head">
               <strong>{nameOf(version, at)}</strong>
-              <span class="quiet small mono cut grow">{line(version.model)}</span>
+              <span class="quiet small mono cut grow">{visibleLine(version.model)}</span>
               {fileOf(version) && <Counts file={fileOf(version)!} />}
             </header>
             <Made version={version} path={path} file={fileOf(version)} />
@@ -102,7 +102,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
             {diff.problem}
           </Notice>
         ) : (
-          <Spinner label={`Loading ${line(path)}`} />
+          <Spinner label={`Loading ${visibleLine(path)}`} />
         )}
       </div>
     );
@@ -112,7 +112,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
     <>
       {note && <p class="file-note quiet">{note}</p>}
       {lines.length > 0 && (
-        <table class="review-diff" aria-label={`Changes in ${line(path)}`}>
+        <table class="review-diff" aria-label={`Changes in ${visibleLine(path)}`}>
           <colgroup>
             <col class="line-cell-column" />
             <col />

@@ -7,7 +7,7 @@ import type { Version } from "../protocol";
 import { errorMessage, useRequest, useAction } from "../requests";
 import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, complain, toast } from "../ui";
-import { harmless, line } from "../visible-text";
+import { visibleLine, visibleText } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "../worktrees/PathList";
 import { Answer } from "../ui/PageFrame";
@@ -39,7 +39,7 @@ export function RemoveOthersDialog({
             token: tokens.get(version.worktree_id) ?? "",
           });
         } catch (error) {
-          failed.push(`${line(version.name)}: ${errorMessage(error)}`);
+          failed.push(`${visibleLine(version.name)}: ${errorMessage(error)}`);
         }
       }
       const removed = wanted.length - failed.length;
@@ -64,7 +64,7 @@ export function RemoveOthersDialog({
       }
     >
       <p>
-        {line(winner.name)} was applied to the project. Removing the others stops their sessions and deletes their folders.
+        {visibleLine(winner.name)} was applied to the project. Removing the others stops their sessions and deletes their folders.
         Nothing is lost: commits stay on their branches, and uncommitted work is kept under{" "}
         <a href={hrefOf({ page: "worktrees" })}>Worktrees, Saved work</a>.
       </p>
@@ -110,13 +110,13 @@ function OtherVersion({
           disabled={plan.answer === null}
           onChange={(event) => change(!event.currentTarget.checked)}
         />
-        <strong>{line(version.name)}</strong>
+        <strong>{visibleLine(version.name)}</strong>
       </label>
       <Answer of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
-            <p class="plan-text">{harmless(shortened(answer.text))}</p>
-            <PathList paths={answer.paths} label={`Files of ${line(version.name)}`} />
+            <p class="plan-text">{visibleText(shortened(answer.text))}</p>
+            <PathList paths={answer.paths} label={`Files of ${visibleLine(version.name)}`} />
           </>
         )}
       </Answer>

@@ -12,7 +12,7 @@ import { hrefOf } from "../routes";
 import { lookOf } from "../states";
 import { versions as numbers, sessions } from "../store";
 import { Badge, Button, complain, Empty, LinkButton } from "../ui";
-import { harmless, line } from "../visible-text";
+import { visibleLine, visibleText } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { Answer, Sheet } from "../ui/PageFrame";
 import { statsWords } from "../worktrees/worktree-words";
@@ -74,7 +74,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
         <ApplyDialog
           worktreeId={keeping.winner.worktree_id}
           sessionId={keeping.winner.session_id}
-          name={line(keeping.winner.name)}
+          name={visibleLine(keeping.winner.name)}
           paths={[]}
           close={() => setKeeping(null)}
           applied={() => applied(keeping.winner)}
@@ -185,7 +185,7 @@ function Name({ version, kept }: { version: Version; kept: string }) {
   return (
     <span class="line-of">
       {number && <Badge>Version {number}</Badge>}
-      <a href={hrefOf({ page: "session", session_id: version.session_id })}>{line(version.name)}</a>
+      <a href={hrefOf({ page: "session", session_id: version.session_id })}>{visibleLine(version.name)}</a>
       {version.session_id === kept && (
         <Badge tone="good" icon="check">
           Kept
@@ -205,7 +205,7 @@ function measures(versions: readonly Version[], files: FilesByVersion): Measured
   );
   return [
     { name: "State", show: (version) => <StateBadge version={version} /> },
-    { name: "Model", show: (version) => <span class="mono">{line(version.model) || "default"}</span> },
+    { name: "Model", show: (version) => <span class="mono">{visibleLine(version.model) || "default"}</span> },
     { name: "Changes", show: (version) => <Changes version={version} /> },
     { name: "Files", show: (version) => <Files version={version} files={files} /> },
     { name: "Cost", show: marked("cost", "Lowest", (version) => money(version.cost)) },
@@ -229,7 +229,7 @@ function StateBadge({ version }: { version: Version }) {
 
 function Changes({ version }: { version: Version }) {
   const { added, removed } = version.stats;
-  if (version.note) return <span class="quiet">{line(version.note)}</span>;
+  if (version.note) return <span class="quiet">{visibleLine(version.note)}</span>;
   return (
     <>
       <div>{statsWords(version.stats)}</div>
@@ -254,7 +254,7 @@ function Files({ version, files }: { version: Version; files: FilesByVersion }) 
       {changed.slice(0, FILES_SHOWN).map((file) => (
         <li key={file.path}>
           <a class="mono" href={hrefOf({ page: "review", session_id })}>
-            {line(file.path)}
+            {visibleLine(file.path)}
           </a>{" "}
           <Counts file={file} />
         </li>
@@ -290,7 +290,7 @@ function Result({ text: told }: { text: string }) {
   if (!text.trim()) return <span class="quiet">None yet</span>;
   return (
     <>
-      <p class="version-result">{harmless(whole ? text.trim() : start)}</p>
+      <p class="version-result">{visibleText(whole ? text.trim() : start)}</p>
       {start !== text.trim() && (
         <Button compact kind="plain" aria-expanded={whole} onClick={() => setWhole(!whole)}>
           {whole ? "Show less" : "Show more"}

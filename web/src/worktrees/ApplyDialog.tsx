@@ -6,7 +6,7 @@ import { counted } from "../format";
 import type { Plan } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
-import { harmless } from "../visible-text";
+import { visibleText } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "../ui/PageFrame";
@@ -116,7 +116,7 @@ export function ApplyPlan({ plan }: { plan: Plan }) {
       <Notice tone={inConflict ? "careful" : "accent"} icon={inConflict ? "alert" : "info"}>
         {applyHeading(plan)}
       </Notice>
-      {plan.text && <p class="plan-text">{harmless(shortened(plan.text))}</p>}
+      {plan.text && <p class="plan-text">{visibleText(shortened(plan.text))}</p>}
       <PathList paths={plan.conflicts} label="Conflicts" />
       {inConflict && (
         <p class="quiet small">

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { KeptWork } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
 
@@ -32,9 +32,9 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
               {all.map((work) => (
                 <li key={work.ref} class="kept-work">
                   <div class="grow">
-                    <div>{line(work.about || keptName(work.ref))}</div>
+                    <div>{visibleLine(work.about || keptName(work.ref))}</div>
                     <div class="quiet small mono cut" title={work.ref}>
-                      {work.commit.slice(0, 10)} {line(keptName(work.ref))}
+                      {work.commit.slice(0, 10)} {visibleLine(keptName(work.ref))}
                     </div>
                   </div>
                   <Button compact icon="history" onClick={() => setWanted(work)}>
@@ -75,7 +75,7 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
         </>
       }
     >
-      <p>{line(work.about || keptName(work.ref))}</p>
+      <p>{visibleLine(work.about || keptName(work.ref))}</p>
       <Field label="New branch" hint="The work is restored into a new worktree. The saved copy is kept." problem={problem}>
         <input
           class="input"

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 
 import { Button } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 
 const SHOWN_AT_FIRST = 12;
 
@@ -14,7 +14,7 @@ export function PathList({ paths, label }: { paths: readonly string[]; label: st
     <>
       <ul class="paths" aria-label={label} tabIndex={0}>
         {shown.map((path) => (
-          <li key={path}>{line(path)}</li>
+          <li key={path}>{visibleLine(path)}</li>
         ))}
       </ul>
       {shown.length < paths.length && (

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { WorktreeRow } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice, confirm } from "../ui";
-import { harmless } from "../visible-text";
+import { visibleText } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
 import { Answer } from "../ui/PageFrame";
@@ -67,7 +67,7 @@ export function RemovalDialog({
       <Answer of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
-            <p class="plan-text">{harmless(shortened(answer.text))}</p>
+            <p class="plan-text">{visibleText(shortened(answer.text))}</p>
             <PathList paths={answer.paths} label="Affected files" />
           </>
         )}

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { ScriptRow } from "../protocol";
 import { type RequestState, useAction } from "../requests";
 import { Badge, Button, complain } from "../ui";
-import { line, plain } from "../visible-text";
+import { commandText, visibleLine } from "../visible-text";
 import { Answer } from "../ui/PageFrame";
 import { tellDone } from "./worktree-actions";
 
@@ -48,7 +48,7 @@ export function ScriptList({ scripts }: { scripts: RequestState<readonly ScriptR
 function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
   const action = useAction(complain);
   const [open, setOpen] = useState(!row.agreed);
-  const name = line(row.name);
+  const name = visibleLine(row.name);
   const agree = () =>
     action.run(async () => {
       tellDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
@@ -67,7 +67,7 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
             Not allowed yet
           </Badge>
         )}
-        <span class="quiet small mono cut">{line(row.path)}</span>
+        <span class="quiet small mono cut">{visibleLine(row.path)}</span>
         <span class="grow" />
         <Button compact kind="plain" icon={open ? "down" : "right"} aria-expanded={open} onClick={() => setOpen(!open)}>
           Content
@@ -76,7 +76,7 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
       {ABOUT[row.name] && <p class="quiet small">{ABOUT[row.name]}</p>}
       {open && (
         <pre class="script-text" tabIndex={0} aria-label={`Content of ${name}`}>
-          {plain(row.text)}
+          {commandText(row.text)}
         </pre>
       )}
       {!row.agreed && (

@@ -7,7 +7,7 @@ import { useRequest, useAction, useRefresh } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";
-import { line } from "../visible-text";
+import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
 import { RemovalDialog } from "./RemovalDialog";
@@ -31,7 +31,7 @@ export function WorktreeCard({
 }) {
   const [shown, setShown] = useState<Shown>(null);
   const action = useAction(complain);
-  const name = line(nameOf(worktree));
+  const name = visibleLine(nameOf(worktree));
   const words = STATE_WORDS[worktree.state];
   const close = () => setShown(null);
   const closeAndLook = () => {
@@ -63,10 +63,10 @@ export function WorktreeCard({
         )}
       </div>
       <div class="quiet small worktree-place">
-        <span class="mono">{line(worktree.branch)}</span>
-        {worktree.parent_branch && <span>from {line(worktree.parent_branch)}</span>}
-        <span class="mono cut" title={line(worktree.path)}>
-          {line(worktree.path)}
+        <span class="mono">{visibleLine(worktree.branch)}</span>
+        {worktree.parent_branch && <span>from {visibleLine(worktree.parent_branch)}</span>}
+        <span class="mono cut" title={visibleLine(worktree.path)}>
+          {visibleLine(worktree.path)}
         </span>
         {runScript && worktree.first_port > 0 && (
           <span title="First port for scripts in this worktree (WORKTREE_PORT)">
@@ -209,7 +209,7 @@ function SessionsOf({ worktree }: { worktree: WorktreeRow }) {
       </li>
       {worktree.sessions.map((id) => (
         <li key={id}>
-          <a href={hrefOf({ page: "session", session_id: id })}>{line(sessionOf(id)?.name ?? id)}</a>
+          <a href={hrefOf({ page: "session", session_id: id })}>{visibleLine(sessionOf(id)?.name ?? id)}</a>
         </li>
       ))}
     </ul>
