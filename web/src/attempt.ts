@@ -1,6 +1,6 @@
 import { request } from "./connection";
 import type { Answers, Requests } from "./protocol";
-import { complain, toast } from "./ui";
+import { toastError, toast } from "./ui";
 
 /** Sends a request for a click and shows its notes as toasts. If it fails, shows why and returns null. */
 export async function attempt<K extends keyof Requests>(
@@ -14,7 +14,7 @@ export async function attempt<K extends keyof Requests>(
     for (const problem of failed) toast(problem, "bad");
     return answer;
   } catch (error) {
-    complain(error);
+    toastError(error);
     return null;
   }
 }

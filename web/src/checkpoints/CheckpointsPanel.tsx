@@ -7,7 +7,7 @@ import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";
 import { visibleLine } from "../visible-text";
-import { Answer, Sheet } from "../ui/PageFrame";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { RestoreDialog } from "./RestoreDialog";
 import "./checkpoints.css";
 
@@ -21,7 +21,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
   }, [state]);
 
   return (
-    <Sheet
+    <PageFrame
       title={`Checkpoints${row ? `: ${visibleLine(row.name)}` : ""}`}
       before={
         <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
@@ -31,7 +31,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
       {row?.flags.is_active && (
         <Notice icon="info">The agent is working. Stop it before you restore a checkpoint.</Notice>
       )}
-      <Answer of={checkpoints} waiting="Loading checkpoints…">
+      <Loaded of={checkpoints} waiting="Loading checkpoints…">
         {(moments) =>
           moments.length === 0 ? (
             <Empty icon="history">
@@ -47,7 +47,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
             </ol>
           )
         }
-      </Answer>
+      </Loaded>
       {chosen && (
         <RestoreDialog
           sessionId={session_id}
@@ -59,7 +59,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
           }}
         />
       )}
-    </Sheet>
+    </PageFrame>
   );
 }
 

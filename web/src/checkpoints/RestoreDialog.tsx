@@ -8,8 +8,8 @@ import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { visibleLine } from "../visible-text";
 import { PathList } from "../worktrees/PathList";
-import { Answer } from "../ui/PageFrame";
-import { tellDone } from "../worktrees/worktree-actions";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "../worktrees/worktree-actions";
 import { type Choice, buttonWords, changesAnything, consequences, summary } from "./restore-words";
 
 const WAYS: readonly { readonly words: string; readonly files: boolean; readonly conversation: boolean }[] = [
@@ -38,7 +38,7 @@ export function RestoreDialog({
     action.run(async () => {
       setProblem("");
       const done = await request("restore_session", { session_id: sessionId, to, ...choice });
-      tellDone(done, `Restored: ${visibleLine(checkpoint.title)}.`);
+      toastDone(done, `Restored: ${visibleLine(checkpoint.title)}.`);
       restored();
     });
   const { answer } = rehearsal;
@@ -83,9 +83,9 @@ export function RestoreDialog({
           </label>
         ))}
       </fieldset>
-      <Answer of={rehearsal} waiting="Checking what would change…">
+      <Loaded of={rehearsal} waiting="Checking what would change…">
         {(told) => <Consequences rehearsal={told} choice={choice} change={setChoice} />}
-      </Answer>
+      </Loaded>
       <p class="quiet small">The current state is saved as a checkpoint first.</p>
       {problem && (
         <Notice tone="bad" icon="alert">

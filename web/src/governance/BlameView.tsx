@@ -8,11 +8,11 @@ import { useRequest } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";
 
-const REST = 200;
+const DEBOUNCE = 200;
 
 export function BlameView({
   round,
@@ -93,7 +93,7 @@ function usePaths(letters: string, sessionId: string): readonly string[] {
       request("find_paths", { letters: letters.trim(), session_id: sessionId })
         .then((found) => wanted && setPaths(found.filter((each) => !each.folder).map((each) => each.path)))
         .catch(() => wanted && setPaths([]));
-    }, REST);
+    }, DEBOUNCE);
     return () => {
       wanted = false;
       clearTimeout(timer);
@@ -107,7 +107,7 @@ function Blame(props: { round: number; path: string; sessionId: string; trace: (
   const blamed = useRequest("blame_file", { path, session_id: sessionId });
   usePageRefresh(blamed.reload, round);
   return (
-    <Answer of={blamed} waiting="Loading blame…">
+    <Loaded of={blamed} waiting="Loading blame…">
       {(lines) =>
         lines.length === 0 ? (
           <Empty icon="file">
@@ -124,7 +124,7 @@ function Blame(props: { round: number; path: string; sessionId: string; trace: (
           </>
         )
       }
-    </Answer>
+    </Loaded>
   );
 }
 

@@ -5,7 +5,7 @@ import { useRequest } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { visibleLine } from "../visible-text";
 import { inWords } from "../wording";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 
 const TONES: Readonly<Record<string, Tone>> = {
@@ -21,7 +21,7 @@ export function IntentList({ trace, round }: { trace: (intent: string) => void; 
   const intents = useRequest("list_intents", {});
   usePageRefresh(intents.reload, round);
   return (
-    <Answer of={intents} waiting="Loading intents…">
+    <Loaded of={intents} waiting="Loading intents…">
       {(rows) =>
         rows.length === 0 ? (
           <Empty icon="shield">
@@ -37,7 +37,7 @@ export function IntentList({ trace, round }: { trace: (intent: string) => void; 
           </ul>
         )
       }
-    </Answer>
+    </Loaded>
   );
 }
 

@@ -8,7 +8,7 @@ import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
 import { visibleLine } from "../visible-text";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 import {
   EVERYTHING,
@@ -21,7 +21,7 @@ import {
 } from "./trace-filter";
 
 /** Milliseconds without typing before the path filter applies. */
-const REST = 300;
+const DEBOUNCE = 300;
 
 export function TraceList({
   round,
@@ -48,7 +48,7 @@ export function TraceList({
   return (
     <>
       <Filters filter={filter} change={change} />
-      <Answer of={{ ...trace, answer: rows }} waiting="Loading the ledger…">
+      <Loaded of={{ ...trace, answer: rows }} waiting="Loading the ledger…">
         {(records) =>
           records.length === 0 ? (
             <Empty icon="list">
@@ -76,7 +76,7 @@ export function TraceList({
             </>
           )
         }
-      </Answer>
+      </Loaded>
     </>
   );
 }
@@ -86,7 +86,7 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
   const [path, setPath] = useState(filter.path);
   useEffect(() => {
     if (path === filter.path) return;
-    const timer = setTimeout(() => change({ ...filter, path }), REST);
+    const timer = setTimeout(() => change({ ...filter, path }), DEBOUNCE);
     return () => clearTimeout(timer);
   }, [path]);
   return (

@@ -10,7 +10,7 @@ import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
 import { visibleLine } from "../visible-text";
 import { shownText } from "../settings/setting-values";
-import { Sheet } from "../ui/PageFrame";
+import { PageFrame } from "../ui/PageFrame";
 import { Choices } from "./Choices";
 import {
   type Form,
@@ -76,7 +76,7 @@ export default function NewAgentPage() {
     });
 
   return (
-    <Sheet title="New session">
+    <PageFrame title="New session">
       <form
         class="new-agent"
         onSubmit={(event) => {
@@ -150,7 +150,7 @@ export default function NewAgentPage() {
           </div>
         </div>
       </form>
-    </Sheet>
+    </PageFrame>
   );
 }
 

@@ -7,16 +7,16 @@ import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
 import { visibleLine } from "../visible-text";
 import { useAction } from "../requests";
-import type { Commenting } from "./comment-editor";
+import type { CommentEditor } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";
 
 export function CommentsBar({
   sessionId,
-  commenting,
+  editor,
   go,
 }: {
   sessionId: string;
-  commenting: Commenting;
+  editor: CommentEditor;
   go: (path: string) => void;
 }) {
   const [open, setOpen] = useState(false);
@@ -24,7 +24,7 @@ export function CommentsBar({
   const [problem, setProblem] = useState("");
   const [sent, setSent] = useState(0);
   const action = useAction(setProblem);
-  const { drafts } = commenting;
+  const { drafts } = editor;
   if (drafts.length === 0) return sent > 0 ? <Sent count={sent} sessionId={sessionId} /> : null;
 
   const send = () =>
@@ -34,7 +34,7 @@ export function CommentsBar({
       toast(`Sent ${counted(drafts.length, "comment")} to the agent.`, "good");
       setSent(drafts.length);
       setText("");
-      commenting.clear();
+      editor.clear();
     });
   const dropAll = async () => {
     const sure = await confirm({
@@ -43,7 +43,7 @@ export function CommentsBar({
       yes: "Delete",
       danger: true,
     });
-    if (sure) commenting.clear();
+    if (sure) editor.clear();
   };
 
   return (

@@ -3,18 +3,18 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
-import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
+import { Badge, Button, Icon, Notice, Spinner, toastError } from "../ui";
 import { visibleLine } from "../visible-text";
 import { errorMessage } from "../requests";
-import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
-import type { Commenting } from "./comment-editor";
+import { KIND_WORDS, folderAndName, startsCollapsed } from "./changed-files";
+import type { CommentEditor } from "./comment-editor";
 import { CommentBox } from "./CommentBox";
 import { keyOf, outdated } from "./comments";
 import { Counts } from "./Counts";
 import type { DiffView } from "./diff-rows";
 import { DiffTable } from "./DiffTable";
 import { contextFor, filled } from "./gaps";
-import { useOnceNear } from "./near-viewport";
+import { useOnceNearViewport } from "./near-viewport";
 
 export type Scope = NonNullable<ReadDiff["scope"]>;
 
@@ -23,7 +23,7 @@ export interface FileProps {
   scope: Scope;
   file: ChangedFile;
   view: DiffView;
-  commenting: Commenting;
+  editor: CommentEditor;
   seen: boolean;
   see: (seen: boolean) => void;
   /** Set where files can be applied one by one. */
@@ -32,18 +32,18 @@ export interface FileProps {
 }
 
 export function FileSection(props: FileProps) {
-  const { file, seen, see, commenting } = props;
+  const { file, seen, see, editor } = props;
   const [opened, setOpened] = useState<boolean | null>(null);
   const section = useRef<HTMLElement>(null);
-  const near = useOnceNear(section);
-  const open = opened ?? !(startsFolded(file) || seen);
-  const look = (now: boolean) => {
+  const near = useOnceNearViewport(section);
+  const open = opened ?? !(startsCollapsed(file) || seen);
+  const markViewed = (now: boolean) => {
     see(now);
     setOpened(null);
   };
   const words = KIND_WORDS[file.kind];
   const { folder, name } = folderAndName(visibleLine(file.path));
-  const waiting = commenting.drafts.filter((draft) => draft.path === file.path).length;
+  const waiting = editor.drafts.filter((draft) => draft.path === file.path).length;
 
   return (
     <section ref={section} class="file" data-path={file.path} aria-label={visibleLine(file.path)}>
@@ -69,7 +69,7 @@ export function FileSection(props: FileProps) {
         {file.generated && <Badge>Generated</Badge>}
         <Counts file={file} />
         <label class="file-check">
-          <input type="checkbox" checked={seen} onChange={(event) => look(event.currentTarget.checked)} />
+          <input type="checkbox" checked={seen} onChange={(event) => markViewed(event.currentTarget.checked)} />
           Viewed
         </label>
         {props.selection && (
@@ -86,13 +86,13 @@ export function FileSection(props: FileProps) {
           <Button compact kind="plain" icon="history" label={`Revert ${visibleLine(file.path)}`} onClick={props.revert} />
         )}
       </header>
-      {open && (near ? <FileBody {...props} /> : <Reserved lines={file.added + file.removed} />)}
+      {open && (near ? <FileBody {...props} /> : <DiffPlaceholder lines={file.added + file.removed} />)}
     </section>
   );
 }
 
 /** A placeholder for a diff that is not loaded, to reduce layout shifts. */
-function Reserved({ lines }: { lines: number }) {
+function DiffPlaceholder({ lines }: { lines: number }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     box.current!.style.height = `${Math.min(lines + 8, 2000) * 20}px`;
@@ -100,7 +100,7 @@ function Reserved({ lines }: { lines: number }) {
   return <div ref={box} />;
 }
 
-function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
+function FileBody({ sessionId, scope, file, view, editor }: FileProps) {
   const { diff, problem, filling, fill, reload } = useDiff(sessionId, scope, file);
   if (problem) {
     return (
@@ -121,14 +121,14 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
       </div>
     );
   }
-  const lost = outdated(commenting.drafts, file.path, diff.lines);
+  const lost = outdated(editor.drafts, file.path, diff.lines);
   return (
     <>
       {lost.length > 0 && (
         <div class="file-note">
           <p class="quiet small">Comments on lines that have changed since:</p>
           {lost.map((draft) => (
-            <CommentBox key={keyOf(draft)} draft={draft} commenting={commenting} />
+            <CommentBox key={keyOf(draft)} draft={draft} editor={editor} />
           ))}
         </div>
       )}
@@ -139,7 +139,7 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
           path={file.path}
           lines={diff.lines}
           view={view}
-          commenting={commenting}
+          editor={editor}
           filling={filling}
           fill={fill}
         />
@@ -192,7 +192,7 @@ function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
       const wide = await request("read_diff", { ...about, context: contextFor(diff.lines, at) });
       setDiff((now) => (now === diff ? { ...wide, lines: [...filled(diff.lines, at, wide.lines)] } : now));
     } catch (error) {
-      complain(error);
+      toastError(error);
     } finally {
       setFilling(null);
     }

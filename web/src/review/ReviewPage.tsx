@@ -10,23 +10,23 @@ import { hrefOf } from "../routes";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
 import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
-import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../ui";
+import { Badge, Button, Empty, LinkButton, Notice, toastError, confirm } from "../ui";
 import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { FinishDialog } from "../worktrees/FinishDialog";
-import { Answer } from "../ui/PageFrame";
-import { tellDone } from "../worktrees/worktree-actions";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "../worktrees/worktree-actions";
 import { statsWords } from "../worktrees/worktree-words";
 import { CommentsBar } from "./CommentsBar";
 import { FileNav } from "./FileNav";
 import { FileSection, type Scope } from "./FileSection";
-import { type Shown, WorktreeActs } from "./WorktreeActions";
+import { type Shown, WorktreeActions } from "./WorktreeActions";
 import { useRequest, useRefresh } from "../requests";
-import { filtered, stillThere, sums } from "./changed-files";
-import { type Commenting, useCommenting } from "./comment-editor";
+import { filtered, stillChanged, sums } from "./changed-files";
+import { type CommentEditor, useCommentEditor } from "./comment-editor";
 import type { DiffView } from "./diff-rows";
 import { goTo, useReviewKeys } from "./review-keys";
-import { type SeenFiles, useSeenFiles } from "./viewed-files";
+import { type ViewedFiles, useViewedFiles } from "./viewed-files";
 import "./review.css";
 
 const WHILE_WORKING = 5_000;
@@ -57,18 +57,18 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
     setView(next);
     saveValue("review.view", next);
   };
-  const commenting = useCommenting(session_id);
-  const seen = useSeenFiles(session_id);
+  const editor = useCommentEditor(session_id);
+  const seen = useViewedFiles(session_id);
   const [words, setWords] = useState("");
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [shown, setShown] = useState<Shown>(null);
   const body = useRef<HTMLDivElement>(null);
 
   const files = filtered(review.answer?.files ?? [], words);
-  const marked = stillThere(selected, review.answer?.files ?? []);
+  const marked = stillChanged(selected, review.answer?.files ?? []);
   useReviewKeys(body, files);
   const go = (path: string) => goTo(body.current!, path);
-  const closeAndLook = () => {
+  const closeAndReload = () => {
     setShown(null);
     setSelected(new Set());
     review.reload();
@@ -83,7 +83,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
           <Summary row={row} review={review.answer} />
         </div>
         {row?.worktree_id && (
-          <WorktreeActs row={row} marked={marked.size} show={setShown} changed={review.reload} />
+          <WorktreeActions row={row} marked={marked.size} show={setShown} changed={review.reload} />
         )}
       </header>
       <div class="review-tools">
@@ -114,7 +114,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
         <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.reload} />
       </div>
       <div class="review-body" ref={body}>
-        <Answer of={review} waiting="Loading changes…">
+        <Loaded of={review} waiting="Loading changes…">
           {(answer) => (
             <>
               {row && isWithoutItsWorktree(row) && <WorktreeRemoved />}
@@ -125,7 +125,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
               ))}
               {answer.files.length === 0 ? (
                 <Empty icon="diff">
-                  <p>{nothingHere(scope, row)}</p>
+                  <p>{emptyText(scope, row)}</p>
                 </Empty>
               ) : (
                 <div class="review-columns">
@@ -134,7 +134,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                     total={answer.files.length}
                     words={words}
                     filter={setWords}
-                    commented={new Set(commenting.drafts.map((draft) => draft.path))}
+                    commented={new Set(editor.drafts.map((draft) => draft.path))}
                     seen={seen.has}
                     narrow={narrow}
                     go={go}
@@ -148,7 +148,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                         scope={scope}
                         file={file}
                         view={narrow ? "unified" : view}
-                        commenting={commenting}
+                        editor={editor}
                         seen={seen}
                         selected={row?.worktree_id ? marked : null}
                         select={setSelected}
@@ -160,9 +160,9 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
               )}
             </>
           )}
-        </Answer>
+        </Loaded>
       </div>
-      <CommentsBar sessionId={session_id} commenting={commenting} go={go} />
+      <CommentsBar sessionId={session_id} editor={editor} go={go} />
       {shown === "apply" && row?.worktree_id && (
         <ApplyDialog
           worktreeId={row.worktree_id}
@@ -170,7 +170,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
           paths={[...marked]}
           known={scope === "branch" ? review.answer?.files.map((file) => file.path) : []}
           close={() => setShown(null)}
-          applied={closeAndLook}
+          applied={closeAndReload}
         />
       )}
       {shown === "finish" && row?.worktree_id && (
@@ -178,7 +178,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
           worktreeId={row.worktree_id}
           branch={visibleLine(row.branch)}
           close={() => setShown(null)}
-          finished={closeAndLook}
+          finished={closeAndReload}
         />
       )}
     </div>
@@ -213,7 +213,7 @@ function ReviewedFile({
   scope,
   file,
   view,
-  commenting,
+  editor,
   seen,
   selected,
   select,
@@ -223,8 +223,8 @@ function ReviewedFile({
   scope: Scope;
   file: ChangedFile;
   view: DiffView;
-  commenting: Commenting;
-  seen: SeenFiles;
+  editor: CommentEditor;
+  seen: ViewedFiles;
   selected: ReadonlySet<string> | null;
   select: (paths: ReadonlySet<string>) => void;
   reverted: () => void;
@@ -241,7 +241,7 @@ function ReviewedFile({
       scope={scope}
       file={file}
       view={view}
-      commenting={commenting}
+      editor={editor}
       seen={seen.has(file)}
       see={(now) => seen.mark(file, now)}
       selection={selected && { on: selected.has(file.path), change }}
@@ -264,14 +264,14 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
   if (!sure) return;
   try {
     const done = await request("revert_file", { session_id: sessionId, path: file.path, digest: file.digest });
-    tellDone(done, added ? `Deleted ${path}.` : `Reverted ${path}.`);
+    toastDone(done, added ? `Deleted ${path}.` : `Reverted ${path}.`);
   } catch (error) {
-    complain(error);
+    toastError(error);
   }
   reverted();
 }
 
-function nothingHere(scope: Scope, row: SessionRow | undefined): string {
+function emptyText(scope: Scope, row: SessionRow | undefined): string {
   if (row && isWithoutItsWorktree(row)) return "Its changes were removed with its worktree.";
   const working = row?.flags.is_active ? " The agent is working; this page updates." : "";
   switch (scope) {

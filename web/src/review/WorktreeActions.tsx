@@ -2,14 +2,14 @@
 import { counted } from "../format";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { Button, Menu, type MenuItem, complain } from "../ui";
+import { Button, Menu, type MenuItem, toastError } from "../ui";
 import { mergeWorktree } from "../worktrees/worktree-actions";
 import { useAction } from "../requests";
 
 /** The open dialog. */
 export type Shown = "apply" | "finish" | null;
 
-export function WorktreeActs({
+export function WorktreeActions({
   row,
   marked,
   show,
@@ -20,7 +20,7 @@ export function WorktreeActs({
   show: (shown: Shown) => void;
   changed: () => void;
 }) {
-  const action = useAction(complain);
+  const action = useAction(toastError);
   const merge = () =>
     action.run(async () => {
       if (await mergeWorktree(row.worktree_id!, row.branch)) changed();

@@ -4,8 +4,8 @@ import {
   filtered,
   folderAndName,
   neighbour,
-  startsFolded,
-  stillThere,
+  startsCollapsed,
+  stillChanged,
   sums,
 } from "./changed-files";
 import { file } from "./sample-diffs";
@@ -51,8 +51,8 @@ describe("file navigation", () => {
 });
 
 it("generated and large files start collapsed", () => {
-  expect(FILES.filter(startsFolded).map((each) => each.path)).toEqual(["package-lock.json"]);
-  expect(startsFolded(file("big", { too_large: true }))).toBe(true);
+  expect(FILES.filter(startsCollapsed).map((each) => each.path)).toEqual(["package-lock.json"]);
+  expect(startsCollapsed(file("big", { too_large: true }))).toBe(true);
 });
 
 it("sums up added and removed lines", () => {
@@ -65,5 +65,5 @@ it("splits a path into folder and name", () => {
 });
 
 it("drops the selection of files that are gone", () => {
-  expect([...stillThere(new Set(["gone", "logo.png"]), FILES)]).toEqual(["logo.png"]);
+  expect([...stillChanged(new Set(["gone", "logo.png"]), FILES)]).toEqual(["logo.png"]);
 });

@@ -28,7 +28,7 @@ function traits(file: ChangedFile): string[] {
 }
 
 /** Generated and very large files start collapsed. */
-export function startsFolded(file: ChangedFile): boolean {
+export function startsCollapsed(file: ChangedFile): boolean {
   return file.generated || file.too_large;
 }
 
@@ -56,7 +56,7 @@ export function folderAndName(path: string): { folder: string; name: string } {
 }
 
 /** The selected files that still exist. */
-export function stillThere(
+export function stillChanged(
   selected: ReadonlySet<string>,
   files: readonly ChangedFile[],
 ): ReadonlySet<string> {

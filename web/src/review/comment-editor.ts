@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { type Draft, type Place, saveDrafts, storedDrafts, keyOf, withDraft, withoutDraft } from "./comments";
 
-export interface Commenting {
+export interface CommentEditor {
   readonly drafts: readonly Draft[];
   /** The key of the comment that is being edited. */
   readonly open: string | null;
@@ -14,7 +14,7 @@ export interface Commenting {
   readonly clear: () => void;
 }
 
-export function useCommenting(sessionId: string): Commenting {
+export function useCommentEditor(sessionId: string): CommentEditor {
   const [drafts, setDrafts] = useState(() => storedDrafts(sessionId));
   const [open, setOpen] = useState<string | null>(null);
   useEffect(() => saveDrafts(sessionId, drafts), [drafts]);

@@ -5,7 +5,7 @@ type Watched = { readonly current: HTMLElement | null };
 
 const AHEAD = "900px";
 
-export function useNear(element: Watched): boolean {
+export function useNearViewport(element: Watched): boolean {
   const [near, setNear] = useState(false);
   useEffect(() => {
     const watched = element.current!;
@@ -28,8 +28,8 @@ export function scrollerOf(element: HTMLElement): HTMLElement | null {
 }
 
 /** True from the first time the element was near. */
-export function useOnceNear(element: Watched): boolean {
-  const near = useNear(element);
+export function useOnceNearViewport(element: Watched): boolean {
+  const near = useNearViewport(element);
   const [once, setOnce] = useState(false);
   if (near && !once) setOnce(true);
   return near || once;

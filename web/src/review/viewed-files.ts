@@ -4,12 +4,12 @@ import { useState } from "preact/hooks";
 import { loadValue, saveValue } from "../storage";
 import type { ChangedFile } from "../protocol";
 
-export interface SeenFiles {
+export interface ViewedFiles {
   readonly has: (file: ChangedFile) => boolean;
   readonly mark: (file: ChangedFile, seen: boolean) => void;
 }
 
-export function useSeenFiles(sessionId: string): SeenFiles {
+export function useViewedFiles(sessionId: string): ViewedFiles {
   const storageKey = `review.seen.${sessionId}`;
   const [seen, setSeen] = useState<Readonly<Record<string, string>>>(() => recorded(loadValue<unknown>(storageKey, {})));
   return {

@@ -4,7 +4,7 @@ import { attempt } from "../attempt";
 import { request } from "../connection";
 import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
-import { Button, complain, Dialog, Field, Switch } from "../ui";
+import { Button, toastError, Dialog, Field, Switch } from "../ui";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
 
@@ -23,8 +23,8 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
   const busy = useSignal(false);
 
   useEffect(() => {
-    request("list_models", {}).then((found) => (models.value = found), complain);
-    request("list_modes", {}).then((found) => (modes.value = found), complain);
+    request("list_models", {}).then((found) => (models.value = found), toastError);
+    request("list_modes", {}).then((found) => (modes.value = found), toastError);
     request("list_intents", {}).then((found) => (intents.value = found), () => undefined);
   }, []);
 

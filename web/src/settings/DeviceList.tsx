@@ -5,7 +5,7 @@ import type { Device } from "../protocol";
 import { useRequest } from "../requests";
 import { Button, Icon, confirm, toast } from "../ui";
 import { visibleLine } from "../visible-text";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 
 export function DeviceList() {
   const devices = useRequest("list_devices", {});
@@ -21,7 +21,7 @@ export function DeviceList() {
     devices.reload();
   };
   return (
-    <Answer of={devices} waiting="Loading devices…">
+    <Loaded of={devices} waiting="Loading devices…">
       {(all) =>
         all.length === 0 ? (
           <p class="quiet">
@@ -47,6 +47,6 @@ export function DeviceList() {
           </ul>
         )
       }
-    </Answer>
+    </Loaded>
   );
 }

@@ -8,7 +8,7 @@ import { useRequest } from "../requests";
 import { ShortcutTable } from "../shell/ShortcutHelp";
 import { type Theme, chooseTheme, theme } from "../theme";
 import { Switch, toast } from "../ui";
-import { Answer, Sheet } from "../ui/PageFrame";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { DeviceList } from "./DeviceList";
 import { SettingControl } from "./SettingControl";
 import { found, grouped, isOn } from "./setting-values";
@@ -24,7 +24,7 @@ const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
 
 export default function SettingsPage() {
   return (
-    <Sheet title="Settings">
+    <PageFrame title="Settings">
       <section class="card" aria-labelledby="settings-page">
         <h2 id="settings-page">Appearance</h2>
         <Choices label="Theme" choices={THEMES} chosen={theme.value} choose={chooseTheme} />
@@ -38,7 +38,7 @@ export default function SettingsPage() {
         <h2 id="settings-keys">Keyboard shortcuts</h2>
         <ShortcutTable />
       </section>
-    </Sheet>
+    </PageFrame>
   );
 }
 
@@ -86,7 +86,7 @@ function Settings() {
       <p class="quiet small">
         Changes are saved to your user settings immediately. A project can be stricter, never more lenient.
       </p>
-      <Answer of={settings} waiting="Loading settings…">
+      <Loaded of={settings} waiting="Loading settings…">
         {(rows) => {
           const fitting = found(rows, words);
           const groups = grouped(fitting.filter((row) => !NOTIFYING.includes(row.key)));
@@ -106,7 +106,7 @@ function Settings() {
             </>
           );
         }}
-      </Answer>
+      </Loaded>
     </>
   );
 }

@@ -4,7 +4,7 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted } from "../format";
 import { useKeys } from "../keys";
 import type { FollowedTask } from "../store";
-import { Button, complain, Spinner } from "../ui";
+import { Button, toastError, Spinner } from "../ui";
 import { Folds, KeptFolds } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 import "./transcript.css";
@@ -44,7 +44,7 @@ export function Transcript({
   const more = async () => {
     if (fetching.value || !view.earlier.value) return;
     fetching.value = true;
-    await task.widen().catch(complain);
+    await task.widen().catch(toastError);
     fetching.value = false;
   };
 

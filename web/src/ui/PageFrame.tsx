@@ -5,7 +5,7 @@ import type { RequestState } from "../requests";
 import { Button, Notice, Spinner } from ".";
 import "./page-frame.css";
 
-export function Sheet({
+export function PageFrame({
   title,
   before,
   tools,
@@ -34,7 +34,7 @@ export function Sheet({
 }
 
 /** Shows the answer, a spinner while it loads, or an error. */
-export function Answer<T>({
+export function Loaded<T>({
   of,
   waiting,
   children,

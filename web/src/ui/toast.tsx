@@ -30,7 +30,7 @@ export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): 
 }
 
 /** Shows an error as a toast. */
-export function complain(error: unknown): void {
+export function toastError(error: unknown): void {
   toast(error instanceof Error ? error.message : String(error), "bad");
 }
 

@@ -6,11 +6,11 @@ import { counted } from "../format";
 import type { Version } from "../protocol";
 import { errorMessage, useRequest, useAction } from "../requests";
 import { go, hrefOf } from "../routes";
-import { Button, Dialog, Notice, complain, toast } from "../ui";
+import { Button, Dialog, Notice, toastError, toast } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "../worktrees/PathList";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 
 export function RemoveOthersDialog({
   versions,
@@ -26,7 +26,7 @@ export function RemoveOthersDialog({
   const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
   const [tokens, setTokens] = useState<ReadonlyMap<string, string>>(new Map());
   const [problems, setProblems] = useState<readonly string[]>([]);
-  const action = useAction(complain);
+  const action = useAction(toastError);
   const wanted = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
 
   const remove = () =>
@@ -112,14 +112,14 @@ function OtherVersion({
         />
         <strong>{visibleLine(version.name)}</strong>
       </label>
-      <Answer of={plan} waiting="Checking the worktree…">
+      <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
             <p class="plan-text">{visibleText(shortened(answer.text))}</p>
             <PathList paths={answer.paths} label={`Files of ${visibleLine(version.name)}`} />
           </>
         )}
-      </Answer>
+      </Loaded>
     </div>
   );
 }

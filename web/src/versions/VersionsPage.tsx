@@ -11,10 +11,10 @@ import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
 import { lookOf } from "../states";
 import { versions as numbers, sessions } from "../store";
-import { Badge, Button, complain, Empty, LinkButton } from "../ui";
+import { Badge, Button, toastError, Empty, LinkButton } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
-import { Answer, Sheet } from "../ui/PageFrame";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { statsWords } from "../worktrees/worktree-words";
 import { FileVersions } from "./FileVersions";
 import { RemoveOthersDialog } from "./RemoveOthersDialog";
@@ -54,8 +54,8 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
   };
 
   return (
-    <Sheet title="Versions" wide>
-      <Answer of={versions} waiting="Comparing…">
+    <PageFrame title="Versions" wide>
+      <Loaded of={versions} waiting="Comparing…">
         {(answer) =>
           answer.length === 0 ? (
             <Empty icon="columns">
@@ -69,7 +69,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
             />
           )
         }
-      </Answer>
+      </Loaded>
       {keeping?.step === "apply" && (
         <ApplyDialog
           worktreeId={keeping.winner.worktree_id}
@@ -90,7 +90,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
           }}
         />
       )}
-    </Sheet>
+    </PageFrame>
   );
 }
 
@@ -274,7 +274,7 @@ function useFiles(versions: readonly Version[]): FilesByVersion {
     for (const { session_id } of there) {
       request("review_changes", { session_id, scope: "branch" })
         .then((review) => wanted && setFiles((was) => new Map(was).set(session_id, review.files)))
-        .catch((error: unknown) => wanted && complain(error));
+        .catch((error: unknown) => wanted && toastError(error));
     }
     return () => {
       wanted = false;

@@ -9,8 +9,8 @@ import { Button, Dialog, Notice } from "../ui";
 import { visibleText } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
-import { Answer } from "../ui/PageFrame";
-import { tellDone } from "./worktree-actions";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "./worktree-actions";
 import { applyHeading, canApply, withoutConflicts } from "./worktree-words";
 
 export function ApplyDialog({
@@ -46,10 +46,10 @@ export function ApplyDialog({
         paths: [...chosen],
         token,
       });
-      tellDone(done, `Applied ${name} to the project.`);
+      toastDone(done, `Applied ${name} to the project.`);
       applied();
     });
-  const lookAgain = () => {
+  const checkAgain = () => {
     setProblem("");
     plan.reload();
   };
@@ -64,7 +64,7 @@ export function ApplyDialog({
         <>
           <Button onClick={close}>Cancel</Button>
           {(problem || (plan.answer?.conflicts.length ?? 0) > 0) && (
-            <Button icon="retry" busy={plan.loading} onClick={lookAgain}>
+            <Button icon="retry" busy={plan.loading} onClick={checkAgain}>
               Check again
             </Button>
           )}
@@ -83,9 +83,9 @@ export function ApplyDialog({
         </>
       }
     >
-      <Answer of={plan} waiting="Checking what would change…">
+      <Loaded of={plan} waiting="Checking what would change…">
         {(answer) => <ApplyPlan plan={answer} />}
-      </Answer>
+      </Loaded>
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { useAction } from "../requests";
 import { Button, Dialog, Field, Notice } from "../ui";
-import { tellDone } from "./worktree-actions";
+import { toastDone } from "./worktree-actions";
 
 export function FinishDialog({
   worktreeId,
@@ -24,7 +24,7 @@ export function FinishDialog({
     action.run(async () => {
       setProblem("");
       const done = await request("finish_worktree", { worktree_id: worktreeId, message: message.trim() });
-      tellDone(done, `Committed all changes to ${branch}.`);
+      toastDone(done, `Committed all changes to ${branch}.`);
       finished();
     });
 

@@ -5,7 +5,7 @@ import { request } from "../connection";
 import type { Importables } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 import { nameOf } from "./worktree-words";
 
 type What = "branch" | "folder";
@@ -20,7 +20,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
     setWhat(kind);
     setChosen("");
   };
-  const bringIn = () =>
+  const importChosen = () =>
     action.run(async () => {
       setProblem("");
       const row = await request("import_work", { [what]: chosen });
@@ -35,7 +35,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={chosen === ""} onClick={bringIn}>
+          <Button kind="primary" busy={action.busy} disabled={chosen === ""} onClick={importChosen}>
             Import
           </Button>
         </>
@@ -52,9 +52,9 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
           <span>A worktree that you made. Its folder is never deleted from here.</span>
         </label>
       </fieldset>
-      <Answer of={importable} waiting="Loading branches and worktrees…">
+      <Loaded of={importable} waiting="Loading branches and worktrees…">
         {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
-      </Answer>
+      </Loaded>
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}

@@ -6,16 +6,16 @@ import type { KeptWork } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
 import { visibleLine } from "../visible-text";
-import { Answer } from "../ui/PageFrame";
+import { Loaded } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
 
-export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
+export function KeptWorkList({ restored }: { restored: () => void }) {
   const kept = useRequest("list_kept", {});
   const [wanted, setWanted] = useState<KeptWork | null>(null);
   const done = () => {
     setWanted(null);
     kept.reload();
-    broughtBack();
+    restored();
   };
   return (
     <section class="cards" aria-labelledby="kept-work">
@@ -23,7 +23,7 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
       <p class="quiet small">
         Uncommitted work is saved in the repository when a worktree is removed or a file is reverted.
       </p>
-      <Answer of={kept} waiting="Loading saved work…">
+      <Loaded of={kept} waiting="Loading saved work…">
         {(all) =>
           all.length === 0 ? (
             <p class="quiet">No saved work.</p>
@@ -45,17 +45,17 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
             </ul>
           )
         }
-      </Answer>
-      {wanted && <BringBackDialog work={wanted} close={() => setWanted(null)} done={done} />}
+      </Loaded>
+      {wanted && <RestoreWorkDialog work={wanted} close={() => setWanted(null)} done={done} />}
     </section>
   );
 }
 
-function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
+function RestoreWorkDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
   const [branch, setBranch] = useState("");
   const [problem, setProblem] = useState("");
   const action = useAction(setProblem);
-  const bring = () =>
+  const restore = () =>
     action.run(async () => {
       setProblem("");
       const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
@@ -69,7 +69,7 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={action.busy} disabled={branch.trim() === ""} onClick={bring}>
+          <Button kind="primary" busy={action.busy} disabled={branch.trim() === ""} onClick={restore}>
             Restore
           </Button>
         </>
@@ -83,7 +83,7 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
           spellcheck={false}
           autocapitalize="off"
           onInput={(event) => setBranch(event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Enter" && branch.trim() && void bring()}
+          onKeyDown={(event) => event.key === "Enter" && branch.trim() && void restore()}
         />
       </Field>
       {action.busy && <Notice icon="clock">Creating the worktree…</Notice>}

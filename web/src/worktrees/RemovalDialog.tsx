@@ -8,8 +8,8 @@ import { Button, Dialog, Notice, confirm } from "../ui";
 import { visibleText } from "../visible-text";
 import { shortened } from "../wording";
 import { PathList } from "./PathList";
-import { Answer } from "../ui/PageFrame";
-import { tellDone } from "./worktree-actions";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "./worktree-actions";
 import { nameOf, removalVerb } from "./worktree-words";
 
 export function RemovalDialog({
@@ -30,16 +30,16 @@ export function RemovalDialog({
   const remove = (token: string) =>
     action.run(async () => {
       setProblem("");
-      if (deleteBranch && !(await reallyDelete(worktree.branch))) return;
+      if (deleteBranch && !(await confirmDelete(worktree.branch))) return;
       const done = await request("remove_worktree", {
         worktree_id: worktree.id,
         token,
         delete_branch: deleteBranch,
       });
-      tellDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
+      toastDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
       removed();
     });
-  const lookAgain = () => {
+  const checkAgain = () => {
     setProblem("");
     plan.reload();
   };
@@ -51,7 +51,7 @@ export function RemovalDialog({
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          {problem && <Button onClick={lookAgain}>Check again</Button>}
+          {problem && <Button onClick={checkAgain}>Check again</Button>}
           <Button
             kind="danger"
             icon="trash"
@@ -64,14 +64,14 @@ export function RemovalDialog({
         </>
       }
     >
-      <Answer of={plan} waiting="Checking the worktree…">
+      <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
             <p class="plan-text">{visibleText(shortened(answer.text))}</p>
             <PathList paths={answer.paths} label="Affected files" />
           </>
         )}
-      </Answer>
+      </Loaded>
       {!worktree.imported && (
         <p class="quiet small">Uncommitted work is kept below under Saved work.</p>
       )}
@@ -96,7 +96,7 @@ export function RemovalDialog({
   );
 }
 
-function reallyDelete(branch: string): Promise<boolean> {
+function confirmDelete(branch: string): Promise<boolean> {
   return confirm({
     title: "Delete the branch?",
     words: `Commits that are only on ${branch} will no longer be on any branch.`,

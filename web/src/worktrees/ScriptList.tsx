@@ -4,10 +4,10 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import type { ScriptRow } from "../protocol";
 import { type RequestState, useAction } from "../requests";
-import { Badge, Button, complain } from "../ui";
+import { Badge, Button, toastError } from "../ui";
 import { commandText, visibleLine } from "../visible-text";
-import { Answer } from "../ui/PageFrame";
-import { tellDone } from "./worktree-actions";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "./worktree-actions";
 
 export const SCRIPTS = "scripts-of-this-project";
 
@@ -26,7 +26,7 @@ export function ScriptList({ scripts }: { scripts: RequestState<readonly ScriptR
         A project can have a script that prepares new worktrees and one that starts its program. Each runs only after you
         allow its exact content. If it changes, you must allow it again.
       </p>
-      <Answer of={scripts} waiting="Loading scripts…">
+      <Loaded of={scripts} waiting="Loading scripts…">
         {(rows) =>
           rows.length === 0 ? (
             <p class="quiet">
@@ -40,18 +40,18 @@ export function ScriptList({ scripts }: { scripts: RequestState<readonly ScriptR
             </ul>
           )
         }
-      </Answer>
+      </Loaded>
     </section>
   );
 }
 
 function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
-  const action = useAction(complain);
+  const action = useAction(toastError);
   const [open, setOpen] = useState(!row.agreed);
   const name = visibleLine(row.name);
   const agree = () =>
     action.run(async () => {
-      tellDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
+      toastDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
       changed();
     });
   return (

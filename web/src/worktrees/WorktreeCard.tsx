@@ -6,13 +6,13 @@ import type { ScriptRow, WorktreeRow } from "../protocol";
 import { useRequest, useAction, useRefresh } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
-import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";
+import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, toastError } from "../ui";
 import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
 import { RemovalDialog } from "./RemovalDialog";
 import { SCRIPTS } from "./ScriptList";
-import { mergeWorktree, tellDone } from "./worktree-actions";
+import { mergeWorktree, toastDone } from "./worktree-actions";
 import { STATE_WORDS, nameOf, removalVerb, statsWords } from "./worktree-words";
 
 const STATS_EVERY = 15_000;
@@ -30,11 +30,11 @@ export function WorktreeCard({
   changed: () => void;
 }) {
   const [shown, setShown] = useState<Shown>(null);
-  const action = useAction(complain);
+  const action = useAction(toastError);
   const name = visibleLine(nameOf(worktree));
   const words = STATE_WORDS[worktree.state];
   const close = () => setShown(null);
-  const closeAndLook = () => {
+  const closeAndReload = () => {
     setShown(null);
     changed();
   };
@@ -44,7 +44,7 @@ export function WorktreeCard({
       changed();
     });
   const recreate = () =>
-    act(async () => tellDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Recreated ${name}.`));
+    act(async () => toastDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Recreated ${name}.`));
 
   return (
     <li class="card worktree" aria-label={name}>
@@ -118,13 +118,13 @@ export function WorktreeCard({
           name={name}
           paths={[]}
           close={close}
-          applied={closeAndLook}
+          applied={closeAndReload}
         />
       )}
       {shown === "finish" && (
-        <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndLook} />
+        <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndReload} />
       )}
-      {shown === "remove" && <RemovalDialog worktree={worktree} close={close} removed={closeAndLook} />}
+      {shown === "remove" && <RemovalDialog worktree={worktree} close={close} removed={closeAndReload} />}
     </li>
   );
 }
@@ -155,8 +155,8 @@ function RunButton({
   act: (work: () => Promise<unknown>) => void;
 }) {
   const about = { worktree_id: worktree.id };
-  const start = async () => tellDone(await request("run_script", about), "Run script started.");
-  const stop = async () => tellDone(await request("stop_script", about), "Run script stopped.");
+  const start = async () => toastDone(await request("run_script", about), "Run script started.");
+  const stop = async () => toastDone(await request("stop_script", about), "Run script stopped.");
   if (worktree.running) {
     return (
       <Button icon="stop" busy={busy} onClick={() => act(stop)}>

@@ -6,7 +6,7 @@ import { Button, Empty, LinkButton } from "../ui";
 import { ImportDialog } from "./ImportDialog";
 import { KeptWorkList } from "./KeptWorkList";
 import { ScriptList } from "./ScriptList";
-import { Answer, Sheet } from "../ui/PageFrame";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { WorktreeCard } from "./WorktreeCard";
 import "./worktrees.css";
 
@@ -27,7 +27,7 @@ export default function WorktreesPage() {
   };
 
   return (
-    <Sheet
+    <PageFrame
       title="Worktrees"
       tools={
         <Button icon="download" onClick={() => setImporting(true)}>
@@ -35,7 +35,7 @@ export default function WorktreesPage() {
         </Button>
       }
     >
-      <Answer of={worktrees} waiting="Loading worktrees…">
+      <Loaded of={worktrees} waiting="Loading worktrees…">
         {(rows) =>
           rows.length === 0 ? (
             <Empty icon="branch">
@@ -52,9 +52,9 @@ export default function WorktreesPage() {
             </ul>
           )
         }
-      </Answer>
+      </Loaded>
       <ScriptList scripts={scripts} />
-      <KeptWorkList key={round} broughtBack={worktrees.reload} />
+      <KeptWorkList key={round} restored={worktrees.reload} />
       {importing && (
         <ImportDialog
           close={() => setImporting(false)}
@@ -64,6 +64,6 @@ export default function WorktreesPage() {
           }}
         />
       )}
-    </Sheet>
+    </PageFrame>
   );
 }

@@ -4,7 +4,7 @@ import { counted } from "../format";
 import type { Done } from "../protocol";
 import { confirm, toast } from "../ui";
 
-export function tellDone(done: Done, usual: string): void {
+export function toastDone(done: Done, usual: string): void {
   toast(done.notes.join(" ") || usual, "good");
 }
 
@@ -21,7 +21,7 @@ export async function mergeWorktree(worktreeId: string, branch: string): Promise
     yes: "Merge",
   });
   if (!wanted) return false;
-  tellDone(await request("merge_worktree", { worktree_id: worktreeId }), `Merged ${branch} into ${into}.`);
+  toastDone(await request("merge_worktree", { worktree_id: worktreeId }), `Merged ${branch} into ${into}.`);
   return true;
 }
 
