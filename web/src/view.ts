@@ -50,7 +50,7 @@ export class TaskView {
   }
 
   row(ts: number | null | undefined): Row | null {
-    const cell = ts == null ? undefined : this.#cells[placeOf(this.#cells, ts)];
+    const cell = ts == null ? undefined : this.#cells[indexOfTs(this.#cells, ts)];
     return cell?.ts === ts ? (cell?.row.value ?? null) : null;
   }
 
@@ -72,7 +72,7 @@ export class TaskView {
     const cells = [...this.#cells];
     const fresh: Cell[] = [];
     for (const row of added) {
-      const place = placeOf(cells, row.ts);
+      const place = indexOfTs(cells, row.ts);
       if (cells[place]?.ts === row.ts) cells[place]!.row.value = row;
       else fresh.push({ ts: row.ts, row: signal(row) });
     }
@@ -81,7 +81,7 @@ export class TaskView {
   }
 
   #change(change: RowChange): void {
-    const cell = this.#cells[placeOf(this.#cells, change.ts)];
+    const cell = this.#cells[indexOfTs(this.#cells, change.ts)];
     if (cell?.ts === change.ts) cell.row.value = changedRow(cell.row.value, change);
   }
 
@@ -104,7 +104,7 @@ export function changedRow(row: Row, change: RowChange): Row {
 }
 
 /** The index of a `ts`, or where to insert it. */
-export function placeOf(cells: readonly Pick<ShownRow, "ts">[], ts: number): number {
+export function indexOfTs(cells: readonly Pick<ShownRow, "ts">[], ts: number): number {
   let low = 0;
   let high = cells.length;
   while (low < high) {

@@ -94,7 +94,7 @@ function CallBody({ row, payload }: { row: Row; payload: Payload }) {
     const undone = outcomeOf(row) !== "";
     // the key resets the fold, because the outcome arrives after the proposal
     return (
-      <Folded
+      <Foldable
         key={String(undone)}
         words={undone ? "Proposed changes" : "Changes"}
         body={() => <DiffText diff={diff} />}
@@ -103,18 +103,18 @@ function CallBody({ row, payload }: { row: Row; payload: Payload }) {
     );
   }
   if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
-  const told = argumentsOf(row, payload);
-  return told ? <Folded words="Details" body={() => <pre class="call-text">{breakable(visibleText(told))}</pre>} /> : null;
+  const details = argumentsOf(row, payload);
+  return details ? <Foldable words="Details" body={() => <pre class="call-text">{breakable(visibleText(details))}</pre>} /> : null;
 }
 
 function argumentsOf(row: Row, payload: Payload): string {
   if (row.diff) return row.diff;
   const { tool: _, content, isOutsideWorkspace: __, isProtected: ___, ...rest } = payload;
-  const told = Object.keys(rest).length > 1 ? JSON.stringify(rest, null, 2) : "";
-  return [text(content), told].filter(Boolean).join("\n\n");
+  const json = Object.keys(rest).length > 1 ? JSON.stringify(rest, null, 2) : "";
+  return [text(content), json].filter(Boolean).join("\n\n");
 }
 
-function Folded({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
+function Foldable({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
   const unfolded = useFold(words, open);
   return (
     <div class="folded">

@@ -9,10 +9,10 @@ import type { ShownRow } from "../view";
 import { visibleText, withoutAnsi } from "../visible-text";
 import { shortened } from "../wording";
 import { CallRow } from "./CallRow";
-import { RowOfFolds, useFold } from "./folds";
+import { RowContext, useFold } from "./folds";
 import { Pictures } from "./Pictures";
 import { Prose } from "./Prose";
-import { delayOf, familyOf, followupOf, requestOf } from "./row-content";
+import { delayOf, rowKindOf, followupOf, requestOf } from "./row-content";
 
 export interface RowProps {
   row: Row;
@@ -36,19 +36,19 @@ export const TranscriptRow = memo(function TranscriptRow({
   fork: (ts: number) => void;
 }) {
   const row = shown.row.value;
-  const family = familyOf(row, place === 0);
-  const Drawn = FAMILIES[family];
-  if (!Drawn) return null;
+  const kind = rowKindOf(row, place === 0);
+  const Content = ROW_COMPONENTS[kind];
+  if (!Content) return null;
   return (
-    <div class={`row ${family}`} role="listitem" aria-posinset={place + 1} aria-setsize={count} data-ts={row.ts}>
-      <RowOfFolds.Provider value={row.ts}>
-        <Drawn row={row} {...about} />
-      </RowOfFolds.Provider>
+    <div class={`row ${kind}`} role="listitem" aria-posinset={place + 1} aria-setsize={count} data-ts={row.ts}>
+      <RowContext.Provider value={row.ts}>
+        <Content row={row} {...about} />
+      </RowContext.Provider>
     </div>
   );
 });
 
-const FAMILIES: Partial<Record<ReturnType<typeof familyOf>, (props: RowProps) => JSX.Element | null>> = {
+const ROW_COMPONENTS: Partial<Record<ReturnType<typeof rowKindOf>, (props: RowProps) => JSX.Element | null>> = {
   user: UserRow,
   answer: AnswerRow,
   thought: ThoughtRow,

@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { expect, it } from "vitest";
 import type { Row } from "../protocol";
 import { click, mount } from "../test-support/mount";
-import { Folds, KeptFolds } from "./folds";
+import { Folds, FoldsContext } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 
 it("expanded parts stay expanded when their row is drawn again, and others do not", async () => {
@@ -10,9 +10,9 @@ it("expanded parts stay expanded when their row is drawn again, and others do no
   const draw = (ts: number) => {
     const row = signal<Row>({ ts, type: "say", say: "reasoning", text: "Hm." });
     return mount(
-      <KeptFolds.Provider value={folds}>
+      <FoldsContext.Provider value={folds}>
         <TranscriptRow shown={{ ts, row }} place={4} count={signal(9)} session_id="s" fork={() => undefined} />
-      </KeptFolds.Provider>,
+      </FoldsContext.Provider>,
     );
   };
   await click(await draw(1), "Thought");

@@ -14,14 +14,14 @@ export class Folds {
   }
 }
 
-export const KeptFolds = createContext<Folds | null>(null);
+export const FoldsContext = createContext<Folds | null>(null);
 /** The `ts` of the enclosing row. */
-export const RowOfFolds = createContext(0);
+export const RowContext = createContext(0);
 
 /** Whether a part is expanded. The name must be unique in its row. */
 export function useFold(name: string, open = false): Signal<boolean> {
   const own = useSignal(open);
-  const folds = useContext(KeptFolds);
-  const ts = useContext(RowOfFolds);
+  const folds = useContext(FoldsContext);
+  const ts = useContext(RowContext);
   return folds?.of(ts, name, open) ?? own;
 }

@@ -3,7 +3,7 @@ import type { Row } from "../protocol";
 import { diffLines } from "./diff-lines";
 import {
   delayOf,
-  familyOf,
+  rowKindOf,
   followupOf,
   isEdit,
   payloadOf,
@@ -17,7 +17,7 @@ import {
 const said = (say: string, text = ""): Row => ({ ts: 1, type: "say", say, text });
 const asked = (ask: string, text = ""): Row => ({ ts: 1, type: "ask", ask, text });
 
-describe("the family of a row", () => {
+describe("the kind of a row", () => {
   const cases: [string, Row, string][] = [
     ["text of the model", said("text"), "answer"],
     ["a thought", said("reasoning"), "thought"],
@@ -35,9 +35,9 @@ describe("the family of a row", () => {
     ["a kind of a later version", said("sung"), "note"],
     ["a question of a later version", asked("sung"), "hidden"],
   ];
-  it.each(cases)("%s", (_, row, family) => expect(familyOf(row)).toBe(family));
+  it.each(cases)("%s", (_, row, kind) => expect(rowKindOf(row)).toBe(kind));
 
-  it("is the user's for the prompt of a task", () => expect(familyOf(said("text"), true)).toBe("user"));
+  it("is the user's for the prompt of a task", () => expect(rowKindOf(said("text"), true)).toBe("user"));
 });
 
 describe("the payload of a tool call", () => {

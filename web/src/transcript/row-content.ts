@@ -2,7 +2,7 @@
 import type { Row, Todo } from "../protocol";
 import { inWords } from "../wording";
 
-export type Family =
+export type RowKind =
   | "hidden"
   | "user"
   | "answer"
@@ -17,7 +17,7 @@ export type Family =
   | "checkpoint"
   | "note";
 
-const SAYS: Record<string, Family> = {
+const SAYS: Record<string, RowKind> = {
   text: "answer",
   reasoning: "thought",
   user_feedback: "user",
@@ -34,7 +34,7 @@ const SAYS: Record<string, Family> = {
   api_req_finished: "hidden",
   api_req_started: "request",
 };
-const ASKS: Record<string, Family> = {
+const ASKS: Record<string, RowKind> = {
   tool: "call",
   command: "call",
   use_mcp_server: "call",
@@ -44,15 +44,15 @@ const ASKS: Record<string, Family> = {
 };
 
 /** `opening`: the row is the prompt of the task. */
-export function familyOf(row: Row, opening = false): Family {
+export function rowKindOf(row: Row, opening = false): RowKind {
   if (opening) return "user";
   if (row.type === "ask") return ASKS[row.ask ?? ""] ?? "hidden";
-  const family = SAYS[row.say ?? ""] ?? "note";
-  return family === "request" && requestOf(row.text).failure ? "trouble" : family;
+  const kind = SAYS[row.say ?? ""] ?? "note";
+  return kind === "request" && requestOf(row.text).failure ? "trouble" : kind;
 }
 
 /** Whether a row is never visible. Does not apply to the prompt of a task. */
-export function isNeverDrawn(row: Row): boolean {
+export function isInvisible(row: Row): boolean {
   return row.type === "ask" ? !(row.ask && row.ask in ASKS) : SAYS[row.say ?? ""] === "hidden";
 }
 

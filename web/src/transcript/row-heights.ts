@@ -1,6 +1,6 @@
 /** Heights of rows: measured, or estimated from rows of the same kind. */
 import type { ShownRow } from "../view";
-import { isNeverDrawn } from "./row-content";
+import { isInvisible } from "./row-content";
 
 /** The height of a row, and its distance from the row above. */
 interface Measured {
@@ -43,7 +43,7 @@ export class RowHeights {
   #extentOf(shown: ShownRow): number {
     const measured = this.#measured.get(shown.ts);
     if (measured) return measured.height + measured.gap;
-    if (isNeverDrawn(shown.row.peek())) return 0;
+    if (isInvisible(shown.row.peek())) return 0;
     const alike = this.#kinds.get(kindOf(shown));
     return alike ? alike.sum / alike.count : USUAL.height + USUAL.gap;
   }

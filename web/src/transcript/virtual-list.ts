@@ -6,18 +6,18 @@
  * replace, measured or estimated.
  */
 import { signal } from "@preact/signals";
-import { placeOf, type ShownRow } from "../view";
+import { indexOfTs, type ShownRow } from "../view";
 import { RowHeights } from "./row-heights";
 import {
-  areSame,
-  LEAST_MARGIN,
-  merged,
+  sameRuns,
+  MIN_MARGIN,
+  mergeRuns,
   type Place,
   rowAt,
   type Run,
-  runInSight,
-  runOfFocus,
-  runOfSelection,
+  visibleRun,
+  focusRun,
+  selectionRun,
   staysAtEnd,
 } from "./visible-rows";
 
@@ -27,7 +27,7 @@ const AT_REST = 150;
 /** A larger error is not a wrong estimate: rows were added. */
 const LARGEST_ERROR = 600;
 
-export class Windowing {
+export class VirtualList {
   /** Changes when other rows must be drawn. */
   readonly turn = signal(0);
   /** Whether the user has scrolled away from the end. */
@@ -61,7 +61,7 @@ export class Windowing {
 
   /** The rows to draw. Called while rendering. */
   draw(rows: readonly ShownRow[]): readonly Run[] {
-    if (this.#box && this.#box.scrollTop !== this.#top) this.#look();
+    if (this.#box && this.#box.scrollTop !== this.#top) this.#updatePlace();
     this.#rows = rows;
     this.#tops = this.#heights.topsOf(rows);
     this.#runs = this.#wanted(this.#tops);
@@ -76,8 +76,8 @@ export class Windowing {
       // otherwise it is scrolling again, and another event follows
       if (this.#box?.scrollTop === this.#top) this.settle();
     }, AT_REST);
-    this.#look();
-    this.#drawOthers();
+    this.#updatePlace();
+    this.#redraw();
   }
 
   toEnd(): void {
@@ -90,25 +90,25 @@ export class Windowing {
   settle(): void {
     const box = this.#box;
     if (!box) return;
-    this.#stretch();
+    this.#sizeSpacers();
     if (!box.clientHeight) return;
     this.#measure();
-    if (this.#place === "end" && !staysAtEnd(box, { atEnd: true, top: this.#top })) this.#look();
-    this.#hold();
-    this.#drawOthers();
+    if (this.#place === "end" && !staysAtEnd(box, { atEnd: true, top: this.#top })) this.#updatePlace();
+    this.#restorePlace();
+    this.#redraw();
   }
 
   /** Updates the reading position from the scroll position. */
-  #look(): void {
+  #updatePlace(): void {
     const box = this.#box!;
     const atEnd = staysAtEnd(box, { atEnd: this.#place === "end", top: this.#top });
-    if (this.#place !== "end") this.#hold(); // scrolled and resized at the same time
-    this.#place = atEnd ? "end" : (this.#placeInSight() ?? this.#place);
+    if (this.#place !== "end") this.#restorePlace(); // scrolled and resized at the same time
+    this.#place = atEnd ? "end" : (this.#visiblePlace() ?? this.#place);
     this.#top = box.scrollTop;
     this.reading.value = !atEnd;
   }
 
-  #placeInSight(): Place | null {
+  #visiblePlace(): Place | null {
     const view = this.#box!.getBoundingClientRect();
     for (const element of this.#children()) {
       const { top, bottom } = element.getBoundingClientRect();
@@ -125,24 +125,24 @@ export class Windowing {
   #wanted(tops: Float64Array): Run[] {
     const height = this.#box?.clientHeight || USUAL_VIEW;
     const top = this.#place === "end" ? tops.at(-1)! - height : this.#topOf(this.#place, tops);
-    return merged([runInSight(tops, top, top + height), ...this.#held()]);
+    return mergeRuns([visibleRun(tops, top, top + height), ...this.#pinnedRuns()]);
   }
 
   #topOf({ ts, into }: Exclude<Place, "end">, tops: Float64Array): number {
-    const at = Math.min(placeOf(this.#rows, ts), Math.max(0, this.#rows.length - 1));
+    const at = Math.min(indexOfTs(this.#rows, ts), Math.max(0, this.#rows.length - 1));
     const shown = this.#rows[at];
     return shown ? tops[at]! + this.#heights.gapOf(shown) + into : 0;
   }
 
   /** Rows with the focus or the selection. */
-  #held(): Run[] {
+  #pinnedRuns(): Run[] {
     const focused = this.#rowOf(document.activeElement);
     const selection = getSelection();
     const [one, other] = selection?.isCollapsed === false ? [selection.anchorNode, selection.focusNode] : [null, null];
     const [from, to] = [this.#rowOf(one), this.#rowOf(other)];
     return [
-      ...(focused === null ? [] : [runOfFocus(focused, this.#rows.length)]),
-      ...(from === null || to === null ? [] : runOfSelection(from, to)),
+      ...(focused === null ? [] : [focusRun(focused, this.#rows.length)]),
+      ...(from === null || to === null ? [] : selectionRun(from, to)),
     ];
   }
 
@@ -150,12 +150,12 @@ export class Windowing {
     if (!node || !this.#list?.contains(node)) return null;
     const element = node instanceof Element ? node : node.parentElement;
     const ts = Number(element?.closest<HTMLElement>("[data-ts]")?.dataset.ts);
-    const at = placeOf(this.#rows, ts);
+    const at = indexOfTs(this.#rows, ts);
     return this.#rows[at]?.ts === ts ? at : null;
   }
 
-  #drawOthers(): void {
-    if (this.#seesSpacer() && !areSame(this.#wanted(this.#heights.topsOf(this.#rows)), this.#runs)) this.turn.value++;
+  #redraw(): void {
+    if (this.#seesSpacer() && !sameRuns(this.#wanted(this.#heights.topsOf(this.#rows)), this.#runs)) this.turn.value++;
   }
 
   #seesSpacer(): boolean {
@@ -163,11 +163,11 @@ export class Windowing {
     return this.#children().some((element) => {
       if (element.dataset.ts) return false;
       const { top, bottom } = element.getBoundingClientRect();
-      return bottom > view.top - LEAST_MARGIN && top < view.bottom + LEAST_MARGIN;
+      return bottom > view.top - MIN_MARGIN && top < view.bottom + MIN_MARGIN;
     });
   }
 
-  #stretch(): void {
+  #sizeSpacers(): void {
     for (const element of this.#children()) {
       const { from, to } = element.dataset;
       if (from === undefined || to === undefined) continue;
@@ -191,7 +191,7 @@ export class Windowing {
   }
 
   /** Moves the row at the reading position back to its place, except for scrolling. */
-  #hold(): void {
+  #restorePlace(): void {
     const box = this.#box!;
     if (this.#place === "end") {
       this.#scrollTo(box.scrollHeight - box.clientHeight);
@@ -233,7 +233,7 @@ export class Windowing {
 
   #shownBy(element: HTMLElement | null): ShownRow | undefined {
     const ts = element?.dataset.ts;
-    return ts === undefined ? undefined : this.#rows[placeOf(this.#rows, Number(ts))];
+    return ts === undefined ? undefined : this.#rows[indexOfTs(this.#rows, Number(ts))];
   }
 
   #element(ts: number): HTMLElement | null {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { Random } from "../test-support/random";
-import { MARGIN, merged, rowAt, runInSight, runOfFocus, runOfSelection, staysAtEnd } from "./visible-rows";
+import { MARGIN, mergeRuns, rowAt, visibleRun, focusRun, selectionRun, staysAtEnd } from "./visible-rows";
 
 const topsOf = (heights: readonly number[]) => {
   const tops = new Float64Array(heights.length + 1);
@@ -12,7 +12,7 @@ describe("the drawn rows", () => {
   const even = topsOf(Array.from({ length: 1000 }, () => 50));
 
   it("are those in the viewport and a margin around it", () => {
-    expect(runInSight(even, 20_000, 20_500)).toEqual({ from: (20_000 - MARGIN) / 50, to: (20_500 + MARGIN) / 50 + 1 });
+    expect(visibleRun(even, 20_000, 20_500)).toEqual({ from: (20_000 - MARGIN) / 50, to: (20_500 + MARGIN) / 50 + 1 });
   });
 
   it.each([
@@ -21,13 +21,13 @@ describe("the drawn rows", () => {
     ["at the end", 49_500, 50_000, 1000],
     ["below it", 90_000, 90_500, 1000],
   ])("exist %s too", (_, top, bottom, edge) => {
-    const { from, to } = runInSight(even, top, bottom);
+    const { from, to } = visibleRun(even, top, bottom);
     expect(to - from).toBeGreaterThan(0);
     expect(edge ? to : from).toBe(edge);
   });
 
   it("are none if there are no rows", () => {
-    const { from, to } = runInSight(topsOf([]), 0, 500);
+    const { from, to } = visibleRun(topsOf([]), 0, 500);
     expect(to - from).toBe(0);
   });
 
@@ -37,7 +37,7 @@ describe("the drawn rows", () => {
       const heights = Array.from({ length: 1 + random.below(60) }, () => random.below(4) * random.below(300));
       const tops = topsOf(heights);
       const top = random.below(tops.at(-1)! + 1);
-      const { from, to } = runInSight(tops, top, top + 500);
+      const { from, to } = visibleRun(tops, top, top + 500);
       const seen = heights.flatMap((height, at) => (height && tops[at]! < top + 500 && tops[at + 1]! > top ? [at] : []));
       expect(seen.filter((at) => at < from || at >= to)).toEqual([]);
     }
@@ -49,18 +49,18 @@ describe("the drawn rows", () => {
   });
 
   it("include the focused row and its neighbours", () => {
-    expect(runOfFocus(0, 100)).toEqual({ from: 0, to: 3 });
-    expect(runOfFocus(99, 100)).toEqual({ from: 97, to: 100 });
+    expect(focusRun(0, 100)).toEqual({ from: 0, to: 3 });
+    expect(focusRun(99, 100)).toEqual({ from: 97, to: 100 });
   });
 
   it("include the selection in either direction, unless it is too long", () => {
-    expect(runOfSelection(9, 4)).toEqual([{ from: 4, to: 10 }]);
-    expect(runOfSelection(0, 5_000)).toEqual([]);
+    expect(selectionRun(9, 4)).toEqual([{ from: 4, to: 10 }]);
+    expect(selectionRun(0, 5_000)).toEqual([]);
   });
 
   it("are drawn once each, in order", () => {
     const runs = [{ from: 50, to: 90 }, { from: 10, to: 12 }, { from: 85, to: 95 }, { from: 12, to: 14 }, { from: 3, to: 3 }];
-    expect(merged(runs)).toEqual([{ from: 10, to: 14 }, { from: 50, to: 95 }]);
+    expect(mergeRuns(runs)).toEqual([{ from: 10, to: 14 }, { from: 50, to: 95 }]);
   });
 });
 

@@ -12,14 +12,14 @@ export type Place = "end" | { readonly ts: number; readonly into: number };
 /** Pixels above and below the viewport that are drawn. */
 export const MARGIN = 800;
 /** Other rows are drawn when less than this margin is left. */
-export const LEAST_MARGIN = 350;
+export const MIN_MARGIN = 350;
 /** A longer selection is not kept in the document. */
-const MOST_SELECTED = 300;
+const MAX_SELECTED = 300;
 /** Rows drawn around the focused one, for the Tab key. */
 const NEIGHBOURS = 2;
 
 /** The rows in or near the viewport. `tops` holds the top of each row and the bottom of the last. */
-export function runInSight(tops: Float64Array, top: number, bottom: number): Run {
+export function visibleRun(tops: Float64Array, top: number, bottom: number): Run {
   const count = tops.length - 1;
   const from = Math.min(rowAt(tops, top - MARGIN), Math.max(0, count - 1));
   const to = Math.min(count, rowAt(tops, bottom + MARGIN) + 1);
@@ -39,18 +39,18 @@ export function rowAt(tops: Float64Array, height: number): number {
 }
 
 /** The focused row and its neighbours. */
-export function runOfFocus(at: number, count: number): Run {
+export function focusRun(at: number, count: number): Run {
   return { from: Math.max(0, at - NEIGHBOURS), to: Math.min(count, at + NEIGHBOURS + 1) };
 }
 
 /** The selected rows; none if there are too many. */
-export function runOfSelection(one: number, other: number): Run[] {
+export function selectionRun(one: number, other: number): Run[] {
   const [from, to] = [Math.min(one, other), Math.max(one, other) + 1];
-  return to - from > MOST_SELECTED ? [] : [{ from, to }];
+  return to - from > MAX_SELECTED ? [] : [{ from, to }];
 }
 
 /** The runs sorted, with overlaps joined. */
-export function merged(runs: readonly Run[]): Run[] {
+export function mergeRuns(runs: readonly Run[]): Run[] {
   const sorted = runs.filter((run) => run.from < run.to).sort((one, other) => one.from - other.from);
   const whole: Run[] = [];
   for (const run of sorted) {
@@ -61,7 +61,7 @@ export function merged(runs: readonly Run[]): Run[] {
   return whole;
 }
 
-export function areSame(some: readonly Run[], others: readonly Run[]): boolean {
+export function sameRuns(some: readonly Run[], others: readonly Run[]): boolean {
   return some.length === others.length && some.every((run, at) => run.from === others[at]!.from && run.to === others[at]!.to);
 }
 
