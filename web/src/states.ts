@@ -37,6 +37,6 @@ export function wordsOf(row: Pick<SessionRow, "state" | "queued" | "step" | "unr
 }
 
 /** Its worktree was removed: the session can be read, but not continued. */
-export function isWithoutItsWorktree(row: Pick<SessionRow, "state" | "branch" | "worktree_id">): boolean {
+export function isWorktreeRemoved(row: Pick<SessionRow, "state" | "branch" | "worktree_id">): boolean {
   return row.branch !== "" && !row.worktree_id && row.state !== "creating";
 }

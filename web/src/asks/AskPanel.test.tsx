@@ -150,7 +150,7 @@ describe("a governance question", () => {
     expect(manager.requestsOf("approve_action")).toMatchObject([{ choice, digest: "d7" }]);
   });
 
-  it("can be rejected together with stopping the session", async () => {
+  it("can be rejected groupSessions with stopping the session", async () => {
     const place = await seen(ask("command", { text: "rm build", governance: GOVERNED }));
     await click(place, "Reject and stop");
     expect(manager.requestsOf("reject_action")).toMatchObject([{ choice: "halt" }]);

@@ -7,20 +7,20 @@ import { now } from "../now";
 import type { InboxRow, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { archive } from "../session/session-actions";
-import { GoingOn } from "../session/ResumeButtons";
+import { ResumeButtons } from "../session/ResumeButtons";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
-import { isWithoutItsWorktree, lookOf } from "../states";
+import { isWorktreeRemoved, lookOf } from "../states";
 import { inbox, list, listLoaded, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { ReplyField } from "./ReplyField";
-import { inTurn } from "./inbox-order";
+import { sortInbox } from "./inbox-order";
 import "./inbox.css";
 
 /** All sessions that need the user, oldest first, with their questions to answer in place. */
 export function InboxPage() {
-  const rows = inTurn(inbox.value);
+  const rows = sortInbox(inbox.value);
   return (
     <>
       <header class="page-head">
@@ -30,7 +30,7 @@ export function InboxPage() {
       <div class="page-body">
         <div class="page-column inbox">
           {!listLoaded.value && <Spinner label="Loading" />}
-          {listLoaded.value && !rows.length && <Quiet />}
+          {listLoaded.value && !rows.length && <EmptyInbox />}
           <ul class="inbox-list">
             {rows.map((row, at) => (
               <InboxCard key={`${row.session_id}/${row.task_id}/${row.ts}`} row={row} first={at === 0} />
@@ -42,7 +42,7 @@ export function InboxPage() {
   );
 }
 
-function Quiet() {
+function EmptyInbox() {
   const active = sessions.value.filter((row) => row.flags.is_active).length;
   return (
     <Empty icon="checkCircle">
@@ -114,7 +114,7 @@ function CardBody({ row, first }: { row: InboxRow; first: boolean }) {
 /** A session that is done or paused: its result and a field for the next message. */
 function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: SessionRow | undefined }) {
   const { session_id } = row;
-  const ended = session !== undefined && isWithoutItsWorktree(session);
+  const ended = session !== undefined && isWorktreeRemoved(session);
   const acts = (
     <>
       {row.state === "completed" && (
@@ -150,7 +150,7 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
 
 function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | undefined }) {
   const { session_id } = row;
-  const ended = session !== undefined && isWithoutItsWorktree(session);
+  const ended = session !== undefined && isWorktreeRemoved(session);
   return (
     <>
       {session && session.prompt !== session.name && <p class="inbox-prompt">{visibleText(session.prompt)}</p>}
@@ -159,7 +159,7 @@ function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | und
       </Notice>
       {ended && <WorktreeRemoved />}
       <div class="ask-buttons">
-        {session && !ended && <GoingOn row={session} primary />}
+        {session && !ended && <ResumeButtons row={session} primary />}
         <LinkButton icon="right" href={hrefOf({ page: "session", session_id })}>
           Open
         </LinkButton>

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { InboxRow } from "../protocol";
-import { inTurn } from "./inbox-order";
+import { sortInbox } from "./inbox-order";
 
 const row = (name: string, ask: string, state: InboxRow["state"]) => ({ name, ask, state }) as InboxRow;
 
@@ -12,5 +12,5 @@ it("blocked sessions come before failures, and failures before results; otherwis
     row("done too", "", "completed"),
     row("asks", "followup", "waiting_input"),
   ];
-  expect(inTurn(rows).map((each) => each.name)).toEqual(["may", "asks", "failed", "done", "done too"]);
+  expect(sortInbox(rows).map((each) => each.name)).toEqual(["may", "asks", "failed", "done", "done too"]);
 });

@@ -6,7 +6,7 @@ import type { InboxRow } from "../protocol";
  * Sessions that are blocked on an answer come first, then failures, then results. Within each group
  * the order stays, which is oldest first.
  */
-export function inTurn(rows: readonly InboxRow[]): InboxRow[] {
+export function sortInbox(rows: readonly InboxRow[]): InboxRow[] {
   return [...rows].sort((one, other) => urgencyOf(one) - urgencyOf(other));
 }
 

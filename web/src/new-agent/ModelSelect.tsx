@@ -7,7 +7,7 @@ import { modelName } from "./form";
 import { ownModels } from "./own-models";
 import "./model-select.css";
 
-const ANOTHER = "\0";
+const CUSTOM = "\0";
 
 /** A list of known models, with a text field for any other. */
 export function ModelSelect({
@@ -23,13 +23,13 @@ export function ModelSelect({
   choose: (model: string) => void;
 }) {
   const [own] = useState(ownModels);
-  const [naming, setNaming] = useState(false);
+  const [custom, setCustom] = useState(false);
   const input = useRef<HTMLInputElement>(null);
-  useLayoutEffect(() => input.current?.focus(), [naming]);
+  useLayoutEffect(() => input.current?.focus(), [custom]);
   const providers = [...new Set(models.map((model) => model.provider))];
-  if (naming) {
+  if (custom) {
     const leave = () => {
-      setNaming(false);
+      setCustom(false);
       choose("");
     };
     return (
@@ -49,8 +49,8 @@ export function ModelSelect({
     );
   }
   const take = (value: string) => {
-    setNaming(value === ANOTHER);
-    choose(value === ANOTHER ? "" : value);
+    setCustom(value === CUSTOM);
+    choose(value === CUSTOM ? "" : value);
   };
   return (
     <select {...field} class="input" value={chosen} onChange={(event) => take(event.currentTarget.value)}>
@@ -75,7 +75,7 @@ export function ModelSelect({
             ))}
         </optgroup>
       ))}
-      <option value={ANOTHER}>Other model…</option>
+      <option value={CUSTOM}>Other model…</option>
     </select>
   );
 }

@@ -1,7 +1,7 @@
 /** The prompt with its images. */
 import { useEffect, useRef } from "preact/hooks";
 
-import { useNaming } from "../session/mention-picker";
+import { useMentionPicker } from "../session/mention-picker";
 import { Button, Icon, toast } from "../ui";
 import { MOST_IMAGES } from "./form";
 import { ACCEPTED, filesIn, withFiles } from "./pictures";
@@ -21,7 +21,7 @@ export function PromptField({
 }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const naming = useNaming("", field, write);
+  const mentionPicker = useMentionPicker("", field, write);
   useEffect(() => field.current!.focus(), []);
 
   const take = async (files: readonly File[]) => {
@@ -48,23 +48,23 @@ export function PromptField({
         aria-label="Prompt"
         placeholder="What should the agent do? Type @ to mention a file."
         value={prompt}
-        {...naming.attributes}
+        {...mentionPicker.attributes}
         onInput={(event) => {
           write(event.currentTarget.value);
-          naming.look();
+          mentionPicker.update();
         }}
-        onKeyUp={(event) => event.key.startsWith("Arrow") && naming.look()}
-        onClick={naming.look}
-        onBlur={naming.stop}
+        onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
+        onClick={mentionPicker.update}
+        onBlur={mentionPicker.stop}
         onPaste={(event) => taking(event, filesIn(event.clipboardData))}
         onKeyDown={(event) => {
-          if (event.isComposing || naming.steer(event)) return;
+          if (event.isComposing || mentionPicker.onKeyDown(event)) return;
           if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
           event.preventDefault();
           start();
         }}
       />
-      {naming.list}
+      {mentionPicker.list}
       <div class="prompt-foot">
         {images.map((uri, at) => (
           <span key={at} class="prompt-picture">

@@ -8,7 +8,7 @@ import { NARROW, useMedia } from "../media";
 import type { ChangedFile, Review, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
-import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, lookOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
 import { Badge, Button, Empty, LinkButton, Notice, toastError, confirm } from "../ui";
 import { visibleLine } from "../visible-text";
@@ -117,7 +117,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
         <Loaded of={review} waiting="Loading changes…">
           {(answer) => (
             <>
-              {row && isWithoutItsWorktree(row) && <WorktreeRemoved />}
+              {row && isWorktreeRemoved(row) && <WorktreeRemoved />}
               {answer.notes.map((note) => (
                 <Notice key={note} tone="careful" icon="alert">
                   {visibleLine(note)}
@@ -272,7 +272,7 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
 }
 
 function emptyText(scope: Scope, row: SessionRow | undefined): string {
-  if (row && isWithoutItsWorktree(row)) return "Its changes were removed with its worktree.";
+  if (row && isWorktreeRemoved(row)) return "Its changes were removed with its worktree.";
   const working = row?.flags.is_active ? " The agent is working; this page updates." : "";
   switch (scope) {
     case "staged":

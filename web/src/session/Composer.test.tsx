@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Flags, SessionRow } from "../protocol";
 import { button, click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
-import { Composer, invitation } from "./Composer";
+import { Composer, placeholderFor } from "./Composer";
 
 const row = (state: SessionRow["state"], flags: Partial<Flags> = { input_enabled: true }) =>
   ({ session_id: "s1", state, flags }) as SessionRow;
@@ -117,6 +117,6 @@ describe("mentioning a file", () => {
 
 it("every state has a placeholder", () => {
   const states = ["creating", "streaming", "waiting_approval", "waiting_input", "completed", "paused", "error", "stopped"];
-  const said = states.map((state) => invitation(row(state as SessionRow["state"])));
+  const said = states.map((state) => placeholderFor(row(state as SessionRow["state"])));
   expect(said.every(Boolean)).toBe(true);
 });

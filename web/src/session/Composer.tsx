@@ -6,12 +6,12 @@ import { MOST_IMAGES } from "../new-agent/form";
 import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
 import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
-import { useFocusOfGoneButtons } from "./composer-focus";
+import { useReclaimFocus } from "./composer-focus";
 import { draftOf, saveDraft } from "./drafts";
-import { useNaming } from "./mention-picker";
+import { useMentionPicker } from "./mention-picker";
 import "./composer.css";
 
-const TALLEST = 240;
+const MAX_HEIGHT = 240;
 
 /** The message field of a session. Unsent text is stored, even when the user leaves the page. */
 export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | null }) {
@@ -21,7 +21,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   const busy = useSignal(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const naming = useNaming(session_id, field, (text) => write(text));
+  const mentionPicker = useMentionPicker(session_id, field, (text) => write(text));
   const enabled = row.flags.input_enabled || row.flags.can_queue_text || row.flags.can_guide_text;
   const sendable = enabled && !busy.value && (words.value.trim() !== "" || images.value.length > 0);
 
@@ -40,7 +40,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
     if (!sent) return;
     write(withoutSent(words.value, written));
     images.value = images.value.filter((each) => !given.images.includes(each));
-    naming.stop();
+    mentionPicker.stop();
     field.current?.focus();
   };
 
@@ -53,7 +53,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.isComposing || naming.steer(event)) return;
+    if (event.isComposing || mentionPicker.onKeyDown(event)) return;
     if (event.key === "Escape") field.current?.blur();
     // on touch screens Enter inserts a line break; there is a button to send
     if (event.key !== "Enter" || event.shiftKey || matchMedia("(pointer: coarse)").matches) return;
@@ -61,9 +61,9 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
     if (!event.repeat) void send(); // Enter may still be held from a button
   };
 
-  useGrowing(field, words.value);
+  useAutoHeight(field, words.value);
   useFocusWhenAsked(field, row.state);
-  useFocusOfGoneButtons();
+  useReclaimFocus();
   useKeys({ i: () => field.current?.focus() });
 
   return (
@@ -72,7 +72,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => void take(event, filesIn(event.dataTransfer))}
     >
-      {naming.list}
+      {mentionPicker.list}
       {images.value.length > 0 && (
         <div class="composer-pictures">
           {images.value.map((uri, at) => (
@@ -95,17 +95,17 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
           class="composer-words"
           rows={1}
           aria-label="Message"
-          placeholder={invitation(row)}
+          placeholder={placeholderFor(row)}
           disabled={!enabled}
           value={words.value}
-          {...naming.attributes}
+          {...mentionPicker.attributes}
           onInput={(event) => {
             write(event.currentTarget.value);
-            naming.look();
+            mentionPicker.update();
           }}
-          onKeyUp={(event) => event.key.startsWith("Arrow") && naming.look()}
-          onClick={naming.look}
-          onBlur={naming.stop}
+          onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
+          onClick={mentionPicker.update}
+          onBlur={mentionPicker.stop}
           onPaste={(event) => void take(event, filesIn(event.clipboardData))}
           onKeyDown={onKeyDown}
         />
@@ -137,7 +137,7 @@ export function withoutSent(words: string, sent: string): string {
 }
 
 /** The placeholder of the empty field. */
-export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
+export function placeholderFor({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
   switch (state) {
     case "creating":
       return "Type a message; it is delivered when the session starts";
@@ -160,11 +160,11 @@ export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">
   }
 }
 
-function useGrowing(field: { current: HTMLTextAreaElement | null }, words: string): void {
+function useAutoHeight(field: { current: HTMLTextAreaElement | null }, words: string): void {
   useLayoutEffect(() => {
     const area = field.current!;
     area.style.height = "auto";
-    area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
+    area.style.height = `${Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
   }, [words]);
 }
 

@@ -4,7 +4,7 @@ import { visibleLine } from "../visible-text";
 import "./mention-list.css";
 
 /** Files to choose from, above the field with the mention. */
-export function PathList(props: { id: string; paths: readonly FoundPath[]; at: number; choose: (found: FoundPath) => void }) {
+export function MentionList(props: { id: string; paths: readonly FoundPath[]; at: number; choose: (found: FoundPath) => void }) {
   return (
     <ul class="path-list" id={props.id} role="listbox" aria-label="Files">
       {props.paths.map((found, at) => (

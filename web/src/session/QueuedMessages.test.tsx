@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { SessionRow } from "../protocol";
 import { click, mount, press, type } from "../test-support/mount";
 import { FakeManager } from "../test-support/fake-manager";
-import { Waiting } from "./QueuedMessages";
+import { QueuedMessages } from "./QueuedMessages";
 
 const row = { session_id: "s1", mail: [] as unknown[] } as SessionRow;
 const queue = [{ message_id: "m1", text: "Mind the linter", images: [] }];
@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => vi.unstubAllGlobals());
 
 it("an edited message gets the focus and the keys, and Enter saves it", async () => {
-  const place = await mount(<Waiting row={row} queue={queue} />);
+  const place = await mount(<QueuedMessages row={row} queue={queue} />);
   await click(place, "Edit");
   const field = place.querySelector("textarea")!;
   expect([document.activeElement, field.value]).toEqual([field, "Mind the linter"]);
@@ -28,7 +28,7 @@ it("an edited message gets the focus and the keys, and Enter saves it", async ()
 });
 
 it("Escape cancels the edit", async () => {
-  const place = await mount(<Waiting row={row} queue={queue} />);
+  const place = await mount(<QueuedMessages row={row} queue={queue} />);
   await click(place, "Edit");
   await type(place.querySelector("textarea")!, "Other words");
   await press(place.querySelector("textarea")!, "Escape");

@@ -10,16 +10,16 @@ import { visibleText } from "../visible-text";
 type Queued = NonNullable<Parts["queue"]>[number];
 
 /** Messages that the model has not read: not delivered yet, or queued for its next request. */
-export function Waiting({ row, queue }: { row: SessionRow; queue: readonly Queued[] }) {
-  const underway = row.mail.filter((mail) => mail.state !== "sent");
-  if (!underway.length && !queue.length) return null;
+export function QueuedMessages({ row, queue }: { row: SessionRow; queue: readonly Queued[] }) {
+  const undelivered = row.mail.filter((mail) => mail.state !== "sent");
+  if (!undelivered.length && !queue.length) return null;
   return (
     <ul class="waiting" aria-label="Queued messages">
       {queue.map((queued) => (
         <QueuedMessage key={queued.message_id} session_id={row.session_id} queued={queued} />
       ))}
-      {underway.map((mail) => (
-        <UnderWay key={mail.number} session_id={row.session_id} mail={mail} />
+      {undelivered.map((mail) => (
+        <UndeliveredMessage key={mail.number} session_id={row.session_id} mail={mail} />
       ))}
     </ul>
   );
@@ -47,7 +47,7 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
   if (editing.value !== null) {
     return (
       <li class="waiting-item" data-editing>
-        <EditedWords
+        <EditField
           words={editing.value}
           write={(words) => (editing.value = words)}
           save={() => void save()}
@@ -80,7 +80,7 @@ function QueuedMessage({ session_id, queued }: { session_id: string; queued: Que
   );
 }
 
-function EditedWords(props: { words: string; write: (words: string) => void; save: () => void; leave: () => void }) {
+function EditField(props: { words: string; write: (words: string) => void; save: () => void; leave: () => void }) {
   const field = useRef<HTMLTextAreaElement>(null);
   useLayoutEffect(() => {
     field.current!.focus();
@@ -104,7 +104,7 @@ function EditedWords(props: { words: string; write: (words: string) => void; sav
   );
 }
 
-function UnderWay({ session_id, mail }: { session_id: string; mail: MailRow }) {
+function UndeliveredMessage({ session_id, mail }: { session_id: string; mail: MailRow }) {
   const { number } = mail;
   const failed = mail.state === "failed";
   return (

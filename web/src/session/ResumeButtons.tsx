@@ -3,7 +3,7 @@ import { Button } from "../ui";
 import { resume, retry } from "./session-actions";
 
 /** Buttons that retry or resume a stopped session. */
-export function GoingOn({ row, primary = false }: { row: SessionRow; primary?: boolean }) {
+export function ResumeButtons({ row, primary = false }: { row: SessionRow; primary?: boolean }) {
   const { flags } = row;
   return (
     <>

@@ -7,12 +7,12 @@ import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { go, hrefOf } from "../routes";
 import { versions } from "../store";
-import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, lookOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
-import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./session-actions";
-import { GoingOn } from "./ResumeButtons";
+import { archive, cancel, exportAs, fork, remove, resume, stopOrResume } from "./session-actions";
+import { ResumeButtons } from "./ResumeButtons";
 import { SwitchDialog } from "./SwitchDialog";
 
 export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
@@ -21,7 +21,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
   const { session_id } = row;
   useKeys({
     e: () => (renaming.value = true),
-    s: () => stopOrGoOn(row),
+    s: () => stopOrResume(row),
     y: () => void archive(row),
     d: () => go({ page: "review", session_id }),
     h: () => go({ page: "checkpoints", session_id }),
@@ -46,7 +46,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
         </span>
         {row.archived && <Badge icon="archive">Archived</Badge>}
         <span class="grow" />
-        <MainAct row={row} />
+        <MainActions row={row} />
         <span class="wide-only">
           <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
             Review
@@ -70,11 +70,11 @@ export function StateBadge({ row }: { row: SessionRow }) {
   );
 }
 
-function MainAct({ row }: { row: SessionRow }) {
+function MainActions({ row }: { row: SessionRow }) {
   const { flags } = row;
   return (
     <>
-      {!isWithoutItsWorktree(row) && <GoingOn row={row} />}
+      {!isWorktreeRemoved(row) && <ResumeButtons row={row} />}
       {flags.show_cancel_button && (
         <Button icon="stop" kind="danger" title="Stop (s)" onClick={() => cancel(row)}>
           Stop
@@ -160,7 +160,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       {row.branch && (
         <li title={row.workspace}>
           <Icon name="branch" /> <span class="cut">{visibleLine(row.branch)}</span>
-          {isWithoutItsWorktree(row) && <Badge tone="careful">Worktree removed</Badge>}
+          {isWorktreeRemoved(row) && <Badge tone="careful">Worktree removed</Badge>}
         </li>
       )}
       {row.group_id && (

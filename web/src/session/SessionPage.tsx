@@ -5,7 +5,7 @@ import { AskPanel } from "../asks/AskPanel";
 import { request } from "../connection";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { isWithoutItsWorktree } from "../states";
+import { isWorktreeRemoved } from "../states";
 import { type FollowedTask, followTask, inbox, list, listLoaded } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
@@ -13,12 +13,12 @@ import type { TaskView } from "../view";
 import { visibleLine, visibleText, withoutAnsi } from "../visible-text";
 import { fork } from "./session-actions";
 import { Composer } from "./Composer";
-import { GoingOn } from "./ResumeButtons";
+import { ResumeButtons } from "./ResumeButtons";
 import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
-import { Waiting } from "./QueuedMessages";
+import { QueuedMessages } from "./QueuedMessages";
 import { WorktreeRemoved } from "./WorktreeRemoved";
-import { workInWords } from "./progress";
+import { progressText } from "./progress";
 import "./session.css";
 
 const LINES_OF_SET_UP = 12;
@@ -40,8 +40,8 @@ export function SessionPage({ session_id, task_id }: { session_id: string; task_
         <Asks row={row} view={task.view} task_id={task_id ?? session_id} />
         {!task_id && (
           <>
-            <Waiting row={row} queue={task.view.parts.value.queue ?? []} />
-            {!isWithoutItsWorktree(row) && <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />}
+            <QueuedMessages row={row} queue={task.view.parts.value.queue ?? []} />
+            {!isWorktreeRemoved(row) && <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />}
           </>
         )}
       </div>
@@ -121,7 +121,7 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       )}
       {row.flags.show_spinner && (
         <div class="working">
-          <Spinner /> {workInWords(last, view.parts.value, row, isOpen(view))}
+          <Spinner /> {progressText(last, view.parts.value, row, isOpen(view))}
         </div>
       )}
       {row.state === "creating" && row.logs.length > 0 && (
@@ -133,8 +133,8 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
           session, or say how to continue.
         </Notice>
       )}
-      {row.failure && !isToldBelow(view) && <FailureNotice row={row} began={rows.length > 0} />}
-      {isWithoutItsWorktree(row) && <WorktreeRemoved />}
+      {row.failure && !isShownInPanel(view) && <FailureNotice row={row} began={rows.length > 0} />}
+      {isWorktreeRemoved(row) && <WorktreeRemoved />}
     </>
   );
 }
@@ -146,7 +146,7 @@ function isOpen(view: TaskView): boolean {
 }
 
 /** Whether the question panel shows the failure. */
-function isToldBelow(view: TaskView): boolean {
+function isShownInPanel(view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
   return isOpen(view) && formOf(open?.ask ?? "") !== "rest";
 }
@@ -165,9 +165,9 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
       )}
       <Notice tone="bad" icon="alert">
         <div class="failure-words">{visibleText(row.failure!.text)}</div>
-        {!isWithoutItsWorktree(row) && (
+        {!isWorktreeRemoved(row) && (
           <div class="failure-acts">
-            <GoingOn row={row} />
+            <ResumeButtons row={row} />
           </div>
         )}
       </Notice>

@@ -17,7 +17,7 @@ export function focusComposer(): void {
 }
 
 /** Takes over the focus from a button that was removed or disabled. */
-export function useFocusOfGoneButtons(): void {
+export function useReclaimFocus(): void {
   useEffect(() => {
     const fell = document.activeElement === document.body && last !== null && !canHaveFocus(last);
     if (!fell || isEditing()) return;

@@ -1,5 +1,5 @@
 /** Downloads a text as a file. */
-export function saveFile(name: string, text: string): void {
+export function downloadFile(name: string, text: string): void {
   // as bytes, never as a page: an export can contain anything
   const address = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
   const link = document.createElement("a");

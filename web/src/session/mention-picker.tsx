@@ -3,7 +3,7 @@ import { useEffect, useId } from "preact/hooks";
 import { request } from "../connection";
 import type { FoundPath } from "../protocol";
 import { type Mention, mentionAt, withPath } from "./mentions";
-import { PathList } from "./MentionList";
+import { MentionList } from "./MentionList";
 
 const PATHS = 8;
 
@@ -11,7 +11,7 @@ const PATHS = 8;
  * Completes file mentions while typing: files of the session, or of the project if `session_id` is
  * empty.
  */
-export function useNaming(
+export function useMentionPicker(
   session_id: string,
   field: { current: HTMLTextAreaElement | null },
   write: (text: string) => void,
@@ -42,7 +42,7 @@ export function useNaming(
     mention.value = null;
     paths.value = [];
   };
-  const look = () => {
+  const update = () => {
     const area = field.current!;
     mention.value = mentionAt(area.value, area.selectionStart);
     if (!mention.value) stop();
@@ -55,7 +55,7 @@ export function useNaming(
     requestAnimationFrame(() => area.setSelectionRange(caret, caret));
   };
   const open = mention.value !== null && paths.value.length > 0;
-  const steer = (event: KeyboardEvent): boolean => {
+  const onKeyDown = (event: KeyboardEvent): boolean => {
     if (!open) return false;
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
     const step = steps[event.key];
@@ -67,10 +67,10 @@ export function useNaming(
     return true;
   };
   return {
-    look,
+    update,
     stop,
-    steer,
-    list: open && <PathList id={id} paths={paths.value} at={at.value} choose={choose} />,
+    onKeyDown,
+    list: open && <MentionList id={id} paths={paths.value} at={at.value} choose={choose} />,
     attributes: open
       ? ({ "aria-controls": id, "aria-activedescendant": `${id}-${at.value}`, "aria-autocomplete": "list" } as const)
       : {},

@@ -3,7 +3,7 @@ import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
 
 /** What the agent is doing, derived from its last row. */
-export function workInWords(last: Row | null, parts: Parts, session: SessionRow, asks = false): string {
+export function progressText(last: Row | null, parts: Parts, session: SessionRow, asks = false): string {
   if (session.queued) return "Queued. It starts when a running session finishes or needs you.";
   if (session.state === "creating") return session.step ? `Starting: ${session.step}` : "Starting";
   if (asks) return "Restarting the agent; it gets your answer when it asks again";

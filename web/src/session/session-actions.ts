@@ -4,7 +4,7 @@ import type { ExportSession, SessionRow } from "../protocol";
 import { go } from "../routes";
 import { confirm, toast } from "../ui";
 import { visibleLine } from "../visible-text";
-import { saveFile } from "./download";
+import { downloadFile } from "./download";
 
 export function cancel({ session_id }: SessionRow): void {
   void attempt("cancel_session", { session_id });
@@ -19,7 +19,7 @@ export function retry({ session_id }: SessionRow): void {
 }
 
 /** The action of the `s` key. */
-export function stopOrGoOn(row: SessionRow): void {
+export function stopOrResume(row: SessionRow): void {
   if (row.flags.show_cancel_button) cancel(row);
   else if (row.flags.show_retry_button) retry(row);
   else if (row.flags.show_resume_button) resume(row);
@@ -33,7 +33,7 @@ export async function fork(session_id: string, ts?: number): Promise<void> {
 
 export async function exportAs(session_id: string, format: NonNullable<ExportSession["format"]>): Promise<void> {
   const exported = await attempt("export_session", { session_id, format });
-  if (exported) saveFile(exported.name, exported.text);
+  if (exported) downloadFile(exported.name, exported.text);
 }
 
 export async function archive({ session_id, archived, name }: SessionRow): Promise<void> {

@@ -2,7 +2,7 @@ import { ago, money, moment, tokens } from "../format";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, lookOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
 import { visibleLine } from "../visible-text";
 
@@ -29,7 +29,7 @@ export const SessionItem = memo(function SessionItem({
         aria-current={here ? "page" : undefined}
         title={visibleLine(row.prompt)}
       >
-        <StateSign row={row} />
+        <StateIcon row={row} />
         <span class="session-name cut">
           {version && <span class="session-version">{version}</span>}
           {visibleLine(row.name) || "Untitled"}
@@ -38,7 +38,7 @@ export const SessionItem = memo(function SessionItem({
         <span class={`session-state ${lookOf(row.state).tone}`}>
           {wordsOf(row)}
           {place && ` (${place})`}
-          {isWithoutItsWorktree(row) && ", worktree removed"}
+          {isWorktreeRemoved(row) && ", worktree removed"}
           {row.flags.needs_attention && <span class="spoken">, needs you</span>}
         </span>
         <span class="session-facts cut">
@@ -49,7 +49,7 @@ export const SessionItem = memo(function SessionItem({
   );
 });
 
-export function StateSign({ row }: { row: SessionRow }) {
+export function StateIcon({ row }: { row: SessionRow }) {
   const look = lookOf(row.state);
   if (row.queued) {
     return (
@@ -89,7 +89,7 @@ function Facts({ row }: { row: SessionRow }) {
       ) : (
         row.tokens > 0 && <span class="session-fact">{tokens(row.tokens)}</span>
       )}
-      {row.branch && !isWithoutItsWorktree(row) && (
+      {row.branch && !isWorktreeRemoved(row) && (
         <span class="session-fact cut" title={row.branch}>
           <Icon name="branch" />
           {visibleLine(row.branch)}

@@ -6,7 +6,7 @@ import { hrefOf, route } from "../routes";
 import { versions } from "../store";
 import { Button, Icon } from "../ui";
 import { visibleLine } from "../visible-text";
-import { commonName, queuePlaces, type Together, together } from "./session-groups";
+import { commonName, queuePlaces, type SessionGroup, groupSessions } from "./session-groups";
 import { SessionItem } from "./SessionItem";
 
 const SHOWN_FIRST = 100;
@@ -36,7 +36,7 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
       </h2>
       {unfolded && (
         <ul>
-          {together(rows.slice(0, most.value)).map((each) => {
+          {groupSessions(rows.slice(0, most.value)).map((each) => {
             const items = each.rows.map((row) => (
               <SessionItem
                 key={row.session_id}
@@ -61,7 +61,7 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
 }
 
 /** The versions of one prompt, with a link to their comparison. */
-function VersionGroup({ of, children }: { of: Together; children: ComponentChildren }) {
+function VersionGroup({ of, children }: { of: SessionGroup; children: ComponentChildren }) {
   const to = { page: "versions", group_id: of.group_id } as const;
   const here = route.value.page === "versions" && route.value.group_id === of.group_id;
   return (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SessionRow } from "../protocol";
-import { asListed, commonName, found, queuePlaces, sectionsOf, together, versionNumbers } from "./session-groups";
+import { displayOrder, commonName, searchSessions, queuePlaces, sectionsOf, groupSessions, versionNumbers } from "./session-groups";
 
 const session = (session_id: string, about: Partial<SessionRow> & { active?: boolean } = {}) =>
   ({
@@ -30,7 +30,7 @@ describe("searching sessions", () => {
     ["fix parser", ["a", "b"]],
     ["gpt", ["c"]],
     ["fix gpt", []],
-  ])("by %s", (words, expected) => expect(ids(found(rows, words))).toEqual(expected));
+  ])("by %s", (words, expected) => expect(ids(searchSessions(rows, words))).toEqual(expected));
 });
 
 it("queue positions follow the start time", () => {
@@ -62,8 +62,8 @@ describe("versions of a prompt", () => {
   const rows = [version("b", 2), session("x", { group_id: "" }), version("a", 1), session("y", { group_id: "h" })];
 
   it("are grouped at the position of the first one, in start order", () => {
-    expect(together(rows).map((each) => ids(each.rows))).toEqual([["a", "b"], ["x"], ["y"]]);
-    expect(ids(asListed(rows))).toEqual(["a", "b", "x", "y"]);
+    expect(groupSessions(rows).map((each) => ids(each.rows))).toEqual([["a", "b"], ["x"], ["y"]]);
+    expect(ids(displayOrder(rows))).toEqual(["a", "b", "x", "y"]);
   });
 
   it("are numbered if there are several", () => {
@@ -75,7 +75,7 @@ describe("versions of a prompt", () => {
 
   it("are ordered by name if they started at the same time", () => {
     const twins = [version("2", 5, { name: "Sum v2" }), version("1", 5, { name: "Sum" })];
-    expect(ids(together(twins)[0]!.rows)).toEqual(["1", "2"]);
+    expect(ids(groupSessions(twins)[0]!.rows)).toEqual(["1", "2"]);
     expect(commonName(twins)).toBe("Sum");
   });
 });

@@ -8,7 +8,7 @@ export interface Sections {
 }
 
 /** Sessions that contain all words, in the same order. */
-export function found(rows: readonly SessionRow[], words: string): SessionRow[] {
+export function searchSessions(rows: readonly SessionRow[], words: string): SessionRow[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (!wanted.length) return [...rows];
   return rows.filter((row) => {
@@ -26,20 +26,20 @@ export function sectionsOf(rows: readonly SessionRow[]): Sections {
 }
 
 /** The sessions in display order. */
-export function asListed(rows: readonly SessionRow[], words = ""): SessionRow[] {
-  const { active, history, archived } = sectionsOf(found(rows, words));
-  return [active, history, archived].flatMap((section) => together(section).flatMap((each) => each.rows));
+export function displayOrder(rows: readonly SessionRow[], words = ""): SessionRow[] {
+  const { active, history, archived } = sectionsOf(searchSessions(rows, words));
+  return [active, history, archived].flatMap((section) => groupSessions(section).flatMap((each) => each.rows));
 }
 
 /** Sessions listed under one heading: the versions of a prompt, or a single session. */
-export interface Together {
+export interface SessionGroup {
   group_id: string;
   rows: SessionRow[];
 }
 
 /** Groups versions at the position of the first one, ordered by start time. */
-export function together(rows: readonly SessionRow[]): Together[] {
-  const groups = new Map<string, Together>();
+export function groupSessions(rows: readonly SessionRow[]): SessionGroup[] {
+  const groups = new Map<string, SessionGroup>();
   for (const row of rows) {
     const key = row.group_id || row.session_id;
     const group = groups.get(key) ?? { group_id: row.group_id, rows: [] };
@@ -58,7 +58,7 @@ function byStart(one: SessionRow, other: SessionRow): number {
 /** The number of each version, in start order; only for groups of several. */
 export function versionNumbers(rows: readonly SessionRow[]): ReadonlyMap<string, number> {
   const numbers = new Map<string, number>();
-  for (const group of together(rows)) {
+  for (const group of groupSessions(rows)) {
     if (group.rows.length > 1) group.rows.forEach((row, at) => numbers.set(row.session_id, at + 1));
   }
   return numbers;

@@ -1,11 +1,11 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { connection } from "../connection";
-import { inTurn } from "../inbox/inbox-order";
+import { sortInbox } from "../inbox/inbox-order";
 import { type Keys, useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";
-import { asListed } from "../sessions/session-groups";
+import { displayOrder } from "../sessions/session-groups";
 import { Sidebar } from "../sessions/Sidebar";
 import { inbox, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
@@ -139,7 +139,7 @@ function keysAnywhere(showHelp: () => void): Keys {
 }
 
 function step(by: number): void {
-  const listed = asListed(sessions.value).filter((row) => !row.archived);
+  const listed = displayOrder(sessions.value).filter((row) => !row.archived);
   const ids = listed.map((row) => row.session_id);
   const at = "session_id" in route.value ? ids.indexOf(route.value.session_id) : -1;
   const next = ids[at < 0 ? 0 : Math.min(ids.length - 1, Math.max(0, at + by))];
@@ -148,7 +148,7 @@ function step(by: number): void {
 
 function nextInNeed(): void {
   const here = "session_id" in route.value ? route.value.session_id : "";
-  const waiting = [...new Set(inTurn(inbox.value).map((row) => row.session_id))];
+  const waiting = [...new Set(sortInbox(inbox.value).map((row) => row.session_id))];
   const next = waiting[(waiting.indexOf(here) + 1) % waiting.length];
   if (next) go({ page: "session", session_id: next });
 }
