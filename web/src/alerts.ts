@@ -13,16 +13,16 @@ import { visibleLine } from "./visible-text";
 const KEY = "alerts";
 const TITLE = "rookery";
 
-export const PAGE_NOTIFIES = "manager.notify";
+export const NOTIFY_SETTING = "manager.notify";
 
 /** The switch of this browser. */
 export const alertsOn = signal(false);
 /** The user setting, which applies to every browser. */
 const wanted = signal(true);
 
-export async function readNotifying(): Promise<void> {
+export async function loadNotifySetting(): Promise<void> {
   const settings = await request("read_settings", {}).catch(() => []);
-  wanted.value = settings.find((row) => row.key === PAGE_NOTIFIES)?.value !== "false";
+  wanted.value = settings.find((row) => row.key === NOTIFY_SETTING)?.value !== "false";
 }
 
 export function alertsPossible(): boolean {
@@ -40,7 +40,7 @@ export async function switchAlerts(on: boolean): Promise<string> {
   return "";
 }
 
-export function watchForAttention(): void {
+export function startAlerts(): void {
   alertsOn.value = loadValue(KEY, false) && alertsPossible() && Notification.permission === "granted";
   effect(() => {
     const waiting = inbox.value.length;
@@ -48,20 +48,20 @@ export function watchForAttention(): void {
     document.title = [waiting && `(${waiting})`, name && `${visibleLine(name)} ·`, TITLE].filter(Boolean).join(" ");
   });
   effect(() => {
-    if (connection.status.value === "open") void readNotifying();
+    if (connection.status.value === "open") void loadNotifySetting();
   });
   let seen: Set<string> | null = null;
   effect(() => {
     const rows = inbox.value;
     if (!listLoaded.value) return;
-    const fresh = freshIn(rows, seen);
+    const fresh = newRows(rows, seen);
     seen = new Set(rows.map(nameOf));
     if (alertsOn.value && wanted.value && document.hidden) fresh.forEach(alert);
   });
 }
 
 /** Inbox rows that were not there before. None on the first call, when `seen` is null. */
-export function freshIn(rows: readonly InboxRow[], seen: ReadonlySet<string> | null): InboxRow[] {
+export function newRows(rows: readonly InboxRow[], seen: ReadonlySet<string> | null): InboxRow[] {
   return seen ? rows.filter((row) => !seen.has(nameOf(row))) : [];
 }
 

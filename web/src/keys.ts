@@ -15,7 +15,7 @@ const ALONE_AFTER = 300;
 /** Letters that follow each other faster than this are a word, and do nothing. */
 const WORDS_END_AFTER = 1_000;
 /** These only move the focus or the view, so they act immediately; so do pairs of letters. */
-const AT_ONCE = new Set(["i", "j", "k", "n", "p", "r", "/", "?"]);
+const IMMEDIATE = new Set(["i", "j", "k", "n", "p", "r", "/", "?"]);
 
 export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
   {
@@ -104,10 +104,10 @@ export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.repeat) return ignoreHeld(event);
     if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return cancelWaiting();
-    const found = actAlone(event.key, event.timeStamp);
+    const found = findUnlessTyping(event.key, event.timeStamp);
     if (!found) return;
     event.preventDefault();
-    if (found.keys.length > 1 || AT_ONCE.has(found.keys)) found.act();
+    if (found.keys.length > 1 || IMMEDIATE.has(found.keys)) found.act();
     else wait(found.keys, found.act);
   });
 }
@@ -118,7 +118,7 @@ function ignoreHeld(event: KeyboardEvent): void {
 }
 
 /** The action of a key, unless the key is part of a word typed outside a field. */
-function actAlone(key: string, at: number): Found | undefined {
+function findUnlessTyping(key: string, at: number): Found | undefined {
   const isLetter = key.length === 1;
   if (waiting?.key === key) return;
   if (waiting && isLetter) typedAt = at;
@@ -148,12 +148,12 @@ export function actFor(key: string, at: number): (() => void) | undefined {
 }
 
 function find(key: string, at: number): Found | undefined {
-  const both = first && at - first.at < SECOND_KEY_WITHIN ? held(`${first.key} ${key}`, at) : undefined;
+  const both = first && at - first.at < SECOND_KEY_WITHIN ? bound(`${first.key} ${key}`, at) : undefined;
   first = both ? null : { key, at };
-  return both ?? held(key, at);
+  return both ?? bound(key, at);
 }
 
-function held(keys: string, at: number): Found | undefined {
+function bound(keys: string, at: number): Found | undefined {
   const acts = holders.map((holder) => (at >= holder.since() ? holder.keys()[keys] : undefined));
   const act = acts.findLast(Boolean);
   return act && { keys, act };

@@ -8,9 +8,9 @@ export function useMedia(query: string): boolean {
   const [watched] = useState(() => matchMedia(query));
   const [fits, setFits] = useState(watched.matches);
   useEffect(() => {
-    const look = () => setFits(watched.matches);
-    watched.addEventListener("change", look);
-    return () => watched.removeEventListener("change", look);
+    const update = () => setFits(watched.matches);
+    watched.addEventListener("change", update);
+    return () => watched.removeEventListener("change", update);
   }, []);
   return fits;
 }

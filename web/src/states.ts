@@ -4,13 +4,13 @@ import type { IconName, Tone } from "./ui";
 
 export type State = SessionRow["state"];
 
-export interface Look {
+export interface Appearance {
   words: string;
   tone: Tone;
   icon: IconName;
 }
 
-const LOOKS: Record<State, Look> = {
+const APPEARANCES: Record<State, Appearance> = {
   idle: { words: "Idle", tone: "usual", icon: "clock" },
   creating: { words: "Starting", tone: "accent", icon: "play" },
   streaming: { words: "Working", tone: "accent", icon: "play" },
@@ -22,10 +22,10 @@ const LOOKS: Record<State, Look> = {
   stopped: { words: "Stopped", tone: "usual", icon: "stop" },
 };
 
-const UNKNOWN: Look = { words: "Unknown", tone: "usual", icon: "question" };
+const UNKNOWN: Appearance = { words: "Unknown", tone: "usual", icon: "question" };
 
-export function lookOf(state: State): Look {
-  return LOOKS[state] ?? UNKNOWN;
+export function appearanceOf(state: State): Appearance {
+  return APPEARANCES[state] ?? UNKNOWN;
 }
 
 /** The state in a word or two, with details such as the start-up step. */
@@ -33,7 +33,7 @@ export function wordsOf(row: Pick<SessionRow, "state" | "queued" | "step" | "unr
   if (row.queued) return "Queued";
   if (row.unresponsive) return "Not responding";
   if (row.state === "creating" && row.step) return `Starting: ${row.step}`;
-  return lookOf(row.state).words;
+  return appearanceOf(row.state).words;
 }
 
 /** Its worktree was removed: the session can be read, but not continued. */

@@ -17,13 +17,13 @@ export function chooseTheme(chosen: Theme): void {
   saveValue(KEY, chosen);
 }
 
-export function wearTheme(): void {
+export function applyTheme(): void {
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const look = () => {
+  const update = () => {
     systemDark.value = dark.matches;
   };
-  look();
-  dark.addEventListener("change", look);
+  update();
+  dark.addEventListener("change", update);
   theme.value = loadValue<Theme>(KEY, "system");
   effect(() => {
     document.documentElement.dataset.theme = shownTheme.value;

@@ -9,7 +9,7 @@ import { hrefOf } from "../routes";
 import { archive } from "../session/session-actions";
 import { ResumeButtons } from "../session/ResumeButtons";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
-import { isWorktreeRemoved, lookOf } from "../states";
+import { isWorktreeRemoved, appearanceOf } from "../states";
 import { inbox, list, listLoaded, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
@@ -58,14 +58,14 @@ function EmptyInbox() {
 }
 
 function CardHead({ session_id, task_id, name, state, ts }: InboxRow) {
-  const look = lookOf(state);
+  const appearance = appearanceOf(state);
   return (
     <div class="inbox-head">
       <a class="inbox-name cut" href={hrefOf({ page: "session", session_id })}>
         {visibleLine(name) || "Untitled"}
       </a>
-      <Badge tone={look.tone} icon={look.icon}>
-        {look.words}
+      <Badge tone={appearance.tone} icon={appearance.icon}>
+        {appearance.words}
       </Badge>
       {task_id !== "" && task_id !== session_id && <Badge icon="fork">Sub-task</Badge>}
       <Branch session_id={session_id} />

@@ -8,7 +8,7 @@ import { NARROW, useMedia } from "../media";
 import type { ChangedFile, Review, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
-import { isWorktreeRemoved, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
 import { Badge, Button, Empty, LinkButton, Notice, toastError, confirm } from "../ui";
 import { visibleLine } from "../visible-text";
@@ -190,7 +190,7 @@ function Summary({ row, review }: { row: SessionRow | undefined; review: Review 
   return (
     <div class="line-of small quiet">
       {row && (
-        <Badge tone={lookOf(row.state).tone} icon={lookOf(row.state).icon}>
+        <Badge tone={appearanceOf(row.state).tone} icon={appearanceOf(row.state).icon}>
           {wordsOf(row)}
         </Badge>
       )}

@@ -7,7 +7,7 @@ import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { go, hrefOf } from "../routes";
 import { versions } from "../store";
-import { isWorktreeRemoved, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
 import { visibleLine } from "../visible-text";
@@ -61,7 +61,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
 }
 
 export function StateBadge({ row }: { row: SessionRow }) {
-  const { tone, icon } = lookOf(row.state);
+  const { tone, icon } = appearanceOf(row.state);
   return (
     <span class={`badge ${tone}`} role="status">
       {row.flags.show_spinner && !row.queued ? <Spinner /> : <Icon name={row.queued ? "clock" : icon} />}

@@ -59,9 +59,9 @@ function useTask(session_id: string, task_id: string | undefined): FollowedTask 
 function useMarkRead(row: SessionRow | undefined): void {
   const hidden = useSignal(document.hidden);
   useEffect(() => {
-    const look = () => (hidden.value = document.hidden);
-    document.addEventListener("visibilitychange", look);
-    return () => document.removeEventListener("visibilitychange", look);
+    const update = () => (hidden.value = document.hidden);
+    document.addEventListener("visibilitychange", update);
+    return () => document.removeEventListener("visibilitychange", update);
   }, []);
   const unseen = row?.unread && !hidden.value;
   useEffect(() => {

@@ -2,7 +2,7 @@ import { ago, money, moment, tokens } from "../format";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { isWorktreeRemoved, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
 import { visibleLine } from "../visible-text";
 
@@ -35,7 +35,7 @@ export const SessionItem = memo(function SessionItem({
           {visibleLine(row.name) || "Untitled"}
         </span>
         <When row={row} />
-        <span class={`session-state ${lookOf(row.state).tone}`}>
+        <span class={`session-state ${appearanceOf(row.state).tone}`}>
           {wordsOf(row)}
           {place && ` (${place})`}
           {isWorktreeRemoved(row) && ", worktree removed"}
@@ -50,7 +50,7 @@ export const SessionItem = memo(function SessionItem({
 });
 
 export function StateIcon({ row }: { row: SessionRow }) {
-  const look = lookOf(row.state);
+  const appearance = appearanceOf(row.state);
   if (row.queued) {
     return (
       <span class="state-sign usual">
@@ -59,8 +59,8 @@ export function StateIcon({ row }: { row: SessionRow }) {
     );
   }
   return (
-    <span class={`state-sign ${look.tone}`}>
-      {row.flags.show_spinner ? <span class="spinner" /> : <Icon name={look.icon} />}
+    <span class={`state-sign ${appearance.tone}`}>
+      {row.flags.show_spinner ? <span class="spinner" /> : <Icon name={appearance.icon} />}
     </span>
   );
 }

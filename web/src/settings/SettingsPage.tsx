@@ -1,7 +1,7 @@
 /** The settings page: appearance, settings, paired devices and shortcuts. */
 import { useState } from "preact/hooks";
 
-import { alertsOn, PAGE_NOTIFIES, readNotifying, switchAlerts } from "../alerts";
+import { alertsOn, NOTIFY_SETTING, loadNotifySetting, switchAlerts } from "../alerts";
 import { Choices } from "../new-agent/Choices";
 import type { SettingRow } from "../protocol";
 import { useRequest } from "../requests";
@@ -14,7 +14,7 @@ import { SettingControl } from "./SettingControl";
 import { found, grouped, isOn } from "./setting-values";
 import "./settings.css";
 
-const NOTIFYING: readonly string[] = [PAGE_NOTIFIES, "ui.notify"];
+const NOTIFY_KEYS: readonly string[] = [NOTIFY_SETTING, "ui.notify"];
 
 const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
   { id: "system", words: "System" },
@@ -44,7 +44,7 @@ export default function SettingsPage() {
 
 /** All notification settings: this browser, all browsers, the terminal. */
 function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: () => void }) {
-  const off = rows.some((row) => row.key === PAGE_NOTIFIES && !isOn(row));
+  const off = rows.some((row) => row.key === NOTIFY_SETTING && !isOn(row));
   return (
     <section class="card" aria-labelledby="settings-notifications">
       <h2 id="settings-notifications">Notifications</h2>
@@ -57,7 +57,7 @@ function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: ()
           row={row}
           saved={() => {
             saved();
-            void readNotifying();
+            void loadNotifySetting();
           }}
         />
       ))}
@@ -89,12 +89,12 @@ function Settings() {
       <Loaded of={settings} waiting="Loading settings…">
         {(rows) => {
           const fitting = found(rows, words);
-          const groups = grouped(fitting.filter((row) => !NOTIFYING.includes(row.key)));
-          const notifying = fitting.filter((row) => NOTIFYING.includes(row.key));
+          const groups = grouped(fitting.filter((row) => !NOTIFY_KEYS.includes(row.key)));
+          const notifyRows = fitting.filter((row) => NOTIFY_KEYS.includes(row.key));
           if (fitting.length === 0) return <p class="quiet">No settings match.</p>;
           return (
             <>
-              {notifying.length > 0 && <Notifications rows={notifying} saved={settings.reload} />}
+              {notifyRows.length > 0 && <Notifications rows={notifyRows} saved={settings.reload} />}
               {groups.map((group) => (
                 <section key={group.name} class="card" aria-labelledby={`settings-${group.name}`}>
                   <h2 id={`settings-${group.name}`}>{group.title}</h2>

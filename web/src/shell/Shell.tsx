@@ -30,7 +30,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <Sidebar showHelp={() => (help.value = true)} />
       <main class="main" id="main" tabIndex={-1}>
         <Trust />
-        <Reservations />
+        <PageNotices />
         {children}
       </main>
       <BottomBar />
@@ -75,7 +75,7 @@ function ConnectionBanner() {
 }
 
 /** Notices that apply to the whole page. */
-function Reservations() {
+function PageNotices() {
   const { read_only = "", notices = [] } = overview.value ?? {};
   if (!read_only && !notices.length) return null;
   return (
@@ -133,7 +133,7 @@ function keysAnywhere(showHelp: () => void): Keys {
     "g w": () => go({ page: "worktrees" }),
     "g g": () => go({ page: "governance" }),
     "g s": () => go({ page: "settings" }),
-    "g n": nextInNeed,
+    "g n": goToNextWaiting,
     t: () => chooseTheme(shownTheme.value === "dark" ? "light" : "dark"),
   };
 }
@@ -146,7 +146,7 @@ function step(by: number): void {
   if (next) go({ page: "session", session_id: next });
 }
 
-function nextInNeed(): void {
+function goToNextWaiting(): void {
   const here = "session_id" in route.value ? route.value.session_id : "";
   const waiting = [...new Set(sortInbox(inbox.value).map((row) => row.session_id))];
   const next = waiting[(waiting.indexOf(here) + 1) % waiting.length];

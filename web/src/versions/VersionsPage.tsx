@@ -9,7 +9,7 @@ import type { Version } from "../protocol";
 import { useRequest, useRefresh } from "../requests";
 import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
-import { lookOf } from "../states";
+import { appearanceOf } from "../states";
 import { versions as numbers, sessions } from "../store";
 import { Badge, Button, toastError, Empty, LinkButton } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
@@ -216,11 +216,11 @@ function measures(versions: readonly Version[], files: FilesByVersion): Measured
 }
 
 function StateBadge({ version }: { version: Version }) {
-  const look = lookOf(version.state);
+  const appearance = appearanceOf(version.state);
   return (
     <span class="line-of">
-      <Badge tone={look.tone} icon={look.icon}>
-        {look.words}
+      <Badge tone={appearance.tone} icon={appearance.icon}>
+        {appearance.words}
       </Badge>
       {version.worktree_id === "" && <Badge tone="careful">Worktree removed</Badge>}
     </span>
