@@ -6,15 +6,15 @@ import { AskBody } from "./AskBody";
 import { AskHead } from "./AskHead";
 import { approve, reject } from "./ask-actions";
 import { type Ask, otherNotes } from "./ask";
-import { useAnswering, useAnswerKeys, useReadToEnd, useSeen } from "./ask-hooks";
+import { useSendAnswer, useAnswerKeys, useReadToEnd, useSeenLongEnough } from "./ask-hooks";
 
 type Wider = "always" | "task" | "expand";
 
 /** Asks the user to approve or reject an action. */
 export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
-  const seen = useSeen(ask.partial);
+  const seen = useSeenLongEnough(ask.partial);
   const read = useReadToEnd();
-  const { busy, answer } = useAnswering();
+  const { busy, answer } = useSendAnswer();
   const rejecting = useSignal(false);
   const wider = useSignal<Wider | null>(null);
   const ready = seen && read.whole && !busy;
@@ -27,7 +27,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
   return (
     <>
       <AskHead ask={ask} icon={ask.governance ? "flag" : "hand"} />
-      <div class="ask-scroll" ref={read.box} onScroll={read.look} tabIndex={0} role="group" aria-label="Requested action">
+      <div class="ask-scroll" ref={read.box} onScroll={read.onScroll} tabIndex={0} role="group" aria-label="Requested action">
         <AskBody ask={ask} />
       </div>
       {otherNotes(ask).map((note) => (
@@ -36,7 +36,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
         </p>
       ))}
       {wider.value ? (
-        <WiderYes
+        <WiderApproval
           ask={ask}
           wider={wider.value}
           ready={ready}
@@ -86,7 +86,7 @@ export function Approval({ ask, keys }: { ask: Ask; keys: boolean }) {
 }
 
 /** Approves more than this one action. Shows what would be allowed and asks for a second click. */
-function WiderYes(props: {
+function WiderApproval(props: {
   ask: Ask;
   wider: Wider;
   ready: boolean;
@@ -95,7 +95,7 @@ function WiderYes(props: {
 }) {
   const { ask, wider, ready, back, yes } = props;
   const question = ask.governance;
-  const told = {
+  const shown = {
     always: { words: "Actions that match this rule will no longer ask:", what: ask.rule, do: "Save rule and allow" },
     task: {
       words: "For the rest of this task, this counts as in scope:",
@@ -120,11 +120,11 @@ function WiderYes(props: {
         if (event.key === "Escape") back();
       }}
     >
-      <p>{told.words}</p>
-      <pre class="ask-rule">{commandText(told.what)}</pre>
+      <p>{shown.words}</p>
+      <pre class="ask-rule">{commandText(shown.what)}</pre>
       <div class="ask-buttons">
         <Button kind="primary" icon="check" disabled={!ready} onClick={() => yes(how)}>
-          {told.do}
+          {shown.do}
         </Button>
         <Button onClick={back}>Back</Button>
       </div>

@@ -3,7 +3,7 @@ import { DiffText } from "../transcript/DiffText";
 import { isEdit, objectIn } from "../transcript/row-content";
 import { Badge } from "../ui";
 import { approvalText, commandText, visibleLine } from "../visible-text";
-import { type Ask, laidOut } from "./ask";
+import { type Ask, prettyJson } from "./ask";
 
 /** Everything the action would do, unabridged. */
 export function AskBody({ ask }: { ask: Ask }) {
@@ -32,10 +32,10 @@ function Action({ ask }: { ask: Ask }) {
   const payload = objectIn(ask.text);
   if (ask.diff && isEdit(payload)) return <DiffText diff={ask.diff} whole />;
   if (ask.diff) return <pre class="ask-text">{approvalText(ask.diff)}</pre>;
-  return <pre class="ask-text">{commandText(laidOut(ask.text))}</pre>;
+  return <pre class="ask-text">{commandText(prettyJson(ask.text))}</pre>;
 }
 
-const NO_OBJECTION = new Set(["in_scope", "ignored"]);
+const OK_VERDICTS = new Set(["in_scope", "ignored"]);
 
 function Governance({ question }: { question: IntentQuestion }) {
   const name = question.intent_name ? ` “${question.intent_name}”` : "";
@@ -87,7 +87,7 @@ function Target({ target }: { target: AskedTarget }) {
       </td>
       <td>{visibleLine(target.op)}</td>
       <td>
-        <Badge tone={NO_OBJECTION.has(target.verdict) ? "good" : "bad"}>
+        <Badge tone={OK_VERDICTS.has(target.verdict) ? "good" : "bad"}>
           {visibleLine(target.verdict.replaceAll("_", " "))}
         </Badge>
       </td>

@@ -7,9 +7,9 @@ import { Button, Key } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
 import { Approval } from "./Approval";
 import { AskHead } from "./AskHead";
-import { approve, choose, reject, say, tryAgain } from "./ask-actions";
+import { approve, choose, reject, sendReply, retry } from "./ask-actions";
 import { type Ask, formOf, headOf, wordsOf } from "./ask";
-import { useAnswering, useAnswerKeys, useSeen } from "./ask-hooks";
+import { useSendAnswer, useAnswerKeys, useSeenLongEnough } from "./ask-hooks";
 import "./ask-panel.css";
 
 /** A question of the agent, with everything an approval would allow. `keys`: shortcuts answer this one. */
@@ -38,8 +38,8 @@ function AskForm({ ask, keys }: { ask: Ask; keys: boolean }) {
 }
 
 function Limit({ ask, keys }: { ask: Ask; keys: boolean }) {
-  const seen = useSeen(ask.partial);
-  const { busy, answer } = useAnswering();
+  const seen = useSeenLongEnough(ask.partial);
+  const { busy, answer } = useSendAnswer();
   const yes = () => seen && !busy && answer(() => approve(ask));
   useAnswerKeys(keys, { a: yes });
   return (
@@ -59,7 +59,7 @@ function Limit({ ask, keys }: { ask: Ask; keys: boolean }) {
 }
 
 function Question({ ask }: { ask: Ask }) {
-  const { busy, answer } = useAnswering();
+  const { busy, answer } = useSendAnswer();
   const { suggestions } = followupOf(ask.text);
   return (
     <>
@@ -87,7 +87,7 @@ function Question({ ask }: { ask: Ask }) {
 }
 
 function Failure({ ask }: { ask: Ask }) {
-  const { busy, answer } = useAnswering();
+  const { busy, answer } = useSendAnswer();
   const hint = useSignal("");
   const stuck = formOf(ask.ask) === "stuck";
   const isAboutKey = list.value.rows.get(ask.session_id)?.failure?.kind === "auth";
@@ -115,7 +115,7 @@ function Failure({ ask }: { ask: Ask }) {
           kind="primary"
           icon="retry"
           busy={busy}
-          onClick={() => answer(() => (hint.value.trim() ? say(ask, hint.value.trim()) : tryAgain(ask)))}
+          onClick={() => answer(() => (hint.value.trim() ? sendReply(ask, hint.value.trim()) : retry(ask)))}
         >
           {hint.value.trim() ? "Send hint" : "Retry"}
         </Button>

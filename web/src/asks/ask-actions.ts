@@ -16,7 +16,7 @@ export function reject(ask: Ask, text: string, choice?: Choice): Promise<unknown
   return attempt("reject_action", { session_id, ask_ts: ts, text, ...(choice ? { choice } : {}) });
 }
 
-export function say(ask: Ask, text: string): Promise<unknown> {
+export function sendReply(ask: Ask, text: string): Promise<unknown> {
   return attempt("send_words", { session_id: ask.session_id, ask_ts: ask.ts, text });
 }
 
@@ -24,9 +24,9 @@ export function say(ask: Ask, text: string): Promise<unknown> {
 export async function choose(ask: Ask, { answer, mode }: Suggestion): Promise<unknown> {
   const { session_id } = ask;
   if (mode && !(await attempt("switch_session", { session_id, mode }))) return null;
-  return say(ask, answer);
+  return sendReply(ask, answer);
 }
 
-export function tryAgain(ask: Ask): Promise<unknown> {
+export function retry(ask: Ask): Promise<unknown> {
   return attempt("retry_session", { session_id: ask.session_id });
 }

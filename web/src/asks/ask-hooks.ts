@@ -7,7 +7,7 @@ import { focusComposer } from "../session/composer-focus";
 /** A question must be visible this many milliseconds before it can be answered. */
 const SEEN_AFTER = 500;
 
-export function useSeen(partial: boolean): boolean {
+export function useSeenLongEnough(partial: boolean): boolean {
   const seen = useSignal(false);
   useEffect(() => {
     seen.value = false;
@@ -31,22 +31,22 @@ export function useAnswerKeys(has: boolean, keys: Keys): void {
 export function useReadToEnd() {
   const box = useRef<HTMLDivElement>(null);
   const whole = useSignal(false);
-  const look = () => {
+  const onScroll = () => {
     if (!box.current) return;
     const { scrollTop, clientHeight, scrollHeight } = box.current;
     if (scrollTop + clientHeight >= scrollHeight - 4) whole.value = true;
   };
   useEffect(() => {
-    const resized = new ResizeObserver(look);
+    const resized = new ResizeObserver(onScroll);
     resized.observe(box.current!);
     return () => resized.disconnect();
   }, []);
   const toEnd = () => box.current?.scrollTo({ top: box.current.scrollHeight, behavior: "smooth" });
-  return { box, look, toEnd, whole: whole.value };
+  return { box, onScroll, toEnd, whole: whole.value };
 }
 
 /** Sends one answer at a time and moves the focus to the composer. */
-export function useAnswering() {
+export function useSendAnswer() {
   const busy = useSignal(false);
   const answer = (send: () => Promise<unknown>) => {
     if (busy.value) return;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { InboxRow, Row } from "../protocol";
-import { askOfInbox, askOfRow, formOf, headOf, laidOut, otherNotes, wordsOf } from "./ask";
+import { askOfInbox, askOfRow, formOf, headOf, prettyJson, otherNotes, wordsOf } from "./ask";
 
 const ask = (kind: string, about: Partial<Row> = {}) => askOfRow("s", "s", { ts: 1, type: "ask", ask: kind, ...about });
 
@@ -48,6 +48,6 @@ describe("a question", () => {
   });
 
   it("indents JSON arguments and leaves other text unchanged", () => {
-    expect([laidOut('{"a":1}'), laidOut("{a")]).toEqual(['{\n  "a": 1\n}', "{a"]);
+    expect([prettyJson('{"a":1}'), prettyJson("{a")]).toEqual(['{\n  "a": 1\n}', "{a"]);
   });
 });

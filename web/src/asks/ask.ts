@@ -106,12 +106,12 @@ export function wordsOf(ask: Ask): string {
 
 /** Notes that do not repeat a governance reason. */
 export function otherNotes(ask: Ask): string[] {
-  const told = new Set(ask.governance?.reasons.map((reason) => reason.text) ?? []);
-  return ask.notes.filter((note) => !told.has(note));
+  const reasons = new Set(ask.governance?.reasons.map((reason) => reason.text) ?? []);
+  return ask.notes.filter((note) => !reasons.has(note));
 }
 
 /** Indented JSON; text that is not JSON is returned unchanged. */
-export function laidOut(text: string): string {
+export function prettyJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
   } catch {

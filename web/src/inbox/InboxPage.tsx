@@ -1,6 +1,6 @@
 import { type Ask, askOfInbox, formOf } from "../asks/ask";
 import { AskPanel } from "../asks/AskPanel";
-import { say } from "../asks/ask-actions";
+import { sendReply } from "../asks/ask-actions";
 import { attempt } from "../attempt";
 import { ago, counted, moment } from "../format";
 import { now } from "../now";
@@ -106,7 +106,7 @@ function CardBody({ row, first }: { row: InboxRow; first: boolean }) {
   return (
     <>
       <AskPanel ask={ask} keys={first} />
-      {form === "question" && <ReplyField label="Your answer" send={(text) => say(ask, text)} />}
+      {form === "question" && <ReplyField label="Your answer" send={(text) => sendReply(ask, text)} />}
     </>
   );
 }
@@ -140,7 +140,7 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
           <div class="ask-buttons">{acts}</div>
         </>
       ) : (
-        <ReplyField label="What next?" send={(text) => say(ask, text)}>
+        <ReplyField label="What next?" send={(text) => sendReply(ask, text)}>
           {acts}
         </ReplyField>
       )}
