@@ -84,7 +84,7 @@ export function RestoreDialog({
         ))}
       </fieldset>
       <Loaded of={rehearsal} waiting="Checking what would change…">
-        {(told) => <Consequences rehearsal={told} choice={choice} change={setChoice} />}
+        {(plan) => <Consequences rehearsal={plan} choice={choice} change={setChoice} />}
       </Loaded>
       <p class="quiet small">The current state is saved as a checkpoint first.</p>
       {problem && (

@@ -7,7 +7,7 @@ import { type Form, modelName, modelNote, withModel } from "./form";
 import { ModelSelect } from "./ModelSelect";
 
 /** The defaults from the settings, where known. */
-export interface Usual {
+export interface Defaults {
   readonly model: string;
   readonly mode: string;
 }
@@ -17,13 +17,13 @@ export function ModelFields({
   change,
   models,
   modes,
-  usual,
+  defaults,
 }: {
   form: Form;
   change: (some: Partial<Form>) => void;
   models: RequestState<readonly KnownModel[]>;
   modes: RequestState<readonly KnownMode[]>;
-  usual: Usual;
+  defaults: Defaults;
 }) {
   const known = models.answer ?? [];
   const chosen = known.find((model) => modelName(model) === form.model);
@@ -37,7 +37,7 @@ export function ModelFields({
           problem={models.problem}
         >
           <ModelSelect
-            none={withName("Default", usual.model)}
+            none={withName("Default", defaults.model)}
             models={known}
             chosen={form.model}
             choose={(model) => change({ model })}
@@ -45,7 +45,7 @@ export function ModelFields({
         </Field>
         <Field label="Mode" hint={mode && visibleLine(mode.when_to_use)} problem={modes.problem}>
           <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
-            <option value="">{withName("Default", usual.mode)}</option>
+            <option value="">{withName("Default", defaults.mode)}</option>
             {(modes.answer ?? []).map((each) => (
               <option key={each.slug} value={each.slug}>
                 {visibleLine(each.name)}

@@ -9,7 +9,7 @@ import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
 import { visibleLine } from "../visible-text";
-import { shownText } from "../settings/setting-values";
+import { controlText } from "../settings/setting-values";
 import { PageFrame } from "../ui/PageFrame";
 import { Choices } from "./Choices";
 import {
@@ -23,7 +23,7 @@ import {
   startWords,
   withOffered,
 } from "./form";
-import { ModelFields, type Usual } from "./ModelFields";
+import { ModelFields, type Defaults } from "./ModelFields";
 import { saveOwnModels, ownModels } from "./own-models";
 import { PlaceFields } from "./PlaceFields";
 import { PromptField } from "./PromptField";
@@ -58,8 +58,8 @@ export default function NewAgentPage() {
   }, [models.answer, modes.answer]);
 
   useEffect(() => {
-    const usual = settings.answer?.find((row) => row.key === "manager.auto_approve")?.value === "true";
-    if (settings.answer) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? usual }));
+    const defaults = settings.answer?.find((row) => row.key === "manager.auto_approve")?.value === "true";
+    if (settings.answer) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? defaults }));
   }, [settings.answer]);
 
   const start = () =>
@@ -68,11 +68,11 @@ export default function NewAgentPage() {
       if (wrong) return setProblem(wrong);
       setProblem("");
       const started = await request("start_sessions", requestOf(form));
-      tell(started, form.versions);
+      toastStarted(started, form.versions);
       remember(form);
       saveOwnModels(form, models.answer ?? []);
       rememberPrompt("");
-      lead(started);
+      openStarted(started);
     });
 
   return (
@@ -104,7 +104,7 @@ export default function NewAgentPage() {
             hint={form.versions > 1 ? "Runs the prompt several times, so that you can keep the best result." : undefined}
           />
         </div>
-        <ModelFields form={form} change={change} models={models} modes={modes} usual={usualOf(settings.answer ?? [])} />
+        <ModelFields form={form} change={change} models={models} modes={modes} defaults={defaultsOf(settings.answer ?? [])} />
         <div class="field-pair">
           <Field label="Name" hint="Leave empty to take it from the prompt.">
             <input
@@ -179,17 +179,17 @@ function IntentField({
   );
 }
 
-function usualOf(settings: readonly SettingRow[]): Usual {
-  const told = (key: string) => settings.find((row) => row.key === key);
+function defaultsOf(settings: readonly SettingRow[]): Defaults {
+  const rowOf = (key: string) => settings.find((row) => row.key === key);
   const text = (key: string) => {
-    const row = told(key);
-    return row ? shownText(row) : "";
+    const row = rowOf(key);
+    return row ? controlText(row) : "";
   };
   const model = [text("provider"), text("model")].filter(Boolean).join("/");
   return { model: text("model") ? model : "", mode: text("mode") };
 }
 
-function tell(started: Started, versions: number): void {
+function toastStarted(started: Started, versions: number): void {
   for (const note of started.notes) toast(note);
   if (started.failed.length === 0) return;
   const why = started.failed.join(" ");
@@ -197,7 +197,7 @@ function tell(started: Started, versions: number): void {
 }
 
 /** Opens the session, or the comparison of the versions if the list already has their group. */
-function lead({ session_ids }: Started): void {
+function openStarted({ session_ids }: Started): void {
   const first = session_ids[0];
   if (!first) return;
   const group = session_ids.length > 1 ? sessionOf(first)?.group_id : "";

@@ -29,7 +29,7 @@ export function PromptField({
     showPictures(taken.images);
     for (const problem of taken.problems) toast(problem, "bad");
   };
-  const taking = (event: Event, files: File[]) => {
+  const takeFrom = (event: Event, files: File[]) => {
     if (files.length === 0) return;
     event.preventDefault();
     void take(files);
@@ -39,7 +39,7 @@ export function PromptField({
     <div
       class="prompt"
       onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => taking(event, filesIn(event.dataTransfer))}
+      onDrop={(event) => takeFrom(event, filesIn(event.dataTransfer))}
     >
       <textarea
         ref={field}
@@ -56,7 +56,7 @@ export function PromptField({
         onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
         onClick={mentionPicker.update}
         onBlur={mentionPicker.stop}
-        onPaste={(event) => taking(event, filesIn(event.clipboardData))}
+        onPaste={(event) => takeFrom(event, filesIn(event.clipboardData))}
         onKeyDown={(event) => {
           if (event.isComposing || mentionPicker.onKeyDown(event)) return;
           if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;

@@ -6,26 +6,26 @@ import type { SettingRow } from "../protocol";
 import { useAction } from "../requests";
 import { Button, toast } from "../ui";
 import { visibleLine } from "../visible-text";
-import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
+import { isOn, isSame, isDefault, labelOf, controlText, sourceWords, parseInput } from "./setting-values";
 
 export function SettingControl({ row, saved }: { row: SettingRow; saved: () => void }) {
   const id = useId();
-  const [text, setText] = useState(shownText(row));
+  const [text, setText] = useState(controlText(row));
   const [problem, setProblem] = useState("");
   const action = useAction(setProblem);
-  useEffect(() => setText(shownText(row)), [row.value]);
+  useEffect(() => setText(controlText(row)), [row.value]);
 
   const change = (value: string | null) =>
     action.run(async () => {
       setProblem("");
       const done = await request("change_setting", { key: row.key, value });
-      const said = value === null ? `Reset ${nameIn(row)} to its default.` : `Saved ${nameIn(row)}.`;
+      const said = value === null ? `Reset ${labelOf(row)} to its default.` : `Saved ${labelOf(row)}.`;
       toast([said, ...done.notes].join(" "), "good");
       saved();
     });
   const commit = (written: string) => {
-    if (written === shownText(row) && row.type !== "bool") return setProblem("");
-    const result = typed(row, written);
+    if (written === controlText(row) && row.type !== "bool") return setProblem("");
+    const result = parseInput(row, written);
     if ("problem" in result) return setProblem(result.problem);
     setProblem("");
     if (!isSame(row, result.json)) void change(result.json);
@@ -34,7 +34,7 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
   return (
     <div class="setting">
       <div class="setting-about">
-        <label for={id}>{nameIn(row)}</label>
+        <label for={id}>{labelOf(row)}</label>
         {row.summary && (
           <p id={`${id}-about`} class="quiet small">
             {visibleLine(row.summary)}
@@ -42,7 +42,7 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
         )}
         <p class="quiet setting-source">
           <code>{row.key}</code> · {visibleLine(sourceWords(row.source))}
-          {!isUsual(row) && (
+          {!isDefault(row) && (
             <Button compact kind="plain" icon="retry" busy={action.busy} onClick={() => change(null)}>
               Reset to default
             </Button>

@@ -11,7 +11,7 @@ import { Switch, toast } from "../ui";
 import { Loaded, PageFrame } from "../ui/PageFrame";
 import { DeviceList } from "./DeviceList";
 import { SettingControl } from "./SettingControl";
-import { found, grouped, isOn } from "./setting-values";
+import { searchSettings, grouped, isOn } from "./setting-values";
 import "./settings.css";
 
 const NOTIFY_KEYS: readonly string[] = [NOTIFY_SETTING, "ui.notify"];
@@ -88,7 +88,7 @@ function Settings() {
       </p>
       <Loaded of={settings} waiting="Loading settings…">
         {(rows) => {
-          const fitting = found(rows, words);
+          const fitting = searchSettings(rows, words);
           const groups = grouped(fitting.filter((row) => !NOTIFY_KEYS.includes(row.key)));
           const notifyRows = fitting.filter((row) => NOTIFY_KEYS.includes(row.key));
           if (fitting.length === 0) return <p class="quiet">No settings match.</p>;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { SettingRow } from "../protocol";
-import { found, grouped, isOn, isSame, nameIn, shownText, sourceWords, typed } from "./setting-values";
+import { searchSettings, grouped, isOn, isSame, labelOf, controlText, sourceWords, parseInput } from "./setting-values";
 
 const row = (type: SettingRow["type"], value: unknown, key = "limits.turns"): SettingRow => ({
   key,
@@ -15,7 +15,7 @@ const row = (type: SettingRow["type"], value: unknown, key = "limits.turns"): Se
 it("groups settings by topic, in order", () => {
   const keys = ["manager.running_limit", "model", "manager.port", "approve_edits", "commands.allow", "max_cost", "a.b.c", "x"];
   const groups = grouped(keys.map((key) => row("str", "", key)));
-  expect(groups.map((group) => [group.title, group.rows.map(nameIn)])).toEqual([
+  expect(groups.map((group) => [group.title, group.rows.map(labelOf)])).toEqual([
     ["Manager", ["Running limit", "Port"]],
     ["Model", ["Model"]],
     ["Approvals", ["Approve edits", "Commands: allow"]],
@@ -31,7 +31,7 @@ it.each([
   ["nothing", 0],
 ])("searches by words: %j", (words, number) => {
   const rows = [row("int", 1), { ...row("int", 1, "other"), summary: "" }];
-  expect(found(rows, words)).toHaveLength(number);
+  expect(searchSettings(rows, words)).toHaveLength(number);
 });
 
 describe("the control", () => {
@@ -44,7 +44,7 @@ describe("the control", () => {
     [row("list", [{ a: 1 }]), '{"a":1}'],
     [{ ...row("str", ""), value: "not JSON" }, ""],
   ])("%#", (setting, text) => {
-    expect(shownText(setting)).toBe(text);
+    expect(controlText(setting)).toBe(text);
   });
 
   it("is on only for true", () => {
@@ -53,7 +53,7 @@ describe("the control", () => {
   });
 });
 
-describe("typed text", () => {
+describe("parseInput text", () => {
   it.each([
     [row("int", 5), " 12 ", { json: "12" }],
     [row("int", 5), "1.5", { problem: "Enter a whole number." }],
@@ -70,12 +70,12 @@ describe("typed text", () => {
     [row("list", []), "1", { json: '["1"]' }],
     [row("list", [1, 2]), "1\n3", { json: "[1,3]" }],
   ])("%#", (setting, text, result) => {
-    expect(typed(setting, text)).toEqual(result);
+    expect(parseInput(setting, text)).toEqual(result);
   });
 
   it("round-trips through the control", () => {
     for (const setting of [row("int", -3), row("float", 1e-7), row("str", "ü\n\""), row("list", ["a", "b"])]) {
-      const back = typed(setting, shownText(setting));
+      const back = parseInput(setting, controlText(setting));
       expect("json" in back && isSame(setting, back.json)).toBe(true);
     }
   });

@@ -43,20 +43,20 @@ const NAMES: Readonly<Record<string, string>> = {
 };
 
 /** The label: the key without the group's prefix. */
-export function nameIn(row: SettingRow): string {
+export function labelOf(row: SettingRow): string {
   if (row.key in NAMES) return NAMES[row.key]!;
   const [prefix = "", ...rest] = row.key.split(".");
   return titleOf(rest.length > 0 && groupOf(row.key) === prefix ? rest.join(".") : row.key);
 }
 
-export function found(rows: readonly SettingRow[], words: string): readonly SettingRow[] {
+export function searchSettings(rows: readonly SettingRow[], words: string): readonly SettingRow[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (row: SettingRow) => `${row.key} ${nameIn(row)} ${row.summary}`.toLowerCase();
+  const text = (row: SettingRow) => `${row.key} ${labelOf(row)} ${row.summary}`.toLowerCase();
   return rows.filter((row) => wanted.every((word) => text(row).includes(word)));
 }
 
 /** The text in the control; a list has one line per entry. */
-export function shownText(row: SettingRow): string {
+export function controlText(row: SettingRow): string {
   const value = parsed(row.value);
   if (value == null) return "";
   if (row.type === "list" && Array.isArray(value)) return value.map(entryText).join("\n");
@@ -71,34 +71,34 @@ function entryText(entry: unknown): string {
   return typeof entry === "string" ? entry : JSON.stringify(entry);
 }
 
-export type Typed = { readonly json: string } | { readonly problem: string };
+export type ParsedInput = { readonly json: string } | { readonly problem: string };
 
-const NOTHING_CHOSEN: Typed = { json: "null" };
+const NO_VALUE: ParsedInput = { json: "null" };
 
-/** The JSON for the typed text, or what is wrong with it. */
-export function typed(row: SettingRow, text: string): Typed {
+/** The JSON for the parseInput text, or what is wrong with it. */
+export function parseInput(row: SettingRow, text: string): ParsedInput {
   switch (row.type) {
     case "bool":
       return { json: text === "true" ? "true" : "false" };
     case "int":
-      if (text.trim() === "") return NOTHING_CHOSEN;
+      if (text.trim() === "") return NO_VALUE;
       return /^[+-]?\d+$/.test(text.trim())
         ? { json: String(Number(text)) }
         : { problem: "Enter a whole number." };
     case "float":
-      if (text.trim() === "") return NOTHING_CHOSEN;
+      if (text.trim() === "") return NO_VALUE;
       return Number.isFinite(Number(text))
         ? { json: String(Number(text)) }
         : { problem: "Enter a number." };
     case "str":
-      return text === "" && isChosenOrNothing(row) ? NOTHING_CHOSEN : { json: JSON.stringify(text) };
+      return text === "" && emptyMeansNull(row) ? NO_VALUE : { json: JSON.stringify(text) };
     case "list":
       return { json: JSON.stringify(entries(row, text)) };
   }
 }
 
 /** Whether an empty text means no value. */
-function isChosenOrNothing(row: SettingRow): boolean {
+function emptyMeansNull(row: SettingRow): boolean {
   return row.choices.length > 0 || parsed(row.value) === null;
 }
 
@@ -115,7 +115,7 @@ export function isSame(row: SettingRow, json: string): boolean {
   return JSON.stringify(parsed(row.value)) === JSON.stringify(parsed(json));
 }
 
-export function isUsual(row: SettingRow): boolean {
+export function isDefault(row: SettingRow): boolean {
   return row.source === "default";
 }
 

@@ -58,7 +58,7 @@ function Columns({ versions, files, path }: Compared) {
               <span class="quiet small mono cut grow">{visibleLine(version.model)}</span>
               {fileOf(version) && <Counts file={fileOf(version)!} />}
             </header>
-            <Made version={version} path={path} file={fileOf(version)} />
+            <FileOfVersion version={version} path={path} file={fileOf(version)} />
           </section>
         ))}
       </div>
@@ -73,7 +73,7 @@ function Columns({ versions, files, path }: Compared) {
       choose={setWanted}
     >
       <div class="file-column">
-        <Made key={chosen.session_id} version={chosen} path={path} file={fileOf(chosen)} />
+        <FileOfVersion key={chosen.session_id} version={chosen} path={path} file={fileOf(chosen)} />
       </div>
     </Tabs>
   );
@@ -83,7 +83,7 @@ function nameOf(version: Version, at: number): string {
   return `Version ${numbers.value.get(version.session_id) ?? at + 1}`;
 }
 
-function Made({ version, path, file }: { version: Version; path: string; file: ChangedFile | null }) {
+function FileOfVersion({ version, path, file }: { version: Version; path: string; file: ChangedFile | null }) {
   if (version.worktree_id === "") return <p class="file-note quiet">The worktree was removed.</p>;
   if (!file) return <p class="file-note quiet">Not changed in this version.</p>;
   return <Diff session_id={version.session_id} path={path} digest={file.digest} />;

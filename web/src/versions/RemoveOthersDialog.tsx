@@ -43,8 +43,8 @@ export function RemoveOthersDialog({
         }
       }
       const removed = wanted.length - failed.length;
-      const look = { words: "Saved work", act: () => go({ page: "worktrees" }) };
-      if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", look);
+      const link = { words: "Saved work", act: () => go({ page: "worktrees" }) };
+      if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", link);
       if (failed.length === 0) return close();
       setProblems(failed);
     });

@@ -21,13 +21,13 @@ import { RemoveOthersDialog } from "./RemoveOthersDialog";
 import {
   beginning,
   type FilesByVersion,
-  isAtWork,
+  isWorking,
   keepVersion,
   keptVersion,
-  least,
-  others,
+  lowest,
+  otherVersions,
   whyNotKept,
-  withoutMarks,
+  withoutMarkdown,
 } from "./comparison";
 import "./versions.css";
 
@@ -39,7 +39,7 @@ type Keeping = { readonly winner: Version; readonly step: "apply" | "remove" } |
 export default function VersionsPage({ group_id }: { group_id: string }) {
   const versions = useRequest("compare_versions", { group_id });
   const [keeping, setKeeping] = useState<Keeping>(null);
-  const working = versions.answer?.some(isAtWork) ?? false;
+  const working = versions.answer?.some(isWorking) ?? false;
   useRefresh(versions.reload, working ? WHILE_WORKING : WHILE_RESTING);
   const states = sessions.value.filter((row) => row.group_id === group_id).map((row) => row.state);
   useEffect(() => {
@@ -49,7 +49,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
   const applied = (winner: Version) => {
     keepVersion(group_id, winner);
     versions.reload();
-    const rest = others(versions.answer ?? [], winner);
+    const rest = otherVersions(versions.answer ?? [], winner);
     setKeeping(rest.length > 0 ? { winner, step: "remove" } : null);
   };
 
@@ -82,7 +82,7 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
       )}
       {keeping?.step === "remove" && (
         <RemoveOthersDialog
-          versions={others(versions.answer ?? [], keeping.winner)}
+          versions={otherVersions(versions.answer ?? [], keeping.winner)}
           winner={keeping.winner}
           close={() => {
             setKeeping(null);
@@ -112,13 +112,13 @@ function Comparison(props: Omit<Compared, "files">) {
   const all = { ...props, files: useFiles(props.versions) };
   return (
     <>
-      {useMedia(PHONE) ? <ComparedBelow {...all} /> : <ComparedBeside {...all} />}
+      {useMedia(PHONE) ? <ComparisonCards {...all} /> : <ComparisonTable {...all} />}
       <FileVersions versions={props.versions} files={all.files} />
     </>
   );
 }
 
-function ComparedBeside({ versions, kept, keep, files }: Compared) {
+function ComparisonTable({ versions, kept, keep, files }: Compared) {
   return (
     <div class="versions" tabIndex={0} role="region" aria-label="Version comparison">
       <table>
@@ -147,7 +147,7 @@ function ComparedBeside({ versions, kept, keep, files }: Compared) {
             <td />
             {versions.map((version) => (
               <td key={version.session_id}>
-                <Acts version={version} keep={() => keep(version)} />
+                <VersionActions version={version} keep={() => keep(version)} />
               </td>
             ))}
           </tr>
@@ -157,7 +157,7 @@ function ComparedBeside({ versions, kept, keep, files }: Compared) {
   );
 }
 
-function ComparedBelow({ versions, kept, keep, files }: Compared) {
+function ComparisonCards({ versions, kept, keep, files }: Compared) {
   return (
     <ul class="cards" aria-label="Version comparison">
       {versions.map((version) => (
@@ -173,7 +173,7 @@ function ComparedBelow({ versions, kept, keep, files }: Compared) {
               </div>
             ))}
           </dl>
-          <Acts version={version} keep={() => keep(version)} />
+          <VersionActions version={version} keep={() => keep(version)} />
         </li>
       ))}
     </ul>
@@ -196,7 +196,7 @@ function Name({ version, kept }: { version: Version; kept: string }) {
 }
 
 function measures(versions: readonly Version[], files: FilesByVersion): Measured[] {
-  const best = { cost: least(versions, "cost"), tokens: least(versions, "tokens"), seconds: least(versions, "seconds") };
+  const best = { cost: lowest(versions, "cost"), tokens: lowest(versions, "tokens"), seconds: lowest(versions, "seconds") };
   const marked = (measure: keyof typeof best, word: string, show: (version: Version) => string) => (version: Version) => (
     <span class="line-of">
       {show(version)}
@@ -283,9 +283,9 @@ function useFiles(versions: readonly Version[]): FilesByVersion {
   return files;
 }
 
-function Result({ text: told }: { text: string }) {
+function Result({ text: markdown }: { text: string }) {
   const [whole, setWhole] = useState(false);
-  const text = withoutMarks(told);
+  const text = withoutMarkdown(markdown);
   const start = beginning(text);
   if (!text.trim()) return <span class="quiet">None yet</span>;
   return (
@@ -300,7 +300,7 @@ function Result({ text: told }: { text: string }) {
   );
 }
 
-function Acts({ version, keep }: { version: Version; keep: () => void }) {
+function VersionActions({ version, keep }: { version: Version; keep: () => void }) {
   const why = whyNotKept(version);
   const { session_id } = version;
   return (

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { ChangedFile, Version } from "../protocol";
-import { beginning, filesOf, least, others, whyNotKept, withoutMarks } from "./comparison";
+import { beginning, filesOf, lowest, otherVersions, whyNotKept, withoutMarkdown } from "./comparison";
 
 const NONE = { files: 1, added: 0, removed: 0, ahead: 0, behind: 0, uncommitted: 0 };
 const version = (id: string, more: Partial<Version> = {}): Version => ({
@@ -22,14 +22,14 @@ const version = (id: string, more: Partial<Version> = {}): Version => ({
 describe("the lowest value", () => {
   it("is that of a completed version", () => {
     const all = [version("a", { cost: 2 }), version("b"), version("c", { cost: 0.1, state: "error" })];
-    expect([...least(all, "cost")]).toEqual(["b"]);
+    expect([...lowest(all, "cost")]).toEqual(["b"]);
   });
 
   it("is not marked if all are equal, there is only one version, or nothing was measured", () => {
-    expect(least([version("a"), version("b")], "cost").size).toBe(0);
-    expect(least([version("a")], "cost").size).toBe(0);
-    expect(least([version("a", { cost: 0 }), version("b", { cost: 0 })], "cost").size).toBe(0);
-    expect(least([], "cost").size).toBe(0);
+    expect(lowest([version("a"), version("b")], "cost").size).toBe(0);
+    expect(lowest([version("a")], "cost").size).toBe(0);
+    expect(lowest([version("a", { cost: 0 }), version("b", { cost: 0 })], "cost").size).toBe(0);
+    expect(lowest([], "cost").size).toBe(0);
   });
 });
 
@@ -47,7 +47,7 @@ describe("keeping a version", () => {
   it("offers to remove the others that have their own worktrees", () => {
     const winner = version("a");
     const all = [winner, version("b"), version("c", { worktree_id: "" }), version("d", { worktree_id: "w-a" })];
-    expect(others(all, winner).map((each) => each.session_id)).toEqual(["b"]);
+    expect(otherVersions(all, winner).map((each) => each.session_id)).toEqual(["b"]);
   });
 });
 
@@ -71,6 +71,6 @@ it("shows the start of a long result", () => {
 });
 
 it("shows a result without Markdown syntax", () => {
-  const told = "## Done\n\nAdded `mul` in **src/mul.py**:\n\n- a [test](t.md)\n\n```py\na * b ** c\n```";
-  expect(withoutMarks(told)).toBe("Done\n\nAdded mul in src/mul.py:\n\n• a test\n\na * b ** c\n");
+  const markdown = "## Done\n\nAdded `mul` in **src/mul.py**:\n\n- a [test](t.md)\n\n```py\na * b ** c\n```";
+  expect(withoutMarkdown(markdown)).toBe("Done\n\nAdded mul in src/mul.py:\n\n• a test\n\na * b ** c\n");
 });

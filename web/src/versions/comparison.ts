@@ -4,14 +4,14 @@ import type { ChangedFile, Version } from "../protocol";
 
 export type Measure = "cost" | "tokens" | "seconds";
 
-const AT_WORK: readonly Version["state"][] = ["creating", "streaming"];
+const WORKING: readonly Version["state"][] = ["creating", "streaming"];
 
-export function isAtWork(version: Version): boolean {
-  return AT_WORK.includes(version.state);
+export function isWorking(version: Version): boolean {
+  return WORKING.includes(version.state);
 }
 
 /** Sessions with the lowest value among completed versions; none if all are equal. */
-export function least(versions: readonly Version[], measure: Measure): ReadonlySet<string> {
+export function lowest(versions: readonly Version[], measure: Measure): ReadonlySet<string> {
   const done = versions.filter((version) => version.state === "completed" && version[measure] > 0);
   const smallest = Math.min(...done.map((version) => version[measure]));
   const best = done.filter((version) => version[measure] === smallest);
@@ -21,7 +21,7 @@ export function least(versions: readonly Version[], measure: Measure): ReadonlyS
 /** Why a version cannot be kept now, or null. */
 export function whyNotKept(version: Version): string | null {
   if (version.worktree_id === "") return "The worktree was removed.";
-  if (isAtWork(version)) return "Still working.";
+  if (isWorking(version)) return "Still working.";
   if (version.stats.files === 0) return "No changes.";
   return null;
 }
@@ -39,13 +39,13 @@ export function filesOf(versions: readonly Version[], files: FilesByVersion): { 
   return listed.sort((one, other) => other.by - one.by || (one.path < other.path ? -1 : 1));
 }
 
-export function others(versions: readonly Version[], winner: Version): readonly Version[] {
+export function otherVersions(versions: readonly Version[], winner: Version): readonly Version[] {
   const rest = versions.filter((version) => version.worktree_id !== winner.worktree_id);
   return rest.filter((version) => version.worktree_id !== "");
 }
 
 /** The text without Markdown syntax, for a table cell. */
-export function withoutMarks(text: string): string {
+export function withoutMarkdown(text: string): string {
   return text
     .replaceAll(/^```.*$\n?/gm, "")
     .replaceAll(/`([^`\n]+)`/g, "$1")
