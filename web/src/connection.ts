@@ -6,7 +6,7 @@ import { CONNECTION_LOST, Connection, Refused, type Socket } from "./rpc";
 export { Refused } from "./rpc";
 
 /** UTF-16 units. The server accepts frames of 1 MiB, and a unit takes at most three bytes. */
-const LONGEST_FRAME = 300_000;
+const MAX_FRAME_LENGTH = 300_000;
 const TOO_LARGE = "This message is too large. Remove some images, or use smaller ones.";
 
 export const connection = new Connection(openSocket, storedToken);
@@ -22,7 +22,7 @@ export async function request<K extends keyof Requests>(
   fields: Omit<Requests[K], "kind">,
 ): Promise<Answers[K]> {
   const text = JSON.stringify({ kind, ...fields });
-  if (text.length > LONGEST_FRAME) return (await upload(text)) as Answers[K];
+  if (text.length > MAX_FRAME_LENGTH) return (await upload(text)) as Answers[K];
   return connection.request(kind, fields);
 }
 

@@ -11,7 +11,7 @@ import type { Answers, Initialized, Refusal, Requests } from "./protocol";
 
 export const PROTOCOL = 1;
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 10_000;
+const MAX_WAIT = 10_000;
 const PROBE_TIMEOUT = 4_000;
 /** Milliseconds between pings, until the manager counts as silent, and until the connection is dropped. */
 const PING_EVERY = 3_000;
@@ -245,7 +245,7 @@ export class Connection {
     this.#drop();
     if (REJECTED_CLOSE_CODES.has(code)) return this.#shut("");
     this.status.value = "lost";
-    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#failures++);
+    const wait = Math.min(MAX_WAIT, FIRST_WAIT * 2 ** this.#failures++);
     this.#timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
   }
 

@@ -9,7 +9,7 @@ import { TaskView } from "./view";
 
 const FIRST_ROWS = 200;
 const MORE_ROWS = 200;
-const LONGEST_WAIT = 5_000;
+const MAX_WAIT = 5_000;
 
 export const list = signal<SessionList>(NOTHING_LISTED);
 /** Whether the list has arrived. */
@@ -76,7 +76,7 @@ export function followTask(session_id: string, task_id?: string): FollowedTask {
 /** Resolves when the condition holds, or after a timeout in case the change never arrives. */
 function waitUntil(holds: () => boolean): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(finish, LONGEST_WAIT);
+    const timer = setTimeout(finish, MAX_WAIT);
     const stop = effect(() => {
       if (holds()) queueMicrotask(finish);
     });

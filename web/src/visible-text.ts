@@ -3,17 +3,17 @@
  * controls are spelled out.
  */
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
-const UNSEEN =
+const INVISIBLE =
   /[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb]|\u{1d173}|[\u{1d174}-\u{1d17a}]|[\u{e0000}-\u{e0fff}]/gu;
 const PRIVATE = /[\ue000-\uf8ff]|[\u{f0000}-\u{10ffff}]/gu;
 /** Requests the emoji form of a character; after any other character it is invisible. */
 const STRAY_SELECTOR = /(?<![\u00a9\u00ae\u203c-\u3299#*0-9]|[\u{1f000}-\u{1faff}])\ufe0f/gu;
-const ODD_BLANKS = /[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+/g;
-const LONE_HALF = /\p{Surrogate}/gu;
-const BLANKS = /[ \t]{4,}/g;
-const LAST_BLANKS = /[ \t]+$/gm;
+const UNUSUAL_SPACES = /[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+/g;
+const LONE_SURROGATE = /\p{Surrogate}/gu;
+const SPACES = /[ \t]{4,}/g;
+const TRAILING_SPACES = /[ \t]+$/gm;
 const BLANK_LINES = /^(?:[ \t␍]*\n){3,}/gm;
-const MOST_DRAWN = 16;
+const MAX_MARKED = 16;
 const JOINED_EMOJI = /(?<=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f]|[\u{1f300}-\u{1faff}])\u200d(?=[\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff]|[\u{1f300}-\u{1faff}])/gu;
 const PLACEHOLDER = "\ue0ff";
 const ORDINARY = /^[\n\x20-\x7e]*$/;
@@ -23,12 +23,12 @@ export function visibleText(text: string): string {
   if (ORDINARY.test(text)) return text;
   return text
     .replaceAll("\r\n", "\n")
-    .replace(CONTROLS, (control) => pictureOf(control))
-    .replaceAll(PLACEHOLDER, spelled)
+    .replace(CONTROLS, (control) => controlPicture(control))
+    .replaceAll(PLACEHOLDER, spellOut)
     .replace(JOINED_EMOJI, PLACEHOLDER)
-    .replace(UNSEEN, spelled)
-    .replace(STRAY_SELECTOR, spelled)
-    .replace(LONE_HALF, spelled)
+    .replace(INVISIBLE, spellOut)
+    .replace(STRAY_SELECTOR, spellOut)
+    .replace(LONE_SURROGATE, spellOut)
     .replaceAll(PLACEHOLDER, "\u200d");
 }
 
@@ -44,7 +44,7 @@ export function withoutAnsi(output: string): string {
  * differently.
  */
 export function approvalText(text: string): string {
-  return visibleText(text).replace(PRIVATE, spelled);
+  return visibleText(text).replace(PRIVATE, spellOut);
 }
 
 /**
@@ -53,7 +53,7 @@ export function approvalText(text: string): string {
  */
 export function commandText(text: string): string {
   const lines = approvalText(text.replaceAll("\r\n", "␍\n")).replace(BLANK_LINES, countedLines);
-  return lines.replace(ODD_BLANKS, (blanks) => (blanks.length > 3 ? counted(blanks) : [...blanks].map(spelled).join(""))).replace(BLANKS, drawn).replace(LAST_BLANKS, drawn);
+  return lines.replace(UNUSUAL_SPACES, (spaces) => (spaces.length > 3 ? counted(spaces) : [...spaces].map(spellOut).join(""))).replace(SPACES, marked).replace(TRAILING_SPACES, marked);
 }
 
 /** For names, titles and notes: one line only. */
@@ -61,22 +61,22 @@ export function visibleLine(text: string): string {
   return commandText(text.replaceAll("\n", "␊").replaceAll("\t", "␉"));
 }
 
-function pictureOf(control: string): string {
+function controlPicture(control: string): string {
   const code = control.charCodeAt(0);
   return code < 0x20 ? String.fromCharCode(0x2400 + code) : "\ufffd";
 }
 
-function spelled(character: string): string {
+function spellOut(character: string): string {
   return `<U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}>`;
 }
 
-function drawn(blanks: string): string {
-  if (blanks.length > MOST_DRAWN) return counted(blanks);
-  return blanks.replaceAll(" ", "␣").replaceAll("\t", "␉");
+function marked(spaces: string): string {
+  if (spaces.length > MAX_MARKED) return counted(spaces);
+  return spaces.replaceAll(" ", "␣").replaceAll("\t", "␉");
 }
 
-function counted(blanks: string): string {
-  return `<${blanks.length} blanks>`;
+function counted(spaces: string): string {
+  return `<${spaces.length} blanks>`;
 }
 
 function countedLines(lines: string): string {

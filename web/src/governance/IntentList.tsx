@@ -4,7 +4,7 @@ import type { IntentRow } from "../protocol";
 import { useRequest } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
 import { visibleLine } from "../visible-text";
-import { inWords } from "../wording";
+import { humanize } from "../wording";
 import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 
@@ -47,7 +47,7 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
       <div class="line-of">
         <h2>{visibleLine(intent.name || intent.id)}</h2>
         {intent.status && (
-          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{visibleLine(inWords(intent.status))}</Badge>
+          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{visibleLine(humanize(intent.status))}</Badge>
         )}
         {intent.name && <span class="mono quiet small">{visibleLine(intent.id)}</span>}
         <span class="grow" />

@@ -12,7 +12,7 @@ import { Loaded } from "../ui/PageFrame";
 import { usePageRefresh } from "./page-refresh";
 import {
   EVERYTHING,
-  MOST_RECORDS,
+  MAX_RECORDS,
   RECORDS_AT_ONCE,
   type TraceFilter,
   isEverything,
@@ -61,9 +61,9 @@ export function TraceList({
                   <TraceRecord key={record.id} record={record} blame={blame} />
                 ))}
               </ol>
-              {records.length >= MOST_RECORDS && (
+              {records.length >= MAX_RECORDS && (
                 <p class="quiet small">
-                  Showing the newest {MOST_RECORDS} records. For older ones, filter or run <code>rookery trace log</code>.
+                  Showing the newest {MAX_RECORDS} records. For older ones, filter or run <code>rookery trace log</code>.
                 </p>
               )}
               {mayBeMore(records.length, most) && (

@@ -10,7 +10,7 @@ export interface TraceFilter {
 export const EVERYTHING: TraceFilter = { intent: "", path: "", sessionId: "" };
 export const RECORDS_AT_ONCE = 100;
 /** The manager returns at most this many. */
-export const MOST_RECORDS = 1_000;
+export const MAX_RECORDS = 1_000;
 
 export function traceRequest(filter: TraceFilter, most: number): Omit<ReadTrace, "kind"> {
   return { intent: filter.intent, path: filter.path.trim(), session_id: filter.sessionId, most };
@@ -18,7 +18,7 @@ export function traceRequest(filter: TraceFilter, most: number): Omit<ReadTrace,
 
 /** A full page means that there may be more. */
 export function mayBeMore(shown: number, most: number): boolean {
-  return shown >= most && most < MOST_RECORDS;
+  return shown >= most && most < MAX_RECORDS;
 }
 
 export function isEverything(filter: TraceFilter): boolean {

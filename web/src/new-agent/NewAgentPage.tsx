@@ -14,7 +14,7 @@ import { PageFrame } from "../ui/PageFrame";
 import { Choices } from "./Choices";
 import {
   type Form,
-  LONGEST_LABEL,
+  MAX_LABEL_LENGTH,
   problemOf,
   remember,
   rememberPrompt,
@@ -110,7 +110,7 @@ export default function NewAgentPage() {
             <input
               class="input"
               value={form.label}
-              maxLength={LONGEST_LABEL}
+              maxLength={MAX_LABEL_LENGTH}
               onInput={(event) => change({ label: event.currentTarget.value })}
             />
           </Field>

@@ -3,7 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 
 import { useMentionPicker } from "../session/mention-picker";
 import { Button, Icon, toast } from "../ui";
-import { MOST_IMAGES } from "./form";
+import { MAX_IMAGES } from "./form";
 import { ACCEPTED, filesIn, withFiles } from "./pictures";
 
 export function PromptField({
@@ -78,7 +78,7 @@ export function PromptField({
             </button>
           </span>
         ))}
-        {images.length < MOST_IMAGES && (
+        {images.length < MAX_IMAGES && (
           <Button compact kind="plain" icon="image" onClick={() => picker.current?.click()}>
             Add image
           </Button>

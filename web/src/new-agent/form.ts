@@ -2,9 +2,9 @@
 import { loadValue, saveValue } from "../storage";
 import type { KnownModel, StartSessions } from "../protocol";
 
-export const MOST_VERSIONS = 4;
-export const MOST_IMAGES = 4;
-export const LONGEST_LABEL = 40;
+export const MAX_VERSIONS = 4;
+export const MAX_IMAGES = 4;
+export const MAX_LABEL_LENGTH = 40;
 
 export type Origin = "new-branch" | "existing-branch" | "existing-worktree";
 
@@ -62,8 +62,8 @@ export function problemOf(form: Form): string | null {
   if (form.prompt.trim() === "" && form.images.length === 0) {
     return "Write a prompt, or add an image.";
   }
-  if (form.label.length > LONGEST_LABEL) {
-    return `A name can have at most ${LONGEST_LABEL} characters.`;
+  if (form.label.length > MAX_LABEL_LENGTH) {
+    return `A name can have at most ${MAX_LABEL_LENGTH} characters.`;
   }
   if (whereItRuns(form) === "local") return null;
   if (originOf(form) === "existing-branch" && form.existingBranch === "") {
@@ -171,7 +171,7 @@ function isLike(usual: unknown, found: unknown): boolean {
 }
 
 function clamped(versions: number): number {
-  return Math.min(Math.max(Math.trunc(versions) || 1, 1), MOST_VERSIONS);
+  return Math.min(Math.max(Math.trunc(versions) || 1, 1), MAX_VERSIONS);
 }
 
 /** Clears choices that are no longer offered. */

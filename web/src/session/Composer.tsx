@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { isEditing, useKeys } from "../keys";
-import { MOST_IMAGES } from "../new-agent/form";
+import { MAX_IMAGES } from "../new-agent/form";
 import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
 import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
@@ -109,7 +109,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
           onPaste={(event) => void take(event, filesIn(event.clipboardData))}
           onKeyDown={onKeyDown}
         />
-        {enabled && images.value.length < MOST_IMAGES && (
+        {enabled && images.value.length < MAX_IMAGES && (
           <Button kind="plain" icon="image" label="Add images" onClick={() => picker.current?.click()} />
         )}
         <Button kind="primary" icon="send" label="Send" busy={busy.value} disabled={!sendable} onClick={() => void send()} />

@@ -107,7 +107,7 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
   return items.filter((item) => item !== false);
 }
 
-/** The list shows a shortened name; the title shows the whole first line of the prompt. */
+/** The list shows a shortenReferences name; the title shows the whole first line of the prompt. */
 function wholeName({ name, prompt }: SessionRow): string {
   const beginning = /^(.*\S)\s*(?:…|\.\.\.)$/.exec(name)?.[1];
   const [first = ""] = prompt.split("\n");

@@ -1,6 +1,6 @@
 /** Converts settings between JSON and what a control shows. */
 import type { SettingRow } from "../protocol";
-import { inWords } from "../wording";
+import { humanize } from "../wording";
 
 export interface Group {
   readonly name: string;
@@ -33,7 +33,7 @@ function groupOf(key: string): string {
 }
 
 export function titleOf(name: string): string {
-  return inWords(name.replaceAll(".", ": "));
+  return humanize(name.replaceAll(".", ": "));
 }
 
 /** Settings whose keys make unclear labels. */

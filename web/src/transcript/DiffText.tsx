@@ -8,7 +8,7 @@ import { useFold } from "./folds";
 const SIGNS = { added: "+", removed: "−", same: "", head: "⋮", raw: "" };
 const LINES_AT_FIRST = 16;
 
-/** A diff as text. Approvals show it `whole`; elsewhere it is shortened. */
+/** A diff as text. Approvals show it `whole`; elsewhere it is shortenReferences. */
 export function DiffText({ diff, whole = false }: { diff: string; whole?: boolean }) {
   const unfolded = useFold("diff", whole);
   const all = diffLines(approvalText(diff));

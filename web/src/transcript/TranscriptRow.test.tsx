@@ -96,7 +96,7 @@ describe("a row of a tool call", () => {
     expect(place.querySelector(".diff-text")?.textContent).not.toContain("SEARCH");
   });
 
-  it("shows the diff of an edit, shortened if it is long", async () => {
+  it("shows the diff of an edit, shortenReferences if it is long", async () => {
     const diff = Array.from({ length: 40 }, (_, at) => `+line ${at}`).join("\n");
     const text = '{"tool":"appliedDiff","diffStats":{"added":40,"removed":0}}';
     const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Edit a.py", text, diff });

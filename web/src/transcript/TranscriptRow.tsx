@@ -7,7 +7,7 @@ import { Button, Icon, memo, Spinner, toast } from "../ui";
 import { breakable } from "../ui/breakable";
 import type { ShownRow } from "../view";
 import { visibleText, withoutAnsi } from "../visible-text";
-import { shortened } from "../wording";
+import { shortenReferences } from "../wording";
 import { CallRow } from "./CallRow";
 import { RowContext, useFold } from "./folds";
 import { Pictures } from "./Pictures";
@@ -280,7 +280,7 @@ function NoteRow({ row }: RowProps) {
   return (
     <div class="note-box">
       <Icon name="info" />
-      <span class="note-words">{visibleText(shortened(text))}</span>
+      <span class="note-words">{visibleText(shortenReferences(text))}</span>
     </div>
   );
 }

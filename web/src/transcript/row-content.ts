@@ -1,6 +1,6 @@
 /** Parses the texts of rows, which the engine and models write. */
 import type { Row, Todo } from "../protocol";
-import { inWords } from "../wording";
+import { humanize } from "../wording";
 
 export type RowKind =
   | "hidden"
@@ -101,7 +101,7 @@ const VERBS: Record<string, string> = {
 export function titleOf(row: Row, payload: Payload): string {
   if (row.title && !(row.title in VERBS)) return row.title;
   const name = row.title || text(payload.tool) || text(payload.toolName) || (row.ask === "command" ? "command" : "");
-  return [name ? (VERBS[name] ?? inWords(name)) : "Tool call", text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
+  return [name ? (VERBS[name] ?? humanize(name)) : "Tool call", text(payload.path) || text(payload.file_path) || text(payload.query)].filter(Boolean).join(" ");
 }
 
 export function todosOf(payload: Payload): Todo[] {

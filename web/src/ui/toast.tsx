@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { shortened } from "../wording";
+import { shortenReferences } from "../wording";
 import { Button } from "./button";
 
 const SHOWN_FOR = 6_000;
@@ -9,11 +9,11 @@ interface Toast {
   id: number;
   words: string;
   tone: "usual" | "good" | "bad";
-  act: Act | undefined;
+  act: ToastAction | undefined;
 }
 
 /** A button in the toast, for example Undo. */
-export interface Act {
+export interface ToastAction {
   words: string;
   act: () => void;
 }
@@ -22,9 +22,9 @@ const toasts = signal<Toast[]>([]);
 let number = 0;
 
 /** Shows a short message. */
-export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): void {
+export function toast(words: string, tone: Toast["tone"] = "usual", act?: ToastAction): void {
   const id = ++number;
-  const shown: Toast = { id, words: shortened(words), tone, act };
+  const shown: Toast = { id, words: shortenReferences(words), tone, act };
   toasts.value = [...toasts.value.filter((each) => each.words !== shown.words).slice(-3), shown];
   setTimeout(() => dismiss(id), tone === "bad" ? PROBLEM_SHOWN_FOR : SHOWN_FOR);
 }

@@ -8,7 +8,7 @@ import { errorMessage, useRequest, useAction } from "../requests";
 import { go, hrefOf } from "../routes";
 import { Button, Dialog, Notice, toastError, toast } from "../ui";
 import { visibleLine, visibleText } from "../visible-text";
-import { shortened } from "../wording";
+import { shortenReferences } from "../wording";
 import { PathList } from "../worktrees/PathList";
 import { Loaded } from "../ui/PageFrame";
 
@@ -115,7 +115,7 @@ function OtherVersion({
       <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
-            <p class="plan-text">{visibleText(shortened(answer.text))}</p>
+            <p class="plan-text">{visibleText(shortenReferences(answer.text))}</p>
             <PathList paths={answer.paths} label={`Files of ${visibleLine(version.name)}`} />
           </>
         )}

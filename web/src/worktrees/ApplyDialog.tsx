@@ -7,7 +7,7 @@ import type { Plan } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
 import { visibleText } from "../visible-text";
-import { shortened } from "../wording";
+import { shortenReferences } from "../wording";
 import { PathList } from "./PathList";
 import { Loaded } from "../ui/PageFrame";
 import { toastDone } from "./worktree-actions";
@@ -116,7 +116,7 @@ export function ApplyPlan({ plan }: { plan: Plan }) {
       <Notice tone={inConflict ? "careful" : "accent"} icon={inConflict ? "alert" : "info"}>
         {applyHeading(plan)}
       </Notice>
-      {plan.text && <p class="plan-text">{visibleText(shortened(plan.text))}</p>}
+      {plan.text && <p class="plan-text">{visibleText(shortenReferences(plan.text))}</p>}
       <PathList paths={plan.conflicts} label="Conflicts" />
       {inConflict && (
         <p class="quiet small">

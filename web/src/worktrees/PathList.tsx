@@ -5,7 +5,7 @@ import { visibleLine } from "../visible-text";
 
 const SHOWN_AT_FIRST = 12;
 
-/** Paths, or sentences about paths. A long list is shortened. */
+/** Paths, or sentences about paths. A long list is shortenReferences. */
 export function PathList({ paths, label }: { paths: readonly string[]; label: string }) {
   const [all, setAll] = useState(false);
   if (paths.length === 0) return null;

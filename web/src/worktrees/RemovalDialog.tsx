@@ -6,7 +6,7 @@ import type { WorktreeRow } from "../protocol";
 import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice, confirm } from "../ui";
 import { visibleText } from "../visible-text";
-import { shortened } from "../wording";
+import { shortenReferences } from "../wording";
 import { PathList } from "./PathList";
 import { Loaded } from "../ui/PageFrame";
 import { toastDone } from "./worktree-actions";
@@ -67,7 +67,7 @@ export function RemovalDialog({
       <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
-            <p class="plan-text">{visibleText(shortened(answer.text))}</p>
+            <p class="plan-text">{visibleText(shortenReferences(answer.text))}</p>
             <PathList paths={answer.paths} label="Affected files" />
           </>
         )}

@@ -90,7 +90,7 @@ it("an imported worktree is only removed from the list", () => {
   expect(removalVerb({ imported: false })).toBe("Remove");
 });
 
-it("the reference of saved work is shortened", () => {
+it("the reference of saved work is shortenReferences", () => {
   expect(keptName("refs/rookery/keep/fix-1/2026")).toBe("fix-1/2026");
   expect(keptName("refs/heads/x")).toBe("refs/heads/x");
 });
