@@ -5,7 +5,7 @@ import type { Row, RowChange, ViewChange } from "./protocol";
 import { changedRow, TaskView } from "./view";
 
 const say = (ts: number, text = ""): Row => ({ ts, type: "say", say: "text", text });
-const tell = (view: TaskView, change: ViewChange, earlier = 0) => view.apply({ follow_id: 1, seq: 1, earlier, change });
+const apply = (view: TaskView, change: ViewChange, earlier = 0) => view.apply({ follow_id: 1, seq: 1, earlier, change });
 const texts = (view: TaskView) => view.rows.value.map((each) => each.row.value.text);
 
 describe("applying a change to a row", () => {
@@ -31,10 +31,10 @@ describe("applying a change to a row", () => {
 describe("a view", () => {
   it("sorts rows by time, including rows from before the window", () => {
     const view = new TaskView();
-    tell(view, { added: [say(30, "c"), say(40, "d")] }, 2);
+    apply(view, { added: [say(30, "c"), say(40, "d")] }, 2);
     expect(view.earlier.value).toBe(2);
-    tell(view, { added: [say(10, "a"), say(20, "b")] }, 0);
-    tell(view, { added: [say(50, "e")] });
+    apply(view, { added: [say(10, "a"), say(20, "b")] }, 0);
+    apply(view, { added: [say(50, "e")] });
     expect(texts(view)).toEqual(["a", "b", "c", "d", "e"]);
     expect(view.row(30)?.text).toBe("c");
     expect([view.row(35), view.row(null), view.row(99)]).toEqual([null, null, null]);
@@ -42,14 +42,14 @@ describe("a view", () => {
 
   it("re-renders only the row that changes", () => {
     const view = new TaskView();
-    tell(view, { added: [say(1), say(2)] });
+    apply(view, { added: [say(1), say(2)] });
     let lists = 0;
     let first = 0;
     let second = 0;
     effect(() => void (view.rows.value, lists++));
     effect(() => void (view.rows.value[0]!.row.value, first++));
     effect(() => void (view.rows.value[1]!.row.value, second++));
-    tell(view, { changed: [{ ts: 2, append: "word" }] });
+    apply(view, { changed: [{ ts: 2, append: "word" }] });
     expect([lists, first, second]).toEqual([1, 1, 2]);
   });
 
@@ -57,32 +57,32 @@ describe("a view", () => {
     const view = new TaskView();
     const seen: string[] = [];
     effect(() => void seen.push(`${view.rows.value.length} ${view.parts.value.open_ask ?? "-"} ${view.earlier.value}`));
-    tell(view, { added: [say(1), say(2)], parts: { open_ask: 2 } }, 7);
+    apply(view, { added: [say(1), say(2)], parts: { open_ask: 2 } }, 7);
     expect(seen).toEqual(["0 - 0", "2 2 7"]);
   });
 
   it("keeps parts that a change does not mention", () => {
     const view = new TaskView();
-    tell(view, { parts: { mode: "code", silence: 3 } });
-    tell(view, { parts: { silence: 0 } });
+    apply(view, { parts: { mode: "code", silence: 3 } });
+    apply(view, { parts: { silence: 0 } });
     expect(view.parts.value).toEqual({ mode: "code", silence: 0 });
   });
 
   it("keeps its old rows until the first change after a restart", () => {
     const view = new TaskView();
-    tell(view, { added: [say(1, "old")], parts: { mode: "code" } });
+    apply(view, { added: [say(1, "old")], parts: { mode: "code" } });
     view.restart();
     expect(texts(view)).toEqual(["old"]);
-    tell(view, { added: [say(5, "new")], parts: { silence: 1 } });
-    tell(view, { added: [say(6, "more")] });
+    apply(view, { added: [say(5, "new")], parts: { silence: 1 } });
+    apply(view, { added: [say(6, "more")] });
     expect(texts(view)).toEqual(["new", "more"]);
     expect(view.parts.value).toEqual({ silence: 1 });
   });
 
   it("ignores changes to rows outside the window", () => {
     const view = new TaskView();
-    tell(view, { added: [say(5, "a")] });
-    tell(view, { changed: [{ ts: 1, append: "x" }], removed: [2, 3] });
+    apply(view, { added: [say(5, "a")] });
+    apply(view, { changed: [{ ts: 1, append: "x" }], removed: [2, 3] });
     expect(texts(view)).toEqual(["a"]);
   });
 
@@ -108,7 +108,7 @@ describe("a view", () => {
       }
       for (const each of change.added ?? []) plain.set(each.ts, each.text!);
       for (const ts of change.removed ?? []) plain.delete(ts);
-      tell(view, change);
+      apply(view, change);
       const expected = [...plain.entries()].sort(([one], [other]) => one - other);
       expect(view.rows.value.map((each) => [each.ts, each.row.value.text])).toEqual(expected);
     }

@@ -33,7 +33,7 @@ const session = (about: object) =>
     ...about,
     flags: { show_retry_button: true, show_resume_button: false },
   }) as SessionRow;
-const tell = (row: Partial<InboxRow>, about: object = {}) => {
+const setInbox = (row: Partial<InboxRow>, about: object = {}) => {
   const rows = new Map([["s1", session(about)]]);
   list.value = { ...NOTHING_LISTED, rows, order: ["s1"], inbox: [{ ...asked, ...row }] };
 };
@@ -45,7 +45,7 @@ beforeEach(() => {
 
 describe("the inbox", () => {
   it("shows why a session failed, its prompt, and how to retry", async () => {
-    tell({ text: "There is no model yet." });
+    setInbox({ text: "There is no model yet." });
     const place = await mount(<InboxPage />);
     expect(place.querySelector(".page-head")!.textContent).toContain("1 waiting for you");
     expect(place.querySelector(".failure-words")!.textContent).toBe("There is no model yet.");
@@ -54,7 +54,7 @@ describe("the inbox", () => {
   });
 
   it("shows the result of a session", async () => {
-    tell({ state: "completed", ask: "completion_result", html: ["<p>Done <code>sum</code>.</p>"] });
+    setInbox({ state: "completed", ask: "completion_result", html: ["<p>Done <code>sum</code>.</p>"] });
     const place = await mount(<InboxPage />);
     expect(place.querySelector(".inbox-result code")!.textContent).toBe("sum");
     expect(place.querySelector("textarea")).not.toBeNull();
@@ -64,7 +64,7 @@ describe("the inbox", () => {
     ["error", { text: "It is gone." }],
     ["completed", { ask: "completion_result", text: "Done." }],
   ] as const)("offers no retry or reply if the worktree was removed: %s", async (state, row) => {
-    tell({ state, ...row }, { branch: "agent/sum", state });
+    setInbox({ state, ...row }, { branch: "agent/sum", state });
     const place = await mount(<InboxPage />);
     expect(place.textContent).toContain("The worktree was removed");
     expect(buttons(place)).not.toContain("Retry");

@@ -10,8 +10,8 @@ export const LINES_AT_ONCE = 200;
  * it. Null at the end of a file of unknown length.
  */
 export function hiddenLines(lines: readonly DiffLine[], at: number): number | null {
-  const said = /\d+/.exec(plainText(lines[at]?.html ?? ""));
-  if (said) return Number(said[0]);
+  const stated = /\d+/.exec(plainText(lines[at]?.html ?? ""));
+  if (stated) return Number(stated[0]);
   const next = lines.slice(at + 1).find(hasOldNumber)?.old;
   if (next == null) return null;
   const before = lines.slice(0, at).findLast(hasOldNumber)?.old ?? 0;

@@ -30,15 +30,15 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
 
   const save = async () => {
     busy.value = true;
-    const news = Object.fromEntries(
+    const changes = Object.fromEntries(
       Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
     );
     const done =
-      Object.keys(news).length === 0 || (await attempt("switch_session", { session_id: row.session_id, ...news }));
+      Object.keys(changes).length === 0 || (await attempt("switch_session", { session_id: row.session_id, ...changes }));
     busy.value = false;
     if (done) close();
   };
-  const set = (news: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...news });
+  const set = (changes: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...changes });
 
   return (
     <Dialog

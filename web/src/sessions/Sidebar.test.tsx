@@ -19,7 +19,7 @@ const row = (session_id: string, name: string, more: object = {}) =>
     flags: {},
     ...more,
   }) as unknown as SessionRow;
-const tell = (...rows: SessionRow[]) => {
+const setSessions = (...rows: SessionRow[]) => {
   const order = rows.map((each) => each.session_id);
   list.value = { ...NOTHING_LISTED, rows: new Map(rows.map((each) => [each.session_id, each])), order };
   listLoaded.value = true;
@@ -31,7 +31,7 @@ beforeEach(() => {
 });
 
 it("Escape clears the search", async () => {
-  tell(row("a", "Sum"), row("b", "Product"));
+  setSessions(row("a", "Sum"), row("b", "Product"));
   const place = await mount(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
   await type(field, "prod");
@@ -41,7 +41,7 @@ it("Escape clears the search", async () => {
 });
 
 it("Enter in the search opens the first result", async () => {
-  tell(row("a", "Sum"), row("b", "Product"));
+  setSessions(row("a", "Sum"), row("b", "Product"));
   const place = await mount(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
   await type(field, "prod");
@@ -50,7 +50,7 @@ it("Enter in the search opens the first result", async () => {
 });
 
 it("versions are listed under one heading with a link to their comparison", async () => {
-  tell(row("b", "Sum v2", { group_id: "g", start_time: 2 }), row("a", "Sum", { group_id: "g" }));
+  setSessions(row("b", "Sum v2", { group_id: "g", start_time: 2 }), row("a", "Sum", { group_id: "g" }));
   const place = await mount(<Sidebar showHelp={() => undefined} />);
   expect(place.querySelector(".version-group-head")!.getAttribute("href")).toBe("#/versions/g");
   expect(names(place)).toEqual(["1Sum", "2Sum v2"]);

@@ -19,8 +19,8 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
     action.run(async () => {
       setProblem("");
       const done = await request("change_setting", { key: row.key, value });
-      const said = value === null ? `Reset ${labelOf(row)} to its default.` : `Saved ${labelOf(row)}.`;
-      toast([said, ...done.notes].join(" "), "good");
+      const message = value === null ? `Reset ${labelOf(row)} to its default.` : `Saved ${labelOf(row)}.`;
+      toast([message, ...done.notes].join(" "), "good");
       saved();
     });
   const commit = (written: string) => {

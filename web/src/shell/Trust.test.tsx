@@ -7,7 +7,7 @@ import { FakeManager } from "../test-support/fake-manager";
 import { Trust } from "./Trust";
 
 let manager: FakeManager;
-const tell = (trusted: boolean) => {
+const setTrusted = (trusted: boolean) => {
   list.value = { ...NOTHING_LISTED, overview: { project: "/home/ada/sums", trusted } as Overview };
 };
 
@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => vi.unstubAllGlobals());
 
 it("trusting a project sends the path that is shown", async () => {
-  tell(false);
+  setTrusted(false);
   const place = await mount(<Trust />);
   expect(place.textContent).toContain("/home/ada/sums");
   await click(place, "Trust this project");
@@ -27,6 +27,6 @@ it("trusting a project sends the path that is shown", async () => {
 });
 
 it("a trusted project shows no notice", async () => {
-  tell(true);
+  setTrusted(true);
   expect((await mount(<Trust />)).textContent).toBe("");
 });

@@ -14,34 +14,34 @@ import {
   todosOf,
 } from "./row-content";
 
-const said = (say: string, text = ""): Row => ({ ts: 1, type: "say", say, text });
-const asked = (ask: string, text = ""): Row => ({ ts: 1, type: "ask", ask, text });
+const sayRow = (say: string, text = ""): Row => ({ ts: 1, type: "say", say, text });
+const askRow = (ask: string, text = ""): Row => ({ ts: 1, type: "ask", ask, text });
 
 describe("the kind of a row", () => {
   const cases: [string, Row, string][] = [
-    ["text of the model", said("text"), "answer"],
-    ["a thought", said("reasoning"), "thought"],
-    ["text of the user", said("user_feedback"), "user"],
-    ["a tool", asked("tool"), "call"],
-    ["a command", asked("command"), "call"],
-    ["an MCP server", asked("use_mcp_server"), "call"],
-    ["command output", said("command_output"), "output"],
-    ["a request", said("api_req_started", '{"cost":1}'), "request"],
-    ["a failed request", said("api_req_started", '{"streamingFailedMessage":"gone"}'), "trouble"],
-    ["an interrupted request", said("api_req_started", '{"cancelReason":"user_cancelled"}'), "request"],
-    ["a question", asked("followup"), "question"],
-    ["a result", said("completion_result"), "result"],
-    ["the question after a result", asked("completion_result"), "hidden"],
-    ["a kind of a later version", said("sung"), "note"],
-    ["a question of a later version", asked("sung"), "hidden"],
+    ["text of the model", sayRow("text"), "answer"],
+    ["a thought", sayRow("reasoning"), "thought"],
+    ["text of the user", sayRow("user_feedback"), "user"],
+    ["a tool", askRow("tool"), "call"],
+    ["a command", askRow("command"), "call"],
+    ["an MCP server", askRow("use_mcp_server"), "call"],
+    ["command output", sayRow("command_output"), "output"],
+    ["a request", sayRow("api_req_started", '{"cost":1}'), "request"],
+    ["a failed request", sayRow("api_req_started", '{"streamingFailedMessage":"gone"}'), "trouble"],
+    ["an interrupted request", sayRow("api_req_started", '{"cancelReason":"user_cancelled"}'), "request"],
+    ["a question", askRow("followup"), "question"],
+    ["a result", sayRow("completion_result"), "result"],
+    ["the question after a result", askRow("completion_result"), "hidden"],
+    ["a kind of a later version", sayRow("sung"), "note"],
+    ["a question of a later version", askRow("sung"), "hidden"],
   ];
   it.each(cases)("%s", (_, row, kind) => expect(rowKindOf(row)).toBe(kind));
 
-  it("is the user's for the prompt of a task", () => expect(rowKindOf(said("text"), true)).toBe("user"));
+  it("is the user's for the prompt of a task", () => expect(rowKindOf(sayRow("text"), true)).toBe("user"));
 });
 
 describe("the payload of a tool call", () => {
-  const row = asked("tool", '{"tool":"appliedDiff","path":"a.py","diffStats":{"added":3,"removed":1}}');
+  const row = askRow("tool", '{"tool":"appliedDiff","path":"a.py","diffStats":{"added":3,"removed":1}}');
 
   it("has the changed lines", () => {
     const payload = payloadOf(row);
@@ -56,15 +56,15 @@ describe("the payload of a tool call", () => {
   it.each(["", "no json", '{"tool":', "[1]", "null", '"text"', '{"diffStats":{"added":"3"},"todos":[1,null,{}]}'])(
     "can be read if it is malformed: %s",
     (text) => {
-      const payload = payloadOf(asked("tool", text));
+      const payload = payloadOf(askRow("tool", text));
       expect(statsOf(payload)).toBeNull();
       expect(todosOf(payload)).toEqual([]);
-      expect(titleOf(asked("tool", text), payload)).toBe("Tool call");
+      expect(titleOf(askRow("tool", text), payload)).toBe("Tool call");
     },
   );
 
   it("of a command is empty, even if the command is JSON", () => {
-    expect(payloadOf(asked("command", '{"tool":"readFile"}'))).toEqual({});
+    expect(payloadOf(askRow("command", '{"tool":"readFile"}'))).toEqual({});
   });
 });
 

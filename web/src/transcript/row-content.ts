@@ -120,8 +120,8 @@ export interface RequestInfo {
   cancelled: boolean;
 }
 
-export function requestOf(said: string | null | undefined): RequestInfo {
-  const info = objectIn(said);
+export function requestOf(raw: string | null | undefined): RequestInfo {
+  const info = objectIn(raw);
   const failed = info.cancelReason === "streaming_failed" || "streamingFailedMessage" in info;
   return {
     model: text(info.model),
@@ -146,16 +146,16 @@ export interface Followup {
 }
 
 /** A question with suggested answers. Plain text is a question without suggestions. */
-export function followupOf(said: string | null | undefined): Followup {
-  const read = objectIn(said);
-  if (typeof read.question !== "string") return { question: said ?? "", suggestions: [] };
-  const offered = Array.isArray(read.suggest) ? read.suggest : [];
-  return { question: read.question, suggestions: offered.flatMap(suggestionOf) };
+export function followupOf(raw: string | null | undefined): Followup {
+  const parsed = objectIn(raw);
+  if (typeof parsed.question !== "string") return { question: raw ?? "", suggestions: [] };
+  const offered = Array.isArray(parsed.suggest) ? parsed.suggest : [];
+  return { question: parsed.question, suggestions: offered.flatMap(suggestionOf) };
 }
 
-function suggestionOf(said: unknown): Suggestion[] {
-  if (typeof said === "string") return [{ answer: said, mode: "" }];
-  const { answer, mode } = (said ?? {}) as { answer?: unknown; mode?: unknown };
+function suggestionOf(value: unknown): Suggestion[] {
+  if (typeof value === "string") return [{ answer: value, mode: "" }];
+  const { answer, mode } = (value ?? {}) as { answer?: unknown; mode?: unknown };
   return typeof answer === "string" ? [{ answer, mode: text(mode) }] : [];
 }
 
@@ -164,8 +164,8 @@ export interface Delay {
   seconds: string;
 }
 
-export function delayOf(said: string | null | undefined): Delay {
-  const [reason = "", timer = ""] = (said ?? "").split("<retry_timer>");
+export function delayOf(raw: string | null | undefined): Delay {
+  const [reason = "", timer = ""] = (raw ?? "").split("<retry_timer>");
   return { reason: reason.trim(), seconds: timer.split("</retry_timer>")[0]!.trim() };
 }
 
@@ -174,19 +174,19 @@ export function restOf(row: Pick<Row, "text" | "html" | "html_upto">): string {
   return row.html?.length ? (row.text ?? "").slice(row.html_upto ?? 0) : (row.text ?? "");
 }
 
-export function objectIn(said: string | null | undefined): Payload {
+export function objectIn(raw: string | null | undefined): Payload {
   try {
-    const read: unknown = JSON.parse(said ?? "");
-    return read && typeof read === "object" && !Array.isArray(read) ? (read as Payload) : {};
+    const parsed: unknown = JSON.parse(raw ?? "");
+    return parsed && typeof parsed === "object" && !Array.isArray(parsed) ? (parsed as Payload) : {};
   } catch {
     return {};
   }
 }
 
-export function text(said: unknown): string {
-  return typeof said === "string" ? said : "";
+export function text(value: unknown): string {
+  return typeof value === "string" ? value : "";
 }
 
-function number(said: unknown): number {
-  return typeof said === "number" ? said : 0;
+function number(value: unknown): number {
+  return typeof value === "number" ? value : 0;
 }

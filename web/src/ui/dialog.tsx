@@ -58,23 +58,23 @@ interface Question {
   answer: (yes: boolean) => void;
 }
 
-const asked = signal<Question | null>(null);
+const openQuestion = signal<Question | null>(null);
 
 /** Asks the user to confirm an action. */
 export function confirm(question: Omit<Question, "answer">): Promise<boolean> {
-  asked.value?.answer(false);
+  openQuestion.value?.answer(false);
   return new Promise((resolve) => {
     const answer = (yes: boolean) => {
-      asked.value = null;
+      openQuestion.value = null;
       resolve(yes);
     };
-    asked.value = { ...question, answer };
+    openQuestion.value = { ...question, answer };
   });
 }
 
 /** Shows the question of `confirm`. */
 export function Confirmation() {
-  const question = asked.value;
+  const question = openQuestion.value;
   if (!question) return null;
   const no = () => question.answer(false);
   return (

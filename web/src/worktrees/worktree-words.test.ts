@@ -50,28 +50,28 @@ describe("a plan to apply", () => {
     [plan({}), "Nothing to apply", false],
     [plan({ paths: ["a"] }), "1 file will be written to the project", true],
     [plan({ paths: ["a", "b"], conflicts: ["a: changed here too"] }), "1 conflict: nothing was changed", false],
-  ])("%j", (said, heading, can) => {
-    expect(applyHeading(said)).toBe(heading);
-    expect(canApply(said)).toBe(can);
+  ])("%j", (tested, heading, can) => {
+    expect(applyHeading(tested)).toBe(heading);
+    expect(canApply(tested)).toBe(can);
   });
 
   it("can skip its conflicts", () => {
-    const said = plan({ paths: ["a", "a:b", "c"], conflicts: ["a:b: changed here too"] });
-    expect(withoutConflicts(said, [])).toEqual(["a", "c"]);
+    const tested = plan({ paths: ["a", "a:b", "c"], conflicts: ["a:b: changed here too"] });
+    expect(withoutConflicts(tested, [])).toEqual(["a", "c"]);
   });
 
   it("can skip them too if it lists no files, but they are known", () => {
-    const said = plan({ conflicts: ["a: x"] });
-    expect(withoutConflicts(said, ["a", "b"])).toEqual(["b"]);
-    expect(withoutConflicts(said, [])).toBeNull();
+    const tested = plan({ conflicts: ["a: x"] });
+    expect(withoutConflicts(tested, ["a", "b"])).toEqual(["b"]);
+    expect(withoutConflicts(tested, [])).toBeNull();
   });
 
   it.each([
     ["has no conflicts", plan({ paths: ["a"] })],
     ["has only conflicts", plan({ paths: ["a"], conflicts: ["a: x"] })],
     ["does not name the file in conflict", plan({ paths: ["a", "b"], conflicts: ["the disk is full"] })],
-  ])("cannot skip them if it %s", (_, said) => {
-    expect(withoutConflicts(said, [])).toBeNull();
+  ])("cannot skip them if it %s", (_, tested) => {
+    expect(withoutConflicts(tested, [])).toBeNull();
   });
 
   it("matches whole file names, not prefixes", () => {
