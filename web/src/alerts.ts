@@ -18,11 +18,11 @@ export const NOTIFY_SETTING = "manager.notify";
 /** The switch of this browser. */
 export const alertsOn = signal(false);
 /** The user setting, which applies to every browser. */
-const wanted = signal(true);
+const notifySetting = signal(true);
 
 export async function loadNotifySetting(): Promise<void> {
   const settings = await request("read_settings", {}).catch(() => []);
-  wanted.value = settings.find((row) => row.key === NOTIFY_SETTING)?.value !== "false";
+  notifySetting.value = settings.find((row) => row.key === NOTIFY_SETTING)?.value !== "false";
 }
 
 export function alertsPossible(): boolean {
@@ -56,7 +56,7 @@ export function startAlerts(): void {
     if (!listLoaded.value) return;
     const fresh = newRows(rows, seen);
     seen = new Set(rows.map(nameOf));
-    if (alertsOn.value && wanted.value && document.hidden) fresh.forEach(alert);
+    if (alertsOn.value && notifySetting.value && document.hidden) fresh.forEach(alert);
   });
 }
 

@@ -26,17 +26,17 @@ export function useRequest<K extends keyof Requests>(
 
   useEffect(() => {
     if (!connected) return;
-    let wanted = true;
+    let active = true;
     setLoading(true);
     request(kind, fields)
-      .then((answer) => wanted && setReply({ key, answer, problem: "" }))
+      .then((answer) => active && setReply({ key, answer, problem: "" }))
       .catch((error: unknown) => {
-        if (!wanted) return;
+        if (!active) return;
         setReply((was) => ({ key, answer: was.key === key ? was.answer : null, problem: errorMessage(error) }));
       })
-      .finally(() => wanted && setLoading(false));
+      .finally(() => active && setLoading(false));
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [key, round, connected]);
 

@@ -53,7 +53,10 @@ export function approvalText(text: string): string {
  */
 export function commandText(text: string): string {
   const lines = approvalText(text.replaceAll("\r\n", "␍\n")).replace(BLANK_LINES, countedLines);
-  return lines.replace(UNUSUAL_SPACES, (spaces) => (spaces.length > 3 ? counted(spaces) : [...spaces].map(spellOut).join(""))).replace(SPACES, marked).replace(TRAILING_SPACES, marked);
+  return lines
+    .replace(UNUSUAL_SPACES, (spaces) => (spaces.length > 3 ? counted(spaces) : [...spaces].map(spellOut).join("")))
+    .replace(SPACES, marked)
+    .replace(TRAILING_SPACES, marked);
 }
 
 /** For names, titles and notes: one line only. */

@@ -35,10 +35,10 @@ export function consequences(rehearsal: RestoreRehearsal, choice: Choice): reado
 
 export function summary(rehearsal: RestoreRehearsal, choice: Choice): string {
   const files = choice.files ? filesWords(rehearsal) : "No file is changed";
-  const talk = choice.conversation
+  const conversation = choice.conversation
     ? "the conversation is rewound to this point"
     : "the conversation is not changed";
-  return `${files}, and ${talk}.`;
+  return `${files}, and ${conversation}.`;
 }
 
 function filesWords(rehearsal: RestoreRehearsal): string {

@@ -88,14 +88,14 @@ function usePaths(letters: string, sessionId: string): readonly string[] {
   const [paths, setPaths] = useState<readonly string[]>([]);
   useEffect(() => {
     if (letters.trim() === "") return setPaths([]);
-    let wanted = true;
+    let active = true;
     const timer = setTimeout(() => {
       request("find_paths", { letters: letters.trim(), session_id: sessionId })
-        .then((found) => wanted && setPaths(found.filter((each) => !each.folder).map((each) => each.path)))
-        .catch(() => wanted && setPaths([]));
+        .then((found) => active && setPaths(found.filter((each) => !each.folder).map((each) => each.path)))
+        .catch(() => active && setPaths([]));
     }, DEBOUNCE);
     return () => {
-      wanted = false;
+      active = false;
       clearTimeout(timer);
     };
   }, [letters, sessionId]);

@@ -25,9 +25,9 @@ export function PromptField({
   useEffect(() => field.current!.focus(), []);
 
   const take = async (files: readonly File[]) => {
-    const taken = await withFiles(images, files);
-    showPictures(taken.images);
-    for (const problem of taken.problems) toast(problem, "bad");
+    const added = await withFiles(images, files);
+    showPictures(added.images);
+    for (const problem of added.problems) toast(problem, "bad");
   };
   const takeFrom = (event: Event, files: File[]) => {
     if (files.length === 0) return;

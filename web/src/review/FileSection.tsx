@@ -175,13 +175,13 @@ function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
   const about = { session_id: sessionId, path: file.path, scope };
 
   useEffect(() => {
-    let wanted = true;
+    let active = true;
     setProblem("");
     request("read_diff", about)
-      .then((answer) => wanted && setDiff(answer))
-      .catch((error: unknown) => wanted && setProblem(errorMessage(error)));
+      .then((answer) => active && setDiff(answer))
+      .catch((error: unknown) => active && setProblem(errorMessage(error)));
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [sessionId, scope, file.path, file.digest, round]);
 

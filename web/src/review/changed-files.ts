@@ -10,8 +10,8 @@ export const KIND_WORDS: Readonly<Record<ChangedFile["kind"], { sign: string; wo
 
 /** All words must occur in the path; a word such as `+added` or `+image` matches the kind of file. */
 export function filtered(files: readonly ChangedFile[], words: string): readonly ChangedFile[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  return files.filter((file) => wanted.every((word) => fits(file, word)));
+  const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return files.filter((file) => terms.every((word) => fits(file, word)));
 }
 
 function fits(file: ChangedFile, word: string): boolean {

@@ -117,6 +117,6 @@ describe("mentioning a file", () => {
 
 it("every state has a placeholder", () => {
   const states = ["creating", "streaming", "waiting_approval", "waiting_input", "completed", "paused", "error", "stopped"];
-  const said = states.map((state) => placeholderFor(row(state as SessionRow["state"])));
-  expect(said.every(Boolean)).toBe(true);
+  const placeholders = states.map((state) => placeholderFor(row(state as SessionRow["state"])));
+  expect(placeholders.every(Boolean)).toBe(true);
 });

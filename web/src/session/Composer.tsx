@@ -34,12 +34,12 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
     if (!sendable) return;
     busy.value = true;
     const written = words.value;
-    const given = { session_id, text: written.trim(), images: [...images.value], ask_ts };
-    const sent = await attempt("send_words", given);
+    const message = { session_id, text: written.trim(), images: [...images.value], ask_ts };
+    const sent = await attempt("send_words", message);
     busy.value = false;
     if (!sent) return;
     write(withoutSent(words.value, written));
-    images.value = images.value.filter((each) => !given.images.includes(each));
+    images.value = images.value.filter((each) => !message.images.includes(each));
     mentionPicker.stop();
     field.current?.focus();
   };
@@ -47,9 +47,9 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   const take = async (event: Event | null, files: readonly File[]) => {
     if (!files.length) return;
     event?.preventDefault();
-    const taken = await withFiles(images.value, files);
-    images.value = taken.images;
-    for (const problem of taken.problems) toast(problem, "bad");
+    const added = await withFiles(images.value, files);
+    images.value = added.images;
+    for (const problem of added.problems) toast(problem, "bad");
   };
 
   const onKeyDown = (event: KeyboardEvent) => {

@@ -19,8 +19,8 @@ export function focusComposer(): void {
 /** Takes over the focus from a button that was removed or disabled. */
 export function useReclaimFocus(): void {
   useEffect(() => {
-    const fell = document.activeElement === document.body && last !== null && !canHaveFocus(last);
-    if (!fell || isEditing()) return;
+    const focusLost = document.activeElement === document.body && last !== null && !canHaveFocus(last);
+    if (!focusLost || isEditing()) return;
     last = null;
     focusComposer();
   });

@@ -24,17 +24,17 @@ export function useMentionPicker(
 
   useEffect(() => {
     if (letters === undefined) return;
-    let wanted = true;
+    let active = true;
     request("find_paths", { letters, session_id, most: PATHS }).then(
       (found) => {
-        if (!wanted) return;
+        if (!active) return;
         paths.value = found;
         at.value = 0;
       },
-      () => wanted && (paths.value = []),
+      () => active && (paths.value = []),
     );
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [letters]);
 

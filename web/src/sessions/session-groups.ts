@@ -9,11 +9,11 @@ export interface Sections {
 
 /** Sessions that contain all words, in the same order. */
 export function searchSessions(rows: readonly SessionRow[], words: string): SessionRow[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!wanted.length) return [...rows];
+  const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!terms.length) return [...rows];
   return rows.filter((row) => {
     const text = searched(row);
-    return wanted.every((word) => text.includes(word));
+    return terms.every((word) => text.includes(word));
   });
 }
 

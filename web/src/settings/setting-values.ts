@@ -50,9 +50,9 @@ export function labelOf(row: SettingRow): string {
 }
 
 export function searchSettings(rows: readonly SettingRow[], words: string): readonly SettingRow[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
   const text = (row: SettingRow) => `${row.key} ${labelOf(row)} ${row.summary}`.toLowerCase();
-  return rows.filter((row) => wanted.every((word) => text(row).includes(word)));
+  return rows.filter((row) => terms.every((word) => text(row).includes(word)));
 }
 
 /** The text in the control; a list has one line per entry. */

@@ -91,20 +91,21 @@ function CallBody({ row, payload }: { row: Row; payload: Payload }) {
     // `diff` is the model's own text, which may not be a diff; `content` always is one
     const diff = row.diff || text(payload.content) || text(payload.diff);
     if (!diff) return null;
-    const undone = outcomeOf(row) !== "";
+    const notDone = outcomeOf(row) !== "";
     // the key resets the fold, because the outcome arrives after the proposal
     return (
       <Foldable
-        key={String(undone)}
-        words={undone ? "Proposed changes" : "Changes"}
+        key={String(notDone)}
+        words={notDone ? "Proposed changes" : "Changes"}
         body={() => <DiffText diff={diff} />}
-        open={!undone}
+        open={!notDone}
       />
     );
   }
   if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
   const details = argumentsOf(row, payload);
-  return details ? <Foldable words="Details" body={() => <pre class="call-text">{breakable(visibleText(details))}</pre>} /> : null;
+  if (!details) return null;
+  return <Foldable words="Details" body={() => <pre class="call-text">{breakable(visibleText(details))}</pre>} />;
 }
 
 function argumentsOf(row: Row, payload: Payload): string {

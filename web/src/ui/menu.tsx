@@ -49,7 +49,7 @@ export function Menu({
     return () => document.removeEventListener("pointerdown", away);
   }, [open]);
 
-  const steer = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
     if (event.key === "Escape" || event.key === "Tab") close(event.key === "Escape");
     const step = steps[event.key];
@@ -61,7 +61,7 @@ export function Menu({
   };
 
   return (
-    <div class="menu" ref={menu} onKeyDown={open ? steer : undefined}>
+    <div class="menu" ref={menu} onKeyDown={open ? onKeyDown : undefined}>
       <Button
         kind={kind}
         icon={icon}

@@ -27,12 +27,12 @@ export function RemoveOthersDialog({
   const [tokens, setTokens] = useState<ReadonlyMap<string, string>>(new Map());
   const [problems, setProblems] = useState<readonly string[]>([]);
   const action = useAction(toastError);
-  const wanted = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
+  const selected = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
 
   const remove = () =>
     action.run(async () => {
       const failed: string[] = [];
-      for (const version of wanted) {
+      for (const version of selected) {
         try {
           await request("remove_worktree", {
             worktree_id: version.worktree_id,
@@ -42,7 +42,7 @@ export function RemoveOthersDialog({
           failed.push(`${visibleLine(version.name)}: ${errorMessage(error)}`);
         }
       }
-      const removed = wanted.length - failed.length;
+      const removed = selected.length - failed.length;
       const link = { words: "Saved work", act: () => go({ page: "worktrees" }) };
       if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", link);
       if (failed.length === 0) return close();
@@ -57,8 +57,8 @@ export function RemoveOthersDialog({
       foot={
         <>
           <Button onClick={close}>Keep all</Button>
-          <Button kind="danger" icon="trash" busy={action.busy} disabled={wanted.length === 0} onClick={remove}>
-            Remove {counted(wanted.length, "version")}
+          <Button kind="danger" icon="trash" busy={action.busy} disabled={selected.length === 0} onClick={remove}>
+            Remove {counted(selected.length, "version")}
           </Button>
         </>
       }

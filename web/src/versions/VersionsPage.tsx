@@ -270,14 +270,14 @@ function useFiles(versions: readonly Version[]): FilesByVersion {
   const there = versions.filter((version) => version.worktree_id !== "");
   const key = there.map(({ session_id, state, stats }) => [session_id, state, stats.files, stats.added, stats.removed].join());
   useEffect(() => {
-    let wanted = true;
+    let active = true;
     for (const { session_id } of there) {
       request("review_changes", { session_id, scope: "branch" })
-        .then((review) => wanted && setFiles((was) => new Map(was).set(session_id, review.files)))
-        .catch((error: unknown) => wanted && toastError(error));
+        .then((review) => active && setFiles((was) => new Map(was).set(session_id, review.files)))
+        .catch((error: unknown) => active && toastError(error));
     }
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [key.join(";")]);
   return files;

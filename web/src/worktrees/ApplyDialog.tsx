@@ -98,14 +98,14 @@ export function ApplyDialog({
 /** All files to apply. A plan with conflicts does not list them. */
 function useAllPaths(sessionId: string, known: readonly string[], plan: Plan | null): readonly string[] {
   const [found, setFound] = useState<readonly string[]>([]);
-  const wanted = known.length === 0 && sessionId !== "" && (plan?.conflicts.length ?? 0) > 0;
+  const needed = known.length === 0 && sessionId !== "" && (plan?.conflicts.length ?? 0) > 0;
   useEffect(() => {
-    if (!wanted) return;
+    if (!needed) return;
     request("review_changes", { session_id: sessionId, scope: "branch" }).then(
       (review) => setFound(review.files.map((file) => file.path)),
       () => undefined, // then conflicts cannot be skipped
     );
-  }, [wanted]);
+  }, [needed]);
   return known.length > 0 ? known : found;
 }
 

@@ -15,12 +15,12 @@ export async function mergeWorktree(worktreeId: string, branch: string): Promise
     request("read_stats", { worktree_id: worktreeId }),
   ]);
   const into = worktrees.find((row) => row.id === worktreeId)?.parent_branch || "the branch it was made from";
-  const wanted = await confirm({
+  const confirmed = await confirm({
     title: `Merge ${branch} into ${into}?`,
     words: mergeWords(into, stats),
     yes: "Merge",
   });
-  if (!wanted) return false;
+  if (!confirmed) return false;
   toastDone(await request("merge_worktree", { worktree_id: worktreeId }), `Merged ${branch} into ${into}.`);
   return true;
 }

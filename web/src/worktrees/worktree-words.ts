@@ -62,9 +62,9 @@ export function conflictPath(conflict: string, paths: readonly string[]): string
  */
 export function withoutConflicts(plan: Plan, known: readonly string[]): readonly string[] | null {
   const paths = plan.paths.length > plan.conflicts.length ? plan.paths : known;
-  const inTheWay = plan.conflicts.map((conflict) => conflictPath(conflict, paths));
-  if (inTheWay.length === 0 || inTheWay.includes(null)) return null;
-  const rest = paths.filter((path) => !inTheWay.includes(path));
+  const conflicting = plan.conflicts.map((conflict) => conflictPath(conflict, paths));
+  if (conflicting.length === 0 || conflicting.includes(null)) return null;
+  const rest = paths.filter((path) => !conflicting.includes(path));
   return rest.length > 0 ? rest : null;
 }
 
