@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the page unless the built one matches its sources. --anew builds it in any case.
-# Node is needed only for a build.
+# Builds the page if it does not match its sources; --anew always builds it.
+# Only a build needs Node.
 set -eu
 cd "$(dirname "$0")"
 page=../src/rookery/manager/web/page
@@ -10,7 +10,7 @@ if [ "${1-}" != --anew ] && [ -f "$page/index.html" ] && [ "$(digest)" = "$(cat 
 fi
 if ! command -v npm >/dev/null; then
     echo "The built page does not match its sources. Install Node (20.19 or newer), then run make web." >&2
-    # the tests fail with the same sentence
+    # the tests fail with the same message
     [ "${1-}" = --if-possible ] || exit 1
     exit 0
 fi

@@ -1,7 +1,7 @@
 """Prints a digest of everything the page is built from.
 
-`build.sh` keeps it beside the built page, so a clone knows without Node whether the two match.
-Timestamps cannot tell: a fresh clone has arbitrary ones.
+`build.sh` stores it beside the built page, so a clone can check without Node that the two match.
+Timestamps do not work: a fresh clone has arbitrary ones.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def sources() -> Iterator[Path]:
     yield SCHEMA
     yield from (WEB / name for name in BUILT_WITH)
     for path in sorted((WEB / "src").rglob("*")):
-        is_for_tests = ".test." in path.name or path.parent.name == "testing"
+        is_for_tests = ".test." in path.name or path.parent.name == "test-support"
         if path.is_file() and not is_for_tests:
             yield path
 

@@ -14,10 +14,10 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.{ts,tsx}", "scripts/*.test.mjs"],
     environment: "happy-dom",
-    // one thread for all: to load a document for each file takes longer than all tests do
+    // one thread for all files: loading a document for each takes longer than all tests
     pool: "threads",
     isolate: false,
     maxWorkers: 1,
-    setupFiles: ["scripts/begin-anew.mjs"],
+    setupFiles: ["scripts/reset-tests.mjs"],
   },
 });

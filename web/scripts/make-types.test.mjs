@@ -6,12 +6,12 @@ import { typesOf } from "./make-types.mjs";
 const SCHEMA = new URL("../../docs/schemas/manager.schema.json", import.meta.url);
 const TYPES = new URL("../src/protocol.ts", import.meta.url);
 
-it("the types are those of the protocol; if not: npm run types", () => {
+it("src/protocol.ts matches the schema; if not, run: npm run types", () => {
   const schema = JSON.parse(readFileSync(SCHEMA, "utf8"));
   expect(readFileSync(TYPES, "utf8")).toBe(typesOf(schema));
 });
 
-it("a schema that says more than is known is refused", () => {
+it("a schema with an unknown type is rejected", () => {
   const schema = { $defs: { request: { anyOf: [] }, odd: { type: "colour" } } };
   expect(() => typesOf(schema)).toThrow("No type is known");
 });

@@ -20,7 +20,7 @@ describe("the code in the address", () => {
     ["", null],
   ])("%s", (fragment, code) => expect(codeIn(fragment)).toEqual(code));
 
-  it("is exchanged for a token that this tab keeps", async () => {
+  it("is exchanged for a token that lasts as long as the tab", async () => {
     const fetch = answering(200, { token: "t" });
     vi.stubGlobal("fetch", fetch);
     await exchange({ how: "launch", code: "c" });
@@ -28,13 +28,13 @@ describe("the code in the address", () => {
     expect([sessionStorage.length, localStorage.length, storedToken()]).toEqual([1, 0, "t"]);
   });
 
-  it("of a paired device is kept by the device", async () => {
+  it("is exchanged for a token that a paired device keeps", async () => {
     vi.stubGlobal("fetch", answering(200, { token: "d", device_id: "1" }));
     await exchange({ how: "pair", code: "c" });
     expect([sessionStorage.length, localStorage.length, storedToken()]).toEqual([0, 1, "d"]);
   });
 
-  it("that was used already says so, and gives nothing", async () => {
+  it("is rejected with a clear message if it was already used", async () => {
     vi.stubGlobal("fetch", answering(401, {}));
     await expect(exchange({ how: "launch", code: "c" })).rejects.toThrow("already used");
     expect(storedToken()).toBeNull();
@@ -46,4 +46,4 @@ it.each([
   ["Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/130.0 Mobile Safari/537.36", "Android phone, Chrome"],
   ["Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0", "Linux, Firefox"],
   ["something else", "A device"],
-])("a device is called by what it is: %s", (agent, name) => expect(deviceName(agent)).toBe(name));
+])("a device is named after its system and browser: %s", (agent, name) => expect(deviceName(agent)).toBe(name));

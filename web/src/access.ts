@@ -1,6 +1,7 @@
 /**
- * How the page comes by its token. The link that opened it carries a code that works once, in the
- * fragment, which no server and no log ever sees. It is exchanged and taken out of the address.
+ * Gets the page's access token. The link that opened the page carries a one-time code in its
+ * fragment, which browsers send to no server. The code is exchanged for a token and removed from
+ * the address.
  */
 const TOKEN = "rookery.token";
 
@@ -15,7 +16,7 @@ export function storedToken(): string | null {
   return sessionStorage.getItem(TOKEN) ?? localStorage.getItem(TOKEN);
 }
 
-/** Raises an `Error` with a sentence if the code is refused. */
+/** Throws an `Error` with a message for the user if the code is rejected. */
 export async function exchange({ how, code }: Code): Promise<void> {
   const body = how === "launch" ? { code } : { code, name: deviceName(navigator.userAgent) };
   const answer = await fetch(`/api/${how}`, {
@@ -26,7 +27,7 @@ export async function exchange({ how, code }: Code): Promise<void> {
   if (!answer) throw new Error("Cannot reach the manager. Is `rookery manager` still running?");
   if (!answer.ok) throw new Error("This link has expired or was already used. Each link works once.");
   const { token } = (await answer.json()) as { token: string };
-  // a paired phone keeps its token; a launched page has its own for as long as its tab is open
+  // a paired phone keeps its token; a launched page keeps it until the tab is closed
   (how === "pair" ? localStorage : sessionStorage).setItem(TOKEN, token);
 }
 
@@ -46,7 +47,7 @@ const BROWSERS: [RegExp, string][] = [
   [/Safari/, "Safari"],
 ];
 
-/** What the list of paired devices calls this one. */
+/** The name of this device in the list of paired devices. */
 export function deviceName(agent: string): string {
   const named = (table: [RegExp, string][]) => table.find(([mark]) => mark.test(agent))?.[1];
   return [named(DEVICES) ?? "A device", named(BROWSERS)].filter(Boolean).join(", ");

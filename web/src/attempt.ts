@@ -1,9 +1,8 @@
 import { request } from "./connection";
 import type { Answers, Requests } from "./protocol";
-import { complain, toast } from "./ui";
+import { toastError, toast } from "./ui";
 
-/** Ask for something on behalf of a click: what is to be known about it is shown, and so is why it
- *  was refused, which gives null. */
+/** Sends a request for a click and shows its notes as toasts. If it fails, shows why and returns null. */
 export async function attempt<K extends keyof Requests>(
   kind: K,
   fields: Omit<Requests[K], "kind">,
@@ -15,7 +14,7 @@ export async function attempt<K extends keyof Requests>(
     for (const problem of failed) toast(problem, "bad");
     return answer;
   } catch (error) {
-    complain(error);
+    toastError(error);
     return null;
   }
 }

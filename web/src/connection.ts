@@ -1,12 +1,12 @@
-/** The page's connection. It only ever goes to the server that the page came from. */
+/** The page's connection, always to the server that served the page. */
 import { storedToken } from "./access";
 import type { Answers, Refusal, Requests } from "./protocol";
-import { BROKEN_OFF, Connection, Refused, type Socket } from "./rpc";
+import { CONNECTION_LOST, Connection, Refused, type Socket } from "./rpc";
 
 export { Refused } from "./rpc";
 
-/** UTF-16 units; the server takes frames of a MiB, and each unit is at most three bytes. */
-const LONGEST_FRAME = 300_000;
+/** UTF-16 units. The server accepts frames of 1 MiB, and a unit takes at most three bytes. */
+const MAX_FRAME_LENGTH = 300_000;
 const TOO_LARGE = "This message is too large. Remove some images, or use smaller ones.";
 
 export const connection = new Connection(openSocket, storedToken);
@@ -16,13 +16,13 @@ function openSocket(): Socket {
   return new WebSocket(`${scheme}://${location.host}/ws`) as unknown as Socket;
 }
 
-/** Ask the manager for something. What is refused raises `Refused`, whose message is a sentence. */
+/** Sends a request to the manager. Throws `Refused`, whose message is for the user. */
 export async function request<K extends keyof Requests>(
   kind: K,
   fields: Omit<Requests[K], "kind">,
 ): Promise<Answers[K]> {
   const text = JSON.stringify({ kind, ...fields });
-  if (text.length > LONGEST_FRAME) return (await upload(text)) as Answers[K];
+  if (text.length > MAX_FRAME_LENGTH) return (await upload(text)) as Answers[K];
   return connection.request(kind, fields);
 }
 
@@ -30,14 +30,14 @@ export function call(method: string, params: object = {}): Promise<unknown> {
   return connection.call(method, params);
 }
 
-/** Pictures do not fit into a frame. */
+/** Sends a request over HTTP; images do not fit into a WebSocket frame. */
 async function upload(body: string): Promise<unknown> {
   const headers = { "Content-Type": "application/json", Authorization: `Bearer ${storedToken()}` };
   const answer = await fetch("/api/do", { method: "POST", headers, body }).catch(() => null);
-  if (!answer) throw new Refused(BROKEN_OFF);
+  if (!answer) throw new Refused(CONNECTION_LOST);
   if (answer.status === 401) connection.refuse();
   if (answer.status === 413) throw new Refused(TOO_LARGE);
-  const told = (await answer.json().catch(() => ({}))) as { error?: Refusal };
-  if (!answer.ok) throw new Refused(told.error?.message ?? `The manager refused the request (${answer.status}).`);
-  return told;
+  const reply = (await answer.json().catch(() => ({}))) as { error?: Refusal };
+  if (!answer.ok) throw new Refused(reply.error?.message ?? `The manager refused the request (${answer.status}).`);
+  return reply;
 }

@@ -3,7 +3,7 @@ import { ago, counted, duration, money, tokens } from "./format";
 
 const MINUTE = 60_000;
 
-describe("numbers as people read them", () => {
+describe("formatting", () => {
   it.each([
     [0, "$0"],
     [0.004, "<1¢"],
@@ -41,5 +41,5 @@ describe("numbers as people read them", () => {
     [50 * 60 * MINUTE, "2 d"],
   ])("%i milliseconds ago", (passed, words) => expect(ago(1e12 - passed, 1e12)).toBe(words));
 
-  it("counts", () => expect([counted(1, "line"), counted(2, "line")]).toEqual(["1 line", "2 lines"]));
+  it("counts with singular and plural", () => expect([counted(1, "line"), counted(2, "line")]).toEqual(["1 line", "2 lines"]));
 });

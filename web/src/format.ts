@@ -1,4 +1,4 @@
-/** Numbers and times as people read them. */
+/** Formats numbers and times. */
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
@@ -25,7 +25,7 @@ export function duration(milliseconds: number): string {
   return counted(Math.floor(hours / 24), "day");
 }
 
-/** How long ago, short enough for a list. */
+/** Elapsed time, short enough for a list. */
 export function ago(then: number, now: number): string {
   const passed = now - then;
   if (passed < MINUTE) return "now";

@@ -1,6 +1,6 @@
 /**
- * The one way for HTML into the page. Only what the server has rendered and sanitised itself may
- * come here (`html` of rows, inbox rows and diff lines); all else is text.
+ * The only way for HTML to enter the page. Accepts only HTML that the server rendered and sanitised
+ * (`html` of rows, inbox rows and diff lines); everything else is text.
  */
 interface Policy {
   createHTML(html: string): unknown;

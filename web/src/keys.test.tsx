@@ -1,6 +1,6 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { actFor, type Keys, listenToKeys, SHORTCUTS, useKeys } from "./keys";
-import { drawn } from "./testing/drawn";
+import { mount } from "./test-support/mount";
 
 const pressed: string[] = [];
 const keysFor = (...names: string[]): Keys => Object.fromEntries(names.map((name) => [name, () => pressed.push(name)]));
@@ -17,10 +17,10 @@ function press(keys: string, pause = 10): string[] {
   return [...pressed];
 }
 
-afterEach(() => drawn(null));
+afterEach(() => mount(null));
 
-it("keys do what they are held for, alone or one after the other", async () => {
-  await drawn(<Holder keys={keysFor("j", "g i", "g g")} />);
+it("a shortcut runs its action, as one key or as a pair", async () => {
+  await mount(<Holder keys={keysFor("j", "g i", "g g")} />);
   expect(press("j")).toEqual(["j"]);
   expect(press("j g i")).toEqual(["j", "g i"]);
   expect(press("g g")).toEqual(["g g"]);
@@ -29,7 +29,7 @@ it("keys do what they are held for, alone or one after the other", async () => {
   expect(press("g i", 2_000)).toEqual([]);
 });
 
-it("what is nearest holds its keys first, and gives them back", async () => {
+it("the innermost component gets a key first and releases it when unmounted", async () => {
   const outer: string[] = [];
   const outside = { a: () => outer.push("a"), b: () => outer.push("b") };
   const both = (inside: boolean) => (
@@ -38,17 +38,17 @@ it("what is nearest holds its keys first, and gives them back", async () => {
       {inside && <Holder keys={keysFor("a")} />}
     </>
   );
-  await drawn(both(true));
+  await mount(both(true));
   press("a b");
   expect(outer).toEqual(["b"]);
-  await drawn(both(false));
+  await mount(both(false));
   press("a");
   expect(outer).toEqual(["b", "a"]);
 });
 
 beforeAll(listenToKeys);
 
-it("do nothing while something is edited, wherever the focus is", async () => {
+it("shortcuts do nothing while something is being edited, wherever the focus is", async () => {
   const form = (editing: boolean) => (
     <>
       <Holder keys={keysFor("j")} />
@@ -60,20 +60,20 @@ it("do nothing while something is edited, wherever the focus is", async () => {
     document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
     return [...pressed];
   };
-  await drawn(form(true));
+  await mount(form(true));
   expect(typed()).toEqual([]);
-  await drawn(form(false));
+  await mount(form(false));
   expect(typed()).toEqual(["j"]);
 });
 
-it("no key is told twice", () => {
+it("no shortcut is listed twice", () => {
   for (const { keys } of SHORTCUTS) expect(new Set(keys.map(([key]) => key)).size).toBe(keys.length);
 });
 
 describe("keys pressed on the page", () => {
   let at = 10_000_000;
 
-  /** One after the other, so many milliseconds apart; then somebody waits. */
+  /** Presses keys with a pause in milliseconds between them, then waits a second. */
   function typed(keys: string, apart = 50, more: KeyboardEventInit = {}): string[] {
     pressed.length = 0;
     vi.useFakeTimers();
@@ -89,32 +89,32 @@ describe("keys pressed on the page", () => {
     return [...pressed];
   }
 
-  it.each(["stop", "yes", "rename it", "as easy as that", "a test", "ads"])("typed as words do nothing: %s", async (words) => {
-    await drawn(<Holder keys={keysFor("a", "s", "e", "y", "d", "t", "h", "c")} />);
+  it.each(["stop", "yes", "rename it", "as easy as that", "a test", "ads"])("do nothing if they are typed as words: %s", async (words) => {
+    await mount(<Holder keys={keysFor("a", "s", "e", "y", "d", "t", "h", "c")} />);
     expect(typed(words)).toEqual([]);
   });
 
-  it("act when they stand alone", async () => {
-    await drawn(<Holder keys={keysFor("a", "s", "j", "g i")} />);
+  it("act if they are pressed alone", async () => {
+    await mount(<Holder keys={keysFor("a", "s", "j", "g i")} />);
     expect(typed("a")).toEqual(["a"]);
     expect(typed("jjj")).toEqual(["j", "j", "j"]);
     expect(typed("gi")).toEqual(["g i"]);
     expect(typed("as", 2_000)).toEqual(["a", "s"]);
   });
 
-  it("act once if they are pressed twice in haste", async () => {
-    await drawn(<Holder keys={keysFor("a")} />);
+  it("act once if they are pressed twice quickly", async () => {
+    await mount(<Holder keys={keysFor("a")} />);
     expect(typed("aa")).toEqual(["a"]);
   });
 
   it("do nothing while they are held", async () => {
-    await drawn(<Holder keys={keysFor("a", "j")} />);
+    await mount(<Holder keys={keysFor("a", "j")} />);
     expect(typed("aj", 2_000, { repeat: true })).toEqual([]);
   });
 
-  it("do nothing if they were pressed before what they are for appeared", async () => {
+  it("do nothing if they were pressed before the component appeared", async () => {
     at = 0;
-    await drawn(<Holder keys={keysFor("a")} />);
+    await mount(<Holder keys={keysFor("a")} />);
     const event = new KeyboardEvent("keydown", { key: "a", bubbles: true });
     Object.defineProperty(event, "timeStamp", { value: performance.now() - 50 });
     pressed.length = 0;

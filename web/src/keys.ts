@@ -1,9 +1,9 @@
 /**
- * Shortcuts for when no field has the focus. Single letters, so that the browser keeps its own;
- * two of them one after the other where there are many places to go.
+ * Keyboard shortcuts for when no field has the focus. They are single letters, so that they do not
+ * clash with those of the browser, or two letters in a row.
  *
- * Somebody may type words although no field has the focus. So a letter that changes something
- * waits a moment for the next one, and letters that follow each other do nothing.
+ * A user may type a word although no field has the focus. So a letter that changes something waits
+ * for the next key, and letters typed in quick succession do nothing.
  */
 import { useEffect, useRef } from "preact/hooks";
 
@@ -12,10 +12,10 @@ export type Keys = Record<string, () => void>;
 const SECOND_KEY_WITHIN = 1_000;
 /** A letter acts if no other follows within this many milliseconds. */
 const ALONE_AFTER = 300;
-/** Letters that follow each other faster are words, and do nothing. */
+/** Letters that follow each other faster than this are a word, and do nothing. */
 const WORDS_END_AFTER = 1_000;
-/** These only move the focus or what is shown, so they need not wait; nor need two letters. */
-const AT_ONCE = new Set(["i", "j", "k", "n", "p", "r", "/", "?"]);
+/** These only move the focus or the view, so they act immediately; so do pairs of letters. */
+const IMMEDIATE = new Set(["i", "j", "k", "n", "p", "r", "/", "?"]);
 
 export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
   {
@@ -67,8 +67,10 @@ export const SHORTCUTS: { about: string; keys: [string, string][] }[] = [
   },
 ];
 
-/** These keys, for as long as the component is there. Later components come first. A key pressed
- *  before `since` does nothing: it was not meant for this component. */
+/**
+ * Binds keys while the component is mounted. Components mounted later take precedence. A key
+ * pressed before `since` does nothing: it was not meant for this component.
+ */
 export function useKeys(keys: Keys, since?: { current: number }): void {
   const current = useRef(keys);
   current.current = keys;
@@ -97,26 +99,26 @@ let first: { key: string; at: number } | null = null;
 let waiting: { key: string; timer: ReturnType<typeof setTimeout> } | null = null;
 let typedAt = -Infinity;
 
-/** A held key counts once. */
+/** Handles each key press once, even if the key is held. */
 export function listenToKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.repeat) return ignoreHeld(event);
     if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return cancelWaiting();
-    const found = actAlone(event.key, event.timeStamp);
+    const found = findUnlessTyping(event.key, event.timeStamp);
     if (!found) return;
     event.preventDefault();
-    if (found.keys.length > 1 || AT_ONCE.has(found.keys)) found.act();
+    if (found.keys.length > 1 || IMMEDIATE.has(found.keys)) found.act();
     else wait(found.keys, found.act);
   });
 }
 
-/** Enter that is held would press one button after the other. */
+/** A held Enter would press one button after another. */
 function ignoreHeld(event: KeyboardEvent): void {
   if (event.key === "Enter" && event.target instanceof HTMLButtonElement) event.preventDefault();
 }
 
-/** What a key does, unless it is one of several letters typed as words without a field to go to. */
-function actAlone(key: string, at: number): Found | undefined {
+/** The action of a key, unless the key is part of a word typed outside a field. */
+function findUnlessTyping(key: string, at: number): Found | undefined {
   const isLetter = key.length === 1;
   if (waiting?.key === key) return;
   if (waiting && isLetter) typedAt = at;
@@ -140,18 +142,18 @@ function cancelWaiting(): void {
   waiting = null;
 }
 
-/** What a key does, if anything. It may also be the second of two. */
+/** The action of a key, alone or as the second of a pair. */
 export function actFor(key: string, at: number): (() => void) | undefined {
   return find(key, at)?.act;
 }
 
 function find(key: string, at: number): Found | undefined {
-  const both = first && at - first.at < SECOND_KEY_WITHIN ? held(`${first.key} ${key}`, at) : undefined;
+  const both = first && at - first.at < SECOND_KEY_WITHIN ? bound(`${first.key} ${key}`, at) : undefined;
   first = both ? null : { key, at };
-  return both ?? held(key, at);
+  return both ?? bound(key, at);
 }
 
-function held(keys: string, at: number): Found | undefined {
+function bound(keys: string, at: number): Found | undefined {
   const acts = holders.map((holder) => (at >= holder.since() ? holder.keys()[keys] : undefined));
   const act = acts.findLast(Boolean);
   return act && { keys, act };
@@ -161,7 +163,7 @@ function beginsPair(key: string): boolean {
   return holders.some((holder) => Object.keys(holder.keys()).some((keys) => keys.startsWith(`${key} `)));
 }
 
-/** Somebody is writing something in a form that stays until it is saved or left, or in a dialog. */
+/** Whether a dialog is open or an inline form has unsaved text. */
 export function isEditing(): boolean {
   return document.querySelector("dialog[open], [data-editing]") !== null;
 }

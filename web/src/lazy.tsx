@@ -2,7 +2,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Button, Notice, Spinner } from "./ui";
 
-/** A screen that is fetched when it is first gone to. */
+/** A screen whose code is loaded on first use. */
 export function lazy<P extends object>(fetch: () => Promise<{ default: ComponentType<P> }>) {
   let fetched: ComponentType<P> | null = null;
   return function Lazy(props: P) {
@@ -10,16 +10,16 @@ export function lazy<P extends object>(fetch: () => Promise<{ default: Component
     const [failed, setFailed] = useState(false);
     useEffect(() => {
       if (Screen || failed) return;
-      let wanted = true;
+      let active = true;
       fetch().then(
         (module) => {
           fetched = module.default;
-          if (wanted) setScreen({ of: module.default });
+          if (active) setScreen({ of: module.default });
         },
-        () => wanted && setFailed(true),
+        () => active && setFailed(true),
       );
       return () => {
-        wanted = false;
+        active = false;
       };
     }, [Screen, failed]);
     if (failed) {

@@ -1,10 +1,10 @@
-/** The list of sessions as the manager tells it. It is put together here, not thought about. */
+/** Applies the manager's changes to the list of sessions. */
 import type { InboxRow, ListChange, Overview, SessionRow } from "./protocol";
 
 export interface SessionList {
   overview: Overview | null;
   rows: ReadonlyMap<string, SessionRow>;
-  /** Ids in the order they are shown in. */
+  /** Session ids in display order. */
   order: readonly string[];
   inbox: readonly InboxRow[];
 }
@@ -27,7 +27,7 @@ export function changedList(list: SessionList, change: ListChange): SessionList 
   };
 }
 
-/** The rows in their order; one whose place was not told yet comes last. */
+/** The rows in display order. A row without a position comes last. */
 export function inOrder(list: SessionList): SessionRow[] {
   const placed = list.order.flatMap((id) => list.rows.get(id) ?? []);
   if (placed.length === list.rows.size) return placed;

@@ -1,36 +1,36 @@
-// the kit's styles come first, so that screens can differ from them
+// the base styles come first, so that screens can override them
 import "./styles/tokens.css";
 import "./styles/base.css";
 import "./styles/ui.css";
 import "./styles/prose.css";
 import { render } from "preact";
 import { codeIn, exchange } from "./access";
-import { watchForAttention } from "./alerts";
+import { startAlerts } from "./alerts";
 import { App } from "./app";
 import { connection } from "./connection";
 import { listenToKeys } from "./keys";
 import { watchClock } from "./now";
 import { watchAddress } from "./routes";
 import { followList, refreshOnFocus } from "./store";
-import { wearTheme } from "./theme";
+import { applyTheme } from "./theme";
 
-const AWAY_FOR_LONG = 30_000;
+const LONG_ABSENCE = 30_000;
 
-wearTheme();
+applyTheme();
 watchClock();
 listenToKeys();
-addEventListener("hashchange", () => codeIn(location.hash) && void enter(), { capture: true });
-void enter().then(() => {
+addEventListener("hashchange", () => codeIn(location.hash) && void connectWithCode(), { capture: true });
+void connectWithCode().then(() => {
   watchAddress();
   followList();
   refreshOnFocus();
-  watchForAttention();
-  watchForSleep();
+  startAlerts();
+  reconnectAfterSleep();
   render(<App />, document.getElementById("page")!);
 });
 
-/** With the code that the address may hold, which does not stay there. */
-async function enter(): Promise<void> {
+/** Exchanges the code in the address, if there is one, and connects. */
+async function connectWithCode(): Promise<void> {
   const code = codeIn(location.hash);
   if (code) {
     history.replaceState(null, "", "#/");
@@ -41,11 +41,11 @@ async function enter(): Promise<void> {
   connection.connect();
 }
 
-function watchForSleep(): void {
+function reconnectAfterSleep(): void {
   addEventListener("online", () => connection.nudge());
   let left = 0;
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) left = Date.now();
-    else if (Date.now() - left > AWAY_FOR_LONG || connection.status.value === "lost") connection.nudge();
+    else if (Date.now() - left > LONG_ABSENCE || connection.status.value === "lost") connection.nudge();
   });
 }

@@ -1,14 +1,14 @@
 import { signal } from "@preact/signals";
 
-const EVERY = 15_000;
+const TICK = 15_000;
 
-/** The time, for what says how long ago something was. */
+/** The current time, for elapsed times on the page. */
 export const now = signal(Date.now());
 
 export function watchClock(): void {
   setInterval(() => {
     if (!document.hidden) now.value = Date.now();
-  }, EVERY);
+  }, TICK);
   document.addEventListener("visibilitychange", () => {
     now.value = Date.now();
   });

@@ -15,12 +15,12 @@ const ROUTES: Route[] = [
   { page: "versions", group_id: "g1" },
 ];
 
-describe("places", () => {
-  it.each(ROUTES)("are found again by their address: %o", (place) => {
+describe("routes", () => {
+  it.each(ROUTES)("survive a round trip through the address: %o", (place) => {
     expect(routeOf(hrefOf(place))).toEqual(place);
   });
   it.each(["", "#", "#/", "#/nowhere", "#/session", "#/session/", "#/versions", "#/%E0%A4%A", "#main"])(
-    "that are none are home: %s",
+    "that are unknown lead home: %s",
     (hash) => expect(routeOf(hash)).toEqual({ page: "home" }),
   );
 });

@@ -1,4 +1,4 @@
-/** Where in the page one is: it stands in the address behind the `#`, so that links work. */
+/** The route of the page. It is stored in the fragment of the address, so that links work. */
 import { computed, signal } from "@preact/signals";
 
 export type Route =
@@ -7,12 +7,12 @@ export type Route =
   | { page: "task"; session_id: string; task_id: string }
   | { page: "versions"; group_id: string };
 
-const ALONE = new Set(["inbox", "new", "governance", "settings", "worktrees"] as const);
+const PLAIN_PAGES = new Set(["inbox", "new", "governance", "settings", "worktrees"] as const);
 const fragment = signal(globalThis.location?.hash ?? "");
 
 export const route = computed(() => routeOf(fragment.value));
 
-/** Whatever is not known is home. */
+/** An unknown route is home. */
 export function routeOf(hash: string): Route {
   const [name = "", id = "", part = "", rest = ""] = hash.replace(/^#\/?/, "").split("/").map(decoded);
   if (name === "session" && id) {
@@ -21,7 +21,7 @@ export function routeOf(hash: string): Route {
     return { page: "session", session_id: id };
   }
   if (name === "versions" && id) return { page: "versions", group_id: id };
-  return isAlone(name) ? { page: name } : { page: "home" };
+  return isPlainPage(name) ? { page: name } : { page: "home" };
 }
 
 export function hrefOf(to: Route): string {
@@ -47,15 +47,15 @@ export function go(to: Route): void {
 }
 
 export function watchAddress(): void {
-  const look = () => {
+  const update = () => {
     fragment.value = location.hash;
   };
-  look();
-  addEventListener("hashchange", look);
+  update();
+  addEventListener("hashchange", update);
 }
 
-function isAlone(name: string): name is "inbox" {
-  return (ALONE as Set<string>).has(name);
+function isPlainPage(name: string): name is "inbox" {
+  return (PLAIN_PAGES as Set<string>).has(name);
 }
 
 function decoded(part: string): string {

@@ -1,43 +1,43 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { BROKEN_OFF, Connection, Refused, type Socket, UNREACHABLE } from "./rpc";
+import { CONNECTION_LOST, Connection, Refused, type Socket, UNREACHABLE } from "./rpc";
 
-interface Said {
+interface Call {
   id: number;
   method: string;
   params: Record<string, unknown>;
 }
 
-/** The other end of a socket, played by the test. */
+/** The other end of a socket, controlled by the test. */
 class Wire implements Socket {
   onopen: Socket["onopen"] = null;
   onmessage: Socket["onmessage"] = null;
   onclose: Socket["onclose"] = null;
-  said: Said[] = [];
+  calls: Call[] = [];
   closed = false;
 
   send(text: string): void {
-    this.said.push(JSON.parse(text) as Said);
+    this.calls.push(JSON.parse(text) as Call);
   }
   close(): void {
     this.closed = true;
   }
-  tell(message: object): void {
+  receive(message: object): void {
     this.onmessage?.({ data: JSON.stringify({ jsonrpc: "2.0", ...message }) });
   }
-  last(method: string): Said {
-    const said = this.said.findLast((each) => each.method === method);
-    if (!said) throw new Error(`nobody said ${method}`);
-    return said;
+  last(method: string): Call {
+    const call = this.calls.findLast((each) => each.method === method);
+    if (!call) throw new Error(`not called: ${method}`);
+    return call;
   }
   async answer(method: string, result: unknown): Promise<void> {
-    this.tell({ id: this.last(method).id, result });
+    this.receive({ id: this.last(method).id, result });
     await settled();
   }
   async refuse(method: string, code: number, message: string): Promise<void> {
-    this.tell({ id: this.last(method).id, error: { code, message } });
+    this.receive({ id: this.last(method).id, error: { code, message } });
     await settled();
   }
-  async welcome(): Promise<void> {
+  async accept(): Promise<void> {
     this.onopen?.(undefined as never);
     await this.answer("initialize", { protocol: 1, host: { name: "rookery", version: "1" }, requests: [] });
   }
@@ -67,46 +67,46 @@ afterEach(() => vi.useRealTimers());
 
 async function connected(): Promise<void> {
   connection.connect();
-  await wire().welcome();
+  await wire().accept();
 }
 
 function recorder() {
-  const heard: unknown[] = [];
+  const received: unknown[] = [];
   return {
-    heard,
-    restart: () => heard.push("restart"),
-    hear: (news: unknown) => heard.push(news),
-    ended: (problem: string) => heard.push(["ended", problem]),
+    received,
+    restart: () => received.push("restart"),
+    onMessage: (message: unknown) => received.push(message),
+    ended: (problem: string) => received.push(["ended", problem]),
   };
 }
 
-describe("the introduction", () => {
-  it("says the token first, and nothing else before the answer", async () => {
+describe("connecting", () => {
+  it("sends the token first, and nothing else before the answer", async () => {
     connection.follow("follow_list", {}, recorder());
     connection.connect();
     wire().onopen?.(undefined as never);
-    expect(wire().said).toMatchObject([{ method: "initialize", params: { protocol: 1, token: "secret" } }]);
+    expect(wire().calls).toMatchObject([{ method: "initialize", params: { protocol: 1, token: "secret" } }]);
     await wire().answer("initialize", { protocol: 1, host: { name: "rookery", version: "2" }, requests: [] });
-    expect(wire().said.map((each) => each.method)).toEqual(["initialize", "follow_list"]);
+    expect(wire().calls.map((each) => each.method)).toEqual(["initialize", "follow_list"]);
     expect(connection.status.value).toBe("open");
     expect(connection.host.value?.version).toBe("2");
   });
 
-  it("without a token opens nothing", () => {
+  it("without a token opens no socket", () => {
     token = null;
     connection.connect();
     expect(wires).toEqual([]);
     expect(connection.status.value).toBe("shut");
   });
 
-  it("without a token keeps the reason that was found for it", () => {
+  it("without a token keeps the existing error message", () => {
     token = null;
     connection.problem.value = "This link was used already.";
     connection.connect();
     expect(connection.problem.value).toBe("This link was used already.");
   });
 
-  it("that is refused shuts, and is not tried again", async () => {
+  it("is not retried after the token was rejected", async () => {
     connection.connect();
     wire().onopen?.(undefined as never);
     await wire().refuse("initialize", -32003, "This token is not known here.");
@@ -115,7 +115,7 @@ describe("the introduction", () => {
     expect([connection.status.value, connection.problem.value]).toEqual(["shut", "This token is not known here."]);
   });
 
-  it("that ends with being turned away shuts as well", async () => {
+  it("is not retried after the server closed the socket with a rejection", async () => {
     connection.connect();
     wire().onclose?.({ code: 1008 });
     await vi.advanceTimersByTimeAsync(60_000);
@@ -125,13 +125,13 @@ describe("the introduction", () => {
 });
 
 describe("calls", () => {
-  it("are answered each with its own answer, in whatever order", async () => {
+  it("get their own answers, in any order", async () => {
     await connected();
     const one = connection.request("list_models", {});
     const other = connection.request("list_modes", {});
-    const [first, second] = wire().said.slice(-2) as [Said, Said];
-    wire().tell({ id: second.id, result: ["modes"] });
-    wire().tell({ id: first.id, result: ["models"] });
+    const [first, second] = wire().calls.slice(-2) as [Call, Call];
+    wire().receive({ id: second.id, result: ["modes"] });
+    wire().receive({ id: first.id, result: ["models"] });
     expect([await one, await other]).toEqual([["models"], ["modes"]]);
   });
 
@@ -141,7 +141,7 @@ describe("calls", () => {
     expect(wire().last("do").params).toEqual({ kind: "rename_session", session_id: "s", label: "New" });
   });
 
-  it("fail with the sentence they are refused with", async () => {
+  it("fail with the message of the manager", async () => {
     await connected();
     const asked = connection.request("cancel_session", { session_id: "s" });
     const refused = expect(asked).rejects.toThrow(new Refused("There is no session s.", -32001));
@@ -149,29 +149,29 @@ describe("calls", () => {
     await refused;
   });
 
-  it("without a connection fail at once, and are not sent later", async () => {
+  it("fail immediately without a connection, and are not sent later", async () => {
     await connected();
     wire().onclose?.({ code: 1006 });
     await expect(connection.call("do")).rejects.toThrow(UNREACHABLE);
     await vi.advanceTimersByTimeAsync(2_000);
-    await wire().welcome();
-    expect(wire().said.filter((each) => each.method === "do")).toEqual([]);
+    await wire().accept();
+    expect(wire().calls.filter((each) => each.method === "do")).toEqual([]);
   });
 
-  it("under way when the connection breaks fail, and are not sent again", async () => {
+  it("fail if the connection is lost meanwhile, and are not sent again", async () => {
     await connected();
     const asked = connection.call("do", { kind: "stop_all" });
-    const refused = expect(asked).rejects.toThrow(BROKEN_OFF);
+    const refused = expect(asked).rejects.toThrow(CONNECTION_LOST);
     wire().onclose?.({ code: 1006 });
     await refused;
     await vi.advanceTimersByTimeAsync(2_000);
-    await wire().welcome();
-    expect(wire().said.map((each) => each.method)).toEqual(["initialize"]);
+    await wire().accept();
+    expect(wire().calls.map((each) => each.method)).toEqual(["initialize"]);
   });
 });
 
-describe("coming back", () => {
-  it("waits longer each time, and never longer than some seconds", async () => {
+describe("reconnecting", () => {
+  it("waits longer each time, up to a limit", async () => {
     connection.connect();
     const waits: number[] = [];
     for (let attempt = 0; attempt < 8; attempt++) {
@@ -187,29 +187,29 @@ describe("coming back", () => {
     expect(Math.max(...waits)).toBeLessThan(13_000);
   });
 
-  it("follows again what was followed, and says so first", async () => {
+  it("subscribes again after a restart notice", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_session", { session_id: "s" }, follower);
     await wire().answer("follow_session", { follow_id: 7 });
-    wire().tell({ method: "view", params: { follow_id: 7, seq: 1 } });
+    wire().receive({ method: "view", params: { follow_id: 7, seq: 1 } });
     wire().onclose?.({ code: 1006 });
     await vi.advanceTimersByTimeAsync(2_000);
-    await wire().welcome();
+    await wire().accept();
     expect(wire().last("follow_session").params).toEqual({ session_id: "s" });
     await wire().answer("follow_session", { follow_id: 1 });
-    wire().tell({ method: "view", params: { follow_id: 1, seq: 9 } });
-    expect(follower.heard).toEqual(["restart", { follow_id: 7, seq: 1 }, "restart", { follow_id: 1, seq: 9 }]);
+    wire().receive({ method: "view", params: { follow_id: 1, seq: 9 } });
+    expect(follower.received).toEqual(["restart", { follow_id: 7, seq: 1 }, "restart", { follow_id: 1, seq: 9 }]);
   });
 
-  it("happens at once when asked to", async () => {
+  it("happens immediately on request", async () => {
     connection.connect();
     wire().onclose?.({ code: 1006 });
     connection.nudge();
     expect(wires).toHaveLength(2);
   });
 
-  it("notices a connection that is dead without saying so", async () => {
+  it("happens if a dead connection does not answer", async () => {
     await connected();
     connection.nudge();
     await vi.advanceTimersByTimeAsync(10_000);
@@ -217,7 +217,7 @@ describe("coming back", () => {
     expect(wires.length).toBeGreaterThan(1);
   });
 
-  it("leaves a connection alone that answers", async () => {
+  it("does not happen if the connection answers", async () => {
     await connected();
     connection.nudge();
     await wire().answer("do", []);
@@ -225,7 +225,7 @@ describe("coming back", () => {
     expect([wires.length, connection.status.value]).toEqual([1, "open"]);
   });
 
-  it("does not listen to the old socket any more", async () => {
+  it("ignores the old socket", async () => {
     await connected();
     const old = wire();
     const follower = recorder();
@@ -233,70 +233,70 @@ describe("coming back", () => {
     await old.answer("follow_list", { follow_id: 1 });
     old.onclose?.({ code: 1006 });
     connection.nudge();
-    await wire().welcome();
+    await wire().accept();
     await wire().answer("follow_list", { follow_id: 1 });
-    old.tell({ method: "list", params: { follow_id: 1, from: "the old one" } });
+    old.receive({ method: "list", params: { follow_id: 1, from: "the old one" } });
     old.onclose?.({ code: 1006 });
-    expect(follower.heard).toEqual(["restart", "restart"]);
+    expect(follower.received).toEqual(["restart", "restart"]);
     expect(connection.status.value).toBe("open");
   });
 });
 
-describe("following", () => {
-  it("hears news that come before the number is known", async () => {
+describe("subscribing", () => {
+  it("delivers messages that arrive before the id", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_list", {}, follower);
-    wire().tell({ method: "list", params: { follow_id: 3, order: ["a"] } });
+    wire().receive({ method: "list", params: { follow_id: 3, order: ["a"] } });
     await wire().answer("follow_list", { follow_id: 3 });
-    expect(follower.heard).toEqual(["restart", { follow_id: 3, order: ["a"] }]);
+    expect(follower.received).toEqual(["restart", { follow_id: 3, order: ["a"] }]);
   });
 
-  it("tells several apart", async () => {
+  it("keeps several subscriptions apart", async () => {
     await connected();
     const [one, other] = [recorder(), recorder()];
     connection.follow("follow_session", { session_id: "a" }, one);
     await wire().answer("follow_session", { follow_id: 1 });
     connection.follow("follow_session", { session_id: "b" }, other);
     await wire().answer("follow_session", { follow_id: 2 });
-    wire().tell({ method: "view", params: { follow_id: 2, seq: 5 } });
-    expect([one.heard, other.heard]).toEqual([["restart"], ["restart", { follow_id: 2, seq: 5 }]]);
+    wire().receive({ method: "view", params: { follow_id: 2, seq: 5 } });
+    expect([one.received, other.received]).toEqual([["restart"], ["restart", { follow_id: 2, seq: 5 }]]);
   });
 
-  it("ends once, with its reason", async () => {
+  it("ends once, with a reason", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_session", { session_id: "a" }, follower);
     await wire().answer("follow_session", { follow_id: 1 });
-    wire().tell({ method: "ended", params: { follow_id: 1, error: { code: -32001, message: "It was removed." } } });
-    wire().tell({ method: "view", params: { follow_id: 1, seq: 5 } });
-    expect(follower.heard).toEqual(["restart", ["ended", "It was removed."]]);
+    wire().receive({ method: "ended", params: { follow_id: 1, error: { code: -32001, message: "It was removed." } } });
+    wire().receive({ method: "view", params: { follow_id: 1, seq: 5 } });
+    expect(follower.received).toEqual(["restart", ["ended", "It was removed."]]);
   });
 
-  it("that is refused ends, and is not tried again", async () => {
+  it("is not retried after it was refused", async () => {
     await connected();
     const follower = recorder();
     connection.follow("follow_session", { session_id: "a" }, follower);
     await wire().refuse("follow_session", -32001, "There is no session a.");
     wire().onclose?.({ code: 1006 });
     connection.nudge();
-    await wire().welcome();
-    expect(follower.heard).toEqual([["ended", "There is no session a."]]);
-    expect(wire().said).toHaveLength(1);
+    await wire().accept();
+    expect(follower.received).toEqual([["ended", "There is no session a."]]);
+    expect(wire().calls).toHaveLength(1);
   });
 
-  it("stops on both sides, also if it stops before it has begun", async () => {
+  it("stops on both sides, even before it has started", async () => {
     await connected();
     const follower = recorder();
     const following = connection.follow("follow_session", { session_id: "a" }, follower);
     following.stop();
     await wire().answer("follow_session", { follow_id: 4 });
     expect(wire().last("unfollow").params).toEqual({ follow_id: 4 });
-    wire().tell({ method: "view", params: { follow_id: 4, seq: 1 } });
-    expect(follower.heard).toEqual([]);
+    wire().receive({ method: "view", params: { follow_id: 4, seq: 1 } });
+    expect(follower.received).toEqual([]);
   });
 
-  it("asks for more of what it follows, by its number", async () => {
+  it("calls methods with the id of the subscription", async () => {
     await connected();
     const following = connection.follow("follow_session", { session_id: "a" }, recorder());
     await expect(following.ask("widen")).rejects.toThrow(UNREACHABLE);
@@ -307,7 +307,7 @@ describe("following", () => {
 });
 
 describe("a manager that does not respond", () => {
-  it("is noticed although the socket is open, and noticed again when it responds", async () => {
+  it("is detected although the socket is open, and so is its return", async () => {
     await connected();
     await vi.advanceTimersByTimeAsync(3_000);
     expect(wire().last("ping").params).toEqual({});
@@ -318,16 +318,16 @@ describe("a manager that does not respond", () => {
     expect(connection.silent.value).toBe(false);
   });
 
-  it("is not missed while anything comes from it", async () => {
+  it("counts as responding while any message arrives", async () => {
     await connected();
     for (let times = 0; times < 10; times++) {
       await vi.advanceTimersByTimeAsync(2_000);
-      wire().tell({ method: "list", params: { follow_id: 9 } });
+      wire().receive({ method: "list", params: { follow_id: 9 } });
     }
     expect(connection.silent.value).toBe(false);
   });
 
-  it("is given up after a minute, and tried anew", async () => {
+  it("is disconnected after a minute, and connected again", async () => {
     await connected();
     const before = wires.length;
     await vi.advanceTimersByTimeAsync(70_000);

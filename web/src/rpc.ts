@@ -1,34 +1,35 @@
 /**
- * The one connection to the manager: JSON-RPC over a WebSocket.
+ * The connection to the manager: JSON-RPC over a WebSocket.
  *
- * It comes back by itself. What was followed is followed again, from the beginning, because the
- * manager forgets a client that went away; whoever follows is told to forget what it had. Calls
- * are never sent twice: one that has no connection, or loses it, fails with a sentence.
+ * It reconnects by itself. The manager forgets disconnected clients, so every subscription starts
+ * from the beginning after a reconnect, and `restart` tells its follower to discard old state.
+ * Calls are never sent twice: a call fails if there is no connection, or if the connection is lost
+ * before the answer.
  */
 import { signal } from "@preact/signals";
 import type { Answers, Initialized, Refusal, Requests } from "./protocol";
 
 export const PROTOCOL = 1;
 const FIRST_WAIT = 500;
-const LONGEST_WAIT = 10_000;
+const MAX_WAIT = 10_000;
 const PROBE_TIMEOUT = 4_000;
-/** How often the manager is asked whether it responds, and when it does not. */
+/** Milliseconds between pings, until the manager counts as silent, and until the connection is dropped. */
 const PING_EVERY = 3_000;
 const SILENT_AFTER = 6_000;
-const GIVEN_UP_AFTER = 60_000;
+const DISCONNECT_AFTER = 60_000;
 const NORMAL_CLOSE = 1000;
-/** Closing codes with which a server says that it does not take this token. */
-const CLOSED_AS_STRANGER = new Set([1008, 4001, 4401, 4403]);
+/** Close codes with which the server rejects the token. */
+const REJECTED_CLOSE_CODES = new Set([1008, 4001, 4401, 4403]);
 
 export const UNREACHABLE =
   "Cannot reach the manager. Nothing was sent; try again when the page is connected.";
-export const BROKEN_OFF =
+export const CONNECTION_LOST =
   "The connection was lost before the answer arrived. Check what happened before you try again.";
 
-/** `shut` means that this page has no access any more, and only a new link helps. */
+/** `shut`: the page has lost access and needs a new link. */
 export type Status = "connecting" | "open" | "lost" | "shut";
 
-/** What was asked for and refused; its message is a sentence for the user. */
+/** A rejected request. The message is for the user. */
 export class Refused extends Error {
   constructor(
     message: string,
@@ -38,7 +39,7 @@ export class Refused extends Error {
   }
 }
 
-/** The part of a WebSocket that is used. */
+/** The part of `WebSocket` that is used here. */
 export interface Socket {
   onopen: ((event: never) => unknown) | null;
   onmessage: ((event: { data: unknown }) => unknown) | null;
@@ -48,20 +49,20 @@ export interface Socket {
 }
 
 export interface Follower {
-  /** What is followed begins again: forget what was told before. */
+  /** The subscription starts from the beginning: discard old state with the next message. */
   restart(): void;
-  hear(news: unknown): void;
-  /** It is over, and why if it failed. */
+  onMessage(message: unknown): void;
+  /** The subscription has ended; `problem` is empty unless it failed. */
   ended(problem: string): void;
 }
 
-export interface Following {
-  /** Ask for more of what is followed, e.g. `widen`. */
+export interface Subscription {
+  /** Calls a method of this subscription, for example `widen`. */
   ask(method: string, fields?: object): Promise<unknown>;
   stop(): void;
 }
 
-interface Waiting {
+interface PendingCall {
   resolve: (result: unknown) => void;
   reject: (error: Refused) => void;
 }
@@ -73,7 +74,7 @@ interface Followed {
   id: number | null;
 }
 
-interface Told {
+interface Message {
   id?: number | string | null;
   method?: string;
   params?: { follow_id?: number; error?: Refusal };
@@ -83,9 +84,9 @@ interface Told {
 
 export class Connection {
   readonly status = signal<Status>("connecting");
-  /** Why it is shut. */
+  /** Why the status is `shut`. */
   readonly problem = signal("");
-  /** It is open, and the manager does not respond. */
+  /** The socket is open, but the manager does not respond. */
   readonly silent = signal(false);
   readonly host = signal<Initialized["host"] | null>(null);
 
@@ -95,12 +96,12 @@ export class Connection {
   #failures = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #pinging: ReturnType<typeof setInterval> | undefined;
-  /** When it was asked whether it responds, until anything is heard. */
+  /** When the unanswered ping was sent; null after any message. */
   #pinged: number | null = null;
-  #waiting = new Map<number, Waiting>();
+  #pending = new Map<number, PendingCall>();
   #followed = new Set<Followed>();
-  /** News about a follow whose number is not known yet. */
-  #early = new Map<number, Told[]>();
+  /** Messages for subscriptions whose id has not arrived yet. */
+  #early = new Map<number, Message[]>();
 
   constructor(
     private readonly open: () => Socket,
@@ -115,12 +116,15 @@ export class Connection {
     this.status.value = this.#failures ? "lost" : "connecting";
     const socket = this.open();
     this.#socket = socket;
-    socket.onopen = () => void this.#introduce(socket, token);
-    socket.onmessage = (event) => this.#socket === socket && this.#hear(String(event.data));
+    socket.onopen = () => void this.#initialize(socket, token);
+    socket.onmessage = (event) => this.#socket === socket && this.#onMessage(String(event.data));
     socket.onclose = (event) => this.#socket === socket && this.#closed(event.code);
   }
 
-  /** Try at once, e.g. because the machine is online again; if connected, see whether it is so. */
+  /**
+   * Reconnects immediately, for example when the machine is online again; if connected, checks the
+   * connection.
+   */
   nudge(): void {
     if (this.status.value === "lost") {
       this.connect();
@@ -141,10 +145,10 @@ export class Connection {
     return (await this.call("do", { kind, ...fields })) as Answers[K];
   }
 
-  follow(method: string, params: object, follower: Follower): Following {
+  follow(method: string, params: object, follower: Follower): Subscription {
     const followed: Followed = { method, params, follower, id: null };
     this.#followed.add(followed);
-    if (this.#ready) void this.#takeUp(followed);
+    if (this.#ready) void this.#subscribe(followed);
     return {
       ask: (how, fields = {}) =>
         followed.id === null
@@ -156,10 +160,10 @@ export class Connection {
     };
   }
 
-  async #introduce(socket: Socket, token: string): Promise<void> {
+  async #initialize(socket: Socket, token: string): Promise<void> {
     try {
-      const told = (await this.#send("initialize", { protocol: PROTOCOL, token })) as Initialized;
-      this.host.value = told.host;
+      const reply = (await this.#send("initialize", { protocol: PROTOCOL, token })) as Initialized;
+      this.host.value = reply.host;
     } catch (error) {
       if (this.#socket !== socket) return;
       if (error instanceof Refused && error.code) this.#shut(error.message);
@@ -170,10 +174,10 @@ export class Connection {
     this.problem.value = "";
     this.status.value = "open";
     this.#pinging = setInterval(() => this.#ping(), PING_EVERY);
-    for (const followed of [...this.#followed]) void this.#takeUp(followed);
+    for (const followed of [...this.#followed]) void this.#subscribe(followed);
   }
 
-  async #takeUp(followed: Followed): Promise<void> {
+  async #subscribe(followed: Followed): Promise<void> {
     const { method, params, follower } = followed;
     try {
       const { follow_id } = (await this.call(method, params)) as { follow_id: number };
@@ -182,9 +186,9 @@ export class Connection {
       follower.restart();
       const early = this.#early.get(follow_id) ?? [];
       this.#early.delete(follow_id);
-      for (const told of early) this.#tell(told);
+      for (const message of early) this.#dispatch(message);
     } catch (error) {
-      if (!(error instanceof Refused) || !error.code) return; // the connection is gone, and will come back
+      if (!(error instanceof Refused) || !error.code) return; // the connection was lost; a reconnect follows
       this.#followed.delete(followed);
       follower.ended(error.message);
     }
@@ -198,7 +202,7 @@ export class Connection {
   #send(method: string, params: object): Promise<unknown> {
     const id = ++this.#number;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#pending.set(id, { resolve, reject });
       this.#socket?.send(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
     });
   }
@@ -211,41 +215,41 @@ export class Connection {
     }
     const waited = Date.now() - this.#pinged;
     this.silent.value = waited >= SILENT_AFTER;
-    if (waited >= GIVEN_UP_AFTER) this.#closed(0);
+    if (waited >= DISCONNECT_AFTER) this.#closed(0);
   }
 
-  #hear(text: string): void {
+  #onMessage(text: string): void {
     this.#pinged = null;
     this.silent.value = false;
-    const told = JSON.parse(text) as Told;
-    if (told.method) return this.#tell(told);
-    const waiting = this.#waiting.get(told.id as number);
-    this.#waiting.delete(told.id as number);
-    if (told.error) waiting?.reject(new Refused(told.error.message, told.error.code));
-    else waiting?.resolve(told.result);
+    const message = JSON.parse(text) as Message;
+    if (message.method) return this.#dispatch(message);
+    const pending = this.#pending.get(message.id as number);
+    this.#pending.delete(message.id as number);
+    if (message.error) pending?.reject(new Refused(message.error.message, message.error.code));
+    else pending?.resolve(message.result);
   }
 
-  #tell(told: Told): void {
-    const follow_id = told.params?.follow_id ?? -1;
+  #dispatch(message: Message): void {
+    const follow_id = message.params?.follow_id ?? -1;
     const followed = [...this.#followed].find((each) => each.id === follow_id);
     if (followed) {
-      if (told.method !== "ended") return followed.follower.hear(told.params);
+      if (message.method !== "ended") return followed.follower.onMessage(message.params);
       this.#followed.delete(followed);
-      followed.follower.ended(told.params?.error?.message ?? "");
+      followed.follower.ended(message.params?.error?.message ?? "");
     } else if ([...this.#followed].some((each) => each.id === null)) {
-      this.#early.set(follow_id, [...(this.#early.get(follow_id) ?? []), told]);
+      this.#early.set(follow_id, [...(this.#early.get(follow_id) ?? []), message]);
     }
   }
 
   #closed(code: number): void {
     this.#drop();
-    if (CLOSED_AS_STRANGER.has(code)) return this.#shut("");
+    if (REJECTED_CLOSE_CODES.has(code)) return this.#shut("");
     this.status.value = "lost";
-    const wait = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** this.#failures++);
+    const wait = Math.min(MAX_WAIT, FIRST_WAIT * 2 ** this.#failures++);
     this.#timer = setTimeout(() => this.connect(), wait * (0.75 + Math.random() / 2));
   }
 
-  /** The manager does not take this page's token any more. */
+  /** The manager no longer accepts this page's token. */
   refuse(): void {
     this.#shut("");
   }
@@ -265,9 +269,9 @@ export class Connection {
     this.#ready = false;
     this.#early.clear();
     for (const followed of this.#followed) followed.id = null;
-    const waiting = [...this.#waiting.values()];
-    this.#waiting.clear();
-    for (const each of waiting) each.reject(new Refused(BROKEN_OFF));
+    const pending = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const each of pending) each.reject(new Refused(CONNECTION_LOST));
     socket?.close(NORMAL_CLOSE);
   }
 }

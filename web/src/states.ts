@@ -1,16 +1,16 @@
-/** How the states of a session look: a word, a colour and a sign, so that none has to do alone. */
+/** How each state of a session looks: text, colour and icon, so that none is needed alone. */
 import type { SessionRow } from "./protocol";
 import type { IconName, Tone } from "./ui";
 
 export type State = SessionRow["state"];
 
-export interface Look {
+export interface Appearance {
   words: string;
   tone: Tone;
   icon: IconName;
 }
 
-const LOOKS: Record<State, Look> = {
+const APPEARANCES: Record<State, Appearance> = {
   idle: { words: "Idle", tone: "usual", icon: "clock" },
   creating: { words: "Starting", tone: "accent", icon: "play" },
   streaming: { words: "Working", tone: "accent", icon: "play" },
@@ -22,21 +22,21 @@ const LOOKS: Record<State, Look> = {
   stopped: { words: "Stopped", tone: "usual", icon: "stop" },
 };
 
-const UNKNOWN: Look = { words: "Unknown", tone: "usual", icon: "question" };
+const UNKNOWN: Appearance = { words: "Unknown", tone: "usual", icon: "question" };
 
-export function lookOf(state: State): Look {
-  return LOOKS[state] ?? UNKNOWN;
+export function appearanceOf(state: State): Appearance {
+  return APPEARANCES[state] ?? UNKNOWN;
 }
 
-/** The state in a word or two, with what is special about it just now. */
+/** The state in a word or two, with details such as the start-up step. */
 export function wordsOf(row: Pick<SessionRow, "state" | "queued" | "step" | "unresponsive">): string {
   if (row.queued) return "Queued";
   if (row.unresponsive) return "Not responding";
   if (row.state === "creating" && row.step) return `Starting: ${row.step}`;
-  return lookOf(row.state).words;
+  return appearanceOf(row.state).words;
 }
 
-/** It had a worktree, which was removed: what it did there can be read, but it cannot go on there. */
-export function isWithoutItsWorktree(row: Pick<SessionRow, "state" | "branch" | "worktree_id">): boolean {
+/** Its worktree was removed: the session can be read, but not continued. */
+export function isWorktreeRemoved(row: Pick<SessionRow, "state" | "branch" | "worktree_id">): boolean {
   return row.branch !== "" && !row.worktree_id && row.state !== "creating";
 }

@@ -1,21 +1,21 @@
-/** What the page knows: the list, which it always follows, and the tasks it is looking at. */
+/** The state of the page: the list of sessions, always followed, and the tasks on screen. */
 import { computed, effect, signal } from "@preact/signals";
 import { connection } from "./connection";
 import { changedList, inOrder, NOTHING_LISTED, type SessionList } from "./list";
 import type { ListChange, SessionChange, SessionRow } from "./protocol";
-import type { Following } from "./rpc";
-import { versionNumbers } from "./sessions/finding";
+import type { Subscription } from "./rpc";
+import { versionNumbers } from "./sessions/session-groups";
 import { TaskView } from "./view";
 
 const FIRST_ROWS = 200;
 const MORE_ROWS = 200;
-const LONGEST_WAIT = 5_000;
+const MAX_WAIT = 5_000;
 
 export const list = signal<SessionList>(NOTHING_LISTED);
-/** Whether the list was told at all yet. */
-export const listTold = signal(false);
+/** Whether the list has arrived. */
+export const listLoaded = signal(false);
 export const sessions = computed(() => inOrder(list.value));
-/** Which version each session is, if it is one of several. */
+/** Version numbers by session; only sessions with several versions have one. */
 export const versions = computed(() => versionNumbers(sessions.value));
 export const inbox = computed(() => list.value.inbox);
 export const overview = computed(() => list.value.overview);
@@ -24,40 +24,40 @@ export function sessionOf(id: string): SessionRow | undefined {
   return list.value.rows.get(id);
 }
 
-export function followList(): Following {
+export function followList(): Subscription {
   let stale = true;
   return connection.follow("follow_list", {}, {
     restart: () => {
       stale = true;
     },
-    hear: (news) => {
-      list.value = changedList(stale ? NOTHING_LISTED : list.value, news as ListChange);
-      listTold.value = true;
+    onMessage: (change) => {
+      list.value = changedList(stale ? NOTHING_LISTED : list.value, change as ListChange);
+      listLoaded.value = true;
       stale = false;
     },
     ended: () => undefined,
   });
 }
 
-/** The manager looks for sessions of a terminal when somebody comes back to the page. */
+/** Asks the manager to look for sessions started in a terminal. */
 export function refreshOnFocus(): void {
   addEventListener("focus", () => void connection.call("refresh").catch(() => undefined));
 }
 
 export interface FollowedTask {
   view: TaskView;
-  /** Bring rows from before the window. It is done when they are here. */
+  /** Loads earlier rows. Resolves when they have arrived. */
   widen(): Promise<void>;
   stop(): void;
 }
 
-/** Follows a session's task, or one that works for it. */
+/** Follows a session's task, or one of its sub-tasks. */
 export function followTask(session_id: string, task_id?: string): FollowedTask {
   const view = new TaskView();
   const about = { session_id, ...(task_id ? { task_id } : {}), tail: FIRST_ROWS };
-  const following = connection.follow("follow_session", about, {
+  const subscription = connection.follow("follow_session", about, {
     restart: () => view.restart(),
-    hear: (news) => view.apply(news as SessionChange),
+    onMessage: (change) => view.apply(change as SessionChange),
     ended: (problem) => {
       view.ended.value = problem;
     },
@@ -66,17 +66,17 @@ export function followTask(session_id: string, task_id?: string): FollowedTask {
     view,
     widen: async () => {
       const before = view.earlier.value;
-      await following.ask("widen", { most: MORE_ROWS });
-      await until(() => view.earlier.value !== before);
+      await subscription.ask("widen", { most: MORE_ROWS });
+      await waitUntil(() => view.earlier.value !== before);
     },
-    stop: following.stop,
+    stop: subscription.stop,
   };
 }
 
-/** Until something is so; but not for ever, because it may never be told. */
-function until(holds: () => boolean): Promise<void> {
+/** Resolves when the condition holds, or after a timeout in case the change never arrives. */
+function waitUntil(holds: () => boolean): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(finish, LONGEST_WAIT);
+    const timer = setTimeout(finish, MAX_WAIT);
     const stop = effect(() => {
       if (holds()) queueMicrotask(finish);
     });

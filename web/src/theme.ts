@@ -1,6 +1,6 @@
-/** Dark or light: as the system likes it, or as the user has chosen. */
+/** The colour theme: the system's, or the one the user chose. */
 import { computed, effect, signal } from "@preact/signals";
-import { kept, keep } from "./kept";
+import { loadValue, saveValue } from "./storage";
 
 export type Theme = "system" | "light" | "dark";
 
@@ -14,17 +14,17 @@ export const shownTheme = computed(() =>
 
 export function chooseTheme(chosen: Theme): void {
   theme.value = chosen;
-  keep(KEY, chosen);
+  saveValue(KEY, chosen);
 }
 
-export function wearTheme(): void {
+export function applyTheme(): void {
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const look = () => {
+  const update = () => {
     systemDark.value = dark.matches;
   };
-  look();
-  dark.addEventListener("change", look);
-  theme.value = kept<Theme>(KEY, "system");
+  update();
+  dark.addEventListener("change", update);
+  theme.value = loadValue<Theme>(KEY, "system");
   effect(() => {
     document.documentElement.dataset.theme = shownTheme.value;
   });

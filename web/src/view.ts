@@ -1,8 +1,8 @@
 /**
- * What is shown of one task, kept up to date by the changes the manager tells.
+ * The rows of one task, updated by the manager's changes.
  *
- * Each row is a signal of its own: while a text arrives, only its row is drawn again. The list of
- * rows changes when rows come and go. Rows are in the order of their `ts`.
+ * Each row has its own signal: while its text streams, only that row is drawn again. The list
+ * changes when rows are added or removed. Rows are sorted by `ts`.
  */
 import { batch, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import type { Row, RowChange, SessionChange, ViewChange } from "./protocol";
@@ -21,17 +21,17 @@ interface Cell extends ShownRow {
 export class TaskView {
   readonly rows = signal<readonly ShownRow[]>([]);
   readonly parts = signal<Parts>({});
-  /** How many rows there are before the first one here. */
+  /** The number of rows before the first one here. */
   readonly earlier = signal(0);
-  /** Whether anything was told yet. */
-  readonly told = signal(false);
-  /** Why nothing more will be told, if so. */
+  /** Whether a change has arrived. */
+  readonly loaded = signal(false);
+  /** Why the subscription ended, or null. */
   readonly ended = signal<string | null>(null);
 
   #cells: Cell[] = [];
   #stale = false;
 
-  /** What is told next begins from nothing. Until then the old rows stay to be read. */
+  /** The next change replaces all rows; the old ones stay visible until then. */
   restart(): void {
     this.#stale = true;
     this.ended.value = null;
@@ -45,12 +45,12 @@ export class TaskView {
       for (const each of change.changed ?? []) this.#change(each);
       if (change.parts) this.parts.value = { ...this.parts.value, ...change.parts };
       this.earlier.value = earlier;
-      this.told.value = true;
+      this.loaded.value = true;
     });
   }
 
   row(ts: number | null | undefined): Row | null {
-    const cell = ts == null ? undefined : this.#cells[placeOf(this.#cells, ts)];
+    const cell = ts == null ? undefined : this.#cells[indexOfTs(this.#cells, ts)];
     return cell?.ts === ts ? (cell?.row.value ?? null) : null;
   }
 
@@ -72,16 +72,16 @@ export class TaskView {
     const cells = [...this.#cells];
     const fresh: Cell[] = [];
     for (const row of added) {
-      const place = placeOf(cells, row.ts);
+      const place = indexOfTs(cells, row.ts);
       if (cells[place]?.ts === row.ts) cells[place]!.row.value = row;
       else fresh.push({ ts: row.ts, row: signal(row) });
     }
-    // mostly they come after all others, or before them
+    // usually added at the end or the beginning
     this.#show([...cells, ...fresh].sort((one, other) => one.ts - other.ts));
   }
 
   #change(change: RowChange): void {
-    const cell = this.#cells[placeOf(this.#cells, change.ts)];
+    const cell = this.#cells[indexOfTs(this.#cells, change.ts)];
     if (cell?.ts === change.ts) cell.row.value = changedRow(cell.row.value, change);
   }
 
@@ -91,20 +91,20 @@ export class TaskView {
   }
 }
 
-/** The row after a change. Its text goes on, or is replaced; so is what was rendered of it. */
+/** The row with a change applied: text appended or replaced, and the same for its HTML. */
 export function changedRow(row: Row, change: RowChange): Row {
-  const { drop = 0, append, html_add, ...news } = change;
-  const next: Row = { ...row, ...news };
+  const { drop = 0, append, html_add, ...fields } = change;
+  const next: Row = { ...row, ...fields };
   if (append !== undefined || drop) {
     const text = row.text ?? "";
     next.text = text.slice(0, text.length - drop) + (append ?? "");
   }
-  if (html_add) next.html = [...(news.html ?? row.html ?? []), ...html_add];
+  if (html_add) next.html = [...(fields.html ?? row.html ?? []), ...html_add];
   return next;
 }
 
-/** Where a `ts` is, or would be. */
-export function placeOf(cells: readonly Pick<ShownRow, "ts">[], ts: number): number {
+/** The index of a `ts`, or where to insert it. */
+export function indexOfTs(cells: readonly Pick<ShownRow, "ts">[], ts: number): number {
   let low = 0;
   let high = cells.length;
   while (low < high) {

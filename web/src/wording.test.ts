@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { shortened } from "./wording";
+import { shortenReferences } from "./wording";
 
 const HASH = "0123456789".repeat(4);
 
 it.each([
   [`Kept as refs/rookery/keep/a-1 (${HASH}).`, "Kept as a-1 (0123456789)."],
   ["agent/a: 0 uncommitted files, 10 unmerged commits.", "agent/a: 0 uncommitted files, 10 unmerged commits."],
-])("is told short: %s", (words, short) => expect(shortened(words)).toBe(short));
+])("hashes and references are shortenReferences: %s", (words, short) => expect(shortenReferences(words)).toBe(short));

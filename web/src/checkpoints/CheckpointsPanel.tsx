@@ -1,38 +1,37 @@
-/** The checkpoints of a session. */
 import { useEffect, useState } from "preact/hooks";
 
 import { counted, moment } from "../format";
 import type { CheckpointRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
 import { Button, Empty, LinkButton, Notice } from "../ui";
-import { line } from "../visible";
-import { Answer, Sheet } from "../worktrees/Sheet";
+import { visibleLine } from "../visible-text";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { RestoreDialog } from "./RestoreDialog";
 import "./checkpoints.css";
 
 export default function CheckpointsPanel({ session_id }: { session_id: string }) {
   const row = sessionOf(session_id);
-  const checkpoints = useAnswer("list_checkpoints", { session_id });
+  const checkpoints = useRequest("list_checkpoints", { session_id });
   const [chosen, setChosen] = useState<CheckpointRow | null>(null);
   const state = row?.state;
   useEffect(() => {
-    if (checkpoints.answer) checkpoints.again();
+    if (checkpoints.answer) checkpoints.reload();
   }, [state]);
 
   return (
-    <Sheet
-      title={`Checkpoints${row ? `: ${line(row.name)}` : ""}`}
+    <PageFrame
+      title={`Checkpoints${row ? `: ${visibleLine(row.name)}` : ""}`}
       before={
         <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
       }
-      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={checkpoints.again} />}
+      tools={<Button kind="plain" icon="retry" label="Refresh" onClick={checkpoints.reload} />}
     >
       {row?.flags.is_active && (
         <Notice icon="info">The agent is working. Stop it before you restore a checkpoint.</Notice>
       )}
-      <Answer of={checkpoints} waiting="Loading checkpoints…">
+      <Loaded of={checkpoints} waiting="Loading checkpoints…">
         {(moments) =>
           moments.length === 0 ? (
             <Empty icon="history">
@@ -48,7 +47,7 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
             </ol>
           )
         }
-      </Answer>
+      </Loaded>
       {chosen && (
         <RestoreDialog
           sessionId={session_id}
@@ -56,11 +55,11 @@ export default function CheckpointsPanel({ session_id }: { session_id: string })
           close={() => setChosen(null)}
           restored={() => {
             setChosen(null);
-            checkpoints.again();
+            checkpoints.reload();
           }}
         />
       )}
-    </Sheet>
+    </PageFrame>
   );
 }
 
@@ -69,20 +68,20 @@ function Moment({ checkpoint, choose }: { checkpoint: CheckpointRow; choose: () 
   return (
     <li class="moment">
       <div class="grow">
-        <div class="moment-title">{line(title)}</div>
+        <div class="moment-title">{visibleLine(title)}</div>
         <div class="quiet small">
           <time dateTime={new Date(ts).toISOString()}>{moment(ts)}</time>
           {paths.length > 0 && (
             <>
               {" · "}
-              <span title={paths.map(line).join("\n")}>
-                {paths.length === 1 ? line(paths[0]!) : counted(paths.length, "file")}
+              <span title={paths.map(visibleLine).join("\n")}>
+                {paths.length === 1 ? visibleLine(paths[0]!) : counted(paths.length, "file")}
               </span>
             </>
           )}
         </div>
       </div>
-      <Button compact icon="history" label={`Restore: ${line(title)}`} onClick={choose}>
+      <Button compact icon="history" label={`Restore: ${visibleLine(title)}`} onClick={choose}>
         Restore…
       </Button>
     </li>

@@ -4,12 +4,12 @@ import { useState } from "preact/hooks";
 import { request } from "../connection";
 import { counted, moment } from "../format";
 import type { CheckpointRow, RestoreRehearsal } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { PathList } from "../worktrees/PathList";
-import { Answer } from "../worktrees/Sheet";
-import { tellDone } from "../worktrees/acts";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "../worktrees/worktree-actions";
 import { type Choice, buttonWords, changesAnything, consequences, summary } from "./restore-words";
 
 const WAYS: readonly { readonly words: string; readonly files: boolean; readonly conversation: boolean }[] = [
@@ -31,14 +31,14 @@ export function RestoreDialog({
 }) {
   const [choice, setChoice] = useState<Choice>({ files: true, conversation: false, overwrite: false });
   const { seq: to } = checkpoint;
-  const rehearsal = useAnswer("rehearse_restore", { session_id: sessionId, to, overwrite: choice.overwrite });
+  const rehearsal = useRequest("rehearse_restore", { session_id: sessionId, to, overwrite: choice.overwrite });
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const restore = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("restore_session", { session_id: sessionId, to, ...choice });
-      tellDone(done, `Restored: ${line(checkpoint.title)}.`);
+      toastDone(done, `Restored: ${visibleLine(checkpoint.title)}.`);
       restored();
     });
   const { answer } = rehearsal;
@@ -55,7 +55,7 @@ export function RestoreDialog({
           <Button
             kind="danger"
             icon="history"
-            busy={doing.busy}
+            busy={action.busy}
             disabled={rehearsal.loading || !possible}
             onClick={restore}
           >
@@ -65,7 +65,7 @@ export function RestoreDialog({
       }
     >
       <p>
-        <strong>{line(checkpoint.title)}</strong>
+        <strong>{visibleLine(checkpoint.title)}</strong>
         <br />
         <span class="quiet small">{moment(checkpoint.ts)}</span>
       </p>
@@ -83,9 +83,9 @@ export function RestoreDialog({
           </label>
         ))}
       </fieldset>
-      <Answer of={rehearsal} waiting="Checking what would change…">
-        {(told) => <Consequences rehearsal={told} choice={choice} change={setChoice} />}
-      </Answer>
+      <Loaded of={rehearsal} waiting="Checking what would change…">
+        {(plan) => <Consequences rehearsal={plan} choice={choice} change={setChoice} />}
+      </Loaded>
       <p class="quiet small">The current state is saved as a checkpoint first.</p>
       {problem && (
         <Notice tone="bad" icon="alert">
@@ -109,7 +109,7 @@ function Consequences({
   if (choice.files && rehearsal.problem) {
     return (
       <Notice tone="bad" icon="alert">
-        {line(rehearsal.problem)}
+        {visibleLine(rehearsal.problem)}
       </Notice>
     );
   }

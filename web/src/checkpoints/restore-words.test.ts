@@ -9,7 +9,7 @@ const FILES: Choice = { files: true, conversation: false, overwrite: false };
 const BOTH: Choice = { ...FILES, conversation: true };
 const TALK: Choice = { files: false, conversation: true, overwrite: false };
 
-describe("what going back would do", () => {
+describe("the plan of a restore", () => {
   it.each([
     [SOME, FILES, "2 files are restored, 1 file is deleted, 1 file is left unchanged, and the conversation is not changed."],
     [SOME, BOTH, "2 files are restored, 1 file is deleted, 1 file is left unchanged, and the conversation is rewound to this point."],
@@ -19,12 +19,12 @@ describe("what going back would do", () => {
     expect(summary(rehearsal, choice)).toBe(words);
   });
 
-  it("names every file that is written, removed, kept or cannot be put back", () => {
+  it("lists every file that is restored, deleted, kept or not saved", () => {
     const named = consequences({ ...SOME, unsaved: ["e"] }, FILES).flatMap((each) => each.paths);
     expect(named).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  it("names no file if only the conversation goes back", () => {
+  it("lists no file if only the conversation is restored", () => {
     expect(consequences(SOME, TALK)).toEqual([]);
   });
 
@@ -33,12 +33,12 @@ describe("what going back would do", () => {
     [NOTHING, FILES, false],
     [{ ...NOTHING, kept: ["d"] }, FILES, false],
     [NOTHING, TALK, true],
-  ])("does something or not: %#", (rehearsal, choice, does) => {
+  ])("changes something or not: %#", (rehearsal, choice, does) => {
     expect(changesAnything(rehearsal, choice)).toBe(does);
   });
 });
 
-it("says on the button what it does", () => {
+it("names its effect on the button", () => {
   expect([FILES, BOTH, TALK].map(buttonWords)).toEqual([
     "Restore files",
     "Restore files and conversation",

@@ -1,10 +1,10 @@
-/** What restoring a checkpoint would do, in words. */
+/** Texts that describe what restoring a checkpoint would do. */
 import type { RestoreRehearsal } from "../protocol";
 
 export interface Choice {
   readonly files: boolean;
   readonly conversation: boolean;
-  /** Also files that somebody else has changed since. */
+  /** Also restore files that someone else changed since. */
   readonly overwrite: boolean;
 }
 
@@ -33,13 +33,12 @@ export function consequences(rehearsal: RestoreRehearsal, choice: Choice): reado
   return all.filter((consequence) => consequence.paths.length > 0);
 }
 
-/** One sentence for the whole of it. */
 export function summary(rehearsal: RestoreRehearsal, choice: Choice): string {
   const files = choice.files ? filesWords(rehearsal) : "No file is changed";
-  const talk = choice.conversation
+  const conversation = choice.conversation
     ? "the conversation is rewound to this point"
     : "the conversation is not changed";
-  return `${files}, and ${talk}.`;
+  return `${files}, and ${conversation}.`;
 }
 
 function filesWords(rehearsal: RestoreRehearsal): string {

@@ -1,18 +1,18 @@
-/** A file line by line: which record wrote it, for which intent and criterion, and who approved it. */
+/** Blames a file line by line: the record, intent, criterion and approver of each line. */
 import { useEffect, useId, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { moment } from "../format";
 import type { BlamedLine } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { sessions } from "../store";
 import { Button, Empty, Field } from "../ui";
-import { harmless, line } from "../visible";
-import { Answer } from "../worktrees/Sheet";
-import { useLooking } from "./looking";
+import { visibleLine, visibleText } from "../visible-text";
+import { Loaded } from "../ui/PageFrame";
+import { usePageRefresh } from "./page-refresh";
 import { type Part, chain, coverage, parts } from "./blame-parts";
 
-const REST = 200;
+const DEBOUNCE = 200;
 
 export function BlameView({
   round,
@@ -62,7 +62,7 @@ export function BlameView({
               <option value="">Project</option>
               {worktrees.map((row) => (
                 <option key={row.session_id} value={row.session_id}>
-                  {line(row.name)}
+                  {visibleLine(row.name)}
                 </option>
               ))}
             </select>
@@ -83,19 +83,19 @@ export function BlameView({
   );
 }
 
-/** Paths to choose from; without any one can still write. */
+/** Suggested paths. The user can also type any other path. */
 function usePaths(letters: string, sessionId: string): readonly string[] {
   const [paths, setPaths] = useState<readonly string[]>([]);
   useEffect(() => {
     if (letters.trim() === "") return setPaths([]);
-    let wanted = true;
+    let active = true;
     const timer = setTimeout(() => {
       request("find_paths", { letters: letters.trim(), session_id: sessionId })
-        .then((found) => wanted && setPaths(found.filter((each) => !each.folder).map((each) => each.path)))
-        .catch(() => wanted && setPaths([]));
-    }, REST);
+        .then((found) => active && setPaths(found.filter((each) => !each.folder).map((each) => each.path)))
+        .catch(() => active && setPaths([]));
+    }, DEBOUNCE);
     return () => {
-      wanted = false;
+      active = false;
       clearTimeout(timer);
     };
   }, [letters, sessionId]);
@@ -104,10 +104,10 @@ function usePaths(letters: string, sessionId: string): readonly string[] {
 
 function Blame(props: { round: number; path: string; sessionId: string; trace: (intent: string) => void }) {
   const { round, path, sessionId, trace } = props;
-  const blamed = useAnswer("blame_file", { path, session_id: sessionId });
-  useLooking(blamed.again, round);
+  const blamed = useRequest("blame_file", { path, session_id: sessionId });
+  usePageRefresh(blamed.reload, round);
   return (
-    <Answer of={blamed} waiting="Loading blame…">
+    <Loaded of={blamed} waiting="Loading blame…">
       {(lines) =>
         lines.length === 0 ? (
           <Empty icon="file">
@@ -116,7 +116,7 @@ function Blame(props: { round: number; path: string; sessionId: string; trace: (
         ) : (
           <>
             <p class="quiet small">{coverage(lines)} are in the ledger. The rest were written without a record.</p>
-            <ol class="blame" aria-label={`Lines of ${line(path)}`}>
+            <ol class="blame" aria-label={`Lines of ${visibleLine(path)}`}>
               {parts(lines).map((part) => (
                 <BlamedPart key={part.from} part={part} trace={trace} />
               ))}
@@ -124,7 +124,7 @@ function Blame(props: { round: number; path: string; sessionId: string; trace: (
           </>
         )
       }
-    </Answer>
+    </Loaded>
   );
 }
 
@@ -138,7 +138,7 @@ function BlamedPart({ part, trace }: { part: Part; trace: (intent: string) => vo
             <tr key={each.line}>
               <td class="blame-number">{each.line}</td>
               <td>
-                <code>{harmless(each.text)}</code>
+                <code>{visibleText(each.text)}</code>
               </td>
             </tr>
           ))}
@@ -152,15 +152,15 @@ function WrittenBy({ by, trace }: { by: BlamedLine; trace: (intent: string) => v
   return (
     <details>
       <summary>
-        <strong>{line(by.intent || by.tool || by.record_id)}</strong>
-        {by.approved_by && <span class="quiet"> approved by {line(by.approved_by)}</span>}
+        <strong>{visibleLine(by.intent || by.tool || by.record_id)}</strong>
+        {by.approved_by && <span class="quiet"> approved by {visibleLine(by.approved_by)}</span>}
         {by.when > 0 && <div class="quiet">{moment(by.when)}</div>}
       </summary>
       <dl class="blame-chain">
         {chain(by).map(({ name, text }) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{line(text)}</dd>
+            <dd>{visibleLine(text)}</dd>
           </div>
         ))}
       </dl>

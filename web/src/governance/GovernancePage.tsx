@@ -1,8 +1,8 @@
-/** What agents may change and why, what they did, and who let them. */
+/** The governance page: intents, trace and blame. */
 import { useState } from "preact/hooks";
 
 import { Button, Tabs } from "../ui";
-import { Sheet } from "../worktrees/Sheet";
+import { PageFrame } from "../ui/PageFrame";
 import { BlameView } from "./BlameView";
 import { IntentList } from "./IntentList";
 import { TraceList } from "./TraceList";
@@ -31,7 +31,7 @@ export default function GovernancePage() {
     setView("blame");
   };
   return (
-    <Sheet
+    <PageFrame
       title="Governance"
       tools={<Button kind="plain" icon="retry" label="Refresh" onClick={() => setRound((was) => was + 1)} />}
     >
@@ -42,6 +42,6 @@ export default function GovernancePage() {
           {view === "blame" && <BlameView round={round} path={path} choose={setPath} trace={trace} />}
         </div>
       </Tabs>
-    </Sheet>
+    </PageFrame>
   );
 }

@@ -1,12 +1,12 @@
-/** The intents of the project: how they stand, what they allow, and what was written for them. */
+/** The project's intents with their status, scope, criteria and number of changes. */
 import { counted } from "../format";
 import type { IntentRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { Badge, Button, Empty, Notice, type Tone } from "../ui";
-import { line } from "../visible";
-import { inWords } from "../wording";
-import { Answer } from "../worktrees/Sheet";
-import { useLooking } from "./looking";
+import { visibleLine } from "../visible-text";
+import { humanize } from "../wording";
+import { Loaded } from "../ui/PageFrame";
+import { usePageRefresh } from "./page-refresh";
 
 const TONES: Readonly<Record<string, Tone>> = {
   active: "accent",
@@ -18,10 +18,10 @@ const TONES: Readonly<Record<string, Tone>> = {
 };
 
 export function IntentList({ trace, round }: { trace: (intent: string) => void; round: number }) {
-  const intents = useAnswer("list_intents", {});
-  useLooking(intents.again, round);
+  const intents = useRequest("list_intents", {});
+  usePageRefresh(intents.reload, round);
   return (
-    <Answer of={intents} waiting="Loading intents…">
+    <Loaded of={intents} waiting="Loading intents…">
       {(rows) =>
         rows.length === 0 ? (
           <Empty icon="shield">
@@ -37,7 +37,7 @@ export function IntentList({ trace, round }: { trace: (intent: string) => void; 
           </ul>
         )
       }
-    </Answer>
+    </Loaded>
   );
 }
 
@@ -45,11 +45,11 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
   return (
     <li class="card">
       <div class="line-of">
-        <h2>{line(intent.name || intent.id)}</h2>
+        <h2>{visibleLine(intent.name || intent.id)}</h2>
         {intent.status && (
-          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{line(inWords(intent.status))}</Badge>
+          <Badge tone={TONES[intent.status.toLowerCase()] ?? "usual"}>{visibleLine(humanize(intent.status))}</Badge>
         )}
-        {intent.name && <span class="mono quiet small">{line(intent.id)}</span>}
+        {intent.name && <span class="mono quiet small">{visibleLine(intent.id)}</span>}
         <span class="grow" />
         <Button compact icon="list" onClick={trace}>
           {counted(intent.writes, "change")}
@@ -57,7 +57,7 @@ function Intent({ intent, trace }: { intent: IntentRow; trace: () => void }) {
       </div>
       {intent.problem && (
         <Notice tone="careful" icon="alert">
-          {line(intent.problem)}
+          {visibleLine(intent.problem)}
         </Notice>
       )}
       <Part name="Scope" entries={intent.scope} none="No paths." mono />
@@ -75,7 +75,7 @@ function Part({ name, entries, none, mono }: { name: string; entries: readonly s
       ) : (
         <ul class={mono ? "intent-scope mono" : "intent-criteria"}>
           {entries.map((entry) => (
-            <li key={entry}>{line(entry)}</li>
+            <li key={entry}>{visibleLine(entry)}</li>
           ))}
         </ul>
       )}

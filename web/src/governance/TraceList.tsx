@@ -3,16 +3,16 @@ import { useEffect, useState } from "preact/hooks";
 
 import { moment } from "../format";
 import type { TraceRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf, sessions } from "../store";
 import { Badge, Button, Empty, Field } from "../ui";
-import { line } from "../visible";
-import { Answer } from "../worktrees/Sheet";
-import { useLooking } from "./looking";
+import { visibleLine } from "../visible-text";
+import { Loaded } from "../ui/PageFrame";
+import { usePageRefresh } from "./page-refresh";
 import {
   EVERYTHING,
-  MOST_RECORDS,
+  MAX_RECORDS,
   RECORDS_AT_ONCE,
   type TraceFilter,
   isEverything,
@@ -20,8 +20,8 @@ import {
   traceRequest,
 } from "./trace-filter";
 
-/** A path is looked for when the hand rests. */
-const REST = 300;
+/** Milliseconds without typing before the path filter applies. */
+const DEBOUNCE = 300;
 
 export function TraceList({
   round,
@@ -35,9 +35,9 @@ export function TraceList({
   blame: (path: string) => void;
 }) {
   const [most, setMost] = useState(RECORDS_AT_ONCE);
-  const trace = useAnswer("read_trace", traceRequest(filter, most));
-  useLooking(trace.again, round);
-  // while more is read, what there is stays
+  const trace = useRequest("read_trace", traceRequest(filter, most));
+  usePageRefresh(trace.reload, round);
+  // keeps the last rows visible while more are loading
   const [last, setLast] = useState<{ filter: TraceFilter; rows: readonly TraceRow[] } | null>(null);
   useEffect(() => {
     if (trace.answer) setLast({ filter, rows: trace.answer });
@@ -48,7 +48,7 @@ export function TraceList({
   return (
     <>
       <Filters filter={filter} change={change} />
-      <Answer of={{ ...trace, answer: rows }} waiting="Loading the ledger…">
+      <Loaded of={{ ...trace, answer: rows }} waiting="Loading the ledger…">
         {(records) =>
           records.length === 0 ? (
             <Empty icon="list">
@@ -61,9 +61,9 @@ export function TraceList({
                   <TraceRecord key={record.id} record={record} blame={blame} />
                 ))}
               </ol>
-              {records.length >= MOST_RECORDS && (
+              {records.length >= MAX_RECORDS && (
                 <p class="quiet small">
-                  Showing the newest {MOST_RECORDS} records. For older ones, filter or run <code>rookery trace log</code>.
+                  Showing the newest {MAX_RECORDS} records. For older ones, filter or run <code>rookery trace log</code>.
                 </p>
               )}
               {mayBeMore(records.length, most) && (
@@ -76,17 +76,17 @@ export function TraceList({
             </>
           )
         }
-      </Answer>
+      </Loaded>
     </>
   );
 }
 
 function Filters({ filter, change }: { filter: TraceFilter; change: (filter: TraceFilter) => void }) {
-  const intents = useAnswer("list_intents", {});
+  const intents = useRequest("list_intents", {});
   const [path, setPath] = useState(filter.path);
   useEffect(() => {
     if (path === filter.path) return;
-    const timer = setTimeout(() => change({ ...filter, path }), REST);
+    const timer = setTimeout(() => change({ ...filter, path }), DEBOUNCE);
     return () => clearTimeout(timer);
   }, [path]);
   return (
@@ -100,7 +100,7 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
           <option value="">Any</option>
           {(intents.answer ?? []).map((intent) => (
             <option key={intent.id} value={intent.id}>
-              {line(`${intent.id} ${intent.name}`)}
+              {visibleLine(`${intent.id} ${intent.name}`)}
             </option>
           ))}
         </select>
@@ -124,7 +124,7 @@ function Filters({ filter, change }: { filter: TraceFilter; change: (filter: Tra
           <option value="">Any</option>
           {sessions.value.map((row) => (
             <option key={row.session_id} value={row.session_id}>
-              {line(row.name)}
+              {visibleLine(row.name)}
             </option>
           ))}
         </select>
@@ -150,12 +150,12 @@ function TraceRecord({ record, blame }: { record: TraceRow; blame: (path: string
   return (
     <li class="record">
       <div class="line-of">
-        <Badge tone="accent">{line(record.kind.replaceAll("_", " "))}</Badge>
-        {record.tool && <span class="mono small">{line(record.tool)}</span>}
-        {record.intent && <Badge icon="shield">{line(record.intent)}</Badge>}
+        <Badge tone="accent">{visibleLine(record.kind.replaceAll("_", " "))}</Badge>
+        {record.tool && <span class="mono small">{visibleLine(record.tool)}</span>}
+        {record.intent && <Badge icon="shield">{visibleLine(record.intent)}</Badge>}
         {record.approved_by && (
           <Badge tone="good" icon="check">
-            {line(record.approved_by)}
+            {visibleLine(record.approved_by)}
           </Badge>
         )}
         <span class="grow" />
@@ -165,21 +165,21 @@ function TraceRecord({ record, blame }: { record: TraceRow; blame: (path: string
           </time>
         )}
       </div>
-      {record.summary && <p>{line(record.summary)}</p>}
+      {record.summary && <p>{visibleLine(record.summary)}</p>}
       {record.paths.length > 0 && (
         <ul class="record-paths">
           {record.paths.map((path) => (
             <li key={path}>
               <button type="button" class="path-button" title="Blame this file" onClick={() => blame(path)}>
-                {line(path)}
+                {visibleLine(path)}
               </button>
             </li>
           ))}
         </ul>
       )}
       <div class="quiet small line-of">
-        <span class="mono cut">{line(record.id)}</span>
-        {session && <a href={hrefOf({ page: "session", session_id: session.session_id })}>{line(session.name)}</a>}
+        <span class="mono cut">{visibleLine(record.id)}</span>
+        {session && <a href={hrefOf({ page: "session", session_id: session.session_id })}>{visibleLine(session.name)}</a>}
       </div>
     </li>
   );

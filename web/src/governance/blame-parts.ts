@@ -1,11 +1,11 @@
-/** A blamed file in parts: lines one after the other that one record wrote. */
+/** Groups the lines of a blamed file: consecutive lines written by one record. */
 import type { BlamedLine } from "../protocol";
 
 export interface Part {
   readonly from: number;
   readonly to: number;
   readonly lines: readonly BlamedLine[];
-  /** Who wrote them, or null if no record knows. */
+  /** A line with the author's record, or null if no record is known. */
   readonly by: BlamedLine | null;
 }
 
@@ -29,13 +29,13 @@ function partOf(lines: readonly BlamedLine[]): Part {
   return { from: first.line, to: last.line, lines, by: first.record_id === "" ? null : first };
 }
 
-/** How much of a file is accounted for: "12 of 40 lines". */
+/** How many lines the ledger knows: "12 of 40 lines". */
 export function coverage(lines: readonly BlamedLine[]): string {
   const known = lines.filter((line) => line.record_id !== "").length;
   return `${known} of ${lines.length} ${lines.length === 1 ? "line" : "lines"}`;
 }
 
-/** The chain from a line to whoever let it be written, as far as it is known. */
+/** The known links from a line to its approval. */
 export function chain(by: BlamedLine): readonly { readonly name: string; readonly text: string }[] {
   const links = [
     { name: "Record", text: by.record_id },

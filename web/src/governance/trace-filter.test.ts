@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { EVERYTHING, isEverything, mayBeMore, traceRequest } from "./trace-filter";
 
-it("asks for what is filtered, and for so many", () => {
+it("requests the filtered records and how many", () => {
   expect(traceRequest({ intent: "INT-1", path: " src/a.ts ", sessionId: "s" }, 200)).toEqual({
     intent: "INT-1",
     path: "src/a.ts",
@@ -17,7 +17,7 @@ it("offers more only if there may be more", () => {
   expect(mayBeMore(1000, 1000)).toBe(false);
 });
 
-it("knows when nothing is filtered", () => {
+it("recognises an empty filter", () => {
   expect(isEverything(EVERYTHING)).toBe(true);
   expect(isEverything({ ...EVERYTHING, path: "  " })).toBe(true);
   expect(isEverything({ ...EVERYTHING, intent: "x" })).toBe(false);

@@ -1,4 +1,4 @@
-/** Which records of the ledger are shown. */
+/** Filters for the records of the ledger. */
 import type { ReadTrace } from "../protocol";
 
 export interface TraceFilter {
@@ -9,16 +9,16 @@ export interface TraceFilter {
 
 export const EVERYTHING: TraceFilter = { intent: "", path: "", sessionId: "" };
 export const RECORDS_AT_ONCE = 100;
-/** The manager tells no more at once. */
-export const MOST_RECORDS = 1_000;
+/** The manager returns at most this many. */
+export const MAX_RECORDS = 1_000;
 
 export function traceRequest(filter: TraceFilter, most: number): Omit<ReadTrace, "kind"> {
   return { intent: filter.intent, path: filter.path.trim(), session_id: filter.sessionId, most };
 }
 
-/** As many as were asked for means that there may be more. */
+/** A full page means that there may be more. */
 export function mayBeMore(shown: number, most: number): boolean {
-  return shown >= most && most < MOST_RECORDS;
+  return shown >= most && most < MAX_RECORDS;
 }
 
 export function isEverything(filter: TraceFilter): boolean {

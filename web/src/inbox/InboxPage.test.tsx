@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { InboxRow, SessionRow } from "../protocol";
-import { list, listTold } from "../store";
-import { drawn } from "../testing/drawn";
+import { list, listLoaded } from "../store";
+import { mount } from "../test-support/mount";
 import { InboxPage } from "./InboxPage";
 
 const asked: InboxRow = {
@@ -33,29 +33,29 @@ const session = (about: object) =>
     ...about,
     flags: { show_retry_button: true, show_resume_button: false },
   }) as SessionRow;
-const tell = (row: Partial<InboxRow>, about: object = {}) => {
+const setInbox = (row: Partial<InboxRow>, about: object = {}) => {
   const rows = new Map([["s1", session(about)]]);
   list.value = { ...NOTHING_LISTED, rows, order: ["s1"], inbox: [{ ...asked, ...row }] };
 };
 const buttons = (place: HTMLElement) => [...place.querySelectorAll(".inbox-card button")].map((each) => each.textContent);
 
 beforeEach(() => {
-  listTold.value = true;
+  listLoaded.value = true;
 });
 
 describe("the inbox", () => {
-  it("shows why a session failed, what it was to do, and how to go on", async () => {
-    tell({ text: "There is no model yet." });
-    const place = await drawn(<InboxPage />);
+  it("shows why a session failed, its prompt, and how to retry", async () => {
+    setInbox({ text: "There is no model yet." });
+    const place = await mount(<InboxPage />);
     expect(place.querySelector(".page-head")!.textContent).toContain("1 waiting for you");
     expect(place.querySelector(".failure-words")!.textContent).toBe("There is no model yet.");
     expect(place.textContent).toContain("Add a sum");
     expect(buttons(place)).toContain("Retry");
   });
 
-  it("shows what a session came to", async () => {
-    tell({ state: "completed", ask: "completion_result", html: ["<p>Done <code>sum</code>.</p>"] });
-    const place = await drawn(<InboxPage />);
+  it("shows the result of a session", async () => {
+    setInbox({ state: "completed", ask: "completion_result", html: ["<p>Done <code>sum</code>.</p>"] });
+    const place = await mount(<InboxPage />);
     expect(place.querySelector(".inbox-result code")!.textContent).toBe("sum");
     expect(place.querySelector("textarea")).not.toBeNull();
   });
@@ -63,9 +63,9 @@ describe("the inbox", () => {
   it.each([
     ["error", { text: "It is gone." }],
     ["completed", { ask: "completion_result", text: "Done." }],
-  ] as const)("offers no way on for one whose worktree was removed: %s", async (state, row) => {
-    tell({ state, ...row }, { branch: "agent/sum", state });
-    const place = await drawn(<InboxPage />);
+  ] as const)("offers no retry or reply if the worktree was removed: %s", async (state, row) => {
+    setInbox({ state, ...row }, { branch: "agent/sum", state });
+    const place = await mount(<InboxPage />);
     expect(place.textContent).toContain("The worktree was removed");
     expect(buttons(place)).not.toContain("Retry");
     expect(place.querySelector("textarea")).toBeNull();

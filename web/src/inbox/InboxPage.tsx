@@ -1,26 +1,26 @@
-import { type Ask, askOfInbox, formOf } from "../asking/ask";
-import { AskPanel } from "../asking/AskPanel";
-import { say } from "../asking/answering";
+import { type Ask, askOfInbox, formOf } from "../asks/ask";
+import { AskPanel } from "../asks/AskPanel";
+import { sendReply } from "../asks/ask-actions";
 import { attempt } from "../attempt";
 import { ago, counted, moment } from "../format";
 import { now } from "../now";
 import type { InboxRow, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { archive } from "../session/acts";
-import { GoingOn } from "../session/GoingOn";
+import { archive } from "../session/session-actions";
+import { ResumeButtons } from "../session/ResumeButtons";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
-import { isWithoutItsWorktree, lookOf } from "../states";
-import { inbox, list, listTold, sessions } from "../store";
+import { isWorktreeRemoved, appearanceOf } from "../states";
+import { inbox, list, listLoaded, sessions } from "../store";
 import { Prose } from "../transcript/Prose";
 import { Badge, Button, Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
-import { harmless, line } from "../visible";
+import { visibleLine, visibleText } from "../visible-text";
 import { ReplyField } from "./ReplyField";
-import { inTurn } from "./turns";
+import { sortInbox } from "./inbox-order";
 import "./inbox.css";
 
-/** All that waits for somebody, whoever has waited longest first; answered in place. */
+/** All sessions that need the user, oldest first, with their questions to answer in place. */
 export function InboxPage() {
-  const rows = inTurn(inbox.value);
+  const rows = sortInbox(inbox.value);
   return (
     <>
       <header class="page-head">
@@ -29,8 +29,8 @@ export function InboxPage() {
       </header>
       <div class="page-body">
         <div class="page-column inbox">
-          {!listTold.value && <Spinner label="Loading" />}
-          {listTold.value && !rows.length && <Quiet />}
+          {!listLoaded.value && <Spinner label="Loading" />}
+          {listLoaded.value && !rows.length && <EmptyInbox />}
           <ul class="inbox-list">
             {rows.map((row, at) => (
               <InboxCard key={`${row.session_id}/${row.task_id}/${row.ts}`} row={row} first={at === 0} />
@@ -42,7 +42,7 @@ export function InboxPage() {
   );
 }
 
-function Quiet() {
+function EmptyInbox() {
   const active = sessions.value.filter((row) => row.flags.is_active).length;
   return (
     <Empty icon="checkCircle">
@@ -58,14 +58,14 @@ function Quiet() {
 }
 
 function CardHead({ session_id, task_id, name, state, ts }: InboxRow) {
-  const look = lookOf(state);
+  const appearance = appearanceOf(state);
   return (
     <div class="inbox-head">
       <a class="inbox-name cut" href={hrefOf({ page: "session", session_id })}>
-        {line(name) || "Untitled"}
+        {visibleLine(name) || "Untitled"}
       </a>
-      <Badge tone={look.tone} icon={look.icon}>
-        {look.words}
+      <Badge tone={appearance.tone} icon={appearance.icon}>
+        {appearance.words}
       </Badge>
       {task_id !== "" && task_id !== session_id && <Badge icon="fork">Sub-task</Badge>}
       <Branch session_id={session_id} />
@@ -83,7 +83,7 @@ function Branch({ session_id }: { session_id: string }) {
   if (!branch) return null;
   return (
     <span class="quiet small cut inbox-branch">
-      <Icon name="branch" /> {line(branch)}
+      <Icon name="branch" /> {visibleLine(branch)}
     </span>
   );
 }
@@ -106,15 +106,15 @@ function CardBody({ row, first }: { row: InboxRow; first: boolean }) {
   return (
     <>
       <AskPanel ask={ask} keys={first} />
-      {form === "question" && <ReplyField label="Your answer" send={(text) => say(ask, text)} />}
+      {form === "question" && <ReplyField label="Your answer" send={(text) => sendReply(ask, text)} />}
     </>
   );
 }
 
-/** Done, or paused: what it came to, and what next. */
+/** A session that is done or paused: its result and a field for the next message. */
 function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: SessionRow | undefined }) {
   const { session_id } = row;
-  const ended = session !== undefined && isWithoutItsWorktree(session);
+  const ended = session !== undefined && isWorktreeRemoved(session);
   const acts = (
     <>
       {row.state === "completed" && (
@@ -140,7 +140,7 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
           <div class="ask-buttons">{acts}</div>
         </>
       ) : (
-        <ReplyField label="What next?" send={(text) => say(ask, text)}>
+        <ReplyField label="What next?" send={(text) => sendReply(ask, text)}>
           {acts}
         </ReplyField>
       )}
@@ -150,16 +150,16 @@ function RestBody({ ask, row, session }: { ask: Ask; row: InboxRow; session: Ses
 
 function FailedBody({ row, session }: { row: InboxRow; session: SessionRow | undefined }) {
   const { session_id } = row;
-  const ended = session !== undefined && isWithoutItsWorktree(session);
+  const ended = session !== undefined && isWorktreeRemoved(session);
   return (
     <>
-      {session && session.prompt !== session.name && <p class="inbox-prompt">{harmless(session.prompt)}</p>}
+      {session && session.prompt !== session.name && <p class="inbox-prompt">{visibleText(session.prompt)}</p>}
       <Notice tone="bad" icon="alert">
-        <div class="failure-words">{harmless(row.text || session?.failure?.text || "The session failed.")}</div>
+        <div class="failure-words">{visibleText(row.text || session?.failure?.text || "The session failed.")}</div>
       </Notice>
       {ended && <WorktreeRemoved />}
       <div class="ask-buttons">
-        {session && !ended && <GoingOn row={session} primary />}
+        {session && !ended && <ResumeButtons row={session} primary />}
         <LinkButton icon="right" href={hrefOf({ page: "session", session_id })}>
           Open
         </LinkButton>

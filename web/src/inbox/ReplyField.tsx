@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { withoutSent } from "../session/Composer";
 import { Button } from "../ui";
 
-/** One line of answer, with what else can be done beside it. */
+/** A one-line reply with other actions beside it. */
 export function ReplyField(props: {
   label: string;
   send: (text: string) => Promise<unknown>;

@@ -1,4 +1,4 @@
-/** One of a few, all to be seen at once. */
+/** Radio buttons shown as a row of choices. */
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
 

@@ -1,13 +1,13 @@
-/** Which model works, in which mode; each version may have a model of its own. */
+/** Fields for the model and the mode; each version can have its own model. */
 import type { KnownMode, KnownModel } from "../protocol";
-import type { Asked } from "../review/answers";
+import type { RequestState } from "../requests";
 import { Field } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { type Form, modelName, modelNote, withModel } from "./form";
 import { ModelSelect } from "./ModelSelect";
 
-/** What is meant where nothing is chosen, as far as that is known. */
-export interface Usual {
+/** The defaults from the settings, where known. */
+export interface Defaults {
   readonly model: string;
   readonly mode: string;
 }
@@ -17,13 +17,13 @@ export function ModelFields({
   change,
   models,
   modes,
-  usual,
+  defaults,
 }: {
   form: Form;
   change: (some: Partial<Form>) => void;
-  models: Asked<readonly KnownModel[]>;
-  modes: Asked<readonly KnownMode[]>;
-  usual: Usual;
+  models: RequestState<readonly KnownModel[]>;
+  modes: RequestState<readonly KnownMode[]>;
+  defaults: Defaults;
 }) {
   const known = models.answer ?? [];
   const chosen = known.find((model) => modelName(model) === form.model);
@@ -37,18 +37,18 @@ export function ModelFields({
           problem={models.problem}
         >
           <ModelSelect
-            none={withName("Default", usual.model)}
+            none={withName("Default", defaults.model)}
             models={known}
             chosen={form.model}
             choose={(model) => change({ model })}
           />
         </Field>
-        <Field label="Mode" hint={mode && line(mode.when_to_use)} problem={modes.problem}>
+        <Field label="Mode" hint={mode && visibleLine(mode.when_to_use)} problem={modes.problem}>
           <select class="input" value={form.mode} onChange={(event) => change({ mode: event.currentTarget.value })}>
-            <option value="">{withName("Default", usual.mode)}</option>
+            <option value="">{withName("Default", defaults.mode)}</option>
             {(modes.answer ?? []).map((each) => (
               <option key={each.slug} value={each.slug}>
-                {line(each.name)}
+                {visibleLine(each.name)}
               </option>
             ))}
           </select>
@@ -73,5 +73,5 @@ export function ModelFields({
 }
 
 function withName(words: string, name: string): string {
-  return name ? `${words} (${line(name)})` : words;
+  return name ? `${words} (${visibleLine(name)})` : words;
 }

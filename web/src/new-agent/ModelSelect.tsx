@@ -2,14 +2,14 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import type { KnownModel } from "../protocol";
 import { Button } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { modelName } from "./form";
 import { ownModels } from "./own-models";
 import "./model-select.css";
 
-const ANOTHER = "\0";
+const CUSTOM = "\0";
 
-/** One of those that are known, or another that is named. */
+/** A list of known models, with a text field for any other. */
 export function ModelSelect({
   none,
   models,
@@ -23,13 +23,13 @@ export function ModelSelect({
   choose: (model: string) => void;
 }) {
   const [own] = useState(ownModels);
-  const [naming, setNaming] = useState(false);
+  const [custom, setCustom] = useState(false);
   const input = useRef<HTMLInputElement>(null);
-  useLayoutEffect(() => input.current?.focus(), [naming]);
+  useLayoutEffect(() => input.current?.focus(), [custom]);
   const providers = [...new Set(models.map((model) => model.provider))];
-  if (naming) {
+  if (custom) {
     const leave = () => {
-      setNaming(false);
+      setCustom(false);
       choose("");
     };
     return (
@@ -49,8 +49,8 @@ export function ModelSelect({
     );
   }
   const take = (value: string) => {
-    setNaming(value === ANOTHER);
-    choose(value === ANOTHER ? "" : value);
+    setCustom(value === CUSTOM);
+    choose(value === CUSTOM ? "" : value);
   };
   return (
     <select {...field} class="input" value={chosen} onChange={(event) => take(event.currentTarget.value)}>
@@ -59,23 +59,23 @@ export function ModelSelect({
         <optgroup label="Recently used">
           {own.map((name) => (
             <option key={name} value={name}>
-              {line(name)}
+              {visibleLine(name)}
             </option>
           ))}
         </optgroup>
       )}
       {providers.map((provider) => (
-        <optgroup key={provider} label={line(provider)}>
+        <optgroup key={provider} label={visibleLine(provider)}>
           {models
             .filter((model) => model.provider === provider)
             .map((model) => (
               <option key={model.model} value={modelName(model)}>
-                {line(model.model)}
+                {visibleLine(model.model)}
               </option>
             ))}
         </optgroup>
       ))}
-      <option value={ANOTHER}>Other model…</option>
+      <option value={CUSTOM}>Other model…</option>
     </select>
   );
 }

@@ -1,20 +1,20 @@
-/** Starts an agent, or several versions of it. */
+/** The page that starts a session, or several versions of one. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { IntentRow, SettingRow, Started } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useRequest, useAction } from "../requests";
 import { go } from "../routes";
 import { NOT_TRUSTED } from "../shell/Trust";
 import { overview, sessionOf } from "../store";
 import { Button, Field, Key, Notice, Switch, toast } from "../ui";
-import { line } from "../visible";
-import { shownText } from "../settings/setting-values";
-import { Sheet } from "../worktrees/Sheet";
+import { visibleLine } from "../visible-text";
+import { controlText } from "../settings/setting-values";
+import { PageFrame } from "../ui/PageFrame";
 import { Choices } from "./Choices";
 import {
   type Form,
-  LONGEST_LABEL,
+  MAX_LABEL_LENGTH,
   problemOf,
   remember,
   rememberPrompt,
@@ -23,8 +23,8 @@ import {
   startWords,
   withOffered,
 } from "./form";
-import { ModelFields, type Usual } from "./ModelFields";
-import { keepOwnModels, ownModels } from "./own-models";
+import { ModelFields, type Defaults } from "./ModelFields";
+import { saveOwnModels, ownModels } from "./own-models";
 import { PlaceFields } from "./PlaceFields";
 import { PromptField } from "./PromptField";
 import "./new-agent.css";
@@ -35,11 +35,11 @@ const COMMAND = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘" : "Ctrl";
 export default function NewAgentPage() {
   const [form, setForm] = useState(remembered);
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
-  const models = useAnswer("list_models", {});
-  const modes = useAnswer("list_modes", {});
-  const intents = useAnswer("list_intents", {});
-  const settings = useAnswer("read_settings", {});
+  const action = useAction(setProblem);
+  const models = useRequest("list_models", {});
+  const modes = useRequest("list_modes", {});
+  const intents = useRequest("list_intents", {});
+  const settings = useRequest("read_settings", {});
   const offeredOnce = useRef(false);
   const trusted = overview.value?.trusted ?? true;
   const change = (some: Partial<Form>) => {
@@ -50,7 +50,7 @@ export default function NewAgentPage() {
   useEffect(() => {
     const { answer: known } = models;
     const { answer: offered } = modes;
-    // what is chosen later was offered, or named on purpose
+    // only once: later choices come from these lists or are typed on purpose
     if (known && offered && !offeredOnce.current) {
       offeredOnce.current = true;
       setForm((was) => withOffered(was, known, offered.map((mode) => mode.slug), ownModels()));
@@ -58,25 +58,25 @@ export default function NewAgentPage() {
   }, [models.answer, modes.answer]);
 
   useEffect(() => {
-    const usual = settings.answer?.find((row) => row.key === "manager.auto_approve")?.value === "true";
-    if (settings.answer) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? usual }));
+    const defaults = settings.answer?.find((row) => row.key === "manager.auto_approve")?.value === "true";
+    if (settings.answer) setForm((was) => ({ ...was, autoApprove: was.autoApprove ?? defaults }));
   }, [settings.answer]);
 
   const start = () =>
-    doing.run(async () => {
+    action.run(async () => {
       const wrong = trusted ? problemOf(form) : NOT_TRUSTED;
       if (wrong) return setProblem(wrong);
       setProblem("");
       const started = await request("start_sessions", requestOf(form));
-      tell(started, form.versions);
+      toastStarted(started, form.versions);
       remember(form);
-      keepOwnModels(form, models.answer ?? []);
+      saveOwnModels(form, models.answer ?? []);
       rememberPrompt("");
-      lead(started);
+      openStarted(started);
     });
 
   return (
-    <Sheet title="New session">
+    <PageFrame title="New session">
       <form
         class="new-agent"
         onSubmit={(event) => {
@@ -104,13 +104,13 @@ export default function NewAgentPage() {
             hint={form.versions > 1 ? "Runs the prompt several times, so that you can keep the best result." : undefined}
           />
         </div>
-        <ModelFields form={form} change={change} models={models} modes={modes} usual={usualOf(settings.answer ?? [])} />
+        <ModelFields form={form} change={change} models={models} modes={modes} defaults={defaultsOf(settings.answer ?? [])} />
         <div class="field-pair">
           <Field label="Name" hint="Leave empty to take it from the prompt.">
             <input
               class="input"
               value={form.label}
-              maxLength={LONGEST_LABEL}
+              maxLength={MAX_LABEL_LENGTH}
               onInput={(event) => change({ label: event.currentTarget.value })}
             />
           </Field>
@@ -132,7 +132,7 @@ export default function NewAgentPage() {
         <div class="new-agent-foot">
           {problem && (
             <Notice tone="bad" icon="alert">
-              {line(problem)}
+              {visibleLine(problem)}
             </Notice>
           )}
           {!trusted && !problem && (
@@ -144,13 +144,13 @@ export default function NewAgentPage() {
             <span class="quiet small new-agent-keys">
               <Key>{COMMAND}</Key> <Key>Enter</Key> to start
             </span>
-            <Button kind="primary" icon="play" type="submit" busy={doing.busy} disabled={!trusted}>
+            <Button kind="primary" icon="play" type="submit" busy={action.busy} disabled={!trusted}>
               {startWords(form)}
             </Button>
           </div>
         </div>
       </form>
-    </Sheet>
+    </PageFrame>
   );
 }
 
@@ -166,12 +166,12 @@ function IntentField({
   if (intents.length === 0) return null;
   const chosen = intents.find((intent) => intent.id === form.intent);
   return (
-    <Field label="Intent" hint={chosen && `Scope: ${chosen.scope.map(line).join(", ") || "no paths"}`}>
+    <Field label="Intent" hint={chosen && `Scope: ${chosen.scope.map(visibleLine).join(", ") || "no paths"}`}>
       <select class="input" value={form.intent} onChange={(event) => change({ intent: event.currentTarget.value })}>
         <option value="">None</option>
         {intents.map((intent) => (
           <option key={intent.id} value={intent.id}>
-            {line(`${intent.id} ${intent.name}`)}
+            {visibleLine(`${intent.id} ${intent.name}`)}
           </option>
         ))}
       </select>
@@ -179,25 +179,25 @@ function IntentField({
   );
 }
 
-function usualOf(settings: readonly SettingRow[]): Usual {
-  const told = (key: string) => settings.find((row) => row.key === key);
+function defaultsOf(settings: readonly SettingRow[]): Defaults {
+  const rowOf = (key: string) => settings.find((row) => row.key === key);
   const text = (key: string) => {
-    const row = told(key);
-    return row ? shownText(row) : "";
+    const row = rowOf(key);
+    return row ? controlText(row) : "";
   };
   const model = [text("provider"), text("model")].filter(Boolean).join("/");
   return { model: text("model") ? model : "", mode: text("mode") };
 }
 
-function tell(started: Started, versions: number): void {
+function toastStarted(started: Started, versions: number): void {
   for (const note of started.notes) toast(note);
   if (started.failed.length === 0) return;
   const why = started.failed.join(" ");
   toast(`${started.session_ids.length} of ${versions} versions started. ${why}`, "bad");
 }
 
-/** To the session, or to the comparison of the versions if the list knows it already. */
-function lead({ session_ids }: Started): void {
+/** Opens the session, or the comparison of the versions if the list already has their group. */
+function openStarted({ session_ids }: Started): void {
   const first = session_ids[0];
   if (!first) return;
   const group = session_ids.length > 1 ? sessionOf(first)?.group_id : "";

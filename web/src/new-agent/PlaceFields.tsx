@@ -1,8 +1,8 @@
-/** Where a new agent works: in the project itself, or in a worktree. */
+/** Fields for where a new session runs: in the project or in a worktree. */
 import type { WorktreeRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { Field, Notice } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { nameOf } from "../worktrees/worktree-words";
 import { Choices } from "./Choices";
 import { type Form, type Origin, originOf, whereItRuns } from "./form";
@@ -39,7 +39,7 @@ export function PlaceFields({ form, change }: { form: Form; change: (some: Parti
 }
 
 function WorktreeFields({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
-  const branches = useAnswer("list_branches", {});
+  const branches = useRequest("list_branches", {});
   const origin = originOf(form);
   return (
     <div class="new-place">
@@ -99,14 +99,14 @@ function BranchSelect({
   chosen: string;
   choose: (branch: string) => void;
 }) {
-  // a remembered branch may be gone; it is shown until somebody chooses another
+  // a remembered branch may no longer exist; show it until the user chooses another
   const gone = chosen !== "" && !branches.includes(chosen) ? [chosen] : [];
   return (
     <select {...field} class="input" value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
       <option value="">{none}</option>
       {[...gone, ...branches].map((branch) => (
         <option key={branch} value={branch}>
-          {line(branch)}
+          {visibleLine(branch)}
         </option>
       ))}
     </select>
@@ -114,7 +114,7 @@ function BranchSelect({
 }
 
 function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Form>) => void }) {
-  const worktrees = useAnswer("list_worktrees", {});
+  const worktrees = useRequest("list_worktrees", {});
   const ready = (worktrees.answer ?? []).filter((row) => row.state === "ready");
   return (
     <Field
@@ -139,6 +139,6 @@ function WorktreeField({ form, change }: { form: Form; change: (some: Partial<Fo
 }
 
 function worktreeWords(row: WorktreeRow): string {
-  const name = line(nameOf(row));
-  return row.label ? `${name} (${line(row.branch)})` : name;
+  const name = visibleLine(nameOf(row));
+  return row.label ? `${name} (${visibleLine(row.branch)})` : name;
 }

@@ -1,9 +1,9 @@
-/** What the agent is to do, in words and pictures. */
+/** The prompt with its images. */
 import { useEffect, useRef } from "preact/hooks";
 
-import { useNaming } from "../session/naming";
+import { useMentionPicker } from "../session/mention-picker";
 import { Button, Icon, toast } from "../ui";
-import { MOST_IMAGES } from "./form";
+import { MAX_IMAGES } from "./form";
 import { ACCEPTED, filesIn, withFiles } from "./pictures";
 
 export function PromptField({
@@ -21,15 +21,15 @@ export function PromptField({
 }) {
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const naming = useNaming("", field, write);
+  const mentionPicker = useMentionPicker("", field, write);
   useEffect(() => field.current!.focus(), []);
 
   const take = async (files: readonly File[]) => {
-    const taken = await withFiles(images, files);
-    showPictures(taken.images);
-    for (const problem of taken.problems) toast(problem, "bad");
+    const added = await withFiles(images, files);
+    showPictures(added.images);
+    for (const problem of added.problems) toast(problem, "bad");
   };
-  const taking = (event: Event, files: File[]) => {
+  const takeFrom = (event: Event, files: File[]) => {
     if (files.length === 0) return;
     event.preventDefault();
     void take(files);
@@ -39,7 +39,7 @@ export function PromptField({
     <div
       class="prompt"
       onDragOver={(event) => event.preventDefault()}
-      onDrop={(event) => taking(event, filesIn(event.dataTransfer))}
+      onDrop={(event) => takeFrom(event, filesIn(event.dataTransfer))}
     >
       <textarea
         ref={field}
@@ -48,23 +48,23 @@ export function PromptField({
         aria-label="Prompt"
         placeholder="What should the agent do? Type @ to mention a file."
         value={prompt}
-        {...naming.attributes}
+        {...mentionPicker.attributes}
         onInput={(event) => {
           write(event.currentTarget.value);
-          naming.look();
+          mentionPicker.update();
         }}
-        onKeyUp={(event) => event.key.startsWith("Arrow") && naming.look()}
-        onClick={naming.look}
-        onBlur={naming.stop}
-        onPaste={(event) => taking(event, filesIn(event.clipboardData))}
+        onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
+        onClick={mentionPicker.update}
+        onBlur={mentionPicker.stop}
+        onPaste={(event) => takeFrom(event, filesIn(event.clipboardData))}
         onKeyDown={(event) => {
-          if (event.isComposing || naming.steer(event)) return;
+          if (event.isComposing || mentionPicker.onKeyDown(event)) return;
           if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
           event.preventDefault();
           start();
         }}
       />
-      {naming.list}
+      {mentionPicker.list}
       <div class="prompt-foot">
         {images.map((uri, at) => (
           <span key={at} class="prompt-picture">
@@ -78,7 +78,7 @@ export function PromptField({
             </button>
           </span>
         ))}
-        {images.length < MOST_IMAGES && (
+        {images.length < MAX_IMAGES && (
           <Button compact kind="plain" icon="image" onClick={() => picker.current?.click()}>
             Add image
           </Button>

@@ -28,10 +28,10 @@ const model = (name: string, more: Partial<KnownModel> = {}): KnownModel => ({
 
 beforeEach(() => localStorage.clear());
 
-describe("what is wrong with the form", () => {
+describe("validation of the form", () => {
   it.each([
-    ["nothing written", form({ prompt: " \n" }), "Write a prompt, or add an image."],
-    ["a picture is enough", form({ prompt: "", images: ["data:"] }), null],
+    ["an empty prompt", form({ prompt: " \n" }), "Write a prompt, or add an image."],
+    ["an image is enough", form({ prompt: "", images: ["data:"] }), null],
     ["a long label", form({ label: "x".repeat(41) }), "A name can have at most 40 characters."],
     [
       "no branch chosen",
@@ -44,14 +44,14 @@ describe("what is wrong with the form", () => {
       "Choose a worktree.",
     ],
     ["local needs no branch", form({ origin: "existing-branch" }), null],
-    ["versions make their branches", form({ origin: "existing-branch", versions: 2 }), null],
+    ["versions create their branches", form({ origin: "existing-branch", versions: 2 }), null],
   ])("%s", (_, filled, problem) => {
     expect(problemOf(filled)).toBe(problem);
   });
 });
 
 describe("the request", () => {
-  it("of a local session says nothing of branches", () => {
+  it("of a local session has no branch", () => {
     const request = requestOf(form({ base: "main", branch: "x", worktreeId: "w" }));
     expect(request).toMatchObject({ where: "local", versions: 1, models: [], auto_approve: false });
     expect(request).not.toHaveProperty("base");
@@ -76,7 +76,7 @@ describe("the request", () => {
     expect(JSON.parse(JSON.stringify({ base, branch, worktree_id }))).toEqual(place);
   });
 
-  it("of several versions is in worktrees, each with its model or that of all", () => {
+  it("for several versions uses worktrees, each with its own model or the common one", () => {
     const filled = withModel(form({ versions: 3, model: "p/a" }), 1, "p/b");
     expect(requestOf(filled)).toMatchObject({
       where: "worktree",
@@ -86,23 +86,23 @@ describe("the request", () => {
     expect(startWords(filled)).toBe("Start 3 versions");
   });
 
-  it("allows only what was said to be allowed", () => {
+  it("allows only what the user allowed", () => {
     const allowed = [null, false, true].map((autoApprove) => requestOf(form({ autoApprove })).auto_approve);
     expect(allowed).toEqual([false, false, true]);
   });
 
-  it("names no models if all versions have the same", () => {
+  it("names no models if all versions use the same", () => {
     expect(requestOf(form({ versions: 2, model: "p/a" })).models).toEqual([]);
   });
 });
 
-describe("what is remembered", () => {
-  it("is how one works, not what one asked for or allowed", () => {
+describe("the remembered form", () => {
+  it("keeps choices, but no prompt and no approval", () => {
     remember(form({ versions: 2, autoApprove: true, label: "l", intent: "i" }));
     expect(remembered()).toEqual({ ...EMPTY, versions: 2 });
   });
 
-  it("is the prompt too until it was sent", () => {
+  it("keeps the prompt until it was sent", () => {
     rememberPrompt("half a thought");
     expect(remembered().prompt).toBe("half a thought");
     rememberPrompt("");
@@ -110,7 +110,7 @@ describe("what is remembered", () => {
   });
 
   it.each(["{", "null", "7", '{"versions":"many","models":[1],"where":null}'])(
-    "is nothing where it is damaged: %s",
+    "is empty if the stored value is damaged: %s",
     (text) => {
       localStorage.setItem("rookery.new-agent.choices", text);
       expect(remembered()).toEqual(EMPTY);
@@ -121,12 +121,12 @@ describe("what is remembered", () => {
     [0, 1],
     [9, 4],
     [2.7, 2],
-  ])("has a number of versions that can be had: %d", (stored, versions) => {
+  ])("limits the number of versions: %d", (stored, versions) => {
     localStorage.setItem("rookery.new-agent.choices", JSON.stringify({ versions: stored }));
     expect(remembered().versions).toBe(versions);
   });
 
-  it("forgets models and modes that are not offered any more", () => {
+  it("drops models and modes that are no longer offered", () => {
     const filled = form({ model: "p/gone", models: ["p/a", "p/gone", "", ""], mode: "gone" });
     expect(withOffered(filled, [model("a")], ["code"])).toMatchObject({
       model: "",
@@ -136,7 +136,7 @@ describe("what is remembered", () => {
   });
 });
 
-it("says of a model what one chooses by", () => {
+it("shows a model's context window and price", () => {
   expect(modelNote(model("a", { window: 200_000, price_in: 3, price_out: 15 }))).toBe(
     "200k tokens, $3 in, $15 out per million tokens",
   );

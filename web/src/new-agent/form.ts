@@ -1,31 +1,31 @@
-/** What the form for a new agent holds, what is wrong with it, and the request it makes. */
-import { keep, kept } from "../kept";
+/** The state of the form for a new session: validation, request, and what is remembered. */
+import { loadValue, saveValue } from "../storage";
 import type { KnownModel, StartSessions } from "../protocol";
 
-export const MOST_VERSIONS = 4;
-export const MOST_IMAGES = 4;
-export const LONGEST_LABEL = 40;
+export const MAX_VERSIONS = 4;
+export const MAX_IMAGES = 4;
+export const MAX_LABEL_LENGTH = 40;
 
 export type Origin = "new-branch" | "existing-branch" | "existing-worktree";
 
 export interface Form {
   readonly prompt: string;
-  /** As data URIs. */
+  /** Data URIs. */
   readonly images: readonly string[];
   readonly label: string;
   readonly where: "local" | "worktree";
   readonly versions: number;
   readonly model: string;
-  /** One for each version; empty for `model`. */
+  /** One per version; "" means `model`. */
   readonly models: readonly string[];
   readonly mode: string;
   readonly origin: Origin;
   readonly base: string;
-  /** The name of the new branch; empty for one made from the prompt. */
+  /** The name of the new branch; "" derives it from the prompt. */
   readonly branch: string;
   readonly existingBranch: string;
   readonly worktreeId: string;
-  /** Null until the settings have said what is usual: then it asks. */
+  /** Null until the settings are loaded; null means ask. */
   readonly autoApprove: boolean | null;
   readonly intent: string;
 }
@@ -48,7 +48,7 @@ export const EMPTY: Form = {
   intent: "",
 };
 
-/** Several versions need a worktree each, and a branch of their own. */
+/** Several versions need a worktree and a branch each. */
 export function whereItRuns(form: Form): "local" | "worktree" {
   return form.versions > 1 ? "worktree" : form.where;
 }
@@ -57,13 +57,13 @@ export function originOf(form: Form): Origin {
   return form.versions > 1 ? "new-branch" : form.origin;
 }
 
-/** What has to be changed before it can be started, in one sentence. */
+/** What the user must correct before the session can start, or null. */
 export function problemOf(form: Form): string | null {
   if (form.prompt.trim() === "" && form.images.length === 0) {
     return "Write a prompt, or add an image.";
   }
-  if (form.label.length > LONGEST_LABEL) {
-    return `A name can have at most ${LONGEST_LABEL} characters.`;
+  if (form.label.length > MAX_LABEL_LENGTH) {
+    return `A name can have at most ${MAX_LABEL_LENGTH} characters.`;
   }
   if (whereItRuns(form) === "local") return null;
   if (originOf(form) === "existing-branch" && form.existingBranch === "") {
@@ -112,12 +112,12 @@ export function withModel(form: Form, version: number, model: string): Form {
   return { ...form, models: form.models.map((was, at) => (at === version ? model : was)) };
 }
 
-/** How a model is written in a request. */
+/** The model's name in a request. */
 export function modelName(model: KnownModel): string {
   return `${model.provider}/${model.model}`;
 }
 
-/** What is worth knowing when one chooses: the size of its window and its price. */
+/** Context window and price. */
 export function modelNote(model: KnownModel): string {
   const notes: string[] = [];
   if (model.window > 0) notes.push(`${Math.round(model.window / 1000)}k tokens`);
@@ -131,8 +131,8 @@ export function startWords(form: Form): string {
   return form.versions === 1 ? "Start session" : `Start ${form.versions} versions`;
 }
 
-/** What is offered again next time: how one works, not what one asked for or allowed. */
-const LASTING = [
+/** Choices to remember for the next session. Prompts and approvals are not remembered. */
+const REMEMBERED = [
   "where",
   "versions",
   "model",
@@ -145,21 +145,21 @@ const CHOICES = "new-agent.choices";
 const DRAFT = "new-agent.prompt";
 
 export function remembered(): Form {
-  const prompt = kept<unknown>(DRAFT, "");
-  return { ...EMPTY, ...keptChoices(), prompt: typeof prompt === "string" ? prompt : "" };
+  const prompt = loadValue<unknown>(DRAFT, "");
+  return { ...EMPTY, ...storedChoices(), prompt: typeof prompt === "string" ? prompt : "" };
 }
 
 export function remember(form: Form): void {
-  keep(CHOICES, Object.fromEntries(LASTING.map((name) => [name, form[name]])));
+  saveValue(CHOICES, Object.fromEntries(REMEMBERED.map((name) => [name, form[name]])));
 }
 
 export function rememberPrompt(prompt: string): void {
-  keep(DRAFT, prompt || undefined);
+  saveValue(DRAFT, prompt || undefined);
 }
 
-function keptChoices(): Partial<Form> {
-  const found = Object(kept<unknown>(CHOICES, {})) as Record<string, unknown>;
-  const fitting = LASTING.filter((name) => isLike(EMPTY[name], found[name]));
+function storedChoices(): Partial<Form> {
+  const found = Object(loadValue<unknown>(CHOICES, {})) as Record<string, unknown>;
+  const fitting = REMEMBERED.filter((name) => isLike(EMPTY[name], found[name]));
   const choices = Object.fromEntries(fitting.map((name) => [name, found[name]])) as Partial<Form>;
   return { ...choices, versions: clamped(choices.versions ?? 1) };
 }
@@ -171,10 +171,10 @@ function isLike(usual: unknown, found: unknown): boolean {
 }
 
 function clamped(versions: number): number {
-  return Math.min(Math.max(Math.trunc(versions) || 1, 1), MOST_VERSIONS);
+  return Math.min(Math.max(Math.trunc(versions) || 1, 1), MAX_VERSIONS);
 }
 
-/** Choices that are not offered any more are as if nobody had made them. */
+/** Clears choices that are no longer offered. */
 export function withOffered(
   form: Form,
   models: readonly KnownModel[],

@@ -1,20 +1,20 @@
 import { beforeEach, expect, it } from "vitest";
 import type { KnownModel } from "../protocol";
 import { EMPTY, withOffered } from "./form";
-import { keepOwnModels, ownModels } from "./own-models";
+import { saveOwnModels, ownModels } from "./own-models";
 
 const known = [{ provider: "p", model: "a" }] as KnownModel[];
 
 beforeEach(() => localStorage.clear());
 
-it("models that are in no list are offered again, the newest first, each once", () => {
-  keepOwnModels({ ...EMPTY, model: "q/x" }, known);
-  keepOwnModels({ ...EMPTY, model: "p/a", versions: 2, models: ["q/y", "q/x", "q/unused", ""] }, known);
+it("typed model names are offered again, newest first, without duplicates", () => {
+  saveOwnModels({ ...EMPTY, model: "q/x" }, known);
+  saveOwnModels({ ...EMPTY, model: "p/a", versions: 2, models: ["q/y", "q/x", "q/unused", ""] }, known);
   expect(ownModels()).toEqual(["q/y", "q/x"]);
   expect(withOffered({ ...EMPTY, model: "q/x" }, known, [], ownModels()).model).toBe("q/x");
 });
 
-it("what is damaged is nothing", () => {
+it("a damaged list of typed models is ignored", () => {
   localStorage.setItem("rookery.new-agent.own-models", '{"a":1}');
   expect(ownModels()).toEqual([]);
 });

@@ -1,54 +1,54 @@
-/** A comment on a line: being written, or waiting to be sent. */
+/** A comment on a line: being edited, or saved but not sent. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Badge, Button } from "../ui";
 import { type Draft, keyOf, wordsFor } from "./comments";
-import type { Commenting } from "./commenting";
+import type { CommentEditor } from "./comment-editor";
 
-/** Words are kept when the hand rests, not at every letter. */
-const REST = 400;
+/** Milliseconds without typing before the text is saved. */
+const DEBOUNCE = 400;
 
-export function CommentBox({ draft, commenting }: { draft: Draft; commenting: Commenting }) {
-  return commenting.open === keyOf(draft) ? (
-    <Writing draft={draft} commenting={commenting} />
+export function CommentBox({ draft, editor }: { draft: Draft; editor: CommentEditor }) {
+  return editor.open === keyOf(draft) ? (
+    <CommentForm draft={draft} editor={editor} />
   ) : (
-    <Waiting draft={draft} commenting={commenting} />
+    <SavedComment draft={draft} editor={editor} />
   );
 }
 
-function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }) {
+function CommentForm({ draft, editor }: { draft: Draft; editor: CommentEditor }) {
   const [text, setText] = useState(draft.text);
   const field = useRef<HTMLTextAreaElement>(null);
-  const unkept = useRef<string | null>(null);
-  const change = useRef(commenting.change);
-  change.current = commenting.change;
+  const unsaved = useRef<string | null>(null);
+  const change = useRef(editor.change);
+  change.current = editor.change;
 
-  const keepNow = () => {
-    if (unkept.current === null) return;
-    change.current({ ...draft, text: unkept.current });
-    unkept.current = null;
+  const saveNow = () => {
+    if (unsaved.current === null) return;
+    change.current({ ...draft, text: unsaved.current });
+    unsaved.current = null;
   };
   useLayoutEffect(() => {
-    // one that comes back into view takes the focus from nobody who types
+    // a comment that scrolls back into view must not steal the focus from another field
     if (!document.activeElement?.matches("input, textarea, select")) field.current!.focus();
-    return keepNow;
+    return saveNow;
   }, []);
   useEffect(() => {
-    const timer = setTimeout(keepNow, REST);
+    const timer = setTimeout(saveNow, DEBOUNCE);
     return () => clearTimeout(timer);
   }, [text]);
 
   const done = () => {
-    keepNow();
-    commenting.close();
+    saveNow();
+    editor.close();
   };
   const type = (words: string) => {
-    unkept.current = words;
+    unsaved.current = words;
     setText(words);
   };
   const drop = () => {
-    unkept.current = null;
-    commenting.drop(draft);
+    unsaved.current = null;
+    editor.drop(draft);
   };
 
   return (
@@ -61,7 +61,7 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
         placeholder="What should change here?"
         value={text}
         onInput={(event) => type(event.currentTarget.value)}
-        onBlur={keepNow}
+        onBlur={saveNow}
         onKeyDown={(event) => {
           const send = event.key === "Enter" && (event.ctrlKey || event.metaKey);
           if (!send && event.key !== "Escape") return;
@@ -83,14 +83,14 @@ function Writing({ draft, commenting }: { draft: Draft; commenting: Commenting }
   );
 }
 
-function Waiting({ draft, commenting }: { draft: Draft; commenting: Commenting }) {
+function SavedComment({ draft, editor }: { draft: Draft; editor: CommentEditor }) {
   return (
     <div class="comment">
       <div class="comment-foot">
         <Badge tone="careful">Not sent</Badge>
         <span class="quiet small grow">{draft.old ? `Removed line ${draft.line}` : `Line ${draft.line}`}</span>
-        <Button compact kind="plain" icon="pencil" label="Edit comment" onClick={() => commenting.write(draft)} />
-        <Button compact kind="plain" icon="trash" label="Delete comment" onClick={() => commenting.drop(draft)} />
+        <Button compact kind="plain" icon="pencil" label="Edit comment" onClick={() => editor.write(draft)} />
+        <Button compact kind="plain" icon="trash" label="Delete comment" onClick={() => editor.drop(draft)} />
       </div>
       <p class="comment-text">{draft.text}</p>
     </div>

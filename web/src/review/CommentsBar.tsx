@@ -1,40 +1,40 @@
-/** The comments that were not sent yet; they go to the agent as one message. */
+/** The unsent comments. They are sent to the agent as one message. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
 import { hrefOf } from "../routes";
 import { Button, Icon, LinkButton, Notice, confirm, toast } from "../ui";
-import { line } from "../visible";
-import { useDoing } from "./answers";
-import type { Commenting } from "./commenting";
+import { visibleLine } from "../visible-text";
+import { useAction } from "../requests";
+import type { CommentEditor } from "./comment-editor";
 import { commentsOf, keyOf, wordsFor } from "./comments";
 
 export function CommentsBar({
   sessionId,
-  commenting,
+  editor,
   go,
 }: {
   sessionId: string;
-  commenting: Commenting;
+  editor: CommentEditor;
   go: (path: string) => void;
 }) {
   const [open, setOpen] = useState(false);
   const [text, setText] = useState("");
   const [problem, setProblem] = useState("");
   const [sent, setSent] = useState(0);
-  const doing = useDoing(setProblem);
-  const { drafts } = commenting;
+  const action = useAction(setProblem);
+  const { drafts } = editor;
   if (drafts.length === 0) return sent > 0 ? <Sent count={sent} sessionId={sessionId} /> : null;
 
   const send = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       await request("send_comments", { session_id: sessionId, comments: commentsOf(drafts), text: text.trim() });
       toast(`Sent ${counted(drafts.length, "comment")} to the agent.`, "good");
       setSent(drafts.length);
       setText("");
-      commenting.clear();
+      editor.clear();
     });
   const dropAll = async () => {
     const sure = await confirm({
@@ -43,7 +43,7 @@ export function CommentsBar({
       yes: "Delete",
       danger: true,
     });
-    if (sure) commenting.clear();
+    if (sure) editor.clear();
   };
 
   return (
@@ -54,7 +54,7 @@ export function CommentsBar({
             {drafts.map((draft) => (
               <li key={keyOf(draft)}>
                 <button type="button" class="comment-link" onClick={() => go(draft.path)}>
-                  {line(wordsFor(draft))}
+                  {visibleLine(wordsFor(draft))}
                 </button>
                 <p class="comment-text">{draft.text}</p>
               </li>
@@ -85,7 +85,7 @@ export function CommentsBar({
             Delete all
           </Button>
         )}
-        <Button kind="primary" icon="send" busy={doing.busy} onClick={send}>
+        <Button kind="primary" icon="send" busy={action.busy} onClick={send}>
           Send to agent
         </Button>
       </div>
@@ -93,7 +93,7 @@ export function CommentsBar({
   );
 }
 
-/** What became of those that were sent. */
+/** Confirms that the comments were sent. */
 function Sent({ count, sessionId }: { count: number; sessionId: string }) {
   return (
     <section class="comments-bar" aria-label="Sent comments">

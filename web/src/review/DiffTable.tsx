@@ -1,15 +1,15 @@
-/** The lines of a diff. Long ones are drawn in pieces, and only those that are about to be seen. */
+/** The lines of a diff. A long diff is drawn in pieces, and only the pieces near the viewport. */
 import { useEffect, useMemo, useRef } from "preact/hooks";
 
 import { sanitised } from "../html";
 import type { DiffLine } from "../protocol";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { CommentBox } from "./CommentBox";
-import type { Commenting } from "./commenting";
+import type { CommentEditor } from "./comment-editor";
 import { type Draft, keyOf, placeOf, plainText } from "./comments";
 import { type DiffRow, type DiffView, piecesOf, rowsOf } from "./diff-rows";
 import { hiddenLines } from "./gaps";
-import { useNear } from "./near";
+import { useNearViewport } from "./near-viewport";
 
 const LINE_HEIGHT = 20;
 const COLUMNS = { unified: 3, split: 4 };
@@ -19,8 +19,8 @@ export interface DiffProps {
   path: string;
   lines: readonly DiffLine[];
   view: DiffView;
-  commenting: Commenting;
-  /** The gap that is being filled, if one is. */
+  editor: CommentEditor;
+  /** The index of the gap that is loading, or null. */
   filling: number | null;
   fill: (at: number) => void;
 }
@@ -29,7 +29,7 @@ export function DiffTable(props: DiffProps) {
   const { path, lines, view } = props;
   const pieces = useMemo(() => piecesOf(rowsOf(lines, view)), [lines, view]);
   return (
-    <table class={`review-diff ${view}`} aria-label={`Changes in ${line(path)}`} onKeyDown={steer}>
+    <table class={`review-diff ${view}`} aria-label={`Changes in ${visibleLine(path)}`} onKeyDown={onArrowKey}>
       <colgroup>
         {view === "unified" ? (
           <>
@@ -53,8 +53,8 @@ export function DiffTable(props: DiffProps) {
   );
 }
 
-/** Up and down go from line to line. */
-function steer(event: KeyboardEvent): void {
+/** The up and down arrows move between lines. */
+function onArrowKey(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const from = event.target as HTMLElement;
   if (!step || !from.matches(".line-button")) return;
@@ -65,7 +65,7 @@ function steer(event: KeyboardEvent): void {
 
 function Piece({ rows, first, ...props }: DiffProps & { rows: DiffRow[]; first: boolean }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const near = useNear(body);
+  const near = useNearViewport(body);
   const height = useRef(rows.length * LINE_HEIGHT);
   useEffect(() => {
     if (near && body.current && body.current.offsetHeight > 0) height.current = body.current.offsetHeight;
@@ -74,16 +74,16 @@ function Piece({ rows, first, ...props }: DiffProps & { rows: DiffRow[]; first: 
     <tbody ref={body}>
       {near
         ? rows.map((row, at) => <Row key={at} row={row} first={first && at === 0} {...props} />)
-        : [<Unseen key="unseen" height={height.current} columns={COLUMNS[props.view]} />]}
+        : [<RowsPlaceholder key="unseen" height={height.current} columns={COLUMNS[props.view]} />]}
     </tbody>
   );
 }
 
-/** Takes the room of lines that are not drawn. */
-function Unseen({ height, columns }: { height: number; columns: number }) {
+/** A placeholder as tall as the lines that are not drawn. */
+function RowsPlaceholder({ height, columns }: { height: number; columns: number }) {
   const cell = useRef<HTMLTableCellElement>(null);
   useEffect(() => {
-    // a style attribute would be refused by the page's policy; setting it so is not
+    // the content security policy blocks style attributes, but not this
     cell.current!.style.height = `${height}px`;
   }, [height]);
   return (
@@ -120,9 +120,9 @@ function Gap({ at, lines, view, filling, fill }: RowProps & { at: number }) {
   );
 }
 
-function Unified({ line, path, commenting, first }: RowProps & { line: DiffLine }) {
+function Unified({ line, path, editor, first }: RowProps & { line: DiffLine }) {
   const removed = line.kind === "removed";
-  const button = <LineButton line={line} path={path} commenting={commenting} first={first} />;
+  const button = <LineButton line={line} path={path} editor={editor} first={first} />;
   return (
     <>
       <tr class={`review-row ${line.kind}`}>
@@ -130,7 +130,7 @@ function Unified({ line, path, commenting, first }: RowProps & { line: DiffLine 
         <td class="line-cell">{removed ? null : button}</td>
         <Code line={line} />
       </tr>
-      <Comments lines={[line]} path={path} commenting={commenting} columns={COLUMNS.unified} />
+      <Comments lines={[line]} path={path} editor={editor} columns={COLUMNS.unified} />
     </>
   );
 }
@@ -139,7 +139,7 @@ function Split({
   left,
   right,
   path,
-  commenting,
+  editor,
   first,
 }: RowProps & { left: DiffLine | null; right: DiffLine | null }) {
   const own = left?.kind === "removed";
@@ -148,15 +148,15 @@ function Split({
     <>
       <tr class="review-row">
         <td class={`line-cell ${left?.kind ?? "nothing"}`}>
-          {own ? <LineButton line={left} path={path} commenting={commenting} first={first} /> : <LineNumber of={left?.old} />}
+          {own ? <LineButton line={left} path={path} editor={editor} first={first} /> : <LineNumber of={left?.old} />}
         </td>
         <Code line={left} />
         <td class={`line-cell ${right?.kind ?? "nothing"}`}>
-          {right && <LineButton line={right} path={path} commenting={commenting} first={first && !own} />}
+          {right && <LineButton line={right} path={path} editor={editor} first={first && !own} />}
         </td>
         <Code line={right} />
       </tr>
-      <Comments lines={places} path={path} commenting={commenting} columns={COLUMNS.split} />
+      <Comments lines={places} path={path} editor={editor} columns={COLUMNS.split} />
     </>
   );
 }
@@ -175,16 +175,16 @@ function LineNumber({ of }: { of: number | null | undefined }) {
   return <span class="line-number">{of}</span>;
 }
 
-/** The number of a line is where a comment on it begins. */
+/** Starts a comment on its line. */
 function LineButton({
   line,
   path,
-  commenting,
+  editor,
   first,
 }: {
   line: DiffLine;
   path: string;
-  commenting: Commenting;
+  editor: CommentEditor;
   first: boolean;
 }) {
   const place = placeOf(path, line);
@@ -193,10 +193,10 @@ function LineButton({
     <button
       type="button"
       class="line-button"
-      // one stop for the Tab key in each file; from there the arrows lead on
+      // one tab stop per file; the arrow keys move between lines
       tabIndex={first ? 0 : -1}
       aria-label={`Comment on ${place.old ? "removed line" : "line"} ${place.line}`}
-      onClick={() => commenting.write(place)}
+      onClick={() => editor.write(place)}
     >
       {place.line}
     </button>
@@ -206,28 +206,28 @@ function LineButton({
 function Comments({
   lines,
   path,
-  commenting,
+  editor,
   columns,
 }: {
   lines: readonly DiffLine[];
   path: string;
-  commenting: Commenting;
+  editor: CommentEditor;
   columns: number;
 }) {
-  const drafts = lines.flatMap((line) => draftAt(line, path, commenting) ?? []);
+  const drafts = lines.flatMap((line) => draftAt(line, path, editor) ?? []);
   if (drafts.length === 0) return null;
   return (
     <tr class="review-comments">
       <td colSpan={columns}>
         {drafts.map((draft) => (
-          <CommentBox key={keyOf(draft)} draft={draft} commenting={commenting} />
+          <CommentBox key={keyOf(draft)} draft={draft} editor={editor} />
         ))}
       </td>
     </tr>
   );
 }
 
-function draftAt(line: DiffLine, path: string, { drafts, open }: Commenting): Draft | null {
+function draftAt(line: DiffLine, path: string, { drafts, open }: CommentEditor): Draft | null {
   const place = placeOf(path, line);
   if (!place || (drafts.length === 0 && open === null)) return null;
   const key = keyOf(place);

@@ -1,9 +1,9 @@
-/** The files of a review: to see how many there are, to filter them and to go to one. */
+/** The list of changed files, with a filter and links to the diffs. */
 import type { ComponentChildren } from "preact";
 
 import { counted } from "../format";
 import type { ChangedFile } from "../protocol";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { KIND_WORDS, folderAndName } from "./changed-files";
 import { Counts } from "./Counts";
 
@@ -54,7 +54,7 @@ export function FileNav({
   );
 }
 
-/** Beside the diffs; where there is no room for that, above them and folded. */
+/** Beside the diffs; on narrow screens above them and collapsed. */
 function Frame({ narrow, total, children }: { narrow: boolean; total: number; children: ComponentChildren }) {
   if (!narrow) {
     return (
@@ -74,7 +74,7 @@ function Frame({ narrow, total, children }: { narrow: boolean; total: number; ch
 }
 
 function FileName({ file }: { file: ChangedFile }) {
-  const { folder, name } = folderAndName(line(file.path));
+  const { folder, name } = folderAndName(visibleLine(file.path));
   const words = KIND_WORDS[file.kind];
   return (
     <>
@@ -82,7 +82,7 @@ function FileName({ file }: { file: ChangedFile }) {
         <span aria-hidden="true">{words.sign}</span>
         <span class="spoken">{words.word}</span>
       </span>
-      <span class="nav-path" title={line(file.path)}>
+      <span class="nav-path" title={visibleLine(file.path)}>
         <span class="nav-name">{name}</span>
         {folder && <span class="nav-folder">{folder}</span>}
       </span>

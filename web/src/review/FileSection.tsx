@@ -1,20 +1,20 @@
-/** One changed file: its head, and its diff once somebody comes near it. */
+/** One changed file: its header, and its diff once it is near the viewport. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ChangedFile, FileDiff, ReadDiff } from "../protocol";
-import { Badge, Button, Icon, Notice, Spinner, complain } from "../ui";
-import { line } from "../visible";
-import { sentence } from "./answers";
-import { KIND_WORDS, folderAndName, startsFolded } from "./changed-files";
-import type { Commenting } from "./commenting";
+import { Badge, Button, Icon, Notice, Spinner, toastError } from "../ui";
+import { visibleLine } from "../visible-text";
+import { errorMessage } from "../requests";
+import { KIND_WORDS, folderAndName, startsCollapsed } from "./changed-files";
+import type { CommentEditor } from "./comment-editor";
 import { CommentBox } from "./CommentBox";
 import { keyOf, outdated } from "./comments";
 import { Counts } from "./Counts";
 import type { DiffView } from "./diff-rows";
 import { DiffTable } from "./DiffTable";
 import { contextFor, filled } from "./gaps";
-import { useOnceNear } from "./near";
+import { useOnceNearViewport } from "./near-viewport";
 
 export type Scope = NonNullable<ReadDiff["scope"]>;
 
@@ -23,30 +23,30 @@ export interface FileProps {
   scope: Scope;
   file: ChangedFile;
   view: DiffView;
-  commenting: Commenting;
+  editor: CommentEditor;
   seen: boolean;
   see: (seen: boolean) => void;
-  /** Where files can be applied one by one. */
+  /** Set where files can be applied one by one. */
   selection: { readonly on: boolean; readonly change: (on: boolean) => void } | null;
   revert: (() => void) | null;
 }
 
 export function FileSection(props: FileProps) {
-  const { file, seen, see, commenting } = props;
+  const { file, seen, see, editor } = props;
   const [opened, setOpened] = useState<boolean | null>(null);
   const section = useRef<HTMLElement>(null);
-  const near = useOnceNear(section);
-  const open = opened ?? !(startsFolded(file) || seen);
-  const look = (now: boolean) => {
+  const near = useOnceNearViewport(section);
+  const open = opened ?? !(startsCollapsed(file) || seen);
+  const markViewed = (now: boolean) => {
     see(now);
     setOpened(null);
   };
   const words = KIND_WORDS[file.kind];
-  const { folder, name } = folderAndName(line(file.path));
-  const waiting = commenting.drafts.filter((draft) => draft.path === file.path).length;
+  const { folder, name } = folderAndName(visibleLine(file.path));
+  const waiting = editor.drafts.filter((draft) => draft.path === file.path).length;
 
   return (
-    <section ref={section} class="file" data-path={file.path} aria-label={line(file.path)}>
+    <section ref={section} class="file" data-path={file.path} aria-label={visibleLine(file.path)}>
       <header class="file-head">
         <button
           type="button"
@@ -60,7 +60,7 @@ export function FileSection(props: FileProps) {
             <span class="spoken">{words.word}</span>
           </span>
           <span class="file-path">
-            {file.old_path && file.old_path !== file.path && <span class="quiet">{line(file.old_path)} → </span>}
+            {file.old_path && file.old_path !== file.path && <span class="quiet">{visibleLine(file.old_path)} → </span>}
             <span class="quiet">{folder}</span>
             <strong>{name}</strong>
           </span>
@@ -69,7 +69,7 @@ export function FileSection(props: FileProps) {
         {file.generated && <Badge>Generated</Badge>}
         <Counts file={file} />
         <label class="file-check">
-          <input type="checkbox" checked={seen} onChange={(event) => look(event.currentTarget.checked)} />
+          <input type="checkbox" checked={seen} onChange={(event) => markViewed(event.currentTarget.checked)} />
           Viewed
         </label>
         {props.selection && (
@@ -83,16 +83,16 @@ export function FileSection(props: FileProps) {
           </label>
         )}
         {props.revert && (
-          <Button compact kind="plain" icon="history" label={`Revert ${line(file.path)}`} onClick={props.revert} />
+          <Button compact kind="plain" icon="history" label={`Revert ${visibleLine(file.path)}`} onClick={props.revert} />
         )}
       </header>
-      {open && (near ? <FileBody {...props} /> : <Reserved lines={file.added + file.removed} />)}
+      {open && (near ? <FileBody {...props} /> : <DiffPlaceholder lines={file.added + file.removed} />)}
     </section>
   );
 }
 
-/** Room for a diff that was not read yet, so that little moves when it comes. */
-function Reserved({ lines }: { lines: number }) {
+/** A placeholder for a diff that is not loaded, to reduce layout shifts. */
+function DiffPlaceholder({ lines }: { lines: number }) {
   const box = useRef<HTMLDivElement>(null);
   useEffect(() => {
     box.current!.style.height = `${Math.min(lines + 8, 2000) * 20}px`;
@@ -100,15 +100,15 @@ function Reserved({ lines }: { lines: number }) {
   return <div ref={box} />;
 }
 
-function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
-  const { diff, problem, filling, fill, again } = useDiff(sessionId, scope, file);
+function FileBody({ sessionId, scope, file, view, editor }: FileProps) {
+  const { diff, problem, filling, fill, reload } = useDiff(sessionId, scope, file);
   if (problem) {
     return (
       <div class="file-note">
         <Notice tone="bad" icon="alert">
           {problem}
         </Notice>
-        <Button compact icon="retry" onClick={again}>
+        <Button compact icon="retry" onClick={reload}>
           Retry
         </Button>
       </div>
@@ -117,18 +117,18 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
   if (!diff) {
     return (
       <div class="file-note">
-        <Spinner label={`Loading ${line(file.path)}`} />
+        <Spinner label={`Loading ${visibleLine(file.path)}`} />
       </div>
     );
   }
-  const lost = outdated(commenting.drafts, file.path, diff.lines);
+  const lost = outdated(editor.drafts, file.path, diff.lines);
   return (
     <>
       {lost.length > 0 && (
         <div class="file-note">
           <p class="quiet small">Comments on lines that have changed since:</p>
           {lost.map((draft) => (
-            <CommentBox key={keyOf(draft)} draft={draft} commenting={commenting} />
+            <CommentBox key={keyOf(draft)} draft={draft} editor={editor} />
           ))}
         </div>
       )}
@@ -139,7 +139,7 @@ function FileBody({ sessionId, scope, file, view, commenting }: FileProps) {
           path={file.path}
           lines={diff.lines}
           view={view}
-          commenting={commenting}
+          editor={editor}
           filling={filling}
           fill={fill}
         />
@@ -159,14 +159,14 @@ function Pictures({ diff }: { diff: FileDiff }) {
       {pictures.map(({ words, uri }) => (
         <figure key={words}>
           <figcaption class="quiet small">{words}</figcaption>
-          <img src={uri} alt={`${line(diff.file.path)}, ${words.toLowerCase()}`} />
+          <img src={uri} alt={`${visibleLine(diff.file.path)}, ${words.toLowerCase()}`} />
         </figure>
       ))}
     </div>
   );
 }
 
-/** The diff of a file; it is read again when the file has changed. */
+/** The diff of a file; reloaded when the file changes. */
 function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
   const [diff, setDiff] = useState<FileDiff | null>(null);
   const [problem, setProblem] = useState("");
@@ -175,13 +175,13 @@ function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
   const about = { session_id: sessionId, path: file.path, scope };
 
   useEffect(() => {
-    let wanted = true;
+    let active = true;
     setProblem("");
     request("read_diff", about)
-      .then((answer) => wanted && setDiff(answer))
-      .catch((error: unknown) => wanted && setProblem(sentence(error)));
+      .then((answer) => active && setDiff(answer))
+      .catch((error: unknown) => active && setProblem(errorMessage(error)));
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [sessionId, scope, file.path, file.digest, round]);
 
@@ -192,10 +192,10 @@ function useDiff(sessionId: string, scope: Scope, file: ChangedFile) {
       const wide = await request("read_diff", { ...about, context: contextFor(diff.lines, at) });
       setDiff((now) => (now === diff ? { ...wide, lines: [...filled(diff.lines, at, wide.lines)] } : now));
     } catch (error) {
-      complain(error);
+      toastError(error);
     } finally {
       setFilling(null);
     }
   };
-  return { diff, problem, filling, fill, again: () => setRound((was) => was + 1) };
+  return { diff, problem, filling, fill, reload: () => setRound((was) => was + 1) };
 }

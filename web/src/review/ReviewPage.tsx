@@ -1,32 +1,32 @@
-/** What a session has changed: read it, comment on it, revert files, apply it. */
+/** The review page of a session: read its changes, comment on them, revert or apply them. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
-import { keep, kept } from "../kept";
+import { loadValue, saveValue } from "../storage";
 import { NARROW, useMedia } from "../media";
 import type { ChangedFile, Review, SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
 import { WorktreeRemoved } from "../session/WorktreeRemoved";
-import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
 import { sessionOf } from "../store";
-import { Badge, Button, Empty, LinkButton, Notice, complain, confirm } from "../ui";
-import { line } from "../visible";
+import { Badge, Button, Empty, LinkButton, Notice, toastError, confirm } from "../ui";
+import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
 import { FinishDialog } from "../worktrees/FinishDialog";
-import { Answer } from "../worktrees/Sheet";
-import { tellDone } from "../worktrees/acts";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "../worktrees/worktree-actions";
 import { statsWords } from "../worktrees/worktree-words";
 import { CommentsBar } from "./CommentsBar";
 import { FileNav } from "./FileNav";
 import { FileSection, type Scope } from "./FileSection";
-import { type Shown, WorktreeActs } from "./WorktreeActs";
-import { useAnswer, useRefresh } from "./answers";
-import { filtered, stillThere, sums } from "./changed-files";
-import { type Commenting, useCommenting } from "./commenting";
+import { type Shown, WorktreeActions } from "./WorktreeActions";
+import { useRequest, useRefresh } from "../requests";
+import { filtered, stillChanged, sums } from "./changed-files";
+import { type CommentEditor, useCommentEditor } from "./comment-editor";
 import type { DiffView } from "./diff-rows";
-import { goTo, useReviewKeys } from "./going-through";
-import { type SeenFiles, useSeenFiles } from "./seen-files";
+import { goTo, useReviewKeys } from "./review-keys";
+import { type ViewedFiles, useViewedFiles } from "./viewed-files";
 import "./review.css";
 
 const WHILE_WORKING = 5_000;
@@ -41,37 +41,37 @@ const SCOPES: readonly { readonly id: Scope; readonly words: string; readonly ti
 
 export default function ReviewPage({ session_id }: { session_id: string }) {
   const row = sessionOf(session_id);
-  // without a worktree there is no branch of its own to look at
+  // without a worktree there is no separate branch to compare
   const [chosen, setScope] = useState<Scope | null>(null);
   const scope = chosen ?? (row && !row.worktree_id ? "session" : "branch");
-  const review = useAnswer("review_changes", { session_id, scope });
-  useRefresh(review.again, row?.flags.is_active ? WHILE_WORKING : WHILE_RESTING);
+  const review = useRequest("review_changes", { session_id, scope });
+  useRefresh(review.reload, row?.flags.is_active ? WHILE_WORKING : WHILE_RESTING);
   const state = row?.state;
   useEffect(() => {
-    if (review.answer) review.again();
+    if (review.answer) review.reload();
   }, [state]);
 
   const narrow = useMedia(NARROW);
-  const [view, setView] = useState<DiffView>(() => (kept<unknown>("review.view", "") === "split" ? "split" : "unified"));
+  const [view, setView] = useState<DiffView>(() => (loadValue<unknown>("review.view", "") === "split" ? "split" : "unified"));
   const chooseView = (next: DiffView) => {
     setView(next);
-    keep("review.view", next);
+    saveValue("review.view", next);
   };
-  const commenting = useCommenting(session_id);
-  const seen = useSeenFiles(session_id);
+  const editor = useCommentEditor(session_id);
+  const seen = useViewedFiles(session_id);
   const [words, setWords] = useState("");
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [shown, setShown] = useState<Shown>(null);
   const body = useRef<HTMLDivElement>(null);
 
   const files = filtered(review.answer?.files ?? [], words);
-  const marked = stillThere(selected, review.answer?.files ?? []);
+  const marked = stillChanged(selected, review.answer?.files ?? []);
   useReviewKeys(body, files);
   const go = (path: string) => goTo(body.current!, path);
-  const closeAndLook = () => {
+  const closeAndReload = () => {
     setShown(null);
     setSelected(new Set());
-    review.again();
+    review.reload();
   };
 
   return (
@@ -79,11 +79,11 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
       <header class="page-head">
         <LinkButton kind="plain" icon="left" label="Back to session" href={hrefOf({ page: "session", session_id })} />
         <div class="grow">
-          <h1 class="cut">Review{row ? `: ${line(row.name)}` : ""}</h1>
+          <h1 class="cut">Review{row ? `: ${visibleLine(row.name)}` : ""}</h1>
           <Summary row={row} review={review.answer} />
         </div>
         {row?.worktree_id && (
-          <WorktreeActs row={row} marked={marked.size} show={setShown} changed={review.again} />
+          <WorktreeActions row={row} marked={marked.size} show={setShown} changed={review.reload} />
         )}
       </header>
       <div class="review-tools">
@@ -111,21 +111,21 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
             {view === "split" ? "Unified" : "Split"}
           </Button>
         )}
-        <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.again} />
+        <Button kind="plain" icon="retry" label="Refresh" busy={review.loading && !review.answer} onClick={review.reload} />
       </div>
       <div class="review-body" ref={body}>
-        <Answer of={review} waiting="Loading changes…">
+        <Loaded of={review} waiting="Loading changes…">
           {(answer) => (
             <>
-              {row && isWithoutItsWorktree(row) && <WorktreeRemoved />}
+              {row && isWorktreeRemoved(row) && <WorktreeRemoved />}
               {answer.notes.map((note) => (
                 <Notice key={note} tone="careful" icon="alert">
-                  {line(note)}
+                  {visibleLine(note)}
                 </Notice>
               ))}
               {answer.files.length === 0 ? (
                 <Empty icon="diff">
-                  <p>{nothingHere(scope, row)}</p>
+                  <p>{emptyText(scope, row)}</p>
                 </Empty>
               ) : (
                 <div class="review-columns">
@@ -134,7 +134,7 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                     total={answer.files.length}
                     words={words}
                     filter={setWords}
-                    commented={new Set(commenting.drafts.map((draft) => draft.path))}
+                    commented={new Set(editor.drafts.map((draft) => draft.path))}
                     seen={seen.has}
                     narrow={narrow}
                     go={go}
@@ -148,11 +148,11 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
                         scope={scope}
                         file={file}
                         view={narrow ? "unified" : view}
-                        commenting={commenting}
+                        editor={editor}
                         seen={seen}
                         selected={row?.worktree_id ? marked : null}
                         select={setSelected}
-                        reverted={review.again}
+                        reverted={review.reload}
                       />
                     ))}
                   </div>
@@ -160,25 +160,25 @@ export default function ReviewPage({ session_id }: { session_id: string }) {
               )}
             </>
           )}
-        </Answer>
+        </Loaded>
       </div>
-      <CommentsBar sessionId={session_id} commenting={commenting} go={go} />
+      <CommentsBar sessionId={session_id} editor={editor} go={go} />
       {shown === "apply" && row?.worktree_id && (
         <ApplyDialog
           worktreeId={row.worktree_id}
-          name={line(row.name)}
+          name={visibleLine(row.name)}
           paths={[...marked]}
           known={scope === "branch" ? review.answer?.files.map((file) => file.path) : []}
           close={() => setShown(null)}
-          applied={closeAndLook}
+          applied={closeAndReload}
         />
       )}
       {shown === "finish" && row?.worktree_id && (
         <FinishDialog
           worktreeId={row.worktree_id}
-          branch={line(row.branch)}
+          branch={visibleLine(row.branch)}
           close={() => setShown(null)}
-          finished={closeAndLook}
+          finished={closeAndReload}
         />
       )}
     </div>
@@ -190,11 +190,11 @@ function Summary({ row, review }: { row: SessionRow | undefined; review: Review 
   return (
     <div class="line-of small quiet">
       {row && (
-        <Badge tone={lookOf(row.state).tone} icon={lookOf(row.state).icon}>
+        <Badge tone={appearanceOf(row.state).tone} icon={appearanceOf(row.state).icon}>
           {wordsOf(row)}
         </Badge>
       )}
-      {row?.branch && <span class="mono cut">{line(row.branch)}</span>}
+      {row?.branch && <span class="mono cut">{visibleLine(row.branch)}</span>}
       {review && (
         <>
           <span>{counted(review.files.length, "file")}</span>
@@ -213,7 +213,7 @@ function ReviewedFile({
   scope,
   file,
   view,
-  commenting,
+  editor,
   seen,
   selected,
   select,
@@ -223,8 +223,8 @@ function ReviewedFile({
   scope: Scope;
   file: ChangedFile;
   view: DiffView;
-  commenting: Commenting;
-  seen: SeenFiles;
+  editor: CommentEditor;
+  seen: ViewedFiles;
   selected: ReadonlySet<string> | null;
   select: (paths: ReadonlySet<string>) => void;
   reverted: () => void;
@@ -233,7 +233,7 @@ function ReviewedFile({
     const rest = [...(selected ?? [])].filter((path) => path !== file.path);
     select(new Set(on ? [...rest, file.path] : rest));
   };
-  // only what differs from the base can be put back to it
+  // only files that differ from the base can be reverted
   const revertible = (scope === "branch" || scope === "session") && file.digest !== "";
   return (
     <FileSection
@@ -241,7 +241,7 @@ function ReviewedFile({
       scope={scope}
       file={file}
       view={view}
-      commenting={commenting}
+      editor={editor}
       seen={seen.has(file)}
       see={(now) => seen.mark(file, now)}
       selection={selected && { on: selected.has(file.path), change }}
@@ -251,7 +251,7 @@ function ReviewedFile({
 }
 
 async function revertFile(sessionId: string, file: ChangedFile, reverted: () => void): Promise<void> {
-  const path = line(file.path);
+  const path = visibleLine(file.path);
   const added = file.kind === "added";
   const sure = await confirm({
     title: added ? `Delete ${path}?` : `Revert ${path}?`,
@@ -264,15 +264,15 @@ async function revertFile(sessionId: string, file: ChangedFile, reverted: () => 
   if (!sure) return;
   try {
     const done = await request("revert_file", { session_id: sessionId, path: file.path, digest: file.digest });
-    tellDone(done, added ? `Deleted ${path}.` : `Reverted ${path}.`);
+    toastDone(done, added ? `Deleted ${path}.` : `Reverted ${path}.`);
   } catch (error) {
-    complain(error);
+    toastError(error);
   }
   reverted();
 }
 
-function nothingHere(scope: Scope, row: SessionRow | undefined): string {
-  if (row && isWithoutItsWorktree(row)) return "Its changes were removed with its worktree.";
+function emptyText(scope: Scope, row: SessionRow | undefined): string {
+  if (row && isWorktreeRemoved(row)) return "Its changes were removed with its worktree.";
   const working = row?.flags.is_active ? " The agent is working; this page updates." : "";
   switch (scope) {
     case "staged":

@@ -4,11 +4,11 @@ import {
   filtered,
   folderAndName,
   neighbour,
-  startsFolded,
-  stillThere,
+  startsCollapsed,
+  stillChanged,
   sums,
 } from "./changed-files";
-import { file } from "./samples";
+import { file } from "./sample-diffs";
 
 const FILES = [
   file("src/App.tsx"),
@@ -33,7 +33,7 @@ describe("the filter", () => {
   });
 });
 
-describe("going through the files", () => {
+describe("file navigation", () => {
   it.each([
     [null, 1, "src/App.tsx"],
     [null, -1, "package-lock.json"],
@@ -41,29 +41,29 @@ describe("going through the files", () => {
     ["src/new.ts", -1, "src/App.tsx"],
     ["src/App.tsx", -1, undefined],
     ["package-lock.json", 1, undefined],
-  ] as const)("from %s by %i comes %s", (path, step, next) => {
+  ] as const)("goes from %s by %i to %s", (path, step, next) => {
     expect(neighbour(FILES, path, step)?.path).toBe(next);
   });
 
-  it("of none finds none", () => {
+  it("finds nothing in an empty list", () => {
     expect(neighbour([], null, 1)).toBeNull();
   });
 });
 
-it("folds what nobody reads line by line", () => {
-  expect(FILES.filter(startsFolded).map((each) => each.path)).toEqual(["package-lock.json"]);
-  expect(startsFolded(file("big", { too_large: true }))).toBe(true);
+it("generated and large files start collapsed", () => {
+  expect(FILES.filter(startsCollapsed).map((each) => each.path)).toEqual(["package-lock.json"]);
+  expect(startsCollapsed(file("big", { too_large: true }))).toBe(true);
 });
 
-it("sums up", () => {
+it("sums up added and removed lines", () => {
   expect(sums(FILES)).toEqual({ added: 5, removed: 10 });
 });
 
-it("tells the name of a file from its folder", () => {
+it("splits a path into folder and name", () => {
   expect(folderAndName("a/b/c.ts")).toEqual({ folder: "a/b/", name: "c.ts" });
   expect(folderAndName("c.ts")).toEqual({ folder: "", name: "c.ts" });
 });
 
-it("forgets the selection of files that are gone", () => {
-  expect([...stillThere(new Set(["gone", "logo.png"]), FILES)]).toEqual(["logo.png"]);
+it("drops the selection of files that are gone", () => {
+  expect([...stillChanged(new Set(["gone", "logo.png"]), FILES)]).toEqual(["logo.png"]);
 });

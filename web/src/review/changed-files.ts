@@ -1,4 +1,4 @@
-/** The list of changed files: what is shown of each, what fits a filter, which is the next. */
+/** The list of changed files: labels, filter and navigation. */
 import type { ChangedFile } from "../protocol";
 
 export const KIND_WORDS: Readonly<Record<ChangedFile["kind"], { sign: string; word: string }>> = {
@@ -8,10 +8,10 @@ export const KIND_WORDS: Readonly<Record<ChangedFile["kind"], { sign: string; wo
   renamed: { sign: "R", word: "renamed" },
 };
 
-/** All words must be in the path; a word like `+added` or `+image` asks for the kind instead. */
+/** All words must occur in the path; a word such as `+added` or `+image` matches the kind of file. */
 export function filtered(files: readonly ChangedFile[], words: string): readonly ChangedFile[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  return files.filter((file) => wanted.every((word) => fits(file, word)));
+  const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
+  return files.filter((file) => terms.every((word) => fits(file, word)));
 }
 
 function fits(file: ChangedFile, word: string): boolean {
@@ -27,8 +27,8 @@ function traits(file: ChangedFile): string[] {
   return found;
 }
 
-/** What nobody reads line by line is shown when somebody asks for it. */
-export function startsFolded(file: ChangedFile): boolean {
+/** Generated and very large files start collapsed. */
+export function startsCollapsed(file: ChangedFile): boolean {
   return file.generated || file.too_large;
 }
 
@@ -39,7 +39,7 @@ export function sums(files: readonly ChangedFile[]): { added: number; removed: n
   };
 }
 
-/** The file after `path`, or before it; the first and the last are followed by none. */
+/** The file after or before `path`, or null at the ends of the list. */
 export function neighbour(
   files: readonly ChangedFile[],
   path: string | null,
@@ -55,8 +55,8 @@ export function folderAndName(path: string): { folder: string; name: string } {
   return { folder: path.slice(0, cut), name: path.slice(cut) };
 }
 
-/** Those of a selection that are still there to be selected. */
-export function stillThere(
+/** The selected files that still exist. */
+export function stillChanged(
   selected: ReadonlySet<string>,
   files: readonly ChangedFile[],
 ): ReadonlySet<string> {

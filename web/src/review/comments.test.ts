@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import {
   type Draft,
   commentsOf,
-  keepDrafts,
-  keptDrafts,
+  saveDrafts,
+  storedDrafts,
   outdated,
   placeOf,
   plainText,
@@ -12,7 +12,7 @@ import {
   withoutDraft,
   wordsFor,
 } from "./comments";
-import { diff } from "./samples";
+import { diff } from "./sample-diffs";
 
 const draft = (line: number, text: string, more: Partial<Draft> = {}): Draft => ({
   path: "a.py",
@@ -25,23 +25,23 @@ const draft = (line: number, text: string, more: Partial<Draft> = {}): Draft => 
 
 beforeEach(() => localStorage.clear());
 
-describe("where a comment stands", () => {
+describe("the place of a comment", () => {
   const [same, removed, added, gap] = diff(" a", "-b", "+c", "@1");
 
-  it("is the new line, or the old one of a removal", () => {
+  it("is the new line, or the old line of a removal", () => {
     expect(placeOf("f", same!)).toEqual({ path: "f", line: 1, old: false });
     expect(placeOf("f", removed!)).toEqual({ path: "f", line: 2, old: true });
     expect(placeOf("f", added!)).toEqual({ path: "f", line: 2, old: false });
     expect(placeOf("f", gap!)).toBeNull();
   });
 
-  it("is said in words", () => {
+  it("has a description", () => {
     expect(wordsFor({ path: "f", line: 3, old: true })).toBe("f, removed line 3");
   });
 });
 
 describe("drafts", () => {
-  it("are one for a place, in the order of files and lines", () => {
+  it("are one per place, sorted by file and line", () => {
     let drafts: readonly Draft[] = [];
     drafts = withDraft(drafts, draft(9, "second"));
     drafts = withDraft(drafts, draft(2, "first", { path: "b.py" }));
@@ -56,20 +56,20 @@ describe("drafts", () => {
     ]);
   });
 
-  it("without words are none, and can be dropped", () => {
+  it("are removed if they are empty, and can be deleted", () => {
     const drafts = withDraft([], draft(3, "x"));
     expect(withDraft(drafts, draft(3, "  \n"))).toEqual([]);
     expect(withoutDraft(drafts, draft(3, ""))).toEqual([]);
     expect(withoutDraft(drafts, draft(3, "", { old: true }))).toEqual(drafts);
   });
 
-  it("are sent without what only the page knows", () => {
+  it("are sent without fields that only the page uses", () => {
     expect(commentsOf([draft(3, " x \n", { quote: "q" })])).toEqual([
       { path: "a.py", line: 3, old: false, text: "x" },
     ]);
   });
 
-  it("are outdated once their line is gone or says something else", () => {
+  it("are outdated once their line is gone or has changed", () => {
     const lines = diff(" a", "+<b>x</b> &lt; y");
     const drafts = [
       draft(1, "fits", { quote: "a" }),
@@ -81,22 +81,22 @@ describe("drafts", () => {
     expect(outdated(drafts, "a.py", lines).map((each) => each.text)).toEqual(["changed", "gone"]);
   });
 
-  it("outlive a page, each session its own", () => {
+  it("are stored per session and survive a reload", () => {
     const drafts = [draft(3, "x")];
-    keepDrafts("s1", drafts);
-    expect(keptDrafts("s1")).toEqual(drafts);
-    expect(keptDrafts("s2")).toEqual([]);
-    keepDrafts("s1", []);
+    saveDrafts("s1", drafts);
+    expect(storedDrafts("s1")).toEqual(drafts);
+    expect(storedDrafts("s2")).toEqual([]);
+    saveDrafts("s1", []);
     expect(localStorage.length).toBe(0);
   });
 
-  it.each(["{", "null", "{}", '[1,null,{"path":"x"}]'])("survive a damaged shelf: %s", (text) => {
+  it.each(["{", "null", "{}", '[1,null,{"path":"x"}]'])("are empty if the stored value is damaged: %s", (text) => {
     localStorage.setItem("rookery.review.comments.s", text);
-    expect(keptDrafts("s")).toEqual([]);
+    expect(storedDrafts("s")).toEqual([]);
   });
 });
 
-describe("what a highlighted line says", () => {
+describe("the text of a highlighted line", () => {
   it.each([
     ['<span class="k">if</span> a &amp;&amp; b', "if a && b"],
     ["&amp;lt;", "&lt;"],

@@ -1,14 +1,14 @@
-/** Comments on lines that nobody has sent yet. They are kept until they are sent or dropped. */
-import { keep, kept } from "../kept";
+/** Unsent comments on lines. They are stored until they are sent or deleted. */
+import { loadValue, saveValue } from "../storage";
 import type { DiffLine, LineComment } from "../protocol";
 
 export interface Draft {
   readonly path: string;
   readonly line: number;
-  /** On the line as it was. */
+  /** On the old side of the diff. */
   readonly old: boolean;
   readonly text: string;
-  /** What the line said when the comment was begun. */
+  /** The text of the line when the comment was started. */
   readonly quote: string;
 }
 
@@ -28,7 +28,7 @@ export function wordsFor(place: Place): string {
   return `${place.path}, ${place.old ? "removed line" : "line"} ${place.line}`;
 }
 
-/** In the order of the files and their lines; an empty one is none. */
+/** Adds or replaces a draft, sorted by file and line. An empty draft is removed. */
 export function withDraft(drafts: readonly Draft[], draft: Draft): readonly Draft[] {
   const rest = withoutDraft(drafts, draft);
   return draft.text.trim() === "" ? rest : [...rest, draft].sort(byPlace);
@@ -42,7 +42,7 @@ export function commentsOf(drafts: readonly Draft[]): LineComment[] {
   return drafts.map(({ path, line, old, text }) => ({ path, line, old, text: text.trim() }));
 }
 
-/** Those whose line is not in the diff any more, or says something else now. */
+/** Drafts whose line is gone from the diff or has changed. */
 export function outdated(
   drafts: readonly Draft[],
   path: string,
@@ -65,7 +65,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "&#x27;": "'",
 };
 
-/** What a highlighted line says. It is compared and quoted, never put into the page as HTML. */
+/** The text of a highlighted line, to compare and quote. It is never inserted as HTML. */
 export function plainText(html: string): string {
   return html
     .replace(/<[^>]*>/g, "")
@@ -77,15 +77,15 @@ function byPlace(one: Draft, other: Draft): number {
   return one.line - other.line || Number(other.old) - Number(one.old);
 }
 
-const shelf = (sessionId: string) => `review.comments.${sessionId}`;
+const storageKey = (sessionId: string) => `review.comments.${sessionId}`;
 
-export function keptDrafts(sessionId: string): readonly Draft[] {
-  const found = kept<unknown>(shelf(sessionId), []);
+export function storedDrafts(sessionId: string): readonly Draft[] {
+  const found = loadValue<unknown>(storageKey(sessionId), []);
   return Array.isArray(found) ? found.filter(isDraft) : [];
 }
 
-export function keepDrafts(sessionId: string, drafts: readonly Draft[]): void {
-  keep(shelf(sessionId), drafts.length > 0 ? drafts : undefined);
+export function saveDrafts(sessionId: string, drafts: readonly Draft[]): void {
+  saveValue(storageKey(sessionId), drafts.length > 0 ? drafts : undefined);
 }
 
 function isDraft(found: unknown): found is Draft {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { DiffLine } from "../protocol";
 import { type DiffRow, piecesOf, rowsOf } from "./diff-rows";
-import { diff } from "./samples";
+import { diff } from "./sample-diffs";
 
 function drawn(row: DiffRow): string {
   if (row.kind === "gap") return "@";
@@ -13,12 +13,12 @@ function drawn(row: DiffRow): string {
 const TABLE: [string, DiffLine[], string[]][] = [
   ["nothing", [], []],
   ["same lines on both sides", diff(" a", " b"), ["a|a", "b|b"]],
-  ["a change stands beside what it replaced", diff("-a", "+b"), ["a|b"]],
+  ["an added line beside the removed one", diff("-a", "+b"), ["a|b"]],
   ["more removed than added", diff("-a", "-b", "+c"), ["a|c", "b|·"]],
   ["more added than removed", diff("-a", "+b", "+c"), ["a|b", "·|c"]],
   ["only added", diff("+a", " b"), ["·|a", "b|b"]],
   ["only removed at the end", diff(" a", "-b"), ["a|a", "b|·"]],
-  ["two changes in a row stay apart", diff("-a", "+b", "-c", "+d"), ["a|b", "c|d"]],
+  ["two consecutive changes stay separate", diff("-a", "+b", "-c", "+d"), ["a|b", "c|d"]],
   ["a gap ends a change", diff("-a", "@5", "+b"), ["a|·", "@", "·|b"]],
 ];
 
@@ -27,7 +27,7 @@ describe("split view", () => {
     expect(rowsOf(lines, "split").map(drawn)).toEqual(rows);
   });
 
-  it("loses no line and keeps the order of both sides, for random diffs", () => {
+  it("keeps every line and the order of both sides, for random diffs", () => {
     let seed = 7;
     const random = (below: number) => (seed = (seed * 48271) % 2147483647) % below;
     for (let round = 0; round < 300; round++) {
@@ -43,7 +43,7 @@ describe("split view", () => {
 });
 
 describe("unified view", () => {
-  it("has a row for each line, and gaps that know their place", () => {
+  it("has one row per line, and gaps with their index", () => {
     const rows = rowsOf(diff(" a", "@3", "-b"), "unified");
     expect(rows.map(drawn)).toEqual(["a", "@", "b"]);
     expect(rows[1]).toEqual({ kind: "gap", at: 1 });
@@ -51,7 +51,7 @@ describe("unified view", () => {
 });
 
 describe("pieces", () => {
-  it("hold everything, in order, and none more than its size", () => {
+  it("contain all rows in order, up to their size", () => {
     const rows = rowsOf(diff(...Array.from({ length: 250 }, (_, i) => ` ${i}`)), "unified");
     const pieces = piecesOf(rows, 100);
     expect(pieces.map((piece) => piece.length)).toEqual([100, 100, 50]);

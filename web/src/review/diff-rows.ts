@@ -1,4 +1,4 @@
-/** A diff as rows of a table: one line a row, or old and new side by side. */
+/** A diff as table rows: unified, or split into old and new side by side. */
 import type { DiffLine } from "../protocol";
 
 export type DiffView = "unified" | "split";
@@ -8,7 +8,7 @@ export type DiffRow =
   | { readonly kind: "line"; readonly line: DiffLine }
   | { readonly kind: "pair"; readonly left: DiffLine | null; readonly right: DiffLine | null };
 
-/** Few enough to be drawn at once, many enough that a normal diff is one piece. */
+/** Small enough to draw at once, large enough that most diffs are one piece. */
 export const ROWS_IN_A_PIECE = 120;
 
 export function rowsOf(lines: readonly DiffLine[], view: DiffView): DiffRow[] {
@@ -25,7 +25,7 @@ function singleRow(line: DiffLine, at: number): DiffRow {
   return line.kind === "gap" ? { kind: "gap", at } : { kind: "line", line };
 }
 
-/** What was removed stands beside what came in its place, the first beside the first. */
+/** Pairs removed lines with the added lines that replace them, in order. */
 function pairedRows(lines: readonly DiffLine[]): DiffRow[] {
   const rows: DiffRow[] = [];
   let removed: DiffLine[] = [];
@@ -41,7 +41,7 @@ function pairedRows(lines: readonly DiffLine[]): DiffRow[] {
   lines.forEach((line, at) => {
     switch (line.kind) {
       case "removed":
-        // a removal after an addition begins another change
+        // a removal after an addition starts a new change
         if (added.length > 0) settle();
         removed.push(line);
         break;

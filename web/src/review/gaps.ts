@@ -1,33 +1,37 @@
-/** The lines a diff leaves out, and how they are put in when somebody wants to see them. */
+/** The unchanged lines that a diff omits, and how to show them. */
 import type { DiffLine } from "../protocol";
 import { plainText } from "./comments";
 
-/** So many at a time where a gap is long. */
+/** How many lines of a long gap to load at once. */
 export const LINES_AT_ONCE = 200;
 
-/** How many lines are left out at `at`, as the gap says or else as the lines around it do. At the
- *  end of a file whose length nobody said it is null. */
+/**
+ * How many lines are omitted at `at`: the number in the gap, or else computed from the lines around
+ * it. Null at the end of a file of unknown length.
+ */
 export function hiddenLines(lines: readonly DiffLine[], at: number): number | null {
-  const said = /\d+/.exec(plainText(lines[at]?.html ?? ""));
-  if (said) return Number(said[0]);
+  const stated = /\d+/.exec(plainText(lines[at]?.html ?? ""));
+  if (stated) return Number(stated[0]);
   const next = lines.slice(at + 1).find(hasOldNumber)?.old;
   if (next == null) return null;
   const before = lines.slice(0, at).findLast(hasOldNumber)?.old ?? 0;
   return next - before - 1;
 }
 
-/** A gap has the numbers of what it leaves out, so it is no line to count from. */
+/** Gaps carry the numbers of the omitted lines, so they do not count. */
 function hasOldNumber(line: DiffLine): boolean {
   return line.kind !== "gap" && line.old !== null;
 }
 
-/** How wide a diff must be read so that the gap at `at` closes, or shrinks if it is long. */
+/** The number of context lines that closes the gap at `at`, or shrinks a long one. */
 export function contextFor(lines: readonly DiffLine[], at: number): number {
   return Math.min(hiddenLines(lines, at) ?? LINES_AT_ONCE, LINES_AT_ONCE) + 3;
 }
 
-/** The diff with the gap at `at` filled from a wider reading; other gaps stay as they are.
- *  If the file has changed in between, the wider reading is all that is true. */
+/**
+ * The diff with the gap at `at` filled from a diff with more context; other gaps stay. If the file
+ * has changed in between, the result is `wide`.
+ */
 export function filled(
   lines: readonly DiffLine[],
   at: number,

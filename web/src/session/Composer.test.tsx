@@ -2,9 +2,9 @@ import { render } from "preact";
 import { act } from "preact/test-utils";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Flags, SessionRow } from "../protocol";
-import { button, click, drawn, press, type } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
-import { Composer, invitation } from "./Composer";
+import { button, click, mount, press, type } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
+import { Composer, placeholderFor } from "./Composer";
 
 const row = (state: SessionRow["state"], flags: Partial<Flags> = { input_enabled: true }) =>
   ({ session_id: "s1", state, flags }) as SessionRow;
@@ -15,108 +15,108 @@ let manager: FakeManager;
 beforeEach(async () => {
   localStorage.clear();
   manager = new FakeManager();
-  await manager.welcome();
+  await manager.connect();
 });
 
 afterEach(() => vi.unstubAllGlobals());
 
-describe("writing to a session", () => {
-  it("Enter sends, Shift and Enter does not", async () => {
-    const place = await drawn(<Composer row={row("waiting_input")} ask_ts={42} />);
+describe("the message field", () => {
+  it("sends on Enter, but not on Shift+Enter", async () => {
+    const place = await mount(<Composer row={row("waiting_input")} ask_ts={42} />);
     await type(field(place), " Do it ");
     await press(field(place), "Enter", { shiftKey: true });
-    expect(manager.asked).toEqual([]);
+    expect(manager.requests).toEqual([]);
     await press(field(place), "Enter");
     await vi.waitFor(() => expect(field(place).value).toBe(""));
-    expect(manager.of("send_words")).toEqual([
+    expect(manager.requestsOf("send_words")).toEqual([
       { kind: "send_words", session_id: "s1", text: "Do it", images: [], ask_ts: 42 },
     ]);
   });
 
-  it("what is not done yet in another script is not sent", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+  it("does not send while an input method is composing", async () => {
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "かん");
     await press(field(place), "Enter", { isComposing: true });
-    expect(manager.asked).toEqual([]);
+    expect(manager.requests).toEqual([]);
   });
 
-  it("nothing is not sent", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+  it("does not send blank text", async () => {
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "  \n ");
     await press(field(place), "Enter");
-    expect([manager.asked, button(place, "Send").disabled]).toEqual([[], true]);
+    expect([manager.requests, button(place, "Send").disabled]).toEqual([[], true]);
   });
 
-  it("words written while others are on their way stay", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+  it("keeps text that was typed while a message was being sent", async () => {
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "First");
     field(place).dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
     field(place).value = "Second";
     field(place).dispatchEvent(new Event("input", { bubbles: true }));
-    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    await vi.waitFor(() => expect(manager.requestsOf("send_words")).toHaveLength(1));
     await act(() => new Promise((resolve) => setTimeout(resolve)));
     expect(field(place).value).toBe("Second");
   });
 
-  it("words that were refused stay", async () => {
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+  it("keeps text that was refused", async () => {
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(place), "Do it");
     manager.refusals.send_words = "There is no session s1.";
     await press(field(place), "Enter");
-    await vi.waitFor(() => expect(manager.of("send_words")).toHaveLength(1));
+    await vi.waitFor(() => expect(manager.requestsOf("send_words")).toHaveLength(1));
     expect(field(place).value).toBe("Do it");
   });
 
-  it("drafts are kept for each session, until they are sent", async () => {
-    const first = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+  it("stores drafts per session until they are sent", async () => {
+    const first = await mount(<Composer row={row("completed")} ask_ts={null} />);
     await type(field(first), "Half a sent");
-    const other = await drawn(<Composer row={{ ...row("completed"), session_id: "s2" }} ask_ts={null} />);
+    const other = await mount(<Composer row={{ ...row("completed"), session_id: "s2" }} ask_ts={null} />);
     expect(field(other).value).toBe("");
-    const again = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const again = await mount(<Composer row={row("completed")} ask_ts={null} />);
     expect(field(again).value).toBe("Half a sent");
     await click(again, "Send");
     await vi.waitFor(() => expect(field(again).value).toBe(""));
     expect(localStorage.length).toBe(0);
   });
 
-  it("is possible when the session says so", async () => {
+  it("is enabled if the session accepts messages", async () => {
     const allowed = [
       row("streaming", { can_queue_text: true }),
       row("error", { can_guide_text: true }),
       row("paused", { input_enabled: true }),
     ];
-    for (const each of allowed) expect(field(await drawn(<Composer row={each} ask_ts={null} />)).disabled).toBe(false);
-    expect(field(await drawn(<Composer row={row("error", {})} ask_ts={null} />)).disabled).toBe(true);
+    for (const each of allowed) expect(field(await mount(<Composer row={each} ask_ts={null} />)).disabled).toBe(false);
+    expect(field(await mount(<Composer row={row("error", {})} ask_ts={null} />)).disabled).toBe(true);
   });
 
-  it("a question that comes while one looks takes the focus, unless one writes elsewhere", async () => {
-    const place = await drawn(<Composer row={row("streaming")} ask_ts={null} />);
+  it("gets the focus when a question arrives, unless the user is typing elsewhere", async () => {
+    const place = await mount(<Composer row={row("streaming")} ask_ts={null} />);
     expect(document.activeElement).toBe(document.body);
     await act(() => render(<Composer row={row("waiting_input")} ask_ts={5} />, place));
     expect(document.activeElement).toBe(field(place));
   });
 });
 
-describe("naming a file", () => {
-  it("offers those that fit, and writes the chosen one", async () => {
+describe("mentioning a file", () => {
+  it("offers matching files and inserts the chosen one", async () => {
     manager.answers.find_paths = [
       { path: "src/a.py", folder: false },
       { path: "src", folder: true },
     ];
-    const place = await drawn(<Composer row={row("completed")} ask_ts={null} />);
+    const place = await mount(<Composer row={row("completed")} ask_ts={null} />);
     field(place).setSelectionRange(0, 0);
     await type(field(place), "see @s");
     await vi.waitFor(() => expect(place.querySelectorAll('[role="option"]')).toHaveLength(2));
-    expect(manager.of("find_paths")).toMatchObject([{ letters: "s", session_id: "s1" }]);
+    expect(manager.requestsOf("find_paths")).toMatchObject([{ letters: "s", session_id: "s1" }]);
     await press(field(place), "ArrowDown");
     await press(field(place), "Enter");
     expect(field(place).value).toBe("see @/src/ ");
-    expect(manager.of("send_words")).toEqual([]);
+    expect(manager.requestsOf("send_words")).toEqual([]);
   });
 });
 
-it("says in every state what can be written", () => {
+it("every state has a placeholder", () => {
   const states = ["creating", "streaming", "waiting_approval", "waiting_input", "completed", "paused", "error", "stopped"];
-  const said = states.map((state) => invitation(row(state as SessionRow["state"])));
-  expect(said.every(Boolean)).toBe(true);
+  const placeholders = states.map((state) => placeholderFor(row(state as SessionRow["state"])));
+  expect(placeholders.every(Boolean)).toBe(true);
 });

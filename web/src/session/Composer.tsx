@@ -2,18 +2,18 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attempt } from "../attempt";
 import { isEditing, useKeys } from "../keys";
-import { MOST_IMAGES } from "../new-agent/form";
+import { MAX_IMAGES } from "../new-agent/form";
 import { ACCEPTED, filesIn, withFiles } from "../new-agent/pictures";
 import type { SessionRow } from "../protocol";
 import { Button, Icon, toast } from "../ui";
-import { useFocusOfGoneButtons } from "./composer-focus";
-import { draftOf, keepDraft } from "./drafts";
-import { useNaming } from "./naming";
+import { useReclaimFocus } from "./composer-focus";
+import { draftOf, saveDraft } from "./drafts";
+import { useMentionPicker } from "./mention-picker";
 import "./composer.css";
 
-const TALLEST = 240;
+const MAX_HEIGHT = 240;
 
-/** Where one writes to a session. What is written stays until it was sent, also when one leaves. */
+/** The message field of a session. Unsent text is stored, even when the user leaves the page. */
 export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | null }) {
   const { session_id } = row;
   const words = useSignal(draftOf(session_id));
@@ -21,49 +21,49 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   const busy = useSignal(false);
   const field = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  const naming = useNaming(session_id, field, (text) => write(text));
+  const mentionPicker = useMentionPicker(session_id, field, (text) => write(text));
   const enabled = row.flags.input_enabled || row.flags.can_queue_text || row.flags.can_guide_text;
   const sendable = enabled && !busy.value && (words.value.trim() !== "" || images.value.length > 0);
 
   const write = (text: string) => {
     words.value = text;
-    keepDraft(session_id, text);
+    saveDraft(session_id, text);
   };
 
   const send = async () => {
     if (!sendable) return;
     busy.value = true;
     const written = words.value;
-    const given = { session_id, text: written.trim(), images: [...images.value], ask_ts };
-    const sent = await attempt("send_words", given);
+    const message = { session_id, text: written.trim(), images: [...images.value], ask_ts };
+    const sent = await attempt("send_words", message);
     busy.value = false;
     if (!sent) return;
     write(withoutSent(words.value, written));
-    images.value = images.value.filter((each) => !given.images.includes(each));
-    naming.stop();
+    images.value = images.value.filter((each) => !message.images.includes(each));
+    mentionPicker.stop();
     field.current?.focus();
   };
 
   const take = async (event: Event | null, files: readonly File[]) => {
     if (!files.length) return;
     event?.preventDefault();
-    const taken = await withFiles(images.value, files);
-    images.value = taken.images;
-    for (const problem of taken.problems) toast(problem, "bad");
+    const added = await withFiles(images.value, files);
+    images.value = added.images;
+    for (const problem of added.problems) toast(problem, "bad");
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.isComposing || naming.steer(event)) return;
+    if (event.isComposing || mentionPicker.onKeyDown(event)) return;
     if (event.key === "Escape") field.current?.blur();
-    // on a phone Enter makes lines; there is a button to send
+    // on touch screens Enter inserts a line break; there is a button to send
     if (event.key !== "Enter" || event.shiftKey || matchMedia("(pointer: coarse)").matches) return;
     event.preventDefault();
     if (!event.repeat) void send(); // Enter may still be held from a button
   };
 
-  useGrowing(field, words.value);
+  useAutoHeight(field, words.value);
   useFocusWhenAsked(field, row.state);
-  useFocusOfGoneButtons();
+  useReclaimFocus();
   useKeys({ i: () => field.current?.focus() });
 
   return (
@@ -72,7 +72,7 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => void take(event, filesIn(event.dataTransfer))}
     >
-      {naming.list}
+      {mentionPicker.list}
       {images.value.length > 0 && (
         <div class="composer-pictures">
           {images.value.map((uri, at) => (
@@ -95,21 +95,21 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
           class="composer-words"
           rows={1}
           aria-label="Message"
-          placeholder={invitation(row)}
+          placeholder={placeholderFor(row)}
           disabled={!enabled}
           value={words.value}
-          {...naming.attributes}
+          {...mentionPicker.attributes}
           onInput={(event) => {
             write(event.currentTarget.value);
-            naming.look();
+            mentionPicker.update();
           }}
-          onKeyUp={(event) => event.key.startsWith("Arrow") && naming.look()}
-          onClick={naming.look}
-          onBlur={naming.stop}
+          onKeyUp={(event) => event.key.startsWith("Arrow") && mentionPicker.update()}
+          onClick={mentionPicker.update}
+          onBlur={mentionPicker.stop}
           onPaste={(event) => void take(event, filesIn(event.clipboardData))}
           onKeyDown={onKeyDown}
         />
-        {enabled && images.value.length < MOST_IMAGES && (
+        {enabled && images.value.length < MAX_IMAGES && (
           <Button kind="plain" icon="image" label="Add images" onClick={() => picker.current?.click()} />
         )}
         <Button kind="primary" icon="send" label="Send" busy={busy.value} disabled={!sendable} onClick={() => void send()} />
@@ -131,13 +131,13 @@ export function Composer({ row, ask_ts }: { row: SessionRow; ask_ts: number | nu
   );
 }
 
-/** What was written while the words before it were on their way. */
+/** The text typed while the previous message was being sent. */
 export function withoutSent(words: string, sent: string): string {
   return words.startsWith(sent) ? words.slice(sent.length) : words;
 }
 
-/** What the empty field says can be written there. */
-export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
+/** The placeholder of the empty field. */
+export function placeholderFor({ state, flags }: Pick<SessionRow, "state" | "flags">): string {
   switch (state) {
     case "creating":
       return "Type a message; it is delivered when the session starts";
@@ -160,15 +160,15 @@ export function invitation({ state, flags }: Pick<SessionRow, "state" | "flags">
   }
 }
 
-function useGrowing(field: { current: HTMLTextAreaElement | null }, words: string): void {
+function useAutoHeight(field: { current: HTMLTextAreaElement | null }, words: string): void {
   useLayoutEffect(() => {
     const area = field.current!;
     area.style.height = "auto";
-    area.style.height = `${Math.min(TALLEST, area.scrollHeight)}px`;
+    area.style.height = `${Math.min(MAX_HEIGHT, area.scrollHeight)}px`;
   }, [words]);
 }
 
-/** A question that comes while one looks is answered here; unless one is writing elsewhere. */
+/** Focuses the field when the agent asks a question, unless the user is typing elsewhere. */
 function useFocusWhenAsked(field: { current: HTMLTextAreaElement | null }, state: SessionRow["state"]): void {
   const before = useRef(state);
   useEffect(() => {

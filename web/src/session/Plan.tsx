@@ -2,9 +2,9 @@ import { useSignal } from "@preact/signals";
 import type { Todo } from "../protocol";
 import { TodoItems } from "../transcript/Todos";
 import { Icon } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 
-/** What the agent wants to do, as one line or as all of it. */
+/** The agent's to-do list, collapsed to one line or expanded. */
 export function Plan({ todos }: { todos: readonly Todo[] }) {
   const open = useSignal(false);
   if (!todos.length) return null;
@@ -18,7 +18,7 @@ export function Plan({ todos }: { todos: readonly Todo[] }) {
         <b>
           {done}/{todos.length}
         </b>
-        <span class="cut grow">{current ? line(current.content) : "All done"}</span>
+        <span class="cut grow">{current ? visibleLine(current.content) : "All done"}</span>
         <Icon name={open.value ? "up" : "down"} />
       </button>
       {open.value && <TodoItems todos={todos} />}

@@ -7,12 +7,12 @@ import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { go, hrefOf } from "../routes";
 import { versions } from "../store";
-import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
 import { Badge, Button, Icon, LinkButton, Menu, type MenuItem, Spinner } from "../ui";
 import type { Parts } from "../view";
-import { line } from "../visible";
-import { archive, cancel, exportAs, fork, remove, resume, stopOrGoOn } from "./acts";
-import { GoingOn } from "./GoingOn";
+import { visibleLine } from "../visible-text";
+import { archive, cancel, exportAs, fork, remove, resume, stopOrResume } from "./session-actions";
+import { ResumeButtons } from "./ResumeButtons";
 import { SwitchDialog } from "./SwitchDialog";
 
 export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
@@ -21,7 +21,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
   const { session_id } = row;
   useKeys({
     e: () => (renaming.value = true),
-    s: () => stopOrGoOn(row),
+    s: () => stopOrResume(row),
     y: () => void archive(row),
     d: () => go({ page: "review", session_id }),
     h: () => go({ page: "checkpoints", session_id }),
@@ -37,7 +37,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
         ) : (
           <h1 class="session-title cut">
             <button type="button" title="Rename (e)" onClick={() => (renaming.value = true)}>
-              {line(wholeName(row)) || "Untitled"}
+              {visibleLine(wholeName(row)) || "Untitled"}
             </button>
           </h1>
         )}
@@ -46,7 +46,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
         </span>
         {row.archived && <Badge icon="archive">Archived</Badge>}
         <span class="grow" />
-        <MainAct row={row} />
+        <MainActions row={row} />
         <span class="wide-only">
           <LinkButton icon="diff" href={hrefOf({ page: "review", session_id })}>
             Review
@@ -61,7 +61,7 @@ export function SessionHead({ row, parts }: { row: SessionRow; parts: Parts }) {
 }
 
 export function StateBadge({ row }: { row: SessionRow }) {
-  const { tone, icon } = lookOf(row.state);
+  const { tone, icon } = appearanceOf(row.state);
   return (
     <span class={`badge ${tone}`} role="status">
       {row.flags.show_spinner && !row.queued ? <Spinner /> : <Icon name={row.queued ? "clock" : icon} />}
@@ -70,11 +70,11 @@ export function StateBadge({ row }: { row: SessionRow }) {
   );
 }
 
-function MainAct({ row }: { row: SessionRow }) {
+function MainActions({ row }: { row: SessionRow }) {
   const { flags } = row;
   return (
     <>
-      {!isWithoutItsWorktree(row) && <GoingOn row={row} />}
+      {!isWorktreeRemoved(row) && <ResumeButtons row={row} />}
       {flags.show_cancel_button && (
         <Button icon="stop" kind="danger" title="Stop (s)" onClick={() => cancel(row)}>
           Stop
@@ -107,7 +107,7 @@ function moreItems(row: SessionRow, rename: () => void, change: () => void): Men
   return items.filter((item) => item !== false);
 }
 
-/** The list has room for a short name only; where there is more, all of what it was made from. */
+/** The list shows a shortenReferences name; the title shows the whole first line of the prompt. */
 function wholeName({ name, prompt }: SessionRow): string {
   const beginning = /^(.*\S)\s*(?:…|\.\.\.)$/.exec(name)?.[1];
   const [first = ""] = prompt.split("\n");
@@ -117,7 +117,7 @@ function wholeName({ name, prompt }: SessionRow): string {
 function Rename({ row, done }: { row: SessionRow; done: () => void }) {
   const field = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => {
-    field.current!.value = row.name; // once: news about the session must not undo what is written
+    field.current!.value = row.name; // only once: updates of the session must not overwrite what the user types
     field.current!.select();
   }, []);
   const save = async () => {
@@ -154,13 +154,13 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       </li>
       <li>
         <button type="button" class="fact-button" onClick={change} title="Session settings: model, mode, auto-approve">
-          {model ? line(model) : "default model"} · {line(parts.mode || row.mode || "default mode")}
+          {model ? visibleLine(model) : "default model"} · {visibleLine(parts.mode || row.mode || "default mode")}
         </button>
       </li>
       {row.branch && (
         <li title={row.workspace}>
-          <Icon name="branch" /> <span class="cut">{line(row.branch)}</span>
-          {isWithoutItsWorktree(row) && <Badge tone="careful">Worktree removed</Badge>}
+          <Icon name="branch" /> <span class="cut">{visibleLine(row.branch)}</span>
+          {isWorktreeRemoved(row) && <Badge tone="careful">Worktree removed</Badge>}
         </li>
       )}
       {row.group_id && (
@@ -172,7 +172,7 @@ function Facts({ row, parts, change }: { row: SessionRow; parts: Parts; change: 
       )}
       {parts.intent && (
         <li title={parts.intent.name}>
-          <Icon name="flag" /> {line(parts.intent.intent_id)}
+          <Icon name="flag" /> {visibleLine(parts.intent.intent_id)}
         </li>
       )}
       <li title={usage ? `${usage.tokens_in.toLocaleString()} in, ${usage.tokens_out.toLocaleString()} out` : ""}>

@@ -1,29 +1,29 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { askOfInbox, askOfRow, formOf } from "../asking/ask";
-import { AskPanel } from "../asking/AskPanel";
+import { askOfInbox, askOfRow, formOf } from "../asks/ask";
+import { AskPanel } from "../asks/AskPanel";
 import { request } from "../connection";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { isWithoutItsWorktree } from "../states";
-import { type FollowedTask, followTask, inbox, list, listTold } from "../store";
+import { isWorktreeRemoved } from "../states";
+import { type FollowedTask, followTask, inbox, list, listLoaded } from "../store";
 import { Transcript } from "../transcript/Transcript";
 import { Empty, Icon, LinkButton, Notice, Spinner } from "../ui";
 import type { TaskView } from "../view";
-import { harmless, line, uncoloured } from "../visible";
-import { fork } from "./acts";
+import { visibleLine, visibleText, withoutAnsi } from "../visible-text";
+import { fork } from "./session-actions";
 import { Composer } from "./Composer";
-import { GoingOn } from "./GoingOn";
+import { ResumeButtons } from "./ResumeButtons";
 import { Plan } from "./Plan";
 import { SessionHead } from "./SessionHead";
-import { Waiting } from "./Waiting";
+import { QueuedMessages } from "./QueuedMessages";
 import { WorktreeRemoved } from "./WorktreeRemoved";
-import { workInWords } from "./working";
+import { progressText } from "./progress";
 import "./session.css";
 
 const LINES_OF_SET_UP = 12;
 
-/** A session: its own task, or one that works for it. */
+/** A session, or one of its sub-tasks. */
 export function SessionPage({ session_id, task_id }: { session_id: string; task_id?: string }) {
   const row = list.value.rows.get(session_id);
   const task = useTask(session_id, task_id);
@@ -40,8 +40,8 @@ export function SessionPage({ session_id, task_id }: { session_id: string; task_
         <Asks row={row} view={task.view} task_id={task_id ?? session_id} />
         {!task_id && (
           <>
-            <Waiting row={row} queue={task.view.parts.value.queue ?? []} />
-            {!isWithoutItsWorktree(row) && <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />}
+            <QueuedMessages row={row} queue={task.view.parts.value.queue ?? []} />
+            {!isWorktreeRemoved(row) && <Composer row={row} ask_ts={task.view.parts.value.open_ask ?? null} />}
           </>
         )}
       </div>
@@ -55,23 +55,23 @@ function useTask(session_id: string, task_id: string | undefined): FollowedTask 
   return task;
 }
 
-/** Whoever looks at it has seen what is new. */
+/** Marks a session as read while its page is visible. */
 function useMarkRead(row: SessionRow | undefined): void {
   const hidden = useSignal(document.hidden);
   useEffect(() => {
-    const look = () => (hidden.value = document.hidden);
-    document.addEventListener("visibilitychange", look);
-    return () => document.removeEventListener("visibilitychange", look);
+    const update = () => (hidden.value = document.hidden);
+    document.addEventListener("visibilitychange", update);
+    return () => document.removeEventListener("visibilitychange", update);
   }, []);
   const unseen = row?.unread && !hidden.value;
   useEffect(() => {
-    // if it fails the session merely stays marked as unread
+    // if this fails, the session just stays unread
     if (unseen) request("mark_read", { session_id: row.session_id }).catch(() => undefined);
   }, [unseen]);
 }
 
 function NoSession() {
-  if (!listTold.value) {
+  if (!listLoaded.value) {
     return (
       <Empty icon="list">
         <Spinner label="Loading session" />
@@ -96,20 +96,20 @@ function SubTaskHead({ row }: { row: SessionRow }) {
           label="Back to session"
           href={hrefOf({ page: "session", session_id: row.session_id })}
         />
-        <h1 class="session-title cut">Sub-task of {line(row.name)}</h1>
+        <h1 class="session-title cut">Sub-task of {visibleLine(row.name)}</h1>
       </div>
     </header>
   );
 }
 
-/** What stands below the rows: what is going on, or why nothing is. */
+/** Below the rows: progress, or why there is none. */
 function End({ row, view }: { row: SessionRow; view: TaskView }) {
   const ended = view.ended.value;
   const rows = view.rows.value;
   const last = rows.at(-1)?.row.value ?? null;
   return (
     <>
-      {!view.told.value && ended === null && (
+      {!view.loaded.value && ended === null && (
         <div class="working">
           <Spinner label="Loading conversation" /> Loading
         </div>
@@ -121,37 +121,37 @@ function End({ row, view }: { row: SessionRow; view: TaskView }) {
       )}
       {row.flags.show_spinner && (
         <div class="working">
-          <Spinner /> {workInWords(last, view.parts.value, row, isOpen(view))}
+          <Spinner /> {progressText(last, view.parts.value, row, isOpen(view))}
         </div>
       )}
       {row.state === "creating" && row.logs.length > 0 && (
-        <pre class="set-up-log">{harmless(uncoloured(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
+        <pre class="set-up-log">{visibleText(withoutAnsi(row.logs.slice(-LINES_OF_SET_UP).join("\n")))}</pre>
       )}
-      {row.state === "paused" && view.told.value && !isOpen(view) && (
+      {row.state === "paused" && view.loaded.value && !isOpen(view) && (
         <Notice icon="pause">
           The agent is not running, for example because the computer was restarted. Finished work is kept. Resume the
           session, or say how to continue.
         </Notice>
       )}
-      {row.failure && !isToldBelow(view) && <FailureNotice row={row} began={rows.length > 0} />}
-      {isWithoutItsWorktree(row) && <WorktreeRemoved />}
+      {row.failure && !isShownInPanel(view) && <FailureNotice row={row} began={rows.length > 0} />}
+      {isWorktreeRemoved(row) && <WorktreeRemoved />}
     </>
   );
 }
 
-/** Something is asked that was not answered yet. */
+/** Whether a question is waiting for an answer. */
 function isOpen(view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
   return open !== null && !open.answered;
 }
 
-/** A failure that is asked about is told where it is answered. */
-function isToldBelow(view: TaskView): boolean {
+/** Whether the question panel shows the failure. */
+function isShownInPanel(view: TaskView): boolean {
   const open = view.row(view.parts.value.open_ask);
   return isOpen(view) && formOf(open?.ask ?? "") !== "rest";
 }
 
-/** If it never began, what it was to do is told here, and its log is all that tells more. */
+/** If the session never started, also shows its prompt, and opens its log. */
 function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
   return (
     <div class="failure-notice">
@@ -159,15 +159,15 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
         <div class="row user">
           <div class="said">
             <span class="spoken">You said: </span>
-            <div class="said-words">{harmless(row.prompt)}</div>
+            <div class="said-words">{visibleText(row.prompt)}</div>
           </div>
         </div>
       )}
       <Notice tone="bad" icon="alert">
-        <div class="failure-words">{harmless(row.failure!.text)}</div>
-        {!isWithoutItsWorktree(row) && (
+        <div class="failure-words">{visibleText(row.failure!.text)}</div>
+        {!isWorktreeRemoved(row) && (
           <div class="failure-acts">
-            <GoingOn row={row} />
+            <ResumeButtons row={row} />
           </div>
         )}
       </Notice>
@@ -176,15 +176,17 @@ function FailureNotice({ row, began }: { row: SessionRow; began: boolean }) {
           <summary>
             <Icon name="terminal" /> Last lines of the log
           </summary>
-          <pre>{harmless(uncoloured(row.logs.join("\n")))}</pre>
+          <pre>{visibleText(withoutAnsi(row.logs.join("\n")))}</pre>
         </details>
       )}
     </div>
   );
 }
 
-/** What is asked by this task, and by those that work for it. Nothing is while the agent works: what
- *  was asked is answered, and the process that asked may be gone. */
+/**
+ * The open questions of this task and its sub-tasks. While the agent works there are none: the
+ * question is answered, and the process that asked may be gone.
+ */
 function Asks({ row, view, task_id }: { row: SessionRow; view: TaskView; task_id: string }) {
   const { session_id } = row;
   const open = view.row(view.parts.value.open_ask);

@@ -4,11 +4,11 @@ import { attempt } from "../attempt";
 import { request } from "../connection";
 import { ModelSelect } from "../new-agent/ModelSelect";
 import type { IntentRow, KnownMode, KnownModel, SessionRow } from "../protocol";
-import { Button, complain, Dialog, Field, Switch } from "../ui";
+import { Button, toastError, Dialog, Field, Switch } from "../ui";
 import type { Parts } from "../view";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 
-/** How a session goes on: what is changed here holds from its next step. */
+/** Changes the model, mode, intent or approval of a session from its next step on. */
 export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Parts; close: () => void }) {
   const models = useSignal<readonly KnownModel[]>([]);
   const modes = useSignal<readonly KnownMode[]>([]);
@@ -23,22 +23,22 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
   const busy = useSignal(false);
 
   useEffect(() => {
-    request("list_models", {}).then((found) => (models.value = found), complain);
-    request("list_modes", {}).then((found) => (modes.value = found), complain);
+    request("list_models", {}).then((found) => (models.value = found), toastError);
+    request("list_modes", {}).then((found) => (modes.value = found), toastError);
     request("list_intents", {}).then((found) => (intents.value = found), () => undefined);
   }, []);
 
   const save = async () => {
     busy.value = true;
-    const news = Object.fromEntries(
+    const changes = Object.fromEntries(
       Object.entries(chosen.value).filter(([name, value]) => value !== before[name as keyof typeof before]),
     );
     const done =
-      Object.keys(news).length === 0 || (await attempt("switch_session", { session_id: row.session_id, ...news }));
+      Object.keys(changes).length === 0 || (await attempt("switch_session", { session_id: row.session_id, ...changes }));
     busy.value = false;
     if (done) close();
   };
-  const set = (news: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...news });
+  const set = (changes: Partial<typeof before>) => (chosen.value = { ...chosen.value, ...changes });
 
   return (
     <Dialog
@@ -55,7 +55,7 @@ export function SwitchDialog({ row, parts, close }: { row: SessionRow; parts: Pa
     >
       <Field label="Model">
         <ModelSelect
-          none={`${line(parts.model || row.model || "current model")} (no change)`}
+          none={`${visibleLine(parts.model || row.model || "current model")} (no change)`}
           models={models.value}
           chosen={chosen.value.model}
           choose={(model) => set({ model })}

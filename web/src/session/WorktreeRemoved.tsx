@@ -1,7 +1,6 @@
 import { hrefOf } from "../routes";
 import { Notice } from "../ui";
 
-/** Why a session cannot go on where it was. */
 export function WorktreeRemoved() {
   return (
     <Notice tone="careful" icon="branch">

@@ -1,4 +1,4 @@
-/** Keeps the focus in the composer, so that typed words do not act as shortcuts of the page. */
+/** Keeps the focus in the composer, so that typed words do not trigger shortcuts. */
 import { useEffect } from "preact/hooks";
 import { isEditing } from "../keys";
 
@@ -6,21 +6,21 @@ const COMPOSER = "textarea.composer-words";
 let last: Element | null = null;
 
 addEventListener("focusin", (event) => (last = event.target as Element));
-// whoever clicks beside everything, or selects text, has left it
+// a click on the page, or selecting text, moves the focus away on purpose
 addEventListener("pointerdown", () => (last = null), true);
 
-/** On a touch screen this would open the keyboard. */
+/** Not on touch screens, where it would open the keyboard. */
 export function focusComposer(): void {
   if (matchMedia("(pointer: coarse)").matches) return;
   const place = document.querySelector<HTMLElement>(`${COMPOSER}:enabled`) ?? document.querySelector<HTMLElement>("main");
   place?.focus({ preventScroll: true });
 }
 
-/** Takes the focus over from a button that is gone, or that can no longer be pressed. */
-export function useFocusOfGoneButtons(): void {
+/** Takes over the focus from a button that was removed or disabled. */
+export function useReclaimFocus(): void {
   useEffect(() => {
-    const fell = document.activeElement === document.body && last !== null && !canHaveFocus(last);
-    if (!fell || isEditing()) return;
+    const focusLost = document.activeElement === document.body && last !== null && !canHaveFocus(last);
+    if (!focusLost || isEditing()) return;
     last = null;
     focusComposer();
   });

@@ -1,10 +1,10 @@
-/** Words that were written and not sent yet, of each session. */
-import { keep, kept } from "../kept";
+/** Unsent messages, one per session. */
+import { loadValue, saveValue } from "../storage";
 
 export function draftOf(session_id: string): string {
-  return kept(`draft.${session_id}`, "");
+  return loadValue(`draft.${session_id}`, "");
 }
 
-export function keepDraft(session_id: string, words: string): void {
-  keep(`draft.${session_id}`, words || undefined);
+export function saveDraft(session_id: string, words: string): void {
+  saveValue(`draft.${session_id}`, words || undefined);
 }

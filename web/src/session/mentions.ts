@@ -1,12 +1,12 @@
-/** `@` and some letters stand for a file; which is chosen from a list. */
+/** A file mention: `@` and some letters, which the user completes from a list. */
 export interface Mention {
-  /** Where the `@` stands, and where the letters end. */
+  /** Indexes of the `@` and of the end of the letters. */
   start: number;
   end: number;
   letters: string;
 }
 
-/** The mention that is being written where the caret is, if one is. */
+/** The mention at the caret, or null. */
 export function mentionAt(text: string, caret: number): Mention | null {
   const found = /(?:^|\s)@(\/?[^\s@]*)$/.exec(text.slice(0, caret));
   if (!found) return null;
@@ -14,7 +14,7 @@ export function mentionAt(text: string, caret: number): Mention | null {
   return { start: caret - letters.length - 1, end: caret, letters: letters.replace(/^\//, "") };
 }
 
-/** The text with the path in place of the letters, and where the caret goes. */
+/** The text with the mention completed, and the new position of the caret. */
 export function withPath(text: string, { start, end }: Mention, path: string, folder: boolean): { text: string; caret: number } {
   const name = path.replace(/^\//, "").replace(/[\\\s]/g, (character) => `\\${character}`);
   const mention = `@/${name}${folder && !name.endsWith("/") ? "/" : ""} `;

@@ -2,11 +2,11 @@ import { ago, money, moment, tokens } from "../format";
 import { now } from "../now";
 import type { SessionRow } from "../protocol";
 import { hrefOf } from "../routes";
-import { isWithoutItsWorktree, lookOf, wordsOf } from "../states";
+import { isWorktreeRemoved, appearanceOf, wordsOf } from "../states";
 import { Icon, memo } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 
-/** A session in the list. Its row is told whole when anything of it changed. */
+/** A session in the list. */
 export const SessionItem = memo(function SessionItem({
   row,
   here,
@@ -15,9 +15,9 @@ export const SessionItem = memo(function SessionItem({
 }: {
   row: SessionRow;
   here: boolean;
-  /** In the queue, if it is in it. */
+  /** Its position in the queue. */
   place: number | undefined;
-  /** If it is one of several. */
+  /** Its number, if it is one of several versions. */
   version: number | undefined;
 }) {
   const classes = ["session-item", row.flags.needs_attention && "needs-you", row.unread && "unread"];
@@ -27,18 +27,18 @@ export const SessionItem = memo(function SessionItem({
         class={classes.filter(Boolean).join(" ")}
         href={hrefOf({ page: "session", session_id: row.session_id })}
         aria-current={here ? "page" : undefined}
-        title={line(row.prompt)}
+        title={visibleLine(row.prompt)}
       >
-        <StateSign row={row} />
+        <StateIcon row={row} />
         <span class="session-name cut">
           {version && <span class="session-version">{version}</span>}
-          {line(row.name) || "Untitled"}
+          {visibleLine(row.name) || "Untitled"}
         </span>
         <When row={row} />
-        <span class={`session-state ${lookOf(row.state).tone}`}>
+        <span class={`session-state ${appearanceOf(row.state).tone}`}>
           {wordsOf(row)}
           {place && ` (${place})`}
-          {isWithoutItsWorktree(row) && ", worktree removed"}
+          {isWorktreeRemoved(row) && ", worktree removed"}
           {row.flags.needs_attention && <span class="spoken">, needs you</span>}
         </span>
         <span class="session-facts cut">
@@ -49,8 +49,8 @@ export const SessionItem = memo(function SessionItem({
   );
 });
 
-export function StateSign({ row }: { row: SessionRow }) {
-  const look = lookOf(row.state);
+export function StateIcon({ row }: { row: SessionRow }) {
+  const appearance = appearanceOf(row.state);
   if (row.queued) {
     return (
       <span class="state-sign usual">
@@ -59,8 +59,8 @@ export function StateSign({ row }: { row: SessionRow }) {
     );
   }
   return (
-    <span class={`state-sign ${look.tone}`}>
-      {row.flags.show_spinner ? <span class="spinner" /> : <Icon name={look.icon} />}
+    <span class={`state-sign ${appearance.tone}`}>
+      {row.flags.show_spinner ? <span class="spinner" /> : <Icon name={appearance.icon} />}
     </span>
   );
 }
@@ -89,10 +89,10 @@ function Facts({ row }: { row: SessionRow }) {
       ) : (
         row.tokens > 0 && <span class="session-fact">{tokens(row.tokens)}</span>
       )}
-      {row.branch && !isWithoutItsWorktree(row) && (
+      {row.branch && !isWorktreeRemoved(row) && (
         <span class="session-fact cut" title={row.branch}>
           <Icon name="branch" />
-          {line(row.branch)}
+          {visibleLine(row.branch)}
         </span>
       )}
     </>

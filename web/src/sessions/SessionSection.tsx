@@ -5,8 +5,8 @@ import type { SessionRow } from "../protocol";
 import { hrefOf, route } from "../routes";
 import { versions } from "../store";
 import { Button, Icon } from "../ui";
-import { line } from "../visible";
-import { commonName, queuePlaces, type Together, together } from "./finding";
+import { visibleLine } from "../visible-text";
+import { commonName, queuePlaces, type SessionGroup, groupSessions } from "./session-groups";
 import { SessionItem } from "./SessionItem";
 
 const SHOWN_FIRST = 100;
@@ -36,7 +36,7 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
       </h2>
       {unfolded && (
         <ul>
-          {together(rows.slice(0, most.value)).map((each) => {
+          {groupSessions(rows.slice(0, most.value)).map((each) => {
             const items = each.rows.map((row) => (
               <SessionItem
                 key={row.session_id}
@@ -60,15 +60,15 @@ export function SessionSection({ title, rows, open }: { title: string; rows: Ses
   );
 }
 
-/** The versions of one prompt, with the way to their comparison. */
-function VersionGroup({ of, children }: { of: Together; children: ComponentChildren }) {
+/** The versions of one prompt, with a link to their comparison. */
+function VersionGroup({ of, children }: { of: SessionGroup; children: ComponentChildren }) {
   const to = { page: "versions", group_id: of.group_id } as const;
   const here = route.value.page === "versions" && route.value.group_id === of.group_id;
   return (
     <li class="version-group">
       <a class="version-group-head" href={hrefOf(to)} aria-current={here ? "page" : undefined}>
         <Icon name="columns" />
-        <span class="cut grow">{line(commonName(of.rows)) || "Untitled"}</span>
+        <span class="cut grow">{visibleLine(commonName(of.rows)) || "Untitled"}</span>
         <span class="version-compare">Compare versions</span>
       </a>
       <ul>{children}</ul>

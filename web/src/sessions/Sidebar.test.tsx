@@ -1,8 +1,8 @@
 import { beforeEach, expect, it } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { SessionRow } from "../protocol";
-import { list, listTold } from "../store";
-import { drawn, press, type } from "../testing/drawn";
+import { list, listLoaded } from "../store";
+import { mount, press, type } from "../test-support/mount";
 import { Sidebar } from "./Sidebar";
 
 const row = (session_id: string, name: string, more: object = {}) =>
@@ -19,10 +19,10 @@ const row = (session_id: string, name: string, more: object = {}) =>
     flags: {},
     ...more,
   }) as unknown as SessionRow;
-const tell = (...rows: SessionRow[]) => {
+const setSessions = (...rows: SessionRow[]) => {
   const order = rows.map((each) => each.session_id);
   list.value = { ...NOTHING_LISTED, rows: new Map(rows.map((each) => [each.session_id, each])), order };
-  listTold.value = true;
+  listLoaded.value = true;
 };
 const names = (place: HTMLElement) => [...place.querySelectorAll(".session-name")].map((each) => each.textContent);
 
@@ -30,9 +30,9 @@ beforeEach(() => {
   location.hash = "";
 });
 
-it("Escape in the search brings all sessions back", async () => {
-  tell(row("a", "Sum"), row("b", "Product"));
-  const place = await drawn(<Sidebar showHelp={() => undefined} />);
+it("Escape clears the search", async () => {
+  setSessions(row("a", "Sum"), row("b", "Product"));
+  const place = await mount(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
   await type(field, "prod");
   expect(names(place)).toEqual(["Product"]);
@@ -40,18 +40,18 @@ it("Escape in the search brings all sessions back", async () => {
   expect([names(place), field.value]).toEqual([["Sum", "Product"], ""]);
 });
 
-it("Enter in the search opens the first that is found", async () => {
-  tell(row("a", "Sum"), row("b", "Product"));
-  const place = await drawn(<Sidebar showHelp={() => undefined} />);
+it("Enter in the search opens the first result", async () => {
+  setSessions(row("a", "Sum"), row("b", "Product"));
+  const place = await mount(<Sidebar showHelp={() => undefined} />);
   const field = place.querySelector<HTMLInputElement>("input[type=search]")!;
   await type(field, "prod");
   await press(field, "Enter");
   expect(location.hash).toBe("#/session/b");
 });
 
-it("versions stand under one heading that leads to their comparison", async () => {
-  tell(row("b", "Sum v2", { group_id: "g", start_time: 2 }), row("a", "Sum", { group_id: "g" }));
-  const place = await drawn(<Sidebar showHelp={() => undefined} />);
+it("versions are listed under one heading with a link to their comparison", async () => {
+  setSessions(row("b", "Sum v2", { group_id: "g", start_time: 2 }), row("a", "Sum", { group_id: "g" }));
+  const place = await mount(<Sidebar showHelp={() => undefined} />);
   expect(place.querySelector(".version-group-head")!.getAttribute("href")).toBe("#/versions/g");
   expect(names(place)).toEqual(["1Sum", "2Sum v2"]);
 });

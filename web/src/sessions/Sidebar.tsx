@@ -5,10 +5,10 @@ import { counted } from "../format";
 import { useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";
-import { inbox, listTold, overview, sessions } from "../store";
+import { inbox, listLoaded, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
 import { Button, Count, Empty, Icon, Spinner, Toasts, toast } from "../ui";
-import { asListed, found, sectionsOf } from "./finding";
+import { displayOrder, searchSessions, sectionsOf } from "./session-groups";
 import { SessionSection } from "./SessionSection";
 import "./sidebar.css";
 
@@ -36,13 +36,13 @@ export function Sidebar({ showHelp }: { showHelp: () => void }) {
               words.value = "";
               event.currentTarget.blur();
             }
-            const [first] = event.key === "Enter" ? asListed(sessions.value, words.value) : [];
+            const [first] = event.key === "Enter" ? displayOrder(sessions.value, words.value) : [];
             if (first) go({ page: "session", session_id: first.session_id });
           }}
         />
       </div>
       <div class="side-list">
-        <Listed words={words.value} />
+        <SessionLists words={words.value} />
       </div>
       {!phone && <Toasts />}
       <Foot showHelp={showHelp} />
@@ -77,15 +77,15 @@ function Head() {
   );
 }
 
-function Listed({ words }: { words: string }) {
-  if (!listTold.value) {
+function SessionLists({ words }: { words: string }) {
+  if (!listLoaded.value) {
     return (
       <Empty icon="list">
         <Spinner label="Loading sessions" />
       </Empty>
     );
   }
-  const rows = found(sessions.value, words);
+  const rows = searchSessions(sessions.value, words);
   const { active, history, archived } = sectionsOf(rows);
   if (!rows.length) return <NothingListed searched={words !== ""} />;
   return (

@@ -1,27 +1,27 @@
-/** Phones and other machines that may open this page. */
+/** Devices that were paired with this page. */
 import { attempt } from "../attempt";
 import { moment } from "../format";
 import type { Device } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { Button, Icon, confirm, toast } from "../ui";
-import { line } from "../visible";
-import { Answer } from "../worktrees/Sheet";
+import { visibleLine } from "../visible-text";
+import { Loaded } from "../ui/PageFrame";
 
 export function DeviceList() {
-  const devices = useAnswer("list_devices", {});
+  const devices = useRequest("list_devices", {});
   const revoke = async (device: Device) => {
     const sure = await confirm({
-      title: `Revoke ${line(device.name)}?`,
+      title: `Revoke ${visibleLine(device.name)}?`,
       words: "It loses access immediately and must be paired again.",
       yes: "Revoke",
       danger: true,
     });
     if (!sure) return;
-    if (await attempt("revoke_device", { id: device.id })) toast(`Revoked ${line(device.name)}.`, "good");
-    devices.again();
+    if (await attempt("revoke_device", { id: device.id })) toast(`Revoked ${visibleLine(device.name)}.`, "good");
+    devices.reload();
   };
   return (
-    <Answer of={devices} waiting="Loading devices…">
+    <Loaded of={devices} waiting="Loading devices…">
       {(all) =>
         all.length === 0 ? (
           <p class="quiet">
@@ -33,13 +33,13 @@ export function DeviceList() {
               <li key={device.id} class="device">
                 <Icon name="phone" />
                 <div class="grow">
-                  <div>{line(device.name)}</div>
+                  <div>{visibleLine(device.name)}</div>
                   <div class="quiet small">
                     Paired {moment(device.paired)}
                     {device.seen > 0 && `, last seen ${moment(device.seen)}`}
                   </div>
                 </div>
-                <Button compact kind="danger" label={`Revoke ${line(device.name)}`} onClick={() => revoke(device)}>
+                <Button compact kind="danger" label={`Revoke ${visibleLine(device.name)}`} onClick={() => revoke(device)}>
                   Revoke
                 </Button>
               </li>
@@ -47,6 +47,6 @@ export function DeviceList() {
           </ul>
         )
       }
-    </Answer>
+    </Loaded>
   );
 }

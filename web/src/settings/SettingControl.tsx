@@ -1,31 +1,31 @@
-/** One setting with the control that fits its type. It is saved when one is done with it. */
+/** One setting with a control for its type. A text is saved on Enter or blur, others on change. */
 import { useEffect, useId, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { SettingRow } from "../protocol";
-import { useDoing } from "../review/answers";
+import { useAction } from "../requests";
 import { Button, toast } from "../ui";
-import { line } from "../visible";
-import { isOn, isSame, isUsual, nameIn, shownText, sourceWords, typed } from "./setting-values";
+import { visibleLine } from "../visible-text";
+import { isOn, isSame, isDefault, labelOf, controlText, sourceWords, parseInput } from "./setting-values";
 
 export function SettingControl({ row, saved }: { row: SettingRow; saved: () => void }) {
   const id = useId();
-  const [text, setText] = useState(shownText(row));
+  const [text, setText] = useState(controlText(row));
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
-  useEffect(() => setText(shownText(row)), [row.value]);
+  const action = useAction(setProblem);
+  useEffect(() => setText(controlText(row)), [row.value]);
 
   const change = (value: string | null) =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("change_setting", { key: row.key, value });
-      const said = value === null ? `Reset ${nameIn(row)} to its default.` : `Saved ${nameIn(row)}.`;
-      toast([said, ...done.notes].join(" "), "good");
+      const message = value === null ? `Reset ${labelOf(row)} to its default.` : `Saved ${labelOf(row)}.`;
+      toast([message, ...done.notes].join(" "), "good");
       saved();
     });
   const commit = (written: string) => {
-    if (written === shownText(row) && row.type !== "bool") return setProblem("");
-    const result = typed(row, written);
+    if (written === controlText(row) && row.type !== "bool") return setProblem("");
+    const result = parseInput(row, written);
     if ("problem" in result) return setProblem(result.problem);
     setProblem("");
     if (!isSame(row, result.json)) void change(result.json);
@@ -34,16 +34,16 @@ export function SettingControl({ row, saved }: { row: SettingRow; saved: () => v
   return (
     <div class="setting">
       <div class="setting-about">
-        <label for={id}>{nameIn(row)}</label>
+        <label for={id}>{labelOf(row)}</label>
         {row.summary && (
           <p id={`${id}-about`} class="quiet small">
-            {line(row.summary)}
+            {visibleLine(row.summary)}
           </p>
         )}
         <p class="quiet setting-source">
-          <code>{row.key}</code> · {line(sourceWords(row.source))}
-          {!isUsual(row) && (
-            <Button compact kind="plain" icon="retry" busy={doing.busy} onClick={() => change(null)}>
+          <code>{row.key}</code> · {visibleLine(sourceWords(row.source))}
+          {!isDefault(row) && (
+            <Button compact kind="plain" icon="retry" busy={action.busy} onClick={() => change(null)}>
               Reset to default
             </Button>
           )}

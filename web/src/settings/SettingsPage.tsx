@@ -1,20 +1,20 @@
-/** How the page looks, what the user's settings are, which devices may come in, and the keys. */
+/** The settings page: appearance, settings, paired devices and shortcuts. */
 import { useState } from "preact/hooks";
 
-import { alertsOn, PAGE_NOTIFIES, readNotifying, switchAlerts } from "../alerts";
+import { alertsOn, NOTIFY_SETTING, loadNotifySetting, switchAlerts } from "../alerts";
 import { Choices } from "../new-agent/Choices";
 import type { SettingRow } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { ShortcutTable } from "../shell/ShortcutHelp";
 import { type Theme, chooseTheme, theme } from "../theme";
 import { Switch, toast } from "../ui";
-import { Answer, Sheet } from "../worktrees/Sheet";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { DeviceList } from "./DeviceList";
 import { SettingControl } from "./SettingControl";
-import { found, grouped, isOn } from "./setting-values";
+import { searchSettings, grouped, isOn } from "./setting-values";
 import "./settings.css";
 
-const NOTIFYING: readonly string[] = [PAGE_NOTIFIES, "ui.notify"];
+const NOTIFY_KEYS: readonly string[] = [NOTIFY_SETTING, "ui.notify"];
 
 const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
   { id: "system", words: "System" },
@@ -24,7 +24,7 @@ const THEMES: readonly { readonly id: Theme; readonly words: string }[] = [
 
 export default function SettingsPage() {
   return (
-    <Sheet title="Settings">
+    <PageFrame title="Settings">
       <section class="card" aria-labelledby="settings-page">
         <h2 id="settings-page">Appearance</h2>
         <Choices label="Theme" choices={THEMES} chosen={theme.value} choose={chooseTheme} />
@@ -38,13 +38,13 @@ export default function SettingsPage() {
         <h2 id="settings-keys">Keyboard shortcuts</h2>
         <ShortcutTable />
       </section>
-    </Sheet>
+    </PageFrame>
   );
 }
 
-/** How one is called, all in one place: by this browser, by any browser at all, by the terminal. */
+/** All notification settings: this browser, all browsers, the terminal. */
 function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: () => void }) {
-  const off = rows.some((row) => row.key === PAGE_NOTIFIES && !isOn(row));
+  const off = rows.some((row) => row.key === NOTIFY_SETTING && !isOn(row));
   return (
     <section class="card" aria-labelledby="settings-notifications">
       <h2 id="settings-notifications">Notifications</h2>
@@ -57,7 +57,7 @@ function Notifications({ rows, saved }: { rows: readonly SettingRow[]; saved: ()
           row={row}
           saved={() => {
             saved();
-            void readNotifying();
+            void loadNotifySetting();
           }}
         />
       ))}
@@ -71,7 +71,7 @@ async function alerts(on: boolean): Promise<void> {
 }
 
 function Settings() {
-  const settings = useAnswer("read_settings", {});
+  const settings = useRequest("read_settings", {});
   const [words, setWords] = useState("");
   return (
     <>
@@ -86,27 +86,27 @@ function Settings() {
       <p class="quiet small">
         Changes are saved to your user settings immediately. A project can be stricter, never more lenient.
       </p>
-      <Answer of={settings} waiting="Loading settings…">
+      <Loaded of={settings} waiting="Loading settings…">
         {(rows) => {
-          const fitting = found(rows, words);
-          const groups = grouped(fitting.filter((row) => !NOTIFYING.includes(row.key)));
-          const notifying = fitting.filter((row) => NOTIFYING.includes(row.key));
+          const fitting = searchSettings(rows, words);
+          const groups = grouped(fitting.filter((row) => !NOTIFY_KEYS.includes(row.key)));
+          const notifyRows = fitting.filter((row) => NOTIFY_KEYS.includes(row.key));
           if (fitting.length === 0) return <p class="quiet">No settings match.</p>;
           return (
             <>
-              {notifying.length > 0 && <Notifications rows={notifying} saved={settings.again} />}
+              {notifyRows.length > 0 && <Notifications rows={notifyRows} saved={settings.reload} />}
               {groups.map((group) => (
                 <section key={group.name} class="card" aria-labelledby={`settings-${group.name}`}>
                   <h2 id={`settings-${group.name}`}>{group.title}</h2>
                   {group.rows.map((row) => (
-                    <SettingControl key={row.key} row={row} saved={settings.again} />
+                    <SettingControl key={row.key} row={row} saved={settings.reload} />
                   ))}
                 </section>
               ))}
             </>
           );
         }}
-      </Answer>
+      </Loaded>
     </>
   );
 }

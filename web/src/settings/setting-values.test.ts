@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { SettingRow } from "../protocol";
-import { found, grouped, isOn, isSame, nameIn, shownText, sourceWords, typed } from "./setting-values";
+import { searchSettings, grouped, isOn, isSame, labelOf, controlText, sourceWords, parseInput } from "./setting-values";
 
 const row = (type: SettingRow["type"], value: unknown, key = "limits.turns"): SettingRow => ({
   key,
@@ -12,10 +12,10 @@ const row = (type: SettingRow["type"], value: unknown, key = "limits.turns"): Se
   source: "default",
 });
 
-it("groups settings by what they are about, in the order they come", () => {
+it("groups settings by topic, in order", () => {
   const keys = ["manager.running_limit", "model", "manager.port", "approve_edits", "commands.allow", "max_cost", "a.b.c", "x"];
   const groups = grouped(keys.map((key) => row("str", "", key)));
-  expect(groups.map((group) => [group.title, group.rows.map(nameIn)])).toEqual([
+  expect(groups.map((group) => [group.title, group.rows.map(labelOf)])).toEqual([
     ["Manager", ["Running limit", "Port"]],
     ["Model", ["Model"]],
     ["Approvals", ["Approve edits", "Commands: allow"]],
@@ -29,12 +29,12 @@ it.each([
   ["", 2],
   ["turns HOW", 1],
   ["nothing", 0],
-])("finds by words: %j", (words, number) => {
+])("searches by words: %j", (words, number) => {
   const rows = [row("int", 1), { ...row("int", 1, "other"), summary: "" }];
-  expect(found(rows, words)).toHaveLength(number);
+  expect(searchSettings(rows, words)).toHaveLength(number);
 });
 
-describe("what a control shows", () => {
+describe("the control", () => {
   it.each([
     [row("int", 5), "5"],
     [row("float", 0.5), "0.5"],
@@ -44,16 +44,16 @@ describe("what a control shows", () => {
     [row("list", [{ a: 1 }]), '{"a":1}'],
     [{ ...row("str", ""), value: "not JSON" }, ""],
   ])("%#", (setting, text) => {
-    expect(shownText(setting)).toBe(text);
+    expect(controlText(setting)).toBe(text);
   });
 
-  it("is on only if it is true", () => {
+  it("is on only for true", () => {
     expect(isOn(row("bool", true))).toBe(true);
     expect(isOn(row("bool", "true"))).toBe(false);
   });
 });
 
-describe("what was typed", () => {
+describe("parseInput text", () => {
   it.each([
     [row("int", 5), " 12 ", { json: "12" }],
     [row("int", 5), "1.5", { problem: "Enter a whole number." }],
@@ -70,18 +70,18 @@ describe("what was typed", () => {
     [row("list", []), "1", { json: '["1"]' }],
     [row("list", [1, 2]), "1\n3", { json: "[1,3]" }],
   ])("%#", (setting, text, result) => {
-    expect(typed(setting, text)).toEqual(result);
+    expect(parseInput(setting, text)).toEqual(result);
   });
 
-  it("comes back as it was shown", () => {
+  it("round-trips through the control", () => {
     for (const setting of [row("int", -3), row("float", 1e-7), row("str", "ü\n\""), row("list", ["a", "b"])]) {
-      const back = typed(setting, shownText(setting));
+      const back = parseInput(setting, controlText(setting));
       expect("json" in back && isSame(setting, back.json)).toBe(true);
     }
   });
 });
 
-it("says where a value comes from", () => {
+it("shows the source of a value", () => {
   expect(sourceWords("default")).toBe("Default");
   expect(sourceWords("user")).toBe("Set in user");
 });

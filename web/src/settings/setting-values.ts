@@ -1,6 +1,6 @@
-/** Settings as the page edits them: what a control shows, and the JSON it becomes. */
+/** Converts settings between JSON and what a control shows. */
 import type { SettingRow } from "../protocol";
-import { inWords } from "../wording";
+import { humanize } from "../wording";
 
 export interface Group {
   readonly name: string;
@@ -8,7 +8,7 @@ export interface Group {
   readonly rows: readonly SettingRow[];
 }
 
-/** Settings whose keys do not say what they are about. */
+/** Groups for settings whose keys do not name one. */
 const ABOUT: readonly (readonly [RegExp, string])[] = [
   [/^(provider|model|mode|reasoning_effort)$/, "model"],
   [/^approv|^commands\./, "approvals"],
@@ -16,7 +16,7 @@ const ABOUT: readonly (readonly [RegExp, string])[] = [
   [/^ui\./, "display"],
 ];
 
-/** By what they are about, in the order they come. */
+/** Groups the settings, keeping their order. */
 export function grouped(rows: readonly SettingRow[]): readonly Group[] {
   const groups = new Map<string, SettingRow[]>();
   for (const row of rows) {
@@ -33,30 +33,30 @@ function groupOf(key: string): string {
 }
 
 export function titleOf(name: string): string {
-  return inWords(name.replaceAll(".", ": "));
+  return humanize(name.replaceAll(".", ": "));
 }
 
-/** Those whose key would not say what they are beside others. */
+/** Settings whose keys make unclear labels. */
 const NAMES: Readonly<Record<string, string>> = {
   "manager.notify": "Browser notifications",
   "ui.notify": "Terminal notifications",
 };
 
-/** What stands beside the control: the key without the part that the group says. */
-export function nameIn(row: SettingRow): string {
+/** The label: the key without the group's prefix. */
+export function labelOf(row: SettingRow): string {
   if (row.key in NAMES) return NAMES[row.key]!;
   const [prefix = "", ...rest] = row.key.split(".");
   return titleOf(rest.length > 0 && groupOf(row.key) === prefix ? rest.join(".") : row.key);
 }
 
-export function found(rows: readonly SettingRow[], words: string): readonly SettingRow[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = (row: SettingRow) => `${row.key} ${nameIn(row)} ${row.summary}`.toLowerCase();
-  return rows.filter((row) => wanted.every((word) => text(row).includes(word)));
+export function searchSettings(rows: readonly SettingRow[], words: string): readonly SettingRow[] {
+  const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = (row: SettingRow) => `${row.key} ${labelOf(row)} ${row.summary}`.toLowerCase();
+  return rows.filter((row) => terms.every((word) => text(row).includes(word)));
 }
 
-/** What a control shows for a value: a list has a line for each entry. */
-export function shownText(row: SettingRow): string {
+/** The text in the control; a list has one line per entry. */
+export function controlText(row: SettingRow): string {
   const value = parsed(row.value);
   if (value == null) return "";
   if (row.type === "list" && Array.isArray(value)) return value.map(entryText).join("\n");
@@ -71,38 +71,38 @@ function entryText(entry: unknown): string {
   return typeof entry === "string" ? entry : JSON.stringify(entry);
 }
 
-export type Typed = { readonly json: string } | { readonly problem: string };
+export type ParsedInput = { readonly json: string } | { readonly problem: string };
 
-const NOTHING_CHOSEN: Typed = { json: "null" };
+const NO_VALUE: ParsedInput = { json: "null" };
 
-/** The JSON of what was typed, or the sentence that says what is wrong with it. */
-export function typed(row: SettingRow, text: string): Typed {
+/** The JSON for the parseInput text, or what is wrong with it. */
+export function parseInput(row: SettingRow, text: string): ParsedInput {
   switch (row.type) {
     case "bool":
       return { json: text === "true" ? "true" : "false" };
     case "int":
-      if (text.trim() === "") return NOTHING_CHOSEN;
+      if (text.trim() === "") return NO_VALUE;
       return /^[+-]?\d+$/.test(text.trim())
         ? { json: String(Number(text)) }
         : { problem: "Enter a whole number." };
     case "float":
-      if (text.trim() === "") return NOTHING_CHOSEN;
+      if (text.trim() === "") return NO_VALUE;
       return Number.isFinite(Number(text))
         ? { json: String(Number(text)) }
         : { problem: "Enter a number." };
     case "str":
-      return text === "" && isChosenOrNothing(row) ? NOTHING_CHOSEN : { json: JSON.stringify(text) };
+      return text === "" && emptyMeansNull(row) ? NO_VALUE : { json: JSON.stringify(text) };
     case "list":
       return { json: JSON.stringify(entries(row, text)) };
   }
 }
 
-/** Where an empty text is no value. */
-function isChosenOrNothing(row: SettingRow): boolean {
+/** Whether an empty text means no value. */
+function emptyMeansNull(row: SettingRow): boolean {
   return row.choices.length > 0 || parsed(row.value) === null;
 }
 
-/** Lines are texts, unless the list holds something else already. */
+/** Lines are strings, unless the list already contains other types. */
 function entries(row: SettingRow, text: string): unknown[] {
   const lines = text.split("\n").map((line) => line.trim());
   const written = lines.filter((line) => line !== "");
@@ -115,7 +115,7 @@ export function isSame(row: SettingRow, json: string): boolean {
   return JSON.stringify(parsed(row.value)) === JSON.stringify(parsed(json));
 }
 
-export function isUsual(row: SettingRow): boolean {
+export function isDefault(row: SettingRow): boolean {
   return row.source === "default";
 }
 

@@ -2,7 +2,7 @@ import { storedToken } from "../access";
 import { connection } from "../connection";
 import { Icon, Notice } from "../ui";
 
-/** The page holds no data and needs none to be opened; with a link from the terminal it gets some. */
+/** Shown without a valid token. The page has no data; a link from the terminal gives it access. */
 export function NoAccess() {
   const problem = connection.problem.value;
   const hadAccess = storedToken() !== null;

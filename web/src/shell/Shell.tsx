@@ -1,11 +1,11 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { connection } from "../connection";
-import { inTurn } from "../inbox/turns";
+import { sortInbox } from "../inbox/inbox-order";
 import { type Keys, useKeys } from "../keys";
 import { PHONE, useMedia } from "../media";
 import { go, hrefOf, route } from "../routes";
-import { asListed } from "../sessions/finding";
+import { displayOrder } from "../sessions/session-groups";
 import { Sidebar } from "../sessions/Sidebar";
 import { inbox, overview, sessions } from "../store";
 import { chooseTheme, shownTheme } from "../theme";
@@ -30,7 +30,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <Sidebar showHelp={() => (help.value = true)} />
       <main class="main" id="main" tabIndex={-1}>
         <Trust />
-        <Reservations />
+        <PageNotices />
         {children}
       </main>
       <BottomBar />
@@ -74,8 +74,8 @@ function ConnectionBanner() {
   );
 }
 
-/** What holds for everything that is shown. */
-function Reservations() {
+/** Notices that apply to the whole page. */
+function PageNotices() {
   const { read_only = "", notices = [] } = overview.value ?? {};
   if (!read_only && !notices.length) return null;
   return (
@@ -133,22 +133,22 @@ function keysAnywhere(showHelp: () => void): Keys {
     "g w": () => go({ page: "worktrees" }),
     "g g": () => go({ page: "governance" }),
     "g s": () => go({ page: "settings" }),
-    "g n": nextInNeed,
+    "g n": goToNextWaiting,
     t: () => chooseTheme(shownTheme.value === "dark" ? "light" : "dark"),
   };
 }
 
 function step(by: number): void {
-  const listed = asListed(sessions.value).filter((row) => !row.archived);
+  const listed = displayOrder(sessions.value).filter((row) => !row.archived);
   const ids = listed.map((row) => row.session_id);
   const at = "session_id" in route.value ? ids.indexOf(route.value.session_id) : -1;
   const next = ids[at < 0 ? 0 : Math.min(ids.length - 1, Math.max(0, at + by))];
   if (next) go({ page: "session", session_id: next });
 }
 
-function nextInNeed(): void {
+function goToNextWaiting(): void {
   const here = "session_id" in route.value ? route.value.session_id : "";
-  const waiting = [...new Set(inTurn(inbox.value).map((row) => row.session_id))];
+  const waiting = [...new Set(sortInbox(inbox.value).map((row) => row.session_id))];
   const next = waiting[(waiting.indexOf(here) + 1) % waiting.length];
   if (next) go({ page: "session", session_id: next });
 }

@@ -2,31 +2,31 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { NOTHING_LISTED } from "../list";
 import type { Overview } from "../protocol";
 import { list } from "../store";
-import { click, drawn } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { click, mount } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { Trust } from "./Trust";
 
 let manager: FakeManager;
-const tell = (trusted: boolean) => {
+const setTrusted = (trusted: boolean) => {
   list.value = { ...NOTHING_LISTED, overview: { project: "/home/ada/sums", trusted } as Overview };
 };
 
 beforeEach(async () => {
   manager = new FakeManager();
-  await manager.welcome();
+  await manager.connect();
 });
 
 afterEach(() => vi.unstubAllGlobals());
 
-it("TRUST a project is trusted by its very path, which is shown", async () => {
-  tell(false);
-  const place = await drawn(<Trust />);
+it("trusting a project sends the path that is shown", async () => {
+  setTrusted(false);
+  const place = await mount(<Trust />);
   expect(place.textContent).toContain("/home/ada/sums");
   await click(place, "Trust this project");
-  expect(manager.of("trust_project")).toEqual([{ kind: "trust_project", path: "/home/ada/sums" }]);
+  expect(manager.requestsOf("trust_project")).toEqual([{ kind: "trust_project", path: "/home/ada/sums" }]);
 });
 
-it("a trusted one is not spoken of", async () => {
-  tell(true);
-  expect((await drawn(<Trust />)).textContent).toBe("");
+it("a trusted project shows no notice", async () => {
+  setTrusted(true);
+  expect((await mount(<Trust />)).textContent).toBe("");
 });

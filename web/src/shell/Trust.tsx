@@ -2,11 +2,11 @@ import { useSignal } from "@preact/signals";
 import { attempt } from "../attempt";
 import { overview } from "../store";
 import { Button, Notice } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 
 export const NOT_TRUSTED = "This project is not trusted yet. Look through it first: an agent runs commands and changes files in it.";
 
-/** Nothing is started in a project that nobody has looked through. */
+/** Asks the user to trust the project. Nothing starts before that. */
 export function Trust() {
   const busy = useSignal(false);
   const { trusted = true, project = "" } = overview.value ?? {};
@@ -20,7 +20,7 @@ export function Trust() {
     <div class="reservations">
       <Notice tone="careful" icon="shield">
         <p>
-          {NOT_TRUSTED} <code>{line(project)}</code>
+          {NOT_TRUSTED} <code>{visibleLine(project)}</code>
         </p>
         <Button icon="check" busy={busy.value} onClick={() => void trust()}>
           Trust this project

@@ -4,15 +4,15 @@ import type { Row } from "../protocol";
 import { hrefOf } from "../routes";
 import { Badge, Button, Icon, type IconName, Spinner } from "../ui";
 import { breakable } from "../ui/breakable";
-import { harmless, line } from "../visible";
+import { visibleLine, visibleText } from "../visible-text";
 import { DiffText } from "./DiffText";
 import { useFold } from "./folds";
-import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./reading";
+import { isEdit, outcomeOf, type Payload, payloadOf, statsOf, text, titleOf, todosOf } from "./row-content";
 import { TodoItems } from "./Todos";
 
 const LINES_OF_COMMAND = 8;
 
-/** A call of a tool: one line that says what is done, and below it what one may want to see. */
+/** A tool call: one line with a title, and details below. */
 export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
   if (row.ask === "command") return <CommandRow row={row} />;
   const payload = payloadOf(row);
@@ -34,7 +34,7 @@ export function CallRow({ row, session_id }: { row: Row; session_id: string }) {
   );
 }
 
-/** What it is about to do is shown where it is asked about. */
+/** An open call: the question panel shows what it would do. */
 function isOpen(row: Row): boolean {
   return Boolean(row.partial) || !row.answered;
 }
@@ -44,7 +44,7 @@ function CallSign({ row, icon }: { row: Row; icon: IconName }) {
 }
 
 function CallTitle({ row, payload }: { row: Row; payload: Payload }) {
-  const [verb, ...rest] = line(titleOf(row, payload)).split(" ");
+  const [verb, ...rest] = visibleLine(titleOf(row, payload)).split(" ");
   return (
     <span class="call-title">
       <b>{verb}</b> {rest.join(" ")}
@@ -88,33 +88,34 @@ function CallFacts({ row, payload }: { row: Row; payload: Payload }) {
 
 function CallBody({ row, payload }: { row: Row; payload: Payload }) {
   if (isEdit(payload)) {
-    // `diff` is what the model wrote, which need not be a diff; `content` always is one
+    // `diff` is the model's own text, which may not be a diff; `content` always is one
     const diff = row.diff || text(payload.content) || text(payload.diff);
     if (!diff) return null;
-    const undone = outcomeOf(row) !== "";
-    // what it came to is told later than what it was to do
+    const notDone = outcomeOf(row) !== "";
+    // the key resets the fold, because the outcome arrives after the proposal
     return (
-      <Folded
-        key={String(undone)}
-        words={undone ? "Proposed changes" : "Changes"}
+      <Foldable
+        key={String(notDone)}
+        words={notDone ? "Proposed changes" : "Changes"}
         body={() => <DiffText diff={diff} />}
-        open={!undone}
+        open={!notDone}
       />
     );
   }
   if (payload.tool === "updateTodoList") return <TodoItems todos={todosOf(payload)} />;
-  const told = argumentsOf(row, payload);
-  return told ? <Folded words="Details" body={() => <pre class="call-text">{breakable(harmless(told))}</pre>} /> : null;
+  const details = argumentsOf(row, payload);
+  if (!details) return null;
+  return <Foldable words="Details" body={() => <pre class="call-text">{breakable(visibleText(details))}</pre>} />;
 }
 
 function argumentsOf(row: Row, payload: Payload): string {
   if (row.diff) return row.diff;
   const { tool: _, content, isOutsideWorkspace: __, isProtected: ___, ...rest } = payload;
-  const told = Object.keys(rest).length > 1 ? JSON.stringify(rest, null, 2) : "";
-  return [text(content), told].filter(Boolean).join("\n\n");
+  const json = Object.keys(rest).length > 1 ? JSON.stringify(rest, null, 2) : "";
+  return [text(content), json].filter(Boolean).join("\n\n");
 }
 
-function Folded({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
+function Foldable({ words, body, open = false }: { words: string; body: () => JSX.Element; open?: boolean }) {
   const unfolded = useFold(words, open);
   return (
     <div class="folded">
@@ -134,7 +135,7 @@ function Folded({ words, body, open = false }: { words: string; body: () => JSX.
 
 function CommandRow({ row }: { row: Row }) {
   const whole = useFold("whole");
-  const lines = harmless(row.text ?? "").trim().split("\n");
+  const lines = visibleText(row.text ?? "").trim().split("\n");
   const shown = whole.value ? lines : lines.slice(0, LINES_OF_COMMAND);
   const hidden = lines.length - shown.length;
   return (

@@ -1,6 +1,6 @@
 import { counted } from "../format";
 import { Button } from "../ui";
-import { approvable } from "../visible";
+import { approvalText } from "../visible-text";
 import { diffLines } from "./diff-lines";
 import "./diff-text.css";
 import { useFold } from "./folds";
@@ -8,10 +8,10 @@ import { useFold } from "./folds";
 const SIGNS = { added: "+", removed: "−", same: "", head: "⋮", raw: "" };
 const LINES_AT_FIRST = 16;
 
-/** A diff as text. Where something is to be approved it is `whole`; else its beginning has to do. */
+/** A diff as text. Approvals show it `whole`; elsewhere it is shortenReferences. */
 export function DiffText({ diff, whole = false }: { diff: string; whole?: boolean }) {
   const unfolded = useFold("diff", whole);
-  const all = diffLines(approvable(diff));
+  const all = diffLines(approvalText(diff));
   const lines = all[0]?.kind === "head" && !all[0].words ? all.slice(1) : all;
   const shown = unfolded.value ? lines : lines.slice(0, LINES_AT_FIRST);
   const hidden = lines.length - shown.length;

@@ -2,14 +2,14 @@ import { sanitised } from "../html";
 import type { Row } from "../protocol";
 import { memo } from "../ui";
 import { breakable } from "../ui/breakable";
-import { harmless } from "../visible";
-import { restOf } from "./reading";
+import { visibleText } from "../visible-text";
+import { restOf } from "./row-content";
 
 const Block = memo(function Block({ html }: { html: string }) {
   return <div dangerouslySetInnerHTML={sanitised(html)} />;
 });
 
-/** What was rendered of a text; the rest of it, which may still be arriving, as it is. */
+/** The rendered part of a text, followed by the rest, which may still be streaming. */
 export function Prose({ row }: { row: Pick<Row, "text" | "html" | "html_upto"> }) {
   const rest = restOf(row);
   return (
@@ -17,7 +17,7 @@ export function Prose({ row }: { row: Pick<Row, "text" | "html" | "html_upto"> }
       {row.html?.map((html, at) => (
         <Block key={at} html={html} />
       ))}
-      {rest.trim() && <div class="prose-rest">{breakable(harmless(rest.replace(/^\n+/, "")))}</div>}
+      {rest.trim() && <div class="prose-rest">{breakable(visibleText(rest.replace(/^\n+/, "")))}</div>}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import type { Todo } from "../protocol";
 import { Icon } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 
 const SIGNS = { completed: "checkCircle", in_progress: "play", pending: "clock" } as const;
 const WORDS = { completed: "done", in_progress: "in progress", pending: "to do" };
@@ -14,7 +14,7 @@ export function TodoItems({ todos }: { todos: readonly Todo[] }) {
           <li key={at} class={`todo ${status}`}>
             <Icon name={SIGNS[status] ?? "clock"} />
             <span>
-              {line(todo.content)}
+              {visibleLine(todo.content)}
               <span class="spoken"> ({WORDS[status] ?? status})</span>
             </span>
           </li>

@@ -4,17 +4,17 @@ import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { counted } from "../format";
 import { useKeys } from "../keys";
 import type { FollowedTask } from "../store";
-import { Button, complain, Spinner } from "../ui";
-import { Folds, KeptFolds } from "./folds";
+import { Button, toastError, Spinner } from "../ui";
+import { Folds, FoldsContext } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 import "./transcript.css";
-import { Windowing } from "./windowing";
+import { VirtualList } from "./virtual-list";
 
 const NEAR_THE_BEGINNING = 600;
 
 /**
- * The rows of a task, of which only those near to what is seen are in the document. It stays at the
- * end unless somebody scrolls up; rows that come in above what is being read do not move it.
+ * The rows of a task. Only rows near the viewport are in the document. The view stays at the end
+ * unless the user scrolls up; rows added above the viewport do not move it.
  */
 export function Transcript({
   task,
@@ -25,12 +25,12 @@ export function Transcript({
   task: FollowedTask;
   session_id: string;
   fork: (ts: number) => void;
-  /** What stands below the rows. */
+  /** Content below the rows. */
   children?: ComponentChildren;
 }) {
   const scroller = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
-  const windowing = useMemo(() => new Windowing(), [task]);
+  const virtualList = useMemo(() => new VirtualList(), [task]);
   const folds = useMemo(() => new Folds(), [task]);
   const fetching = useSignal(false);
 
@@ -38,25 +38,25 @@ export function Transcript({
   const rows = view.rows.value;
   const earlier = view.earlier.value;
   const count = useComputed(() => view.earlier.value + view.rows.value.length);
-  void windowing.turn.value;
-  const runs = windowing.draw(rows);
+  void virtualList.turn.value;
+  const runs = virtualList.draw(rows);
 
   const more = async () => {
     if (fetching.value || !view.earlier.value) return;
     fetching.value = true;
-    await task.widen().catch(complain);
+    await task.widen().catch(toastError);
     fetching.value = false;
   };
 
-  const look = () => {
-    windowing.scrolled();
+  const onScroll = () => {
+    virtualList.scrolled();
     const { scrollTop = 0 } = scroller.current ?? {};
-    if (windowing.reading.value && scrollTop < NEAR_THE_BEGINNING) void more();
+    if (virtualList.reading.value && scrollTop < NEAR_THE_BEGINNING) void more();
   };
 
-  useLayoutEffect(() => windowing.follow(scroller.current!, list.current!), [windowing]);
-  useLayoutEffect(() => windowing.settle());
-  useKeys({ End: () => windowing.toEnd() });
+  useLayoutEffect(() => virtualList.follow(scroller.current!, list.current!), [virtualList]);
+  useLayoutEffect(() => virtualList.settle());
+  useKeys({ End: () => virtualList.toEnd() });
 
   const drawn: JSX.Element[] = [];
   let end = 0;
@@ -77,7 +77,7 @@ export function Transcript({
       <div
         class="transcript-scroll"
         ref={scroller}
-        onScroll={look}
+        onScroll={onScroll}
         role="log"
         aria-label="Conversation"
         aria-live="off"
@@ -86,14 +86,14 @@ export function Transcript({
         <div class="transcript-column">
           <Beginning earlier={earlier} fetching={fetching.value} more={() => void more()} />
           <div class="transcript-rows" role="list" aria-label="Messages" aria-busy={fetching.value} ref={list}>
-            <KeptFolds.Provider value={folds}>{drawn}</KeptFolds.Provider>
+            <FoldsContext.Provider value={folds}>{drawn}</FoldsContext.Provider>
           </div>
           {children}
         </div>
       </div>
-      {windowing.reading.value && (
+      {virtualList.reading.value && (
         <div class="jump">
-          <Button icon="arrowDown" onClick={() => windowing.toEnd()}>
+          <Button icon="arrowDown" onClick={() => virtualList.toEnd()}>
             Jump to latest
           </Button>
         </div>
@@ -102,7 +102,7 @@ export function Transcript({
   );
 }
 
-/** Stands for rows that are not drawn. How tall it is, is set when the others are measured. */
+/** Replaces rows that are not drawn. `VirtualList` sets its height. */
 function Spacer({ from, to }: { from: number; to: number }) {
   return <div class="row-spacer" aria-hidden="true" data-from={from} data-to={to} />;
 }

@@ -2,13 +2,13 @@ import { signal } from "@preact/signals";
 import { act } from "preact/test-utils";
 import { describe, expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { button, click, drawn } from "../testing/drawn";
+import { button, click, mount } from "../test-support/mount";
 import { lastLines, TranscriptRow } from "./TranscriptRow";
 
 async function shown(row: Partial<Row>, opening = false) {
   const cell = signal<Row>({ ts: 1, type: "say", ...row });
   const forked: number[] = [];
-  const place = await drawn(
+  const place = await mount(
     <TranscriptRow
       shown={{ ts: 1, row: cell }}
       place={opening ? 0 : 4}
@@ -22,7 +22,7 @@ async function shown(row: Partial<Row>, opening = false) {
 
 const HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
 
-describe("OUT-1 a row", () => {
+describe("a row", () => {
   const kinds: [string, Partial<Row>][] = [
     ["of the user", { say: "user_feedback" }],
     ["of the model", { say: "text" }],
@@ -33,13 +33,13 @@ describe("OUT-1 a row", () => {
     ["of a command", { type: "ask", ask: "command", answered: true }],
     ["of a tool", { type: "ask", ask: "tool", answered: true, title: HOSTILE }],
   ];
-  it.each(kinds)("%s shows markup as the text it is", async (_, row) => {
+  it.each(kinds)("%s shows markup as text", async (_, row) => {
     const { place } = await shown({ ...row, text: HOSTILE });
     expect(place.querySelector("img, script")).toBeNull();
     expect(place.textContent).toContain("<img src=x");
   });
 
-  it("shows only pictures that are some", async () => {
+  it("shows only valid images", async () => {
     const images = [
       { media_type: "image/png", data: "aGk=" },
       { media_type: "image/svg+xml", data: "aGk=" },
@@ -53,7 +53,7 @@ describe("OUT-1 a row", () => {
 });
 
 describe("a row of the model", () => {
-  it("shows what was rendered, and the rest as it arrives", async () => {
+  it("shows the rendered part, and the rest as it streams", async () => {
     const { place, cell } = await shown({ say: "text", text: "One.\n\nTw", html: ["<p>One.</p>"], html_upto: 6, partial: true });
     const first = place.querySelector("p");
     expect(place.querySelector(".prose")!.textContent).toBe("One.Tw");
@@ -64,13 +64,13 @@ describe("a row of the model", () => {
     expect(place.querySelector("p")).toBe(first);
   });
 
-  it("can be forked from", async () => {
+  it("can be forked", async () => {
     const { place, forked } = await shown({ say: "text", text: "One." });
     await click(place, "Fork");
     expect(forked).toEqual([1]);
   });
 
-  it("that is a thought is folded", async () => {
+  it("is collapsed if it is a thought", async () => {
     const { place } = await shown({ say: "reasoning", text: "First\nsecond" });
     expect(place.querySelector(".prose")).toBeNull();
     await click(place, "Thought");
@@ -78,25 +78,25 @@ describe("a row of the model", () => {
   });
 });
 
-it("a row tells where it is among how many", async () => {
+it("a row has its position and the number of rows", async () => {
   const { place } = await shown({ say: "text", text: "One." });
   const item = place.querySelector('[role="listitem"]')!;
   expect([item.getAttribute("aria-posinset"), item.getAttribute("aria-setsize")]).toEqual(["5", "9"]);
 });
 
-describe("a row of a call", () => {
-  it("that is still asked about tells nothing but what", async () => {
+describe("a row of a tool call", () => {
+  it("shows only its title while its question is open", async () => {
     const { place } = await shown({ type: "ask", ask: "tool", title: "Edit a.py", text: '{"diffStats":{}}', diff: "+x" });
     expect(place.querySelector(".diff-text")).toBeNull();
   });
 
-  it("of an edit that was not asked about shows its diff, not what the model wrote", async () => {
+  it("shows the diff of an auto-approved edit, not the model's text", async () => {
     const text = JSON.stringify({ tool: "appliedDiff", diff: "<<<<<<< SEARCH", content: "@@ -1 +1 @@\n-a\n+b\n" });
     const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Edit a.py", text });
     expect(place.querySelector(".diff-text")?.textContent).not.toContain("SEARCH");
   });
 
-  it("of an edit shows its diff, a long one only in part", async () => {
+  it("shows the diff of an edit, shortenReferences if it is long", async () => {
     const diff = Array.from({ length: 40 }, (_, at) => `+line ${at}`).join("\n");
     const text = '{"tool":"appliedDiff","diffStats":{"added":40,"removed":0}}';
     const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Edit a.py", text, diff });
@@ -105,14 +105,14 @@ describe("a row of a call", () => {
     expect(place.querySelectorAll("tr.added")).toHaveLength(40);
   });
 
-  it("leads to the task that works for it", async () => {
+  it("links to its sub-task", async () => {
     const { place } = await shown({ type: "ask", ask: "tool", answered: true, title: "Begin", text: "{}", task_id: "t 2" });
     expect(place.querySelector("a")!.getAttribute("href")).toBe("#/session/s/task/t%202");
   });
 });
 
-describe("what a command wrote", () => {
-  it("is shown from its end, and all of it if wanted", async () => {
+describe("command output", () => {
+  it("shows its last lines, and all of it on request", async () => {
     const text = Array.from({ length: 30 }, (_, at) => `line ${at}`).join("\n");
     const { place } = await shown({ say: "command_output", text });
     expect(place.querySelector("pre")!.textContent!.split("\n")).toHaveLength(10);
@@ -130,7 +130,7 @@ describe("what a command wrote", () => {
   ])("has last lines: %j", (text, most, last) => expect(lastLines(text, most)).toBe(last));
 });
 
-it("what there is nothing to see of is not drawn", async () => {
+it("an invisible row is not drawn", async () => {
   expect((await shown({ say: "api_req_finished" })).place.innerHTML).toBe("");
   expect((await shown({ type: "ask", ask: "completion_result" })).place.innerHTML).toBe("");
 });
@@ -145,7 +145,7 @@ describe("a call that was not carried out", () => {
     diff: "@@ -1 +1,2 @@\n a\n+b\n",
   };
 
-  it("is open and counted as long as nothing says otherwise", async () => {
+  it("is open and has counts without an outcome", async () => {
     const { place } = await shown(edit);
     expect(place.textContent).toContain("+2");
     expect(place.querySelector(".diff-text")).not.toBeNull();
@@ -156,7 +156,7 @@ describe("a call that was not carried out", () => {
     ["denied", "a1", "Rejected"],
     ["denied", "", "Refused"],
     ["failed", "", "Failed"],
-  ] as const)("says so and folds what it would have changed: %s %s", async (outcome, ask_id, words) => {
+  ] as const)("says so and collapses the proposed changes: %s %s", async (outcome, ask_id, words) => {
     const { place, cell } = await shown(edit);
     await act(() => {
       cell.value = { ...cell.value, outcome, ask_id };
@@ -168,12 +168,12 @@ describe("a call that was not carried out", () => {
     expect(place.querySelector(".diff-text")).not.toBeNull();
   });
 
-  it("says so of a command too", async () => {
+  it("says so for a command too", async () => {
     const { place } = await shown({ type: "ask", ask: "command", answered: true, ask_id: "a1", text: "make", outcome: "denied" });
     expect(place.textContent).toContain("Rejected");
   });
 
-  it("has a title in words where its own is a tool's name", async () => {
+  it("has a readable title if its own is a tool name", async () => {
     const text = JSON.stringify({ tool: "write_to_file", path: "a.py" });
     const { place } = await shown({ ...edit, title: "write_to_file", text, outcome: "failed" });
     expect(place.querySelector(".call-title")!.textContent).toBe("Write a.py");

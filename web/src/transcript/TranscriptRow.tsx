@@ -6,13 +6,13 @@ import { hrefOf } from "../routes";
 import { Button, Icon, memo, Spinner, toast } from "../ui";
 import { breakable } from "../ui/breakable";
 import type { ShownRow } from "../view";
-import { harmless, uncoloured } from "../visible";
-import { shortened } from "../wording";
+import { visibleText, withoutAnsi } from "../visible-text";
+import { shortenReferences } from "../wording";
 import { CallRow } from "./CallRow";
-import { RowOfFolds, useFold } from "./folds";
+import { RowContext, useFold } from "./folds";
 import { Pictures } from "./Pictures";
 import { Prose } from "./Prose";
-import { delayOf, familyOf, followupOf, requestOf } from "./reading";
+import { delayOf, rowKindOf, followupOf, requestOf } from "./row-content";
 
 export interface RowProps {
   row: Row;
@@ -20,7 +20,7 @@ export interface RowProps {
   fork: (ts: number) => void;
 }
 
-/** One row. It is drawn again when its own signal says so, whatever happens to the others. */
+/** One row. It re-renders only when its own signal changes. */
 export const TranscriptRow = memo(function TranscriptRow({
   shown,
   place,
@@ -28,27 +28,27 @@ export const TranscriptRow = memo(function TranscriptRow({
   ...about
 }: {
   shown: ShownRow;
-  /** How many rows of its task are before it; before the first, which opens the task, is none. */
+  /** The index of the row in its task. Row 0 is the prompt. */
   place: number;
-  /** How many rows its task has. */
+  /** The number of rows in the task. */
   count: ReadonlySignal<number>;
   session_id: string;
   fork: (ts: number) => void;
 }) {
   const row = shown.row.value;
-  const family = familyOf(row, place === 0);
-  const Drawn = FAMILIES[family];
-  if (!Drawn) return null;
+  const kind = rowKindOf(row, place === 0);
+  const Content = ROW_COMPONENTS[kind];
+  if (!Content) return null;
   return (
-    <div class={`row ${family}`} role="listitem" aria-posinset={place + 1} aria-setsize={count} data-ts={row.ts}>
-      <RowOfFolds.Provider value={row.ts}>
-        <Drawn row={row} {...about} />
-      </RowOfFolds.Provider>
+    <div class={`row ${kind}`} role="listitem" aria-posinset={place + 1} aria-setsize={count} data-ts={row.ts}>
+      <RowContext.Provider value={row.ts}>
+        <Content row={row} {...about} />
+      </RowContext.Provider>
     </div>
   );
 });
 
-const FAMILIES: Partial<Record<ReturnType<typeof familyOf>, (props: RowProps) => JSX.Element | null>> = {
+const ROW_COMPONENTS: Partial<Record<ReturnType<typeof rowKindOf>, (props: RowProps) => JSX.Element | null>> = {
   user: UserRow,
   answer: AnswerRow,
   thought: ThoughtRow,
@@ -67,7 +67,7 @@ const LONG_WORDS = 3_000;
 
 function UserRow({ row, fork }: RowProps) {
   const whole = useFold("whole");
-  const words = harmless(row.text ?? "").trim();
+  const words = visibleText(row.text ?? "").trim();
   const cut = !whole.value && words.length > LONG_WORDS;
   return (
     <>
@@ -118,7 +118,7 @@ const LINES_WHILE_THINKING = 3;
 
 function ThoughtRow({ row }: RowProps) {
   const open = useFold("open");
-  const words = harmless(row.text ?? "").trim();
+  const words = visibleText(row.text ?? "").trim();
   const newest = words.slice(-1000).split("\n").slice(-LINES_WHILE_THINKING).join("\n");
   return (
     <div class="thought-box">
@@ -148,7 +148,7 @@ function OutputRow({ row }: RowProps) {
         </Button>
       )}
       <pre class={open.value ? "open" : ""} tabIndex={open.value ? 0 : undefined}>
-        {breakable(harmless(uncoloured(shown).replace(/\n+$/, "")))}
+        {breakable(visibleText(withoutAnsi(shown).replace(/\n+$/, "")))}
       </pre>
       {open.value && (
         <Button kind="plain" compact onClick={() => (open.value = false)}>
@@ -159,7 +159,7 @@ function OutputRow({ row }: RowProps) {
   );
 }
 
-/** The end of a text, which is where a command tells how it went. Long texts are not looked through. */
+/** The last lines of a text, where commands report their result. Does not scan long texts. */
 export function lastLines(text: string, most: number): string {
   let at = text.length;
   if (text.endsWith("\n")) at--;
@@ -201,7 +201,7 @@ function TroubleRow({ row }: RowProps) {
   return (
     <div class="trouble-box" role="note">
       <Icon name="alert" />
-      <div class="trouble-words">{harmless(text || "Unknown error.").trim()}</div>
+      <div class="trouble-words">{visibleText(text || "Unknown error.").trim()}</div>
     </div>
   );
 }
@@ -221,7 +221,7 @@ function ResultRow({ row, fork }: RowProps) {
   );
 }
 
-/** While it is open, it is shown where it is answered. */
+/** Hidden while open, because the question panel shows it. */
 function QuestionRow({ row }: RowProps) {
   if (!row.answered && !row.partial) return null;
   const { question } = followupOf(row.text);
@@ -270,7 +270,7 @@ function NoteRow({ row }: RowProps) {
       <div class="note-box">
         {row.partial ? <Spinner /> : <Icon name="clock" />}
         <span>
-          {harmless(reason)} {seconds && row.partial && <b>Retrying in {seconds} s.</b>}
+          {visibleText(reason)} {seconds && row.partial && <b>Retrying in {seconds} s.</b>}
         </span>
       </div>
     );
@@ -280,7 +280,7 @@ function NoteRow({ row }: RowProps) {
   return (
     <div class="note-box">
       <Icon name="info" />
-      <span class="note-words">{harmless(shortened(text))}</span>
+      <span class="note-words">{visibleText(shortenReferences(text))}</span>
     </div>
   );
 }

@@ -1,4 +1,4 @@
-/** The lines of a diff. One that belongs to no diff is shown as it is: it may be about to be approved. */
+/** Parses a diff. A line that is not part of a diff is shown unchanged: the user may have to approve it. */
 export interface DiffLine {
   kind: "added" | "removed" | "same" | "head" | "raw";
   number: number | null;

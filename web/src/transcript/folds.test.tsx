@@ -1,18 +1,18 @@
 import { signal } from "@preact/signals";
 import { expect, it } from "vitest";
 import type { Row } from "../protocol";
-import { click, drawn } from "../testing/drawn";
-import { Folds, KeptFolds } from "./folds";
+import { click, mount } from "../test-support/mount";
+import { Folds, FoldsContext } from "./folds";
 import { TranscriptRow } from "./TranscriptRow";
 
-it("what was unfolded is so when its row is drawn again, and no other is", async () => {
+it("expanded parts stay expanded when their row is drawn again, and others do not", async () => {
   const folds = new Folds();
   const draw = (ts: number) => {
     const row = signal<Row>({ ts, type: "say", say: "reasoning", text: "Hm." });
-    return drawn(
-      <KeptFolds.Provider value={folds}>
+    return mount(
+      <FoldsContext.Provider value={folds}>
         <TranscriptRow shown={{ ts, row }} place={4} count={signal(9)} session_id="s" fork={() => undefined} />
-      </KeptFolds.Provider>,
+      </FoldsContext.Provider>,
     );
   };
   await click(await draw(1), "Thought");

@@ -1,4 +1,4 @@
-/** What of a row is unfolded. It is kept while the row is not drawn. */
+/** Remembers which parts of a row are expanded while the row is not drawn. */
 import { type Signal, signal, useSignal } from "@preact/signals";
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
@@ -14,14 +14,14 @@ export class Folds {
   }
 }
 
-export const KeptFolds = createContext<Folds | null>(null);
-/** The `ts` of the row that something is in. */
-export const RowOfFolds = createContext(0);
+export const FoldsContext = createContext<Folds | null>(null);
+/** The `ts` of the enclosing row. */
+export const RowContext = createContext(0);
 
-/** Whether something is unfolded, by a name that it has in its row alone. */
+/** Whether a part is expanded. The name must be unique in its row. */
 export function useFold(name: string, open = false): Signal<boolean> {
   const own = useSignal(open);
-  const folds = useContext(KeptFolds);
-  const ts = useContext(RowOfFolds);
+  const folds = useContext(FoldsContext);
+  const ts = useContext(RowContext);
   return folds?.of(ts, name, open) ?? own;
 }

@@ -1,8 +1,8 @@
-/** How tall rows are: as they were measured, and those never drawn as others of their kind are. */
+/** Heights of rows: measured, or estimated from rows of the same kind. */
 import type { ShownRow } from "../view";
-import { isNeverDrawn } from "./reading";
+import { isInvisible } from "./row-content";
 
-/** A row without its distance to the row before it, and that distance. */
+/** The height of a row, and its distance from the row above. */
 interface Measured {
   readonly height: number;
   readonly gap: number;
@@ -14,7 +14,7 @@ export class RowHeights {
   readonly #measured = new Map<number, Measured>();
   readonly #kinds = new Map<string, { sum: number; count: number }>();
 
-  /** What a row takes. Its distance to a row before it that is not drawn stays as it was. */
+  /** Records a measured row. Without `gap`, because the row above is not drawn, the old gap stays. */
   learn(shown: ShownRow, height: number, gap?: number): void {
     const before = this.#measured.get(shown.ts);
     const now = { height, gap: gap ?? before?.gap ?? USUAL.gap };
@@ -26,12 +26,12 @@ export class RowHeights {
     this.#kinds.set(kind, all);
   }
 
-  /** The distance of a row to the one before it. */
+  /** The distance from the row above. */
   gapOf(shown: ShownRow): number {
     return this.#measured.get(shown.ts)?.gap ?? USUAL.gap;
   }
 
-  /** Where each row begins, its distance included; and, as the last, where all of them end. */
+  /** The top of each row, gap included; the last entry is the bottom of all rows. */
   topsOf(rows: readonly ShownRow[]): Float64Array {
     const tops = new Float64Array(rows.length + 1);
     rows.forEach((shown, at) => {
@@ -43,7 +43,7 @@ export class RowHeights {
   #extentOf(shown: ShownRow): number {
     const measured = this.#measured.get(shown.ts);
     if (measured) return measured.height + measured.gap;
-    if (isNeverDrawn(shown.row.peek())) return 0;
+    if (isInvisible(shown.row.peek())) return 0;
     const alike = this.#kinds.get(kindOf(shown));
     return alike ? alike.sum / alike.count : USUAL.height + USUAL.gap;
   }

@@ -8,12 +8,12 @@ function drawn(text: string): HTMLElement {
   return place;
 }
 
-describe("a text that others wrote", () => {
-  it.each(["", "a few words", "x".repeat(499)])("is left alone where it can be broken: %s", (text) => {
+describe("untrusted text", () => {
+  it.each(["", "a few words", "x".repeat(499)])("is unchanged if it has line break opportunities: %s", (text) => {
     expect(drawn(text).innerHTML).toBe(`<p>${text}</p>`);
   });
 
-  it("can be broken where it has no blanks, and stays the same text", () => {
+  it("gets line break opportunities in long words, and stays the same text", () => {
     const text = `before ${"x".repeat(1700)} after`;
     const place = drawn(text);
     expect(place.textContent).toBe(text);

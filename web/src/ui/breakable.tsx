@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 
-/** Characters without a blank before a line may be broken; browsers freeze at very long ones. */
+/** Browsers freeze on very long words, so they get a line break opportunity after this many characters. */
 const LONG_RUN = /(\S{500})/;
 
-/** A text that others wrote, with places to break it where it has none itself. */
+/** Untrusted text, with line break opportunities in long words. */
 export function breakable(text: string): ComponentChildren {
   const parts = text.split(LONG_RUN);
   if (parts.length === 1) return text;

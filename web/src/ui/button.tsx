@@ -4,12 +4,12 @@ import { Spinner } from "./small";
 
 export type ButtonProps = {
   children?: ComponentChildren;
-  /** Without children the label must say what the icon means. */
+  /** Required without children: describes the icon. */
   label?: string;
   icon?: IconName;
   kind?: "usual" | "primary" | "danger" | "plain";
   compact?: boolean;
-  /** It is at it; it cannot be pressed again meanwhile. */
+  /** In progress; disabled meanwhile. */
   busy?: boolean;
 } & Omit<JSX.IntrinsicElements["button"], "icon" | "label" | "kind" | "class">;
 
@@ -32,7 +32,7 @@ export function Button({ children, label, icon, kind = "usual", compact, busy, d
   );
 }
 
-/** Looks like a button and goes somewhere. */
+/** A link that looks like a button. */
 export function LinkButton({
   children,
   label,

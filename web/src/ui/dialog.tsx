@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Button } from "./button";
 
-/** Modal: the browser keeps the focus in it and closes it with Escape; then the focus goes back. */
+/** A modal dialog. The browser keeps the focus in it and closes it on Escape; then the focus returns. */
 export function Dialog({
   title,
   close,
@@ -25,7 +25,7 @@ export function Dialog({
     shown.showModal();
     return () => {
       shown.close();
-      // it is out of the page by now, and then no browser gives the focus back by itself
+      // the dialog is out of the document by now, so the browser does not restore the focus
       before?.focus({ preventScroll: true });
     };
   }, []);
@@ -58,23 +58,23 @@ interface Question {
   answer: (yes: boolean) => void;
 }
 
-const asked = signal<Question | null>(null);
+const openQuestion = signal<Question | null>(null);
 
-/** Whether the user really wants something. */
+/** Asks the user to confirm an action. */
 export function confirm(question: Omit<Question, "answer">): Promise<boolean> {
-  asked.value?.answer(false);
+  openQuestion.value?.answer(false);
   return new Promise((resolve) => {
     const answer = (yes: boolean) => {
-      asked.value = null;
+      openQuestion.value = null;
       resolve(yes);
     };
-    asked.value = { ...question, answer };
+    openQuestion.value = { ...question, answer };
   });
 }
 
-/** Where `confirm` shows its question. */
+/** Shows the question of `confirm`. */
 export function Confirmation() {
-  const question = asked.value;
+  const question = openQuestion.value;
   if (!question) return null;
   const no = () => question.answer(false);
   return (

@@ -1,7 +1,7 @@
 import { cloneElement, type ComponentChildren, type VNode } from "preact";
 import { useId } from "preact/hooks";
 
-/** A control with its label, and what helps to fill it in. */
+/** A control with label, hint and error message. */
 export function Field({
   label,
   hint,

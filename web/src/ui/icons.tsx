@@ -1,4 +1,4 @@
-/** Icons on a grid of 24, drawn with lines. */
+/** Line icons on a grid of 24. */
 import type { JSX } from "preact";
 
 const PATHS = {
@@ -60,7 +60,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Beside words, so it is not read aloud. */
+/** Hidden from screen readers, because there is always text beside it. */
 export function Icon({ name }: { name: IconName }): JSX.Element {
   return (
     <svg class="icon" viewBox="0 0 24 24" aria-hidden="true" focusable="false">

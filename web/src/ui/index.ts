@@ -1,4 +1,4 @@
-/** The kit that all screens are made of. */
+/** The components that all screens share. */
 export { Button, LinkButton } from "./button";
 export { Confirmation, confirm, Dialog } from "./dialog";
 export { Field, Switch } from "./field";
@@ -6,5 +6,5 @@ export { Icon, type IconName } from "./icons";
 export { Menu, type MenuItem } from "./menu";
 export { Badge, Count, Empty, Key, Notice, Spinner, type Tone } from "./small";
 export { type Tab, Tabs } from "./tabs";
-export { complain, Toasts, toast } from "./toast";
+export { toastError, Toasts, toast } from "./toast";
 export { memo } from "./memo";

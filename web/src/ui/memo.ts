@@ -1,6 +1,6 @@
 import { Component, type ComponentChild, type FunctionComponent, h } from "preact";
 
-/** The component, drawn again only if a property is another one. */
+/** Re-renders the component only if a prop changes. */
 export function memo<P extends object>(inner: FunctionComponent<P>): FunctionComponent<P> {
   class Memo extends Component<P> {
     override shouldComponentUpdate(next: P): boolean {

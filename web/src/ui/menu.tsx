@@ -5,12 +5,12 @@ import { Icon, type IconName } from "./icons";
 export interface MenuItem {
   words: string;
   icon?: IconName;
-  /** It goes there, or does this. */
+  /** Give `href` or `act`. */
   href?: string;
   act?: () => void;
   danger?: boolean;
   disabled?: boolean;
-  /** A line above it. */
+  /** Draws a line above it. */
   apart?: boolean;
 }
 
@@ -49,7 +49,7 @@ export function Menu({
     return () => document.removeEventListener("pointerdown", away);
   }, [open]);
 
-  const steer = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1 };
     if (event.key === "Escape" || event.key === "Tab") close(event.key === "Escape");
     const step = steps[event.key];
@@ -61,7 +61,7 @@ export function Menu({
   };
 
   return (
-    <div class="menu" ref={menu} onKeyDown={open ? steer : undefined}>
+    <div class="menu" ref={menu} onKeyDown={open ? onKeyDown : undefined}>
       <Button
         kind={kind}
         icon={icon}

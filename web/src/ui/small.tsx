@@ -16,7 +16,7 @@ export function Badge({ tone = "usual", icon, children }: { tone?: Tone; icon?: 
   );
 }
 
-/** A number that wants to be seen. */
+/** A badge with a number; hidden at zero. */
 export function Count({ of, label }: { of: number; label: string }) {
   if (!of) return null;
   return (
@@ -31,7 +31,7 @@ export function Key({ children }: { children: string }) {
   return <kbd class="key">{children}</kbd>;
 }
 
-/** A sentence that must not be overlooked. */
+/** A highlighted message. */
 export function Notice({
   tone = "accent",
   icon = "info",
@@ -49,7 +49,7 @@ export function Notice({
   );
 }
 
-/** Where nothing is to be seen: why, and what can be done. */
+/** A placeholder for an empty list: why it is empty, and what to do. */
 export function Empty({ icon, children }: { icon: IconName; children: ComponentChildren }) {
   return (
     <div class="empty">

@@ -6,7 +6,7 @@ export interface Tab<T extends string> {
   words: ComponentChildren;
 }
 
-/** Tabs with the panel of the chosen one below. */
+/** Tabs with the panel of the selected one. */
 export function Tabs<T extends string>({
   tabs,
   chosen,
@@ -22,7 +22,7 @@ export function Tabs<T extends string>({
 }) {
   const id = useId();
   const bar = useRef<HTMLDivElement>(null);
-  const steer = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowRight: 1, ArrowLeft: -1 };
     const step = steps[event.key];
     if (!step) return;
@@ -34,7 +34,7 @@ export function Tabs<T extends string>({
   };
   return (
     <>
-      <div class="tabs" role="tablist" aria-label={label} ref={bar} onKeyDown={steer}>
+      <div class="tabs" role="tablist" aria-label={label} ref={bar} onKeyDown={onKeyDown}>
         {tabs.map((tab) => (
           <button
             key={tab.id}

@@ -1,10 +1,10 @@
 import { act } from "preact/test-utils";
 import { expect, it } from "vitest";
-import { click, drawn } from "../testing/drawn";
+import { click, mount } from "../test-support/mount";
 import { Toasts, toast } from "./toast";
 
-it("something can be done about what is told, once", async () => {
-  const place = await drawn(<Toasts />);
+it("a toast's action runs once", async () => {
+  const place = await mount(<Toasts />);
   let undone = 0;
   await act(() => toast("Archived.", "usual", { words: "Undo", act: () => undone++ }));
   await click(place, "Undo");

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { shortened } from "../wording";
+import { shortenReferences } from "../wording";
 import { Button } from "./button";
 
 const SHOWN_FOR = 6_000;
@@ -9,11 +9,11 @@ interface Toast {
   id: number;
   words: string;
   tone: "usual" | "good" | "bad";
-  act: Act | undefined;
+  act: ToastAction | undefined;
 }
 
-/** What can be done about it, e.g. to take it back. */
-export interface Act {
+/** A button in the toast, for example Undo. */
+export interface ToastAction {
   words: string;
   act: () => void;
 }
@@ -21,16 +21,16 @@ export interface Act {
 const toasts = signal<Toast[]>([]);
 let number = 0;
 
-/** Say something in passing. */
-export function toast(words: string, tone: Toast["tone"] = "usual", act?: Act): void {
+/** Shows a short message. */
+export function toast(words: string, tone: Toast["tone"] = "usual", act?: ToastAction): void {
   const id = ++number;
-  const shown: Toast = { id, words: shortened(words), tone, act };
+  const shown: Toast = { id, words: shortenReferences(words), tone, act };
   toasts.value = [...toasts.value.filter((each) => each.words !== shown.words).slice(-3), shown];
   setTimeout(() => dismiss(id), tone === "bad" ? PROBLEM_SHOWN_FOR : SHOWN_FOR);
 }
 
-/** Say why something did not work. */
-export function complain(error: unknown): void {
+/** Shows an error as a toast. */
+export function toastError(error: unknown): void {
   toast(error instanceof Error ? error.message : String(error), "bad");
 }
 

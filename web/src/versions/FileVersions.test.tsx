@@ -2,8 +2,8 @@ import { act } from "preact/test-utils";
 import { beforeAll, expect, it, vi } from "vitest";
 
 import type { ChangedFile, DiffLine, Version } from "../protocol";
-import { drawn } from "../testing/drawn";
-import { FakeManager } from "../testing/manager";
+import { mount } from "../test-support/mount";
+import { FakeManager } from "../test-support/fake-manager";
 import { FileVersions } from "./FileVersions";
 
 const manager = new FakeManager();
@@ -17,20 +17,20 @@ const LINES: DiffLine[] = [
 
 beforeAll(async () => {
   manager.answers.read_diff = { file: changed("a.py"), lines: LINES, note: "", old_image: "", new_image: "" };
-  await manager.welcome();
+  await manager.connect();
 });
 
 const texts = (place: HTMLElement, what: string) => [...place.querySelectorAll(what)].map((each) => each.textContent);
 
-it("the diffs of one file stand beside each other, and who left it alone says so", async () => {
+it("shows the diffs of one file side by side, and which versions did not change it", async () => {
   const files = new Map([["a", [changed("a.py")]], ["b", [changed("a.py"), changed("b.py")]], ["c", []]]);
   const versions = [version("a"), version("b"), version("c"), version("d", "")];
-  const place = await drawn(<FileVersions versions={versions} files={files} />);
+  const place = await mount(<FileVersions versions={versions} files={files} />);
   await vi.waitFor(() => expect(place.querySelectorAll("table")).toHaveLength(2));
   expect(texts(place, "strong")).toEqual(["Version 1", "Version 2", "Version 3", "Version 4"]);
   expect(texts(place, "p")).toEqual(["Not changed in this version.", "The worktree was removed."]);
   expect(texts(place, "table:first-of-type tr").slice(0, 3)).toEqual(["3 unchanged lines", "4−old", "4+new"]);
-  expect(manager.of("read_diff").map((asked) => [asked.session_id, asked.path])).toEqual([["a", "a.py"], ["b", "a.py"]]);
+  expect(manager.requestsOf("read_diff").map((asked) => [asked.session_id, asked.path])).toEqual([["a", "a.py"], ["b", "a.py"]]);
 
   const select = place.querySelector("select")!;
   expect(texts(select, "option")).toEqual(["a.py (2 of 4)", "b.py (1 of 4)"]);
@@ -38,9 +38,9 @@ it("the diffs of one file stand beside each other, and who left it alone says so
     select.value = "b.py";
     select.dispatchEvent(new Event("change", { bubbles: true }));
   });
-  await vi.waitFor(() => expect(manager.of("read_diff").at(-1)!.path).toBe("b.py"));
+  await vi.waitFor(() => expect(manager.requestsOf("read_diff").at(-1)!.path).toBe("b.py"));
 });
 
-it("is not there where nothing was changed", async () => {
-  expect((await drawn(<FileVersions versions={[version("a")]} files={new Map()} />)).innerHTML).toBe("");
+it("shows nothing if no file was changed", async () => {
+  expect((await mount(<FileVersions versions={[version("a")]} files={new Map()} />)).innerHTML).toBe("");
 });

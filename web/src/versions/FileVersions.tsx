@@ -1,16 +1,16 @@
-/** What each version made of one file: beside each other, or one at a time where there is no room. */
+/** The diffs of one file in all versions: side by side, or as tabs on a phone. */
 import { useEffect, useState } from "preact/hooks";
 
 import { counted } from "../format";
 import { sanitised } from "../html";
 import { PHONE, useMedia } from "../media";
 import type { ChangedFile, DiffLine, Version } from "../protocol";
-import { useAnswer } from "../review/answers";
+import { useRequest } from "../requests";
 import { Counts } from "../review/Counts";
 import { hiddenLines } from "../review/gaps";
 import { versions as numbers } from "../store";
 import { Notice, Spinner, Tabs } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 import { type FilesByVersion, filesOf } from "./comparison";
 import "../review/review.css";
 
@@ -28,7 +28,7 @@ export function FileVersions({ versions, files }: { versions: readonly Version[]
         <select class="input" value={path} onChange={(event) => setWanted(event.currentTarget.value)} aria-label="File">
           {listed.map((file) => (
             <option key={file.path} value={file.path}>
-              {line(file.path)} ({file.by} of {versions.length})
+              {visibleLine(file.path)} ({file.by} of {versions.length})
             </option>
           ))}
         </select>
@@ -50,15 +50,15 @@ function Columns({ versions, files, path }: Compared) {
   const fileOf = (version: Version) => files.get(version.session_id)?.find((file) => file.path === path) ?? null;
   if (!phone) {
     return (
-      <div class="file-columns" tabIndex={0} role="group" aria-label={`${line(path)} in each version`}>
+      <div class="file-columns" tabIndex={0} role="group" aria-label={`${visibleLine(path)} in each version`}>
         {versions.map((version, at) => (
           <section key={version.session_id} class="file-column" aria-label={nameOf(version, at)}>
             <header class="file-column-head">
               <strong>{nameOf(version, at)}</strong>
-              <span class="quiet small mono cut grow">{line(version.model)}</span>
+              <span class="quiet small mono cut grow">{visibleLine(version.model)}</span>
               {fileOf(version) && <Counts file={fileOf(version)!} />}
             </header>
-            <Made version={version} path={path} file={fileOf(version)} />
+            <FileOfVersion version={version} path={path} file={fileOf(version)} />
           </section>
         ))}
       </div>
@@ -73,7 +73,7 @@ function Columns({ versions, files, path }: Compared) {
       choose={setWanted}
     >
       <div class="file-column">
-        <Made key={chosen.session_id} version={chosen} path={path} file={fileOf(chosen)} />
+        <FileOfVersion key={chosen.session_id} version={chosen} path={path} file={fileOf(chosen)} />
       </div>
     </Tabs>
   );
@@ -83,16 +83,16 @@ function nameOf(version: Version, at: number): string {
   return `Version ${numbers.value.get(version.session_id) ?? at + 1}`;
 }
 
-function Made({ version, path, file }: { version: Version; path: string; file: ChangedFile | null }) {
+function FileOfVersion({ version, path, file }: { version: Version; path: string; file: ChangedFile | null }) {
   if (version.worktree_id === "") return <p class="file-note quiet">The worktree was removed.</p>;
   if (!file) return <p class="file-note quiet">Not changed in this version.</p>;
   return <Diff session_id={version.session_id} path={path} digest={file.digest} />;
 }
 
 function Diff({ session_id, path, digest }: { session_id: string; path: string; digest: string }) {
-  const diff = useAnswer("read_diff", { session_id, path, scope: "branch" });
+  const diff = useRequest("read_diff", { session_id, path, scope: "branch" });
   useEffect(() => {
-    if (diff.answer) diff.again();
+    if (diff.answer) diff.reload();
   }, [digest]);
   if (!diff.answer) {
     return (
@@ -102,7 +102,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
             {diff.problem}
           </Notice>
         ) : (
-          <Spinner label={`Loading ${line(path)}`} />
+          <Spinner label={`Loading ${visibleLine(path)}`} />
         )}
       </div>
     );
@@ -112,7 +112,7 @@ function Diff({ session_id, path, digest }: { session_id: string; path: string; 
     <>
       {note && <p class="file-note quiet">{note}</p>}
       {lines.length > 0 && (
-        <table class="review-diff" aria-label={`Changes in ${line(path)}`}>
+        <table class="review-diff" aria-label={`Changes in ${visibleLine(path)}`}>
           <colgroup>
             <col class="line-cell-column" />
             <col />

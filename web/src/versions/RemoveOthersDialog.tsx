@@ -1,16 +1,16 @@
-/** After one version was kept: what would become of the others if they were removed. */
+/** Offers to remove the other versions after one was kept. */
 import { useEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Version } from "../protocol";
-import { sentence, useAnswer, useDoing } from "../review/answers";
+import { errorMessage, useRequest, useAction } from "../requests";
 import { go, hrefOf } from "../routes";
-import { Button, Dialog, Notice, complain, toast } from "../ui";
-import { harmless, line } from "../visible";
-import { shortened } from "../wording";
+import { Button, Dialog, Notice, toastError, toast } from "../ui";
+import { visibleLine, visibleText } from "../visible-text";
+import { shortenReferences } from "../wording";
 import { PathList } from "../worktrees/PathList";
-import { Answer } from "../worktrees/Sheet";
+import { Loaded } from "../ui/PageFrame";
 
 export function RemoveOthersDialog({
   versions,
@@ -21,30 +21,30 @@ export function RemoveOthersDialog({
   winner: Version;
   close: () => void;
 }) {
-  // those that were there when this was opened: they go one by one
+  // a copy from when the dialog opened: versions disappear one by one
   const [shown] = useState(versions);
   const [kept, setKept] = useState<ReadonlySet<string>>(new Set());
   const [tokens, setTokens] = useState<ReadonlyMap<string, string>>(new Map());
   const [problems, setProblems] = useState<readonly string[]>([]);
-  const doing = useDoing(complain);
-  const wanted = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
+  const action = useAction(toastError);
+  const selected = shown.filter(({ worktree_id }) => tokens.has(worktree_id) && !kept.has(worktree_id));
 
   const remove = () =>
-    doing.run(async () => {
+    action.run(async () => {
       const failed: string[] = [];
-      for (const version of wanted) {
+      for (const version of selected) {
         try {
           await request("remove_worktree", {
             worktree_id: version.worktree_id,
             token: tokens.get(version.worktree_id) ?? "",
           });
         } catch (error) {
-          failed.push(`${line(version.name)}: ${sentence(error)}`);
+          failed.push(`${visibleLine(version.name)}: ${errorMessage(error)}`);
         }
       }
-      const removed = wanted.length - failed.length;
-      const look = { words: "Saved work", act: () => go({ page: "worktrees" }) };
-      if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", look);
+      const removed = selected.length - failed.length;
+      const link = { words: "Saved work", act: () => go({ page: "worktrees" }) };
+      if (removed > 0) toast(`Removed ${counted(removed, "version")}. Uncommitted work is under Saved work.`, "good", link);
       if (failed.length === 0) return close();
       setProblems(failed);
     });
@@ -57,14 +57,14 @@ export function RemoveOthersDialog({
       foot={
         <>
           <Button onClick={close}>Keep all</Button>
-          <Button kind="danger" icon="trash" busy={doing.busy} disabled={wanted.length === 0} onClick={remove}>
-            Remove {counted(wanted.length, "version")}
+          <Button kind="danger" icon="trash" busy={action.busy} disabled={selected.length === 0} onClick={remove}>
+            Remove {counted(selected.length, "version")}
           </Button>
         </>
       }
     >
       <p>
-        {line(winner.name)} was applied to the project. Removing the others stops their sessions and deletes their folders.
+        {visibleLine(winner.name)} was applied to the project. Removing the others stops their sessions and deletes their folders.
         Nothing is lost: commits stay on their branches, and uncommitted work is kept under{" "}
         <a href={hrefOf({ page: "worktrees" })}>Worktrees, Saved work</a>.
       </p>
@@ -97,7 +97,7 @@ function OtherVersion({
   change: (keep: boolean) => void;
   planned: (token: string) => void;
 }) {
-  const plan = useAnswer("plan_removal", { worktree_id: version.worktree_id });
+  const plan = useRequest("plan_removal", { worktree_id: version.worktree_id });
   useEffect(() => {
     if (plan.answer) planned(plan.answer.token);
   }, [plan.answer]);
@@ -110,16 +110,16 @@ function OtherVersion({
           disabled={plan.answer === null}
           onChange={(event) => change(!event.currentTarget.checked)}
         />
-        <strong>{line(version.name)}</strong>
+        <strong>{visibleLine(version.name)}</strong>
       </label>
-      <Answer of={plan} waiting="Checking the worktree…">
+      <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
-            <p class="plan-text">{harmless(shortened(answer.text))}</p>
-            <PathList paths={answer.paths} label={`Files of ${line(version.name)}`} />
+            <p class="plan-text">{visibleText(shortenReferences(answer.text))}</p>
+            <PathList paths={answer.paths} label={`Files of ${visibleLine(version.name)}`} />
           </>
         )}
-      </Answer>
+      </Loaded>
     </div>
   );
 }

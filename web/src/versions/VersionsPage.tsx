@@ -1,4 +1,4 @@
-/** Several answers to one prompt side by side, to keep one of them. */
+/** Compares the versions of one prompt, so that the user can keep one. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
@@ -6,28 +6,28 @@ import { request } from "../connection";
 import { duration, money, tokens } from "../format";
 import { PHONE, useMedia } from "../media";
 import type { Version } from "../protocol";
-import { useAnswer, useRefresh } from "../review/answers";
+import { useRequest, useRefresh } from "../requests";
 import { Counts } from "../review/Counts";
 import { hrefOf } from "../routes";
-import { lookOf } from "../states";
+import { appearanceOf } from "../states";
 import { versions as numbers, sessions } from "../store";
-import { Badge, Button, complain, Empty, LinkButton } from "../ui";
-import { harmless, line } from "../visible";
+import { Badge, Button, toastError, Empty, LinkButton } from "../ui";
+import { visibleLine, visibleText } from "../visible-text";
 import { ApplyDialog } from "../worktrees/ApplyDialog";
-import { Answer, Sheet } from "../worktrees/Sheet";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { statsWords } from "../worktrees/worktree-words";
 import { FileVersions } from "./FileVersions";
 import { RemoveOthersDialog } from "./RemoveOthersDialog";
 import {
   beginning,
   type FilesByVersion,
-  isAtWork,
+  isWorking,
   keepVersion,
   keptVersion,
-  least,
-  others,
+  lowest,
+  otherVersions,
   whyNotKept,
-  withoutMarks,
+  withoutMarkdown,
 } from "./comparison";
 import "./versions.css";
 
@@ -37,25 +37,25 @@ const WHILE_RESTING = 30_000;
 type Keeping = { readonly winner: Version; readonly step: "apply" | "remove" } | null;
 
 export default function VersionsPage({ group_id }: { group_id: string }) {
-  const versions = useAnswer("compare_versions", { group_id });
+  const versions = useRequest("compare_versions", { group_id });
   const [keeping, setKeeping] = useState<Keeping>(null);
-  const working = versions.answer?.some(isAtWork) ?? false;
-  useRefresh(versions.again, working ? WHILE_WORKING : WHILE_RESTING);
+  const working = versions.answer?.some(isWorking) ?? false;
+  useRefresh(versions.reload, working ? WHILE_WORKING : WHILE_RESTING);
   const states = sessions.value.filter((row) => row.group_id === group_id).map((row) => row.state);
   useEffect(() => {
-    if (versions.answer) versions.again();
+    if (versions.answer) versions.reload();
   }, [states.join()]);
 
   const applied = (winner: Version) => {
     keepVersion(group_id, winner);
-    versions.again();
-    const rest = others(versions.answer ?? [], winner);
+    versions.reload();
+    const rest = otherVersions(versions.answer ?? [], winner);
     setKeeping(rest.length > 0 ? { winner, step: "remove" } : null);
   };
 
   return (
-    <Sheet title="Versions" wide>
-      <Answer of={versions} waiting="Comparing…">
+    <PageFrame title="Versions" wide>
+      <Loaded of={versions} waiting="Comparing…">
         {(answer) =>
           answer.length === 0 ? (
             <Empty icon="columns">
@@ -69,12 +69,12 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
             />
           )
         }
-      </Answer>
+      </Loaded>
       {keeping?.step === "apply" && (
         <ApplyDialog
           worktreeId={keeping.winner.worktree_id}
           sessionId={keeping.winner.session_id}
-          name={line(keeping.winner.name)}
+          name={visibleLine(keeping.winner.name)}
           paths={[]}
           close={() => setKeeping(null)}
           applied={() => applied(keeping.winner)}
@@ -82,15 +82,15 @@ export default function VersionsPage({ group_id }: { group_id: string }) {
       )}
       {keeping?.step === "remove" && (
         <RemoveOthersDialog
-          versions={others(versions.answer ?? [], keeping.winner)}
+          versions={otherVersions(versions.answer ?? [], keeping.winner)}
           winner={keeping.winner}
           close={() => {
             setKeeping(null);
-            versions.again();
+            versions.reload();
           }}
         />
       )}
-    </Sheet>
+    </PageFrame>
   );
 }
 
@@ -101,24 +101,24 @@ interface Measured {
 
 interface Compared {
   readonly versions: readonly Version[];
-  /** The session whose version was applied. */
+  /** The session of the applied version. */
   readonly kept: string;
   readonly keep: (version: Version) => void;
   readonly files: FilesByVersion;
 }
 
-/** Beside each other; where there is no room for that, below each other. */
+/** Columns side by side; a list on a phone. */
 function Comparison(props: Omit<Compared, "files">) {
   const all = { ...props, files: useFiles(props.versions) };
   return (
     <>
-      {useMedia(PHONE) ? <ComparedBelow {...all} /> : <ComparedBeside {...all} />}
+      {useMedia(PHONE) ? <ComparisonCards {...all} /> : <ComparisonTable {...all} />}
       <FileVersions versions={props.versions} files={all.files} />
     </>
   );
 }
 
-function ComparedBeside({ versions, kept, keep, files }: Compared) {
+function ComparisonTable({ versions, kept, keep, files }: Compared) {
   return (
     <div class="versions" tabIndex={0} role="region" aria-label="Version comparison">
       <table>
@@ -147,7 +147,7 @@ function ComparedBeside({ versions, kept, keep, files }: Compared) {
             <td />
             {versions.map((version) => (
               <td key={version.session_id}>
-                <Acts version={version} keep={() => keep(version)} />
+                <VersionActions version={version} keep={() => keep(version)} />
               </td>
             ))}
           </tr>
@@ -157,7 +157,7 @@ function ComparedBeside({ versions, kept, keep, files }: Compared) {
   );
 }
 
-function ComparedBelow({ versions, kept, keep, files }: Compared) {
+function ComparisonCards({ versions, kept, keep, files }: Compared) {
   return (
     <ul class="cards" aria-label="Version comparison">
       {versions.map((version) => (
@@ -173,7 +173,7 @@ function ComparedBelow({ versions, kept, keep, files }: Compared) {
               </div>
             ))}
           </dl>
-          <Acts version={version} keep={() => keep(version)} />
+          <VersionActions version={version} keep={() => keep(version)} />
         </li>
       ))}
     </ul>
@@ -185,7 +185,7 @@ function Name({ version, kept }: { version: Version; kept: string }) {
   return (
     <span class="line-of">
       {number && <Badge>Version {number}</Badge>}
-      <a href={hrefOf({ page: "session", session_id: version.session_id })}>{line(version.name)}</a>
+      <a href={hrefOf({ page: "session", session_id: version.session_id })}>{visibleLine(version.name)}</a>
       {version.session_id === kept && (
         <Badge tone="good" icon="check">
           Kept
@@ -196,7 +196,7 @@ function Name({ version, kept }: { version: Version; kept: string }) {
 }
 
 function measures(versions: readonly Version[], files: FilesByVersion): Measured[] {
-  const best = { cost: least(versions, "cost"), tokens: least(versions, "tokens"), seconds: least(versions, "seconds") };
+  const best = { cost: lowest(versions, "cost"), tokens: lowest(versions, "tokens"), seconds: lowest(versions, "seconds") };
   const marked = (measure: keyof typeof best, word: string, show: (version: Version) => string) => (version: Version) => (
     <span class="line-of">
       {show(version)}
@@ -205,7 +205,7 @@ function measures(versions: readonly Version[], files: FilesByVersion): Measured
   );
   return [
     { name: "State", show: (version) => <StateBadge version={version} /> },
-    { name: "Model", show: (version) => <span class="mono">{line(version.model) || "default"}</span> },
+    { name: "Model", show: (version) => <span class="mono">{visibleLine(version.model) || "default"}</span> },
     { name: "Changes", show: (version) => <Changes version={version} /> },
     { name: "Files", show: (version) => <Files version={version} files={files} /> },
     { name: "Cost", show: marked("cost", "Lowest", (version) => money(version.cost)) },
@@ -216,11 +216,11 @@ function measures(versions: readonly Version[], files: FilesByVersion): Measured
 }
 
 function StateBadge({ version }: { version: Version }) {
-  const look = lookOf(version.state);
+  const appearance = appearanceOf(version.state);
   return (
     <span class="line-of">
-      <Badge tone={look.tone} icon={look.icon}>
-        {look.words}
+      <Badge tone={appearance.tone} icon={appearance.icon}>
+        {appearance.words}
       </Badge>
       {version.worktree_id === "" && <Badge tone="careful">Worktree removed</Badge>}
     </span>
@@ -229,7 +229,7 @@ function StateBadge({ version }: { version: Version }) {
 
 function Changes({ version }: { version: Version }) {
   const { added, removed } = version.stats;
-  if (version.note) return <span class="quiet">{line(version.note)}</span>;
+  if (version.note) return <span class="quiet">{visibleLine(version.note)}</span>;
   return (
     <>
       <div>{statsWords(version.stats)}</div>
@@ -242,7 +242,7 @@ function Changes({ version }: { version: Version }) {
 
 const FILES_SHOWN = 12;
 
-/** Each leads to its diff. */
+/** Changed files with links to their diffs. */
 function Files({ version, files }: { version: Version; files: FilesByVersion }) {
   const { session_id } = version;
   const changed = files.get(session_id);
@@ -254,7 +254,7 @@ function Files({ version, files }: { version: Version; files: FilesByVersion }) 
       {changed.slice(0, FILES_SHOWN).map((file) => (
         <li key={file.path}>
           <a class="mono" href={hrefOf({ page: "review", session_id })}>
-            {line(file.path)}
+            {visibleLine(file.path)}
           </a>{" "}
           <Counts file={file} />
         </li>
@@ -264,33 +264,33 @@ function Files({ version, files }: { version: Version; files: FilesByVersion }) 
   );
 }
 
-/** What each version has changed; asked for again when there is more, or less. */
+/** The changed files of each version; reloaded when its statistics change. */
 function useFiles(versions: readonly Version[]): FilesByVersion {
   const [files, setFiles] = useState<FilesByVersion>(new Map());
   const there = versions.filter((version) => version.worktree_id !== "");
   const key = there.map(({ session_id, state, stats }) => [session_id, state, stats.files, stats.added, stats.removed].join());
   useEffect(() => {
-    let wanted = true;
+    let active = true;
     for (const { session_id } of there) {
       request("review_changes", { session_id, scope: "branch" })
-        .then((review) => wanted && setFiles((was) => new Map(was).set(session_id, review.files)))
-        .catch((error: unknown) => wanted && complain(error));
+        .then((review) => active && setFiles((was) => new Map(was).set(session_id, review.files)))
+        .catch((error: unknown) => active && toastError(error));
     }
     return () => {
-      wanted = false;
+      active = false;
     };
   }, [key.join(";")]);
   return files;
 }
 
-function Result({ text: told }: { text: string }) {
+function Result({ text: markdown }: { text: string }) {
   const [whole, setWhole] = useState(false);
-  const text = withoutMarks(told);
+  const text = withoutMarkdown(markdown);
   const start = beginning(text);
   if (!text.trim()) return <span class="quiet">None yet</span>;
   return (
     <>
-      <p class="version-result">{harmless(whole ? text.trim() : start)}</p>
+      <p class="version-result">{visibleText(whole ? text.trim() : start)}</p>
       {start !== text.trim() && (
         <Button compact kind="plain" aria-expanded={whole} onClick={() => setWhole(!whole)}>
           {whole ? "Show less" : "Show more"}
@@ -300,7 +300,7 @@ function Result({ text: told }: { text: string }) {
   );
 }
 
-function Acts({ version, keep }: { version: Version; keep: () => void }) {
+function VersionActions({ version, keep }: { version: Version; keep: () => void }) {
   const why = whyNotKept(version);
   const { session_id } = version;
   return (

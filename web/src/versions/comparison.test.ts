@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import type { ChangedFile, Version } from "../protocol";
-import { beginning, filesOf, least, others, whyNotKept, withoutMarks } from "./comparison";
+import { beginning, filesOf, lowest, otherVersions, whyNotKept, withoutMarkdown } from "./comparison";
 
 const NONE = { files: 1, added: 0, removed: 0, ahead: 0, behind: 0, uncommitted: 0 };
 const version = (id: string, more: Partial<Version> = {}): Version => ({
@@ -19,21 +19,21 @@ const version = (id: string, more: Partial<Version> = {}): Version => ({
   ...more,
 });
 
-describe("who needed least", () => {
-  it("is whoever completed with the smallest figure", () => {
+describe("the lowest value", () => {
+  it("is that of a completed version", () => {
     const all = [version("a", { cost: 2 }), version("b"), version("c", { cost: 0.1, state: "error" })];
-    expect([...least(all, "cost")]).toEqual(["b"]);
+    expect([...lowest(all, "cost")]).toEqual(["b"]);
   });
 
-  it("is nobody if all needed the same, one is alone, or nothing was measured", () => {
-    expect(least([version("a"), version("b")], "cost").size).toBe(0);
-    expect(least([version("a")], "cost").size).toBe(0);
-    expect(least([version("a", { cost: 0 }), version("b", { cost: 0 })], "cost").size).toBe(0);
-    expect(least([], "cost").size).toBe(0);
+  it("is not marked if all are equal, there is only one version, or nothing was measured", () => {
+    expect(lowest([version("a"), version("b")], "cost").size).toBe(0);
+    expect(lowest([version("a")], "cost").size).toBe(0);
+    expect(lowest([version("a", { cost: 0 }), version("b", { cost: 0 })], "cost").size).toBe(0);
+    expect(lowest([], "cost").size).toBe(0);
   });
 });
 
-describe("keeping one", () => {
+describe("keeping a version", () => {
   it.each([
     [version("a"), null],
     [version("a", { state: "stopped" }), null],
@@ -44,14 +44,14 @@ describe("keeping one", () => {
     expect(whyNotKept(one)).toBe(why);
   });
 
-  it("leaves the others that have worktrees of their own to be removed", () => {
+  it("offers to remove the others that have their own worktrees", () => {
     const winner = version("a");
     const all = [winner, version("b"), version("c", { worktree_id: "" }), version("d", { worktree_id: "w-a" })];
-    expect(others(all, winner).map((each) => each.session_id)).toEqual(["b"]);
+    expect(otherVersions(all, winner).map((each) => each.session_id)).toEqual(["b"]);
   });
 });
 
-it("lists each changed file once, what most versions changed first", () => {
+it("lists each changed file once, the most often changed first", () => {
   const changed = (...paths: string[]) => paths.map((path) => ({ path }) as ChangedFile);
   const files = new Map([
     ["a", changed("z.py", "b.py")],
@@ -65,12 +65,12 @@ it("lists each changed file once, what most versions changed first", () => {
   ]);
 });
 
-it("shows how a long result begins", () => {
+it("shows the start of a long result", () => {
   expect(beginning(" short ")).toBe("short");
   expect(beginning("word ".repeat(100), 12)).toBe("word word wo…");
 });
 
-it("a result is read without the marks of its text", () => {
-  const told = "## Done\n\nAdded `mul` in **src/mul.py**:\n\n- a [test](t.md)\n\n```py\na * b ** c\n```";
-  expect(withoutMarks(told)).toBe("Done\n\nAdded mul in src/mul.py:\n\n• a test\n\na * b ** c\n");
+it("shows a result without Markdown syntax", () => {
+  const markdown = "## Done\n\nAdded `mul` in **src/mul.py**:\n\n- a [test](t.md)\n\n```py\na * b ** c\n```";
+  expect(withoutMarkdown(markdown)).toBe("Done\n\nAdded mul in src/mul.py:\n\n• a test\n\na * b ** c\n");
 });

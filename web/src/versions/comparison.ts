@@ -1,17 +1,17 @@
-/** Versions of one prompt beside each other. */
-import { keep, kept } from "../kept";
+/** Compares the versions of one prompt. */
+import { loadValue, saveValue } from "../storage";
 import type { ChangedFile, Version } from "../protocol";
 
 export type Measure = "cost" | "tokens" | "seconds";
 
-const AT_WORK: readonly Version["state"][] = ["creating", "streaming"];
+const WORKING: readonly Version["state"][] = ["creating", "streaming"];
 
-export function isAtWork(version: Version): boolean {
-  return AT_WORK.includes(version.state);
+export function isWorking(version: Version): boolean {
+  return WORKING.includes(version.state);
 }
 
-/** Whoever needed least of it, among those that completed; nobody if all needed the same. */
-export function least(versions: readonly Version[], measure: Measure): ReadonlySet<string> {
+/** Sessions with the lowest value among completed versions; none if all are equal. */
+export function lowest(versions: readonly Version[], measure: Measure): ReadonlySet<string> {
   const done = versions.filter((version) => version.state === "completed" && version[measure] > 0);
   const smallest = Math.min(...done.map((version) => version[measure]));
   const best = done.filter((version) => version[measure] === smallest);
@@ -21,15 +21,15 @@ export function least(versions: readonly Version[], measure: Measure): ReadonlyS
 /** Why a version cannot be kept now, or null. */
 export function whyNotKept(version: Version): string | null {
   if (version.worktree_id === "") return "The worktree was removed.";
-  if (isAtWork(version)) return "Still working.";
+  if (isWorking(version)) return "Still working.";
   if (version.stats.files === 0) return "No changes.";
   return null;
 }
 
-/** What each version has changed, by its session; those of whom nothing is known are left out. */
+/** Changed files by session. Versions that are not loaded are missing. */
 export type FilesByVersion = ReadonlyMap<string, readonly ChangedFile[]>;
 
-/** Every file that a version has changed, and how many have; what most of them changed comes first. */
+/** All changed files with the number of versions that changed them, most first. */
 export function filesOf(versions: readonly Version[], files: FilesByVersion): { path: string; by: number }[] {
   const by = new Map<string, number>();
   for (const { session_id } of versions) {
@@ -39,13 +39,13 @@ export function filesOf(versions: readonly Version[], files: FilesByVersion): { 
   return listed.sort((one, other) => other.by - one.by || (one.path < other.path ? -1 : 1));
 }
 
-export function others(versions: readonly Version[], winner: Version): readonly Version[] {
+export function otherVersions(versions: readonly Version[], winner: Version): readonly Version[] {
   const rest = versions.filter((version) => version.worktree_id !== winner.worktree_id);
   return rest.filter((version) => version.worktree_id !== "");
 }
 
-/** What a text in Markdown says, without its marks: a table has no room for their looks. */
-export function withoutMarks(text: string): string {
+/** The text without Markdown syntax, for a table cell. */
+export function withoutMarkdown(text: string): string {
   return text
     .replaceAll(/^```.*$\n?/gm, "")
     .replaceAll(/`([^`\n]+)`/g, "$1")
@@ -55,18 +55,18 @@ export function withoutMarks(text: string): string {
     .replaceAll(/\[([^\]\n]+)\]\([^)\n]+\)/g, "$1");
 }
 
-const SHELF = "versions.kept.";
+const STORAGE_KEY = "versions.kept.";
 
-/** Which version of a group was applied from here, if one was. */
+/** The session of the version that was applied from this browser, or "". */
 export function keptVersion(group_id: string): string {
-  return kept(`${SHELF}${group_id}`, "");
+  return loadValue(`${STORAGE_KEY}${group_id}`, "");
 }
 
 export function keepVersion(group_id: string, version: Version): void {
-  keep(`${SHELF}${group_id}`, version.session_id);
+  saveValue(`${STORAGE_KEY}${group_id}`, version.session_id);
 }
 
-/** Results are long: a table shows how they begin. */
+/** The start of a result, for a table cell. */
 export function beginning(result: string, most = 280): string {
   const text = result.trim();
   return text.length <= most ? text : `${text.slice(0, most).trimEnd()}…`;

@@ -1,16 +1,16 @@
-/** Applies a worktree's changes to the project, after it was shown what that would do. */
+/** Applies a worktree's changes to the project, after showing the plan. */
 import { useEffect, useState } from "preact/hooks";
 
 import { request } from "../connection";
 import { counted } from "../format";
 import type { Plan } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice } from "../ui";
-import { harmless } from "../visible";
-import { shortened } from "../wording";
+import { visibleText } from "../visible-text";
+import { shortenReferences } from "../wording";
 import { PathList } from "./PathList";
-import { Answer } from "./Sheet";
-import { tellDone } from "./acts";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "./worktree-actions";
 import { applyHeading, canApply, withoutConflicts } from "./worktree-words";
 
 export function ApplyDialog({
@@ -23,35 +23,35 @@ export function ApplyDialog({
   applied,
 }: {
   worktreeId: string;
-  /** One that works in it, if any does. */
+  /** A session in the worktree, if there is one. */
   sessionId?: string;
   name: string;
-  /** Only these; none for all. */
+  /** Only these files; empty for all. */
   paths: readonly string[];
-  /** All there are, where that is known. */
+  /** All changed files, if known. */
   known?: readonly string[];
   close: () => void;
   applied: () => void;
 }) {
   const [chosen, setChosen] = useState(paths);
-  const plan = useAnswer("plan_apply", { worktree_id: worktreeId, paths: [...chosen] });
+  const plan = useRequest("plan_apply", { worktree_id: worktreeId, paths: [...chosen] });
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
 
   const apply = (token: string) =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("apply_worktree", {
         worktree_id: worktreeId,
         paths: [...chosen],
         token,
       });
-      tellDone(done, `Applied ${name} to the project.`);
+      toastDone(done, `Applied ${name} to the project.`);
       applied();
     });
-  const lookAgain = () => {
+  const checkAgain = () => {
     setProblem("");
-    plan.again();
+    plan.reload();
   };
   const all = useAllPaths(sessionId, known, plan.answer);
   const rest = plan.answer && withoutConflicts(plan.answer, chosen.length > 0 ? chosen : all);
@@ -64,7 +64,7 @@ export function ApplyDialog({
         <>
           <Button onClick={close}>Cancel</Button>
           {(problem || (plan.answer?.conflicts.length ?? 0) > 0) && (
-            <Button icon="retry" busy={plan.loading} onClick={lookAgain}>
+            <Button icon="retry" busy={plan.loading} onClick={checkAgain}>
               Check again
             </Button>
           )}
@@ -74,7 +74,7 @@ export function ApplyDialog({
           <Button
             kind="primary"
             icon="check"
-            busy={doing.busy}
+            busy={action.busy}
             disabled={plan.loading || !plan.answer || !canApply(plan.answer)}
             onClick={() => plan.answer && apply(plan.answer.token)}
           >
@@ -83,9 +83,9 @@ export function ApplyDialog({
         </>
       }
     >
-      <Answer of={plan} waiting="Checking what would change…">
+      <Loaded of={plan} waiting="Checking what would change…">
         {(answer) => <ApplyPlan plan={answer} />}
-      </Answer>
+      </Loaded>
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}
@@ -95,17 +95,17 @@ export function ApplyDialog({
   );
 }
 
-/** All files there are to apply. A plan that came to nothing does not name them. */
+/** All files to apply. A plan with conflicts does not list them. */
 function useAllPaths(sessionId: string, known: readonly string[], plan: Plan | null): readonly string[] {
   const [found, setFound] = useState<readonly string[]>([]);
-  const wanted = known.length === 0 && sessionId !== "" && (plan?.conflicts.length ?? 0) > 0;
+  const needed = known.length === 0 && sessionId !== "" && (plan?.conflicts.length ?? 0) > 0;
   useEffect(() => {
-    if (!wanted) return;
+    if (!needed) return;
     request("review_changes", { session_id: sessionId, scope: "branch" }).then(
       (review) => setFound(review.files.map((file) => file.path)),
-      () => undefined, // then nothing can be left out
+      () => undefined, // then conflicts cannot be skipped
     );
-  }, [wanted]);
+  }, [needed]);
   return known.length > 0 ? known : found;
 }
 
@@ -116,7 +116,7 @@ export function ApplyPlan({ plan }: { plan: Plan }) {
       <Notice tone={inConflict ? "careful" : "accent"} icon={inConflict ? "alert" : "info"}>
         {applyHeading(plan)}
       </Notice>
-      {plan.text && <p class="plan-text">{harmless(shortened(plan.text))}</p>}
+      {plan.text && <p class="plan-text">{visibleText(shortenReferences(plan.text))}</p>}
       <PathList paths={plan.conflicts} label="Conflicts" />
       {inConflict && (
         <p class="quiet small">

@@ -1,10 +1,10 @@
-/** Commits all that is in a worktree to its branch. */
+/** Commits everything in a worktree to its branch. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
-import { useDoing } from "../review/answers";
+import { useAction } from "../requests";
 import { Button, Dialog, Field, Notice } from "../ui";
-import { tellDone } from "./acts";
+import { toastDone } from "./worktree-actions";
 
 export function FinishDialog({
   worktreeId,
@@ -19,12 +19,12 @@ export function FinishDialog({
 }) {
   const [message, setMessage] = useState("");
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const finish = () =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
       const done = await request("finish_worktree", { worktree_id: worktreeId, message: message.trim() });
-      tellDone(done, `Committed all changes to ${branch}.`);
+      toastDone(done, `Committed all changes to ${branch}.`);
       finished();
     });
 
@@ -34,8 +34,8 @@ export function FinishDialog({
       close={close}
       foot={
         <>
-          <Button onClick={close}>{doing.busy ? "Close" : "Cancel"}</Button>
-          <Button kind="primary" icon="check" busy={doing.busy} onClick={finish}>
+          <Button onClick={close}>{action.busy ? "Close" : "Cancel"}</Button>
+          <Button kind="primary" icon="check" busy={action.busy} onClick={finish}>
             {message.trim() ? "Commit" : "Let the agent commit"}
           </Button>
         </>
@@ -52,7 +52,7 @@ export function FinishDialog({
           onInput={(event) => setMessage(event.currentTarget.value)}
         />
       </Field>
-      {doing.busy && !message.trim() && <Notice icon="clock">Waiting for the agent to commit…</Notice>}
+      {action.busy && !message.trim() && <Notice icon="clock">Waiting for the agent to commit…</Notice>}
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}

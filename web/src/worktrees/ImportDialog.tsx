@@ -1,27 +1,27 @@
-/** Takes up a branch, or the folder of a worktree that somebody made. */
+/** Imports a branch, or a worktree that the user made. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { Importables } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
-import { Answer } from "./Sheet";
+import { Loaded } from "../ui/PageFrame";
 import { nameOf } from "./worktree-words";
 
 type What = "branch" | "folder";
 
 export function ImportDialog({ close, imported }: { close: () => void; imported: () => void }) {
-  const importable = useAnswer("list_importable", {});
+  const importable = useRequest("list_importable", {});
   const [what, setWhat] = useState<What>("branch");
   const [chosen, setChosen] = useState("");
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const choose = (kind: What) => {
     setWhat(kind);
     setChosen("");
   };
-  const bringIn = () =>
-    doing.run(async () => {
+  const importChosen = () =>
+    action.run(async () => {
       setProblem("");
       const row = await request("import_work", { [what]: chosen });
       toast(`Imported ${nameOf(row)}.`, "good");
@@ -35,7 +35,7 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={doing.busy} disabled={chosen === ""} onClick={bringIn}>
+          <Button kind="primary" busy={action.busy} disabled={chosen === ""} onClick={importChosen}>
             Import
           </Button>
         </>
@@ -52,9 +52,9 @@ export function ImportDialog({ close, imported }: { close: () => void; imported:
           <span>A worktree that you made. Its folder is never deleted from here.</span>
         </label>
       </fieldset>
-      <Answer of={importable} waiting="Loading branches and worktrees…">
+      <Loaded of={importable} waiting="Loading branches and worktrees…">
         {(answer) => <Choice what={what} from={answer} chosen={chosen} choose={setChosen} />}
-      </Answer>
+      </Loaded>
       {problem && (
         <Notice tone="bad" icon="alert">
           {problem}

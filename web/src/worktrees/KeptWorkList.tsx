@@ -1,21 +1,21 @@
-/** Work saved when a worktree was removed or a file reverted, and how to restore it. */
+/** Work that was saved when a worktree was removed or a file reverted, and how to restore it. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { KeptWork } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Field, Notice, toast } from "../ui";
-import { line } from "../visible";
-import { Answer } from "./Sheet";
+import { visibleLine } from "../visible-text";
+import { Loaded } from "../ui/PageFrame";
 import { keptName, nameOf } from "./worktree-words";
 
-export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
-  const kept = useAnswer("list_kept", {});
+export function KeptWorkList({ restored }: { restored: () => void }) {
+  const kept = useRequest("list_kept", {});
   const [wanted, setWanted] = useState<KeptWork | null>(null);
   const done = () => {
     setWanted(null);
-    kept.again();
-    broughtBack();
+    kept.reload();
+    restored();
   };
   return (
     <section class="cards" aria-labelledby="kept-work">
@@ -23,7 +23,7 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
       <p class="quiet small">
         Uncommitted work is saved in the repository when a worktree is removed or a file is reverted.
       </p>
-      <Answer of={kept} waiting="Loading saved work…">
+      <Loaded of={kept} waiting="Loading saved work…">
         {(all) =>
           all.length === 0 ? (
             <p class="quiet">No saved work.</p>
@@ -32,9 +32,9 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
               {all.map((work) => (
                 <li key={work.ref} class="kept-work">
                   <div class="grow">
-                    <div>{line(work.about || keptName(work.ref))}</div>
+                    <div>{visibleLine(work.about || keptName(work.ref))}</div>
                     <div class="quiet small mono cut" title={work.ref}>
-                      {work.commit.slice(0, 10)} {line(keptName(work.ref))}
+                      {work.commit.slice(0, 10)} {visibleLine(keptName(work.ref))}
                     </div>
                   </div>
                   <Button compact icon="history" onClick={() => setWanted(work)}>
@@ -45,18 +45,18 @@ export function KeptWorkList({ broughtBack }: { broughtBack: () => void }) {
             </ul>
           )
         }
-      </Answer>
-      {wanted && <BringBackDialog work={wanted} close={() => setWanted(null)} done={done} />}
+      </Loaded>
+      {wanted && <RestoreWorkDialog work={wanted} close={() => setWanted(null)} done={done} />}
     </section>
   );
 }
 
-function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
+function RestoreWorkDialog({ work, close, done }: { work: KeptWork; close: () => void; done: () => void }) {
   const [branch, setBranch] = useState("");
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
-  const bring = () =>
-    doing.run(async () => {
+  const action = useAction(setProblem);
+  const restore = () =>
+    action.run(async () => {
       setProblem("");
       const row = await request("bring_back", { ref: work.ref, branch: branch.trim() });
       toast(`Restored into the worktree ${nameOf(row)}.`, "good");
@@ -69,13 +69,13 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          <Button kind="primary" busy={doing.busy} disabled={branch.trim() === ""} onClick={bring}>
+          <Button kind="primary" busy={action.busy} disabled={branch.trim() === ""} onClick={restore}>
             Restore
           </Button>
         </>
       }
     >
-      <p>{line(work.about || keptName(work.ref))}</p>
+      <p>{visibleLine(work.about || keptName(work.ref))}</p>
       <Field label="New branch" hint="The work is restored into a new worktree. The saved copy is kept." problem={problem}>
         <input
           class="input"
@@ -83,10 +83,10 @@ function BringBackDialog({ work, close, done }: { work: KeptWork; close: () => v
           spellcheck={false}
           autocapitalize="off"
           onInput={(event) => setBranch(event.currentTarget.value)}
-          onKeyDown={(event) => event.key === "Enter" && branch.trim() && void bring()}
+          onKeyDown={(event) => event.key === "Enter" && branch.trim() && void restore()}
         />
       </Field>
-      {doing.busy && <Notice icon="clock">Creating the worktree…</Notice>}
+      {action.busy && <Notice icon="clock">Creating the worktree…</Notice>}
     </Dialog>
   );
 }

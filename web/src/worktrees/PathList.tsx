@@ -1,11 +1,11 @@
 import { useState } from "preact/hooks";
 
 import { Button } from "../ui";
-import { line } from "../visible";
+import { visibleLine } from "../visible-text";
 
 const SHOWN_AT_FIRST = 12;
 
-/** Paths, or sentences about paths; many of them are shown when asked for. */
+/** Paths, or sentences about paths. A long list is shortenReferences. */
 export function PathList({ paths, label }: { paths: readonly string[]; label: string }) {
   const [all, setAll] = useState(false);
   if (paths.length === 0) return null;
@@ -14,7 +14,7 @@ export function PathList({ paths, label }: { paths: readonly string[]; label: st
     <>
       <ul class="paths" aria-label={label} tabIndex={0}>
         {shown.map((path) => (
-          <li key={path}>{line(path)}</li>
+          <li key={path}>{visibleLine(path)}</li>
         ))}
       </ul>
       {shown.length < paths.length && (

@@ -1,15 +1,15 @@
-/** Removes a worktree, after it was said what that means and what is kept. */
+/** Removes a worktree, after showing what is deleted and what is kept. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { WorktreeRow } from "../protocol";
-import { useAnswer, useDoing } from "../review/answers";
+import { useRequest, useAction } from "../requests";
 import { Button, Dialog, Notice, confirm } from "../ui";
-import { harmless } from "../visible";
-import { shortened } from "../wording";
+import { visibleText } from "../visible-text";
+import { shortenReferences } from "../wording";
 import { PathList } from "./PathList";
-import { Answer } from "./Sheet";
-import { tellDone } from "./acts";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "./worktree-actions";
 import { nameOf, removalVerb } from "./worktree-words";
 
 export function RemovalDialog({
@@ -21,27 +21,27 @@ export function RemovalDialog({
   close: () => void;
   removed: () => void;
 }) {
-  const plan = useAnswer("plan_removal", { worktree_id: worktree.id });
+  const plan = useRequest("plan_removal", { worktree_id: worktree.id });
   const [deleteBranch, setDeleteBranch] = useState(false);
   const [problem, setProblem] = useState("");
-  const doing = useDoing(setProblem);
+  const action = useAction(setProblem);
   const name = nameOf(worktree);
 
   const remove = (token: string) =>
-    doing.run(async () => {
+    action.run(async () => {
       setProblem("");
-      if (deleteBranch && !(await reallyDelete(worktree.branch))) return;
+      if (deleteBranch && !(await confirmDelete(worktree.branch))) return;
       const done = await request("remove_worktree", {
         worktree_id: worktree.id,
         token,
         delete_branch: deleteBranch,
       });
-      tellDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
+      toastDone(done, worktree.imported ? `Removed ${name} from the list. Its folder is kept.` : `Removed ${name}.`);
       removed();
     });
-  const lookAgain = () => {
+  const checkAgain = () => {
     setProblem("");
-    plan.again();
+    plan.reload();
   };
 
   return (
@@ -51,11 +51,11 @@ export function RemovalDialog({
       foot={
         <>
           <Button onClick={close}>Cancel</Button>
-          {problem && <Button onClick={lookAgain}>Check again</Button>}
+          {problem && <Button onClick={checkAgain}>Check again</Button>}
           <Button
             kind="danger"
             icon="trash"
-            busy={doing.busy}
+            busy={action.busy}
             disabled={plan.loading || !plan.answer}
             onClick={() => plan.answer && remove(plan.answer.token)}
           >
@@ -64,14 +64,14 @@ export function RemovalDialog({
         </>
       }
     >
-      <Answer of={plan} waiting="Checking the worktree…">
+      <Loaded of={plan} waiting="Checking the worktree…">
         {(answer) => (
           <>
-            <p class="plan-text">{harmless(shortened(answer.text))}</p>
+            <p class="plan-text">{visibleText(shortenReferences(answer.text))}</p>
             <PathList paths={answer.paths} label="Affected files" />
           </>
         )}
-      </Answer>
+      </Loaded>
       {!worktree.imported && (
         <p class="quiet small">Uncommitted work is kept below under Saved work.</p>
       )}
@@ -96,7 +96,7 @@ export function RemovalDialog({
   );
 }
 
-function reallyDelete(branch: string): Promise<boolean> {
+function confirmDelete(branch: string): Promise<boolean> {
   return confirm({
     title: "Delete the branch?",
     words: `Commits that are only on ${branch} will no longer be on any branch.`,

@@ -1,13 +1,13 @@
-/** The programs that the project brings for its worktrees. Each is run only once it was looked at. */
+/** The project's scripts for its worktrees. Each runs only after the user has allowed its content. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ScriptRow } from "../protocol";
-import { type Asked, useDoing } from "../review/answers";
-import { Badge, Button, complain } from "../ui";
-import { line, plain } from "../visible";
-import { Answer } from "./Sheet";
-import { tellDone } from "./acts";
+import { type RequestState, useAction } from "../requests";
+import { Badge, Button, toastError } from "../ui";
+import { commandText, visibleLine } from "../visible-text";
+import { Loaded } from "../ui/PageFrame";
+import { toastDone } from "./worktree-actions";
 
 export const SCRIPTS = "scripts-of-this-project";
 
@@ -16,7 +16,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   "run-script": "Starts the program in a worktree, when you choose “Run script”.",
 };
 
-export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }) {
+export function ScriptList({ scripts }: { scripts: RequestState<readonly ScriptRow[]> }) {
   return (
     <section class="cards" aria-labelledby={SCRIPTS}>
       <h2 id={SCRIPTS} tabIndex={-1}>
@@ -26,7 +26,7 @@ export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }
         A project can have a script that prepares new worktrees and one that starts its program. Each runs only after you
         allow its exact content. If it changes, you must allow it again.
       </p>
-      <Answer of={scripts} waiting="Loading scripts…">
+      <Loaded of={scripts} waiting="Loading scripts…">
         {(rows) =>
           rows.length === 0 ? (
             <p class="quiet">
@@ -35,23 +35,23 @@ export function ScriptList({ scripts }: { scripts: Asked<readonly ScriptRow[]> }
           ) : (
             <ul class="cards">
               {rows.map((row) => (
-                <Script key={row.name} row={row} changed={scripts.again} />
+                <Script key={row.name} row={row} changed={scripts.reload} />
               ))}
             </ul>
           )
         }
-      </Answer>
+      </Loaded>
     </section>
   );
 }
 
 function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
-  const doing = useDoing(complain);
+  const action = useAction(toastError);
   const [open, setOpen] = useState(!row.agreed);
-  const name = line(row.name);
+  const name = visibleLine(row.name);
   const agree = () =>
-    doing.run(async () => {
-      tellDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
+    action.run(async () => {
+      toastDone(await request("agree_script", { digest: row.digest }), `Allowed ${name}.`);
       changed();
     });
   return (
@@ -67,7 +67,7 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
             Not allowed yet
           </Badge>
         )}
-        <span class="quiet small mono cut">{line(row.path)}</span>
+        <span class="quiet small mono cut">{visibleLine(row.path)}</span>
         <span class="grow" />
         <Button compact kind="plain" icon={open ? "down" : "right"} aria-expanded={open} onClick={() => setOpen(!open)}>
           Content
@@ -76,12 +76,12 @@ function Script({ row, changed }: { row: ScriptRow; changed: () => void }) {
       {ABOUT[row.name] && <p class="quiet small">{ABOUT[row.name]}</p>}
       {open && (
         <pre class="script-text" tabIndex={0} aria-label={`Content of ${name}`}>
-          {plain(row.text)}
+          {commandText(row.text)}
         </pre>
       )}
       {!row.agreed && (
         <div>
-          <Button kind="primary" icon="check" disabled={!open} busy={doing.busy} onClick={agree}>
+          <Button kind="primary" icon="check" disabled={!open} busy={action.busy} onClick={agree}>
             Allow it to run
           </Button>
         </div>

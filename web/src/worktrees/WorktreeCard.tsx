@@ -1,18 +1,18 @@
-/** One worktree: what it is, how it stands, and what can be done with it. */
+/** One worktree with its state and actions. */
 import { useState } from "preact/hooks";
 
 import { request } from "../connection";
 import type { ScriptRow, WorktreeRow } from "../protocol";
-import { useAnswer, useDoing, useRefresh } from "../review/answers";
+import { useRequest, useAction, useRefresh } from "../requests";
 import { hrefOf } from "../routes";
 import { sessionOf } from "../store";
-import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, complain } from "../ui";
-import { line } from "../visible";
+import { Badge, Button, LinkButton, Menu, type MenuItem, Notice, toastError } from "../ui";
+import { visibleLine } from "../visible-text";
 import { ApplyDialog } from "./ApplyDialog";
 import { FinishDialog } from "./FinishDialog";
 import { RemovalDialog } from "./RemovalDialog";
 import { SCRIPTS } from "./ScriptList";
-import { mergeWorktree, tellDone } from "./acts";
+import { mergeWorktree, toastDone } from "./worktree-actions";
 import { STATE_WORDS, nameOf, removalVerb, statsWords } from "./worktree-words";
 
 const STATS_EVERY = 15_000;
@@ -25,26 +25,26 @@ export function WorktreeCard({
   changed,
 }: {
   worktree: WorktreeRow;
-  /** The project's own, if it brings one. */
+  /** The project's run script, if it has one. */
   runScript: ScriptRow | undefined;
   changed: () => void;
 }) {
   const [shown, setShown] = useState<Shown>(null);
-  const doing = useDoing(complain);
-  const name = line(nameOf(worktree));
+  const action = useAction(toastError);
+  const name = visibleLine(nameOf(worktree));
   const words = STATE_WORDS[worktree.state];
   const close = () => setShown(null);
-  const closeAndLook = () => {
+  const closeAndReload = () => {
     setShown(null);
     changed();
   };
   const act = (work: () => Promise<unknown>) =>
-    doing.run(async () => {
+    action.run(async () => {
       await work();
       changed();
     });
   const recreate = () =>
-    act(async () => tellDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Recreated ${name}.`));
+    act(async () => toastDone(await request("recreate_worktree", { worktree_id: worktree.id }), `Recreated ${name}.`));
 
   return (
     <li class="card worktree" aria-label={name}>
@@ -63,10 +63,10 @@ export function WorktreeCard({
         )}
       </div>
       <div class="quiet small worktree-place">
-        <span class="mono">{line(worktree.branch)}</span>
-        {worktree.parent_branch && <span>from {line(worktree.parent_branch)}</span>}
-        <span class="mono cut" title={line(worktree.path)}>
-          {line(worktree.path)}
+        <span class="mono">{visibleLine(worktree.branch)}</span>
+        {worktree.parent_branch && <span>from {visibleLine(worktree.parent_branch)}</span>}
+        <span class="mono cut" title={visibleLine(worktree.path)}>
+          {visibleLine(worktree.path)}
         </span>
         {runScript && worktree.first_port > 0 && (
           <span title="First port for scripts in this worktree (WORKTREE_PORT)">
@@ -86,7 +86,7 @@ export function WorktreeCard({
 
       <div class="line-of">
         {words.offers.includes("recreate") && (
-          <Button kind="primary" icon="retry" busy={doing.busy} onClick={recreate}>
+          <Button kind="primary" icon="retry" busy={action.busy} onClick={recreate}>
             Recreate
           </Button>
         )}
@@ -105,7 +105,7 @@ export function WorktreeCard({
             <Button icon="check" onClick={() => setShown("apply")}>
               Apply…
             </Button>
-            <RunButton worktree={worktree} script={runScript} busy={doing.busy} act={act} />
+            <RunButton worktree={worktree} script={runScript} busy={action.busy} act={act} />
             <Menu label={`More actions for ${name}`} items={more(worktree, setShown, act)} />
           </>
         )}
@@ -118,13 +118,13 @@ export function WorktreeCard({
           name={name}
           paths={[]}
           close={close}
-          applied={closeAndLook}
+          applied={closeAndReload}
         />
       )}
       {shown === "finish" && (
-        <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndLook} />
+        <FinishDialog worktreeId={worktree.id} branch={worktree.branch} close={close} finished={closeAndReload} />
       )}
-      {shown === "remove" && <RemovalDialog worktree={worktree} close={close} removed={closeAndLook} />}
+      {shown === "remove" && <RemovalDialog worktree={worktree} close={close} removed={closeAndReload} />}
     </li>
   );
 }
@@ -142,7 +142,7 @@ function more(
   ];
 }
 
-/** Only where there is something to run; what nobody has agreed to leads to where that is done. */
+/** Hidden without a run script. If the script is not allowed yet, leads to its review. */
 function RunButton({
   worktree,
   script,
@@ -155,8 +155,8 @@ function RunButton({
   act: (work: () => Promise<unknown>) => void;
 }) {
   const about = { worktree_id: worktree.id };
-  const start = async () => tellDone(await request("run_script", about), "Run script started.");
-  const stop = async () => tellDone(await request("stop_script", about), "Run script stopped.");
+  const start = async () => toastDone(await request("run_script", about), "Run script started.");
+  const stop = async () => toastDone(await request("stop_script", about), "Run script stopped.");
   if (worktree.running) {
     return (
       <Button icon="stop" busy={busy} onClick={() => act(stop)}>
@@ -186,8 +186,8 @@ function showScripts(): void {
 }
 
 function Stats({ worktreeId }: { worktreeId: string }) {
-  const stats = useAnswer("read_stats", { worktree_id: worktreeId });
-  useRefresh(stats.again, STATS_EVERY);
+  const stats = useRequest("read_stats", { worktree_id: worktreeId });
+  useRefresh(stats.reload, STATS_EVERY);
   if (stats.problem) return <div class="field-problem">{stats.problem}</div>;
   if (!stats.answer) return <div class="quiet small">Counting…</div>;
   const { added, removed } = stats.answer;
@@ -209,7 +209,7 @@ function SessionsOf({ worktree }: { worktree: WorktreeRow }) {
       </li>
       {worktree.sessions.map((id) => (
         <li key={id}>
-          <a href={hrefOf({ page: "session", session_id: id })}>{line(sessionOf(id)?.name ?? id)}</a>
+          <a href={hrefOf({ page: "session", session_id: id })}>{visibleLine(sessionOf(id)?.name ?? id)}</a>
         </li>
       ))}
     </ul>

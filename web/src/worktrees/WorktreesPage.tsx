@@ -1,33 +1,33 @@
-/** All worktrees of the project, and the work that was kept of those that are gone. */
+/** All worktrees of the project, its scripts, and saved work. */
 import { useState } from "preact/hooks";
 
-import { useAnswer, useRefresh } from "../review/answers";
+import { useRequest, useRefresh } from "../requests";
 import { Button, Empty, LinkButton } from "../ui";
 import { ImportDialog } from "./ImportDialog";
 import { KeptWorkList } from "./KeptWorkList";
 import { ScriptList } from "./ScriptList";
-import { Answer, Sheet } from "./Sheet";
+import { Loaded, PageFrame } from "../ui/PageFrame";
 import { WorktreeCard } from "./WorktreeCard";
 import "./worktrees.css";
 
 const RUN_SCRIPT = "run-script";
-const LOOK_EVERY = 10_000;
+const REFRESH_EVERY = 10_000;
 
 export default function WorktreesPage() {
-  const worktrees = useAnswer("list_worktrees", {});
-  const scripts = useAnswer("list_scripts", {});
+  const worktrees = useRequest("list_worktrees", {});
+  const scripts = useRequest("list_scripts", {});
   const [importing, setImporting] = useState(false);
   const [round, setRound] = useState(0);
-  useRefresh(worktrees.again, LOOK_EVERY);
-  useRefresh(scripts.again, LOOK_EVERY);
+  useRefresh(worktrees.reload, REFRESH_EVERY);
+  useRefresh(scripts.reload, REFRESH_EVERY);
   const runScript = scripts.answer?.find((row) => row.name === RUN_SCRIPT);
   const changed = () => {
-    worktrees.again();
+    worktrees.reload();
     setRound((was) => was + 1);
   };
 
   return (
-    <Sheet
+    <PageFrame
       title="Worktrees"
       tools={
         <Button icon="download" onClick={() => setImporting(true)}>
@@ -35,7 +35,7 @@ export default function WorktreesPage() {
         </Button>
       }
     >
-      <Answer of={worktrees} waiting="Loading worktrees…">
+      <Loaded of={worktrees} waiting="Loading worktrees…">
         {(rows) =>
           rows.length === 0 ? (
             <Empty icon="branch">
@@ -52,9 +52,9 @@ export default function WorktreesPage() {
             </ul>
           )
         }
-      </Answer>
+      </Loaded>
       <ScriptList scripts={scripts} />
-      <KeptWorkList key={round} broughtBack={worktrees.again} />
+      <KeptWorkList key={round} restored={worktrees.reload} />
       {importing && (
         <ImportDialog
           close={() => setImporting(false)}
@@ -64,6 +64,6 @@ export default function WorktreesPage() {
           }}
         />
       )}
-    </Sheet>
+    </PageFrame>
   );
 }

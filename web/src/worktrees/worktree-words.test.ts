@@ -16,8 +16,8 @@ import {
 const NONE: WorktreeStats = { files: 0, added: 0, removed: 0, ahead: 0, behind: 0, uncommitted: 0 };
 const plan = (more: Partial<Plan>): Plan => ({ text: "", paths: [], conflicts: [], token: "", ...more });
 
-describe("states", () => {
-  it("that are not ready say what is wrong and what can be done", () => {
+describe("worktree states", () => {
+  it("other than ready say what is wrong and what to do", () => {
     for (const [state, words] of Object.entries(STATE_WORDS)) {
       expect(words.word).not.toBe("");
       if (state === "ready") continue;
@@ -50,47 +50,47 @@ describe("a plan to apply", () => {
     [plan({}), "Nothing to apply", false],
     [plan({ paths: ["a"] }), "1 file will be written to the project", true],
     [plan({ paths: ["a", "b"], conflicts: ["a: changed here too"] }), "1 conflict: nothing was changed", false],
-  ])("%j", (said, heading, can) => {
-    expect(applyHeading(said)).toBe(heading);
-    expect(canApply(said)).toBe(can);
+  ])("%j", (tested, heading, can) => {
+    expect(applyHeading(tested)).toBe(heading);
+    expect(canApply(tested)).toBe(can);
   });
 
-  it("can leave its conflicts out", () => {
-    const said = plan({ paths: ["a", "a:b", "c"], conflicts: ["a:b: changed here too"] });
-    expect(withoutConflicts(said, [])).toEqual(["a", "c"]);
+  it("can skip its conflicts", () => {
+    const tested = plan({ paths: ["a", "a:b", "c"], conflicts: ["a:b: changed here too"] });
+    expect(withoutConflicts(tested, [])).toEqual(["a", "c"]);
   });
 
-  it("can do so too if it does not name its files, but they are known", () => {
-    const said = plan({ conflicts: ["a: x"] });
-    expect(withoutConflicts(said, ["a", "b"])).toEqual(["b"]);
-    expect(withoutConflicts(said, [])).toBeNull();
+  it("can skip them too if it lists no files, but they are known", () => {
+    const tested = plan({ conflicts: ["a: x"] });
+    expect(withoutConflicts(tested, ["a", "b"])).toEqual(["b"]);
+    expect(withoutConflicts(tested, [])).toBeNull();
   });
 
   it.each([
-    ["has none", plan({ paths: ["a"] })],
-    ["has nothing else", plan({ paths: ["a"], conflicts: ["a: x"] })],
-    ["does not name the file", plan({ paths: ["a", "b"], conflicts: ["the disk is full"] })],
-  ])("cannot if it %s", (_, said) => {
-    expect(withoutConflicts(said, [])).toBeNull();
+    ["has no conflicts", plan({ paths: ["a"] })],
+    ["has only conflicts", plan({ paths: ["a"], conflicts: ["a: x"] })],
+    ["does not name the file in conflict", plan({ paths: ["a", "b"], conflicts: ["the disk is full"] })],
+  ])("cannot skip them if it %s", (_, tested) => {
+    expect(withoutConflicts(tested, [])).toBeNull();
   });
 
-  it("names a file whole, not one that begins alike", () => {
+  it("matches whole file names, not prefixes", () => {
     expect(conflictPath("ab: x", ["a", "ab"])).toBe("ab");
     expect(conflictPath("ab", ["a"])).toBeNull();
   });
 });
 
-it("names a worktree by its label, else its branch", () => {
+it("a worktree is named by its label, or else its branch", () => {
   expect(nameOf({ label: "", branch: "b" })).toBe("b");
   expect(nameOf({ label: "l", branch: "b" })).toBe("l");
 });
 
-it("only unlists what was imported, removes what was made", () => {
+it("an imported worktree is only removed from the list", () => {
   expect(removalVerb({ imported: true })).toBe("Remove from list");
   expect(removalVerb({ imported: false })).toBe("Remove");
 });
 
-it("shortens the reference of kept work", () => {
+it("the reference of saved work is shortenReferences", () => {
   expect(keptName("refs/rookery/keep/fix-1/2026")).toBe("fix-1/2026");
   expect(keptName("refs/heads/x")).toBe("refs/heads/x");
 });

@@ -1,11 +1,11 @@
-/** Worktrees, their states and the plans about them, in plain words. */
+/** Texts about worktrees, their states and plans. */
 import { counted } from "../format";
 import type { Plan, WorktreeRow, WorktreeStats } from "../protocol";
 
 export interface StateWords {
   readonly word: string;
   readonly sentence: string;
-  /** What can be done about it. */
+  /** Actions that can fix it. */
   readonly offers: readonly ("recreate" | "remove")[];
 }
 
@@ -39,7 +39,7 @@ export function nameOf(worktree: Pick<WorktreeRow, "label" | "branch">): string 
   return worktree.label || worktree.branch;
 }
 
-/** What is in it that its parent does not have; "No changes" if nothing is. */
+/** What differs from the parent branch, or "No changes". */
 export function statsWords(stats: WorktreeStats): string {
   const parts: string[] = [];
   if (stats.files > 0) parts.push(`${counted(stats.files, "file")} changed`);
@@ -49,20 +49,22 @@ export function statsWords(stats: WorktreeStats): string {
   return parts.join(", ") || "No changes";
 }
 
-/** The name of the file of a conflict, which is written `path: reason`. */
+/** The file of a conflict, which has the form `path: reason`. */
 export function conflictPath(conflict: string, paths: readonly string[]): string | null {
   const fitting = paths.filter((path) => conflict === path || conflict.startsWith(`${path}:`));
-  // a path may begin like another: the longest is meant
+  // one path can be a prefix of another: take the longest
   return fitting.sort((one, other) => other.length - one.length)[0] ?? null;
 }
 
-/** What can be applied of a plan without its conflicts; null if that is nothing or everything.
- *  A plan that came to nothing may not name its files: then they are those of `known`. */
+/**
+ * The files of a plan without its conflicts; null if that is none or all of them. If the plan lists
+ * no files, uses `known`.
+ */
 export function withoutConflicts(plan: Plan, known: readonly string[]): readonly string[] | null {
   const paths = plan.paths.length > plan.conflicts.length ? plan.paths : known;
-  const inTheWay = plan.conflicts.map((conflict) => conflictPath(conflict, paths));
-  if (inTheWay.length === 0 || inTheWay.includes(null)) return null;
-  const rest = paths.filter((path) => !inTheWay.includes(path));
+  const conflicting = plan.conflicts.map((conflict) => conflictPath(conflict, paths));
+  if (conflicting.length === 0 || conflicting.includes(null)) return null;
+  const rest = paths.filter((path) => !conflicting.includes(path));
   return rest.length > 0 ? rest : null;
 }
 
@@ -82,7 +84,7 @@ export function removalVerb(worktree: Pick<WorktreeRow, "imported">): string {
   return worktree.imported ? "Remove from list" : "Remove";
 }
 
-/** The short name of saved work: what comes after the last known part of its reference. */
+/** The short name of saved work: its reference without the prefix. */
 export function keptName(ref: string): string {
   return ref.replace(/^refs\/[^/]+\/keep\//, "");
 }
