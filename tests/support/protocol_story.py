@@ -23,6 +23,7 @@ from rookery.core.queries import (
     AskTasks,
 )
 from rookery.errors import CommandRejected, StorageError
+from rookery.prompting.environment import TIME
 from rookery.protocol.codec import Host, answer_to_json, event_to_json
 
 TASK = "3f0a2c44-5b1d-4c53-9f0e-0c8f2b7a9d10"
@@ -146,7 +147,7 @@ def _plain(event: Event) -> Any:
     return fields
 
 
-_TIMES = {"size", "ts", "created", "updated", "seconds", "duration"}
+_TIMES = {"size", "ts", "created", "updated", "seconds", "duration", TIME}
 _PASSING_NAMES = re.compile(r"[0-9a-f]{16,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

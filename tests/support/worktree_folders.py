@@ -83,7 +83,7 @@ def _make_project(folder: Path) -> None:
 
 
 class WorktreeBench:
-    """`desk` may fetch from the local file system only."""
+    """`handler` may fetch from the local file system only."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

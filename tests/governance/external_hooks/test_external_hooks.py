@@ -240,19 +240,19 @@ async def test_a_refusal_after_a_tool_becomes_context_for_the_model(bench: Bench
 
 
 async def test_a_failed_tool_is_an_event_of_its_own(bench: Bench):
-    hooks = bench.hooks("cat > heard.json; echo why >&2; exit 2", event="PostToolUseFailure")
+    hooks = bench.hooks("cat > event.json; echo why >&2; exit 2", event="PostToolUseFailure")
     failed = ToolResponse(text="It broke.", failed=True, duration_ms=7)
     assert (await hooks.after_tool(write("a"), failed)).context.endswith("] why")
-    received = json.loads((bench.root / "heard.json").read_text())
+    received = json.loads((bench.root / "event.json").read_text())
     assert (received["error"], received["duration_ms"]) == ("It broke.", 7)
     assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
 async def test_the_input_says_where_who_and_what_for(bench: Bench):
     bench.intent = "INT-001"
-    hooks = bench.hooks("cat > heard.json")
+    hooks = bench.hooks("cat > event.json")
     await hooks.before_tool(write("a.txt", "text"))
-    assert json.loads((bench.root / "heard.json").read_text()) == {
+    assert json.loads((bench.root / "event.json").read_text()) == {
         "session_id": "t1",
         "transcript_path": None,
         "cwd": str(bench.root),
@@ -275,10 +275,10 @@ async def test_the_input_says_where_who_and_what_for(bench: Bench):
 
 
 async def test_in_the_native_dialect_the_call_is_shown_as_it_is(bench: Bench):
-    hooks = bench.hooks({"command": "cat > heard.json", "dialect": "native"}, matcher="Edit")
+    hooks = bench.hooks({"command": "cat > event.json", "dialect": "native"}, matcher="Edit")
     made = patch(("a.txt", "x"), ("b.txt", "x"))
     await hooks.before_tool(made)
-    received = json.loads((bench.root / "heard.json").read_text())
+    received = json.loads((bench.root / "event.json").read_text())
     assert (received["tool_name"], received["tool_input"]) == ("apply_patch", dict(made.arguments))
 
 
@@ -394,11 +394,11 @@ async def test_a_turn_is_held_open_eight_times_and_no_more(bench: Bench):
 async def test_each_event_has_its_own_matchers(
     bench: Bench, event: str, matcher: str, fields: dict[str, Any], received: bool
 ):
-    hooks = bench.hooks("cat > heard.json", event=event, matcher=matcher)
+    hooks = bench.hooks("cat > event.json", event=event, matcher=matcher)
     assert await hooks.event(event, fields) == HookVerdict()
-    assert (bench.root / "heard.json").exists() is received
+    assert (bench.root / "event.json").exists() is received
     if received:
-        reported = json.loads((bench.root / "heard.json").read_text())
+        reported = json.loads((bench.root / "event.json").read_text())
         assert {**fields, "hook_event_name": event}.items() <= reported.items()
 
 
@@ -440,10 +440,10 @@ async def test_a_long_context_is_not_written_through_a_link(bench: Bench, link: 
 async def test_a_permission_request_says_what_would_be_asked(bench: Bench):
     own = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
     answer = json.dumps({"hookSpecificOutput": own})
-    hooks = bench.hooks(f"cat > heard.json; echo '{answer}'", event="PermissionRequest")
+    hooks = bench.hooks(f"cat > event.json; echo '{answer}'", event="PermissionRequest")
     verdict = await hooks.permission_request(write("a"), "Create a?")
     assert verdict.decision is HookDecision.ALLOW
-    assert json.loads((bench.root / "heard.json").read_text())["ask"] == "Create a?"
+    assert json.loads((bench.root / "event.json").read_text())["ask"] == "Create a?"
 
 
 async def test_without_hooks_nothing_is_worked_out(bench: Bench):

@@ -189,11 +189,11 @@ from pathlib import Path
 from rookery.manager.review.reviews import ReviewOperations
 from support.worktree_folders import WorktreeBench
 bench = WorktreeBench(Path(sys.argv[1]))
-desk = ReviewOperations(bench.folder)
+handler = ReviewOperations(bench.folder)
 worktree = bench.found("agent-work")
 path = sys.argv[2]
-digest = next(f.digest for f in desk.changes(worktree, "branch").files if f.path == path)
-print(desk.revert(worktree, path, digest))
+digest = next(f.digest for f in handler.changes(worktree, "branch").files if f.path == path)
+print(handler.revert(worktree, path, digest))
 """
 POINTS = (
     *("worktree.kept", "review.kept", "restore.before_file", "restore.temp_written"),

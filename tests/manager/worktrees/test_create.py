@@ -231,7 +231,7 @@ import sys
 from pathlib import Path
 from rookery.manager.worktrees.worktree_values import Created
 from support.worktree_folders import WorktreeBench
-created = WorktreeBench(Path(sys.argv[1])).desk.create("same")
+created = WorktreeBench(Path(sys.argv[1])).handler.create("same")
 assert isinstance(created, Created), created
 """
 
