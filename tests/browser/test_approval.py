@@ -29,7 +29,7 @@ def unopened(*, network: bool = True) -> Bench:
     return Bench(BrowserSession(start_soon, network=network))
 
 
-async def test_whoever_is_asked_sees_the_whole_address():
+async def test_the_question_shows_the_whole_address():
     url = f"{FOREIGN}/search?q=secret&page=2"
     action = await unopened().prepare("launch", url=url)
     assert action.title == f"Launch a browser at {FOREIGN}"
@@ -45,7 +45,7 @@ async def test_looking_changes_nothing_and_is_not_asked_about():
         assert not (await unopened().prepare(action)).changes_things, action
 
 
-async def test_private_addresses_are_refused_before_anybody_is_asked():
+async def test_private_addresses_are_refused_without_a_question():
     for host in ("169.254.169.254", "metadata.google.internal", "10.1.2.3"):
         with pytest.raises(ToolError, match="was not opened"):
             await unopened().prepare("launch", url=f"http://{host}/")
@@ -117,7 +117,7 @@ async def test_a_key_that_writes_is_a_word_of_the_model():
         assert await hook.before(_CALL, at_home) == allow(), key
 
 
-def test_a_machine_without_a_browser_is_told_what_to_install(tmp_path: Path):
+def test_a_machine_without_a_browser_is_reported_what_to_install(tmp_path: Path):
     pytest.importorskip("playwright")
     with pytest.raises(ToolError) as raised:
         find_browser("", str(tmp_path))
@@ -134,7 +134,7 @@ def test_a_browser_is_found_in_whole_paths_only(tmp_path: Path):
     assert find_browser(str(program), "") == str(program)
 
 
-def test_without_the_extra_the_user_is_told_its_name(tmp_path: Path):
+def test_without_the_extra_the_user_is_reported_its_name(tmp_path: Path):
     (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
     script = "from rookery.browser.browser_action import find_browser; find_browser('', '')"
     done = _python("-S", "-c", script, packages=tmp_path)

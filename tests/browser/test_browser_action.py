@@ -53,7 +53,9 @@ async def test_clicks_keys_and_scrolling_do_what_they_do_to_the_page(bench: Benc
 
 
 @pytest.mark.parametrize("sees", [True, False])
-async def test_the_text_in_the_window_is_told_after_each_step(bench: Bench, site: Site, sees: bool):
+async def test_the_text_in_the_window_is_reported_after_each_step(
+    bench: Bench, site: Site, sees: bool
+):
     shown = await bench.go(f"{site.origin}/long", sees=sees)
     assert bool(shown.images) is sees
     words, _, outline = shown.text.partition("text in the window:\n")[2].partition("\noutline:")
@@ -92,7 +94,7 @@ async def test_text_is_cut_permissions_are_denied_and_redirections_are_followed(
 
 
 @pytest.mark.parametrize("way", ["redirect", "leaving"])
-async def test_no_page_leads_to_an_origin_that_nobody_was_asked_about(
+async def test_no_page_leads_to_an_origin_that_was_not_approved(
     bench: Bench, site: Site, elsewhere: Site, way: str
 ):
     before = len(elsewhere.asked)
@@ -131,7 +133,7 @@ async def test_a_page_does_not_reach_local_files(bench: Bench, site: Site):
         ("/chooser", "The page asked for a file and got none."),
     ],
 )
-async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_told(
+async def test_what_a_page_wants_beyond_being_a_page_is_refused_and_reported(
     bench: Bench, site: Site, path: str, reported: str
 ):
     shown = await bench.go(f"{site.origin}{path}", sees=False)
@@ -167,7 +169,9 @@ async def test_a_server_that_is_not_there_is_named(bench: Bench, site: Site):
     assert "The host cannot be reached." in shown.text
 
 
-async def test_a_frozen_page_and_a_selector_that_matches_nothing_are_told(bench: Bench, site: Site):
+async def test_a_frozen_page_and_a_selector_that_matches_nothing_are_reported(
+    bench: Bench, site: Site
+):
     await bench.visit(f"{site.origin}/frozen")
     with bench.hurried(action=1.0):
         with pytest.raises(ToolError, match="#nothing"):
@@ -197,7 +201,7 @@ async def test_what_a_dialog_says_is_said_by_the_page(bench: Bench, site: Site):
     assert shown.count("</page>") == 1
 
 
-async def test_a_page_that_crashes_is_told_and_replaced(bench: Bench, site: Site):
+async def test_a_page_that_crashes_is_reported_and_replaced(bench: Bench, site: Site):
     await bench.visit(f"{site.origin}/")
     await bench.crash()
     with pytest.raises(ToolError, match="The page has crashed"):
@@ -258,7 +262,7 @@ async def test_calls_that_lack_something_are_mistakes(
         await bench.prepare(**arguments)
 
 
-async def test_a_page_that_is_closed_is_told_and_replaced(bench: Bench, site: Site):
+async def test_a_page_that_is_closed_is_reported_and_replaced(bench: Bench, site: Site):
     await bench.visit(f"{site.origin}/other")
     await bench.session.running.page.page.close()
     with pytest.raises(ToolError, match="closed itself"):
@@ -266,7 +270,7 @@ async def test_a_page_that_is_closed_is_told_and_replaced(bench: Bench, site: Si
     assert "title: Welcome" in (await bench.go(f"{site.origin}/")).text
 
 
-async def test_a_browser_that_is_killed_is_told_and_closing_leaves_nothing(
+async def test_a_browser_that_is_killed_is_reported_and_closing_leaves_nothing(
     bench: Bench, site: Site
 ):
     await bench.visit(f"{site.origin}/")

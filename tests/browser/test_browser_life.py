@@ -68,7 +68,7 @@ def drivers(mark: Path) -> list[int]:
     ]
 
 
-async def test_a_browser_that_nobody_uses_is_ended():
+async def test_an_idle_browser_is_ended():
     life = BrowserLife(BrowserReach(network=False, local=True))
     began = anyio.current_time()
     async with anyio.create_task_group() as group:
@@ -174,7 +174,7 @@ def test_a_long_path_for_temporary_files_is_not_used(
     assert os.listdir(deep) == []
 
 
-async def test_a_program_that_is_no_browser_is_told(program: str, site: Site):
+async def test_a_program_that_is_no_browser_is_reported(program: str, site: Site):
     async with open_bench("/bin/false") as bench:
         with pytest.raises(ToolError, match="/bin/false does not start"):
             await bench.call("launch", url=f"{site.origin}/")

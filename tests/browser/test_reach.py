@@ -81,7 +81,7 @@ async def test_what_is_no_request_reaches_nothing(request_line: str):
     assert (await asked(reach(PUBLIC), request_line))[0] in (400, 403)
 
 
-async def test_a_server_that_is_not_there_is_told_to_the_browser():
+async def test_a_server_that_is_not_there_is_reported_to_the_browser():
     with Site().open() as gone:
         pass
     where = gone.origin.removeprefix("http://")

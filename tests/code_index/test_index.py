@@ -316,7 +316,7 @@ async def test_an_index_that_is_gone_is_made_anew(stocked: Shelf, remove: object
     assert paths(await ask(stocked.open(), "header")) == ["net/parser.py"]
 
 
-async def test_nobody_else_can_read_the_index(stocked: Shelf):
+async def test_other_users_cannot_read_the_index(stocked: Shelf):
     await ask(stocked.open(), "header")
     modes = {stat.S_IMODE(file.stat().st_mode) for file in stocked.cache.iterdir()}
     assert modes == {0o600}

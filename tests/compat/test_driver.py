@@ -54,7 +54,7 @@ def test_each_line_is_read_or_refused_by_its_number_and_blank_ones_count():
 
 
 class TestNews:
-    async def test_whoever_waits_looks_again_each_time_that_something_happens(self):
+    async def test_a_waiter_checks_again_after_each_event(self):
         news, seen = Wakeup(), 0
 
         def third_time() -> bool:
@@ -71,20 +71,20 @@ class TestNews:
                     news.notify()
         assert seen == 3
 
-    async def test_nobody_waits_longer_than_they_want_to(self):
+    async def test_waiting_ends_at_its_time_limit(self):
         with anyio.fail_after(60):
             await Wakeup().wait_for(lambda: False, 0.01)
 
 
 class TestTelling:
-    async def test_the_last_is_told_even_if_nobody_sends_it_on(self):
+    async def test_the_last_line_is_written_without_another_event(self):
         reading, writing = os.pipe()
         EventSender(OutputQueue(writing)).send_last([{"a": 1}, {"b": "ü"}])
         os.close(writing)
         assert os.read(reading, 1000).decode() == '{"a":1}\n{"b":"ü"}\n'
         os.close(reading)
 
-    async def test_a_reader_that_leaves_before_it_has_read_all_is_told_of(self):
+    async def test_a_reader_that_leaves_early_is_reported(self):
         reading, writing = os.pipe()
         telling = EventSender(OutputQueue(writing))
         telling.send([{"long": "x" * 1_000_000}])
@@ -127,14 +127,14 @@ async def follow_to_the_end(
 
 
 class TestFollowedTasks:
-    async def test_a_task_is_told_of_from_its_beginning_to_its_end(self):
+    async def test_a_task_is_reported_of_from_its_beginning_to_its_end(self):
         host = ScriptedHost()
         await host.send(OpenTask(task_id="t1", text="go"))
         host.tell(Noted(text="well"))
         said = await follow_to_the_end(host, "t1", meanwhile=partial(host.end, "t1"))
         assert said == ["t1 begins", "t1 TaskOpened", "t1 Noted", "t1 ends"]
 
-    async def test_what_is_known_of_it_is_not_told_again(self):
+    async def test_what_is_known_of_it_is_not_reported_again(self):
         host = ScriptedHost()
         host.tell(TaskOpened(text="go"), Noted(text="well"))
         said = await follow_to_the_end(host, "t1", 1, meanwhile=partial(host.end, "t1"))

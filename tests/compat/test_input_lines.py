@@ -58,7 +58,7 @@ async def test_a_file_is_read_too(tmp_path: Path):
     os.close(descriptor)
 
 
-async def test_many_lines_at_once_hold_up_nobody_else():
+async def test_many_lines_at_once_block_nothing_else():
     reading, writing = os.pipe()
     os.write(writing, b"\n" * 10_000)
     os.close(writing)
@@ -78,7 +78,7 @@ async def test_many_lines_at_once_hold_up_nobody_else():
     assert turns >= 10_000 // 50
 
 
-async def test_an_input_that_cannot_be_read_is_told_in_one_sentence(tmp_path: Path):
+async def test_an_input_that_cannot_be_read_is_reported_in_one_sentence(tmp_path: Path):
     for descriptor in (
         os.open(tmp_path / "file", os.O_WRONLY | os.O_CREAT),
         os.open(tmp_path, os.O_RDONLY),

@@ -41,7 +41,7 @@ def test_what_the_reader_takes_is_there_at_once(pipe: tuple[int, int]):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("blocking", [True, False])
-async def test_nobody_waits_for_a_slow_reader_and_nothing_is_lost(
+async def test_a_slow_reader_blocks_nothing_and_loses_nothing(
     pipe: tuple[int, int], blocking: bool
 ):
     os.set_blocking(pipe[1], blocking)

@@ -156,7 +156,7 @@ async def test_a_retry_waits_for_the_longer_of_its_own_wait_and_the_pace(tmp_pat
 @pytest.mark.parametrize(
     ("now", "left"), [(1_000, 2.0), (2_500, 0.5), (3_000, 0.0), (9_000, 0.0), (500, 2.0)]
 )
-def test_the_pace_tells_how_long_to_wait_even_if_the_clock_goes_back(now: int, left: float):
+def test_the_pace_shows_how_long_to_wait_even_if_the_clock_goes_back(now: int, left: float):
     pace = Pace(2)
     assert pace.left(now) == 0
     pace.sent(1_000)

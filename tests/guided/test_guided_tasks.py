@@ -117,7 +117,7 @@ def test_a_file_is_deleted_once_and_restored_if_all_fails(project: Installed):
     assert not (project.workspace / "sums.py").exists()
 
 
-def test_a_server_that_tells_the_size_of_its_model_need_not_tell_it_in_the_name(
+def test_the_size_of_a_model_is_read_from_its_server(
     project: Installed,
 ):
     listed = {"data": [{"id": "qwen", "meta": {"n_params": 1_543_714_304}}]}

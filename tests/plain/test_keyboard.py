@@ -45,14 +45,14 @@ async def handler() -> AsyncIterator[Desk]:
     handler.clear()
 
 
-async def test_whoever_waits_gets_the_next_line(handler: Desk):
+async def test_a_waiting_question_gets_the_next_line(handler: Desk):
     async with anyio.create_task_group() as group:
         group.start_soon(_expect, handler, "yes")
         await anyio.wait_all_tasks_blocked()
         handler.type("yes\n")
 
 
-async def test_a_line_nobody_waits_for_is_said_unasked(handler: Desk):
+async def test_a_line_without_a_question_is_a_message(handler: Desk):
     handler.type("  also the docs \n")
     assert await handler.unasked.receive() == "also the docs"
 
@@ -117,7 +117,7 @@ async def test_a_terminal_that_is_gone_ends_the_waiting_and_the_reading():
     handler.clear()
 
 
-async def test_whoever_stops_waiting_leaves_the_line_to_others(handler: Desk):
+async def test_a_question_that_stops_waiting_leaves_the_line_to_the_next(handler: Desk):
     with anyio.move_on_after(0):
         await handler.keyboard.line()
     handler.type("words\n")

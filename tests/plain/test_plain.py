@@ -125,7 +125,7 @@ def test_where_the_result_goes_elsewhere_words_wait_until_they_are_known_not_to_
     assert display.model_text.last == last
 
 
-def test_words_of_a_sub_task_are_told_once():
+def test_words_of_a_sub_task_are_reported_once():
     out = io.StringIO()
     display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=True)
     for seq, fact in enumerate([*SAID, OFFERED], 1):
@@ -340,7 +340,7 @@ def test_what_takes_time_is_named_with_its_seconds(fact: Fact, words: str):
     assert f"  {words} … 3 s (Ctrl-C stops)" in out.getvalue()
 
 
-def test_the_result_is_kept_for_whoever_prints_it():
+def test_the_result_is_kept_for_printing():
     out = io.StringIO()
     display = PlainDisplay(Screen(out, colour=False, live=False), shows_result=False)
     display.show(Event(1, 0, 1, CompletionOffered(result="Done.")))

@@ -183,7 +183,9 @@ async def test_the_person_sees_harmlessly_what_a_yes_would_mean(question: Asked,
 
 
 @pytest.mark.parametrize("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
-async def test_words_of_the_command_line_are_told_to_a_resumed_task_without_asking(kind: AskKind):
+async def test_words_of_the_command_line_are_reported_to_a_resumed_task_without_asking(
+    kind: AskKind,
+):
     assert await put(asked(kind), "", opening="and the docs") == (
         Say("message", "and the docs"),
         "",
@@ -393,7 +395,7 @@ async def test_a_question_with_nothing_to_choose_is_left_to_the_model():
     assert seen == "Which one?\n(the model decides in 0.05 s, unless you type) > "
 
 
-async def test_without_permission_to_act_nobody_answers_for_the_person():
+async def test_without_auto_approve_no_question_is_answered_automatically():
     response, seen = await put(PORT, "1\n")
     assert response == Say("message", "8080", mode="debug")
     assert seen.endswith("> " + "  8080\n")

@@ -16,7 +16,7 @@ def test_what_was_put_is_whole_private_and_alone(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_folder_in_the_way_is_told_and_nothing_unfinished_is_left(tmp_path: Path):
+def test_a_folder_in_the_way_is_reported_and_nothing_unfinished_is_left(tmp_path: Path):
     folder = tmp_path / "file"
     folder.mkdir()
     with pytest.raises(IsADirectoryError):

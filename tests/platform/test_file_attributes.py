@@ -46,7 +46,7 @@ def test_an_access_control_list_and_the_users_attributes_are_kept(old: Path):
     assert stat.S_IMODE(new.stat().st_mode) == 0o640
 
 
-def test_what_the_folder_would_give_a_new_file_lets_nobody_in(old: Path):
+def test_access_lists_of_the_folder_do_not_open_a_private_file(old: Path):
     """The default list of the folder would let a user write, whom the old file kept out."""
     os.setxattr(old.parent, DEFAULT, acl(user=NOBODY, may=6))
     old.chmod(0o660)

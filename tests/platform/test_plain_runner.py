@@ -92,7 +92,7 @@ def test_a_program_that_a_signal_ends_ends_as_in_a_shell(tmp_path: Path):
     assert run((killed,), tmp_path)[0] == 128 + signal.SIGKILL
 
 
-def test_a_program_is_ended_by_a_pipe_nobody_reads(tmp_path: Path):
+def test_a_program_ends_when_its_output_pipe_is_closed(tmp_path: Path):
     """Python ignores that signal, and must not hand this on."""
     status, out, errors = run((line(command("yes"), YES), line(SAY)), tmp_path)
     assert (status, out, errors) == (0, "said\n", "")

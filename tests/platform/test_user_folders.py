@@ -79,7 +79,7 @@ def test_a_private_folder_is_closed_to_others_at_every_level_that_was_made(tmp_p
     assert private_folder(made) == made
 
 
-def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path):
+def test_a_folder_that_cannot_be_made_is_reported_in_a_sentence(tmp_path: Path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(StorageError) as reported:

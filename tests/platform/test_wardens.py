@@ -118,7 +118,7 @@ async def test_one_that_was_stopped_costs_its_command_but_hangs_nothing(shell: T
     assert spare not in WaitingWarden.pids
 
 
-async def test_nobody_waits_once_they_are_closed(shell: Terminal, wardens: WardensInAdvance):
+async def test_no_process_is_kept_waiting_after_closing(shell: Terminal, wardens: WardensInAdvance):
     (spare,) = waiting()
     wardens.close()
     assert waiting() == set()
@@ -176,7 +176,7 @@ async def test_a_command_that_no_system_takes_is_refused_in_a_sentence(
     assert (await run(fresh, "echo next"))[1] == "next\n"
 
 
-async def test_a_folder_that_is_gone_by_then_is_told(tmp_path: Path):
+async def test_a_folder_that_is_gone_by_then_is_reported(tmp_path: Path):
     (tmp_path / "gone").mkdir()
     warden = WaitingWarden()
     (tmp_path / "gone").rmdir()

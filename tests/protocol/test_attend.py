@@ -92,7 +92,7 @@ async def test_a_task_that_is_accepted_is_completed(tmp_path: Path):
     assert seen.kinds[-1] == "TaskClosed"
 
 
-async def test_whoever_leaves_keeps_the_task_as_it_is(tmp_path: Path):
+async def test_leaving_keeps_the_task_as_it_is(tmp_path: Path):
     stage = Stage(tmp_path, [write("a.txt", "hi\n")])
 
     async def leave(engine: Engine, asked: Asked) -> Response:
@@ -104,7 +104,7 @@ async def test_whoever_leaves_keeps_the_task_as_it_is(tmp_path: Path):
     assert not (stage.root / "a.txt").exists()
 
 
-async def test_a_task_that_somebody_closes_is_not_completed(tmp_path: Path):
+async def test_a_closed_task_is_not_completed(tmp_path: Path):
     async def close(engine: Engine, asked: Asked) -> Response:
         await engine.send(CloseTask(task_id=TASK))
         await anyio.sleep_forever()

@@ -105,7 +105,7 @@ async def test_a_plain_file_can_be_standard_input_and_output(tmp_path: Path):
     assert (tmp_path / "out").read_bytes() == b"three\n"
 
 
-async def test_a_pipe_that_nobody_reads_any_more_has_ended():
+async def test_a_pipe_without_a_reader_has_ended():
     reads, writes = os.pipe()
     os.close(reads)
     with pytest.raises(ChannelEnded):

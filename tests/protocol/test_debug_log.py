@@ -89,7 +89,7 @@ def test_every_line_has_its_time_component_text_and_json(tmp_path: Path):
         assert isinstance(json.loads(found[4]), dict)
 
 
-def test_what_a_client_would_be_told_is_a_line(tmp_path: Path):
+def test_what_a_client_would_be_reported_is_a_line(tmp_path: Path):
     facts = [
         TaskOpened(text="Hello"),
         RequestStarted(request_id="r", model="m"),
@@ -111,7 +111,7 @@ def test_what_a_client_would_be_told_is_a_line(tmp_path: Path):
     assert [noted[name] for name in ("waiting", "running", "streaming")] == [True, False, False]
 
 
-def test_a_key_that_somebody_typed_is_not_kept(tmp_path: Path):
+def test_a_typed_key_is_not_logged(tmp_path: Path):
     file = tmp_path / "debug.log"
     with open_debug_log(file, Hiding(["sk-0123456789abcdef"])) as log:
         log.show(Event(1, 0, 1, TaskOpened(text="use sk-0123456789abcdef")))

@@ -204,7 +204,7 @@ async def test_what_a_result_brings_is_known_before_what_comes_after_it():
             group.cancel_scope.cancel()
 
 
-async def test_whoever_asks_without_reading_is_no_longer_heard():
+async def test_a_client_that_never_reads_is_cut_off():
     service = Echo()
     big = "x" * 10_000
     async with talking(service, room=1) as channel:

@@ -55,7 +55,7 @@ async def test_each_question_is_answered_by_rule(question: Asked, answer: Say | 
 
 
 @pytest.mark.parametrize("kind", [AskKind.RESUME_TASK, AskKind.RESUME_COMPLETED_TASK])
-async def test_a_resumed_task_is_told_the_new_words_once(kind: AskKind):
+async def test_a_resumed_task_gets_the_new_message_once(kind: AskKind):
     respond = Unattended("and now the docs")
     assert await respond(asked(kind)) == Say("message", "and now the docs")
     assert await respond(asked(kind)) == Say("yes", by="policy")
@@ -106,7 +106,7 @@ async def test_what_failed_last_says_why_the_run_ends(kind: FailureKind, code: s
     assert await respond(asked(AskKind.API_REQ_FAILED, "No.")) == Leave("No.", code=code)
 
 
-async def test_insisting_on_what_nobody_allows_ends_at_once():
+async def test_repeating_a_refused_call_ends_at_once():
     respond = Unattended()
     respond.show_of_child("child", refused("Commands must run in a sandbox."))
     leave = await respond(asked(AskKind.MISTAKE_LIMIT_REACHED, "Stuck."))
@@ -129,7 +129,7 @@ async def test_a_run_that_was_to_ask_ends_where_it_would():
     assert (leave.code, "Which?" in leave.reason) == ("needs_human", True)
 
 
-async def test_somebody_else_has_time_to_answer():
+async def test_another_client_has_time_to_answer():
     with anyio.move_on_after(0.02) as gone:
         await Unattended(seconds=60)(asked(AskKind.FOLLOWUP, QUESTION))
     assert gone.cancelled_caught

@@ -111,7 +111,7 @@ async def test_recorded_traffic_is_valid(tmp_path: Path):
     ],
     ids=str,
 )
-def test_what_is_not_spoken_is_not_valid(message: dict[str, Any]):
+def test_unknown_messages_are_not_valid(message: dict[str, Any]):
     assert not CHECK.is_valid(message)
 
 

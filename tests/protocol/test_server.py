@@ -106,7 +106,7 @@ async def test_a_follow_begins_with_its_number_and_ends_with_the_task():
         assert await client.hear() == ended
 
 
-async def test_what_a_task_failed_with_reaches_whoever_follows():
+async def test_a_failure_of_a_task_reaches_its_followers():
     host = Logs("t")
     async with connected(host) as remote:
         host.logs["t"].close(StorageError("The disk is full."))
@@ -168,7 +168,7 @@ async def test_there_are_fewer_views_than_follows():
 
 
 @pytest.mark.parametrize("manner", ["events", "view"])
-async def test_many_follows_that_nobody_reads_hold_no_more_than_one(manner: str):
+async def test_many_unread_follows_hold_no_more_than_one(manner: str):
     """Of a task whose rows are long, each would hold what it is about to send."""
     host = Logs("t")
     for number in range(10):
@@ -214,11 +214,11 @@ async def test_nothing_more_is_spelled_for_a_client_that_is_gone(monkeypatch: py
         group.cancel_scope.cancel()
 
 
-async def test_a_subclass_of_an_error_is_told_as_what_it_is():
+async def test_a_subclass_of_an_error_is_reported_as_what_it_is():
     assert code_of(FolderGone(2, "No such file or directory", "/x")) == NOT_STORED
 
 
-async def test_whoever_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatch):
+async def test_a_peer_that_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rookery.protocol.remote.SECONDS_TO_ANSWER", 0.05)
     async with socket_pair() as (here, there):
         with pytest.raises(BaseExceptionGroup) as caught:
@@ -228,7 +228,7 @@ async def test_whoever_does_not_answer_is_no_host(monkeypatch: pytest.MonkeyPatc
         await there.aclose()
 
 
-async def test_whoever_hangs_up_when_greeted_is_no_host():
+async def test_a_peer_that_hangs_up_when_greeted_is_no_host():
     async with socket_pair() as (here, there):
         await there.aclose()
         with pytest.raises(BaseExceptionGroup) as caught:
@@ -257,7 +257,7 @@ async def test_what_is_too_long_for_a_message_is_refused_before_it_is_sent():
             await remote.send(OpenTask(task_id="t", text="x" * LONGEST_MESSAGE))
 
 
-async def test_a_lost_host_is_told_to_everybody_who_waits_for_it():
+async def test_a_lost_host_is_reported_to_all_who_wait_for_it():
     host = Logs("t")
     host.append("t", TaskOpened(text="Do it"))
     async with socket_pair() as (one, two), anyio.create_task_group() as group:
@@ -333,7 +333,7 @@ async def _so_far(host: Any) -> Any:
 CHUNKS = 20_000
 
 
-async def test_a_slow_reader_lags_slows_nobody_and_catches_up_whole():
+async def test_a_slow_reader_lags_alone_and_catches_up_whole():
     """It stops reading while a model speaks; its memory is bounded and it misses nothing that
     lasts."""
     host = Logs("t")

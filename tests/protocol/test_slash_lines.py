@@ -58,7 +58,7 @@ def test_a_command_of_the_users_own_is_for_the_model_and_in_the_help():
     assert slash.handle("/unit")
 
 
-def test_another_mode_is_named_or_the_modes_are_told():
+def test_another_mode_is_named_or_the_modes_are_reported():
     slash = SlashLines("t", (), KNOWN)
     assert slash.handle("/mode ask") == LineOutcome((SwitchMode(task_id="t", mode="ask"),))
     for line in ("/mode", "/mode poet"):
@@ -72,7 +72,7 @@ def test_the_conversation_can_be_condensed_by_hand():
     assert SlashLines("t").handle("/condense") == LineOutcome((Condense(task_id="t"),))
 
 
-def test_condensing_is_about_whoever_is_at_work():
+def test_condensing_is_about_the_working_task():
     slash = watching(opened(), ChildBegan(call_id="c", task_id="child"))
     assert slash.handle("/condense") == LineOutcome((Condense(task_id="child"),))
     for event in numbered([opened(), ChildBegan(call_id="d", task_id="grandchild")]):
@@ -268,7 +268,7 @@ class TestCommands:
         assert watching(opened(), detached("c1")).handle("/bg") == NOTHING_RUNS
 
     @pytest.mark.parametrize("line", ["/bg", "/stop"])
-    def test_of_a_command_that_has_only_just_begun_nobody_says_that_none_runs(self, line: str):
+    def test_a_command_that_has_just_begun_counts_as_running(self, line: str):
         slash = watching(opened(), detached("c1"), *began("c2"))
         received = slash.handle(line)
         assert received is not None
@@ -315,7 +315,7 @@ class TestChoices:
         wanted = SwitchModel(task_id="t", provider=provider, model=model)
         assert SlashLines("t", (), self.MODELS).handle(line) == LineOutcome((wanted,))
 
-    def test_without_a_name_the_models_are_told_and_the_present_one_marked(self):
+    def test_without_a_name_the_models_are_reported_and_the_present_one_marked(self):
         slash = SlashLines("t", (), self.MODELS)
         slash.show(Event(1, 0, 1, RequestStarted(request_id="r", model="gpt-x")))
         reported = slash.handle("/model")
@@ -373,7 +373,7 @@ class TestQueue:
         "over",
         [RequestStarted(request_id="r", model="m"), QueueEdited(message_id="one", text=None)],
     )
-    def test_what_was_heard_or_taken_back_waits_no_longer(self, over: Fact):
+    def test_delivered_or_withdrawn_messages_are_not_queued(self, over: Fact):
         slash = watching(opened(), *self.said("one"), over)
         assert slash.handle("/queue") == LineOutcome(words="No queued messages.")
 

@@ -71,7 +71,7 @@ def ask(ts: int, kind: str, text: str, *, answered: bool = True, **fields: str) 
     ],
     ids=lambda each: each.say or each.ask if isinstance(each, Message) else "",
 )
-def test_a_row_is_told_as_what_it_is(row: Message, reported: TranscriptPassage):
+def test_a_row_is_reported_as_what_it_is(row: Message, reported: TranscriptPassage):
     first, passage = passages([say(1, "text", "the task"), row])
     assert first == TranscriptPassage(kind=PassageKind.PROMPT, text="the task")
     assert passage == reported
@@ -87,7 +87,7 @@ def test_a_row_is_told_as_what_it_is(row: Message, reported: TranscriptPassage):
         say(2, "text", "\n"),
     ],
 )
-def test_what_tells_a_reader_nothing_is_left_out(row: Message):
+def test_rows_without_content_are_left_out(row: Message):
     assert len(list(passages([say(1, "text", "the task"), row]))) == 1
 
 

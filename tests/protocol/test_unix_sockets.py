@@ -40,7 +40,7 @@ async def welcome(stream: SocketStream) -> None:
 
 
 @pytest.mark.parametrize("folder", ["short", "long" * 30], ids=["near", "in a folder far away"])
-async def test_whoever_is_let_in_is_served(tmp_path: Path, folder: str):
+async def test_an_admitted_client_is_served(tmp_path: Path, folder: str):
     path = tmp_path / folder / "s"
     path.parent.mkdir()
     async with unix_listener(path) as listener, anyio.create_task_group() as group:
@@ -119,7 +119,7 @@ async def test_where_no_socket_can_be_one_sentence_says_so(tmp_path: Path, name:
     assert (os.listdir(tmp_path), os.listdir(work)) == (["work"], ["file"])
 
 
-async def test_where_nobody_listens_one_sentence_says_so(tmp_path: Path):
+async def test_a_socket_without_a_listener_gives_one_sentence(tmp_path: Path):
     with pytest.raises(SettingsError, match="No server is listening on"):
         await unix_channel(tmp_path / "s")
 

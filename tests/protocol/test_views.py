@@ -131,7 +131,9 @@ def test_a_row_that_grows_costs_what_is_appended(name: str, begin: str):
     ],
     ids=["grows", "grows before its end", "beyond the basic plane", "short"],
 )
-def test_a_text_that_changed_is_told_by_what_is_new(old: str, new: str, told_as: dict[str, object]):
+def test_a_text_that_changed_is_reported_by_what_is_new(
+    old: str, new: str, told_as: dict[str, object]
+):
     views = []
     for text in (old, new):
         view = View()

@@ -83,7 +83,7 @@ async def test_the_token_may_come_in_the_first_message():
 
 
 @pytest.mark.parametrize("token", [None, "", "4" * 64, TOKEN[:-1], TOKEN + "5", 5, "é" * 64])
-async def test_without_the_token_nothing_is_told_and_the_connection_ends(token: Any):
+async def test_without_the_token_nothing_is_sent_and_the_connection_ends(token: Any):
     said = {} if token is None else {"token": token}
     async with served(Logs("t")) as server, connect(server.url) as socket:
         client = Caller(WebChannel(socket))
@@ -92,7 +92,7 @@ async def test_without_the_token_nothing_is_told_and_the_connection_ends(token: 
         await client.is_let_go()
 
 
-async def test_who_talks_before_the_token_is_told_nothing():
+async def test_requests_before_the_token_get_no_answer():
     async with served(Logs("t")) as server, connect(server.url) as socket:
         client = Caller(WebChannel(socket))
         for method, params in [("follow", {"task_id": "t"}), ("query", {"kind": "ask_about"})]:
@@ -169,7 +169,7 @@ async def test_a_message_that_is_too_long_ends_its_connection_and_no_other():
         await Caller(WebChannel(good)).initialize()
 
 
-async def test_little_is_taken_from_somebody_who_has_not_said_the_token():
+async def test_frames_before_the_token_must_be_small():
     async with served(Logs()) as server, connect(server.url) as socket:
         await socket.send(" " * (MOST_BEFORE_TOKEN + 1))
         with anyio.fail_after(20), pytest.raises(ConnectionClosed) as caught:
@@ -178,7 +178,7 @@ async def test_little_is_taken_from_somebody_who_has_not_said_the_token():
         assert caught.value.rcvd.code == 1009
 
 
-async def test_as_much_as_from_anybody_is_taken_once_the_token_was_said():
+async def test_frames_after_the_token_may_be_large():
     async with served(Logs()) as server, connect(server.url) as socket:
         client = Caller(WebChannel(socket))
         assert "result" in await client.call("initialize", **INITIALIZE, token=TOKEN)

@@ -85,7 +85,7 @@ async def test_a_call_is_announced_once_and_its_arguments_follow(ask, wire: str)
 
 
 @on_each_wire
-async def test_interleaved_calls_are_told_apart(ask, wire: str):
+async def test_interleaved_calls_are_distinguished(ask, wire: str):
     received = await ask(wire, llm_server.ODD_CALLS["interleaved"])
     assert received.calls == [
         ("call_0_0", "read_file", '{"path": "a.py"}'),

@@ -42,7 +42,7 @@ def _shape(text: str, way: str) -> str:
     return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\d.]*", "0", text.replace(way, ""))
 
 
-def test_a_terminal_is_its_own_and_a_kill_is_told(tmp_path: Path):
+def test_a_terminal_is_its_own_and_a_kill_is_reported(tmp_path: Path):
     rookery = Installed(tmp_path)
     with rookery.terminal(*rookery.script(ANSWER), "go") as terminal:
         terminal.wait_for("[Enter accepts")
@@ -74,7 +74,7 @@ def _names_of_open_files(process: Path) -> list[str]:
     return sorted("a terminal" if name.isdecimal() else name for name in names)
 
 
-def test_who_does_not_end_in_time_is_told_apart(tmp_path: Path):
+def test_a_program_that_does_not_end_in_time_is_recognised(tmp_path: Path):
     rookery = Installed(tmp_path)
     waits = rookery.script("- {say: Hello., pause: 600}\n")
     with open(os.devnull, "r+b") as nothing:
@@ -88,7 +88,7 @@ def test_who_does_not_end_in_time_is_told_apart(tmp_path: Path):
     assert process.wait(20) == -signal.SIGKILL
 
 
-def test_what_only_a_new_interpreter_hears_is_started_plainly():
+def test_options_of_the_interpreter_start_a_new_one():
     assert not needs_plain_start({"LANG": "C.UTF-8", "HOME": "/x"})
     assert needs_plain_start({"LANG": "C"})
     assert needs_plain_start({"LANG": "C.UTF-8", "LC_ALL": "C"})

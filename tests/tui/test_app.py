@@ -67,7 +67,7 @@ async def test_the_first_words_open_a_task():
         assert "› fix it" in played.screen
 
 
-async def test_the_header_tells_who_works_where_and_what_it_cost():
+async def test_the_header_shows_who_works_where_and_what_it_cost():
     async with play(size=(120, 30)) as played:
         reading(played.host)
         await played.settle()
@@ -129,7 +129,7 @@ async def test_a_question_has_to_be_in_sight_before_a_key_counts():
         assert (answer.reply, answer.always) == ("yes", True)
 
 
-async def test_a_reason_is_a_no_that_the_model_hears():
+async def test_the_model_reads_the_reason_of_a_rejection():
     async with play() as played:
         await played.ask(EDIT)
         await played.press("r")
@@ -202,7 +202,7 @@ async def test_a_suggestion_is_chosen_by_place_or_number_and_another_answer_is_j
             assert [answer.text for answer in played.sent(Answer)] == [text]
 
 
-async def test_a_question_does_not_interrupt_somebody_who_is_typing():
+async def test_a_question_does_not_interrupt_typing():
     async with play() as played:
         working(played.host)
         await played.settle()
@@ -255,7 +255,7 @@ async def test_a_key_stops_that_for_good():
         await played.until(lambda: "answers 1 in" not in played.screen)
 
 
-async def test_nobody_who_wants_to_be_asked_is_answered_for():
+async def test_questions_are_not_answered_automatically_when_approval_is_required():
     async with play(suggestion_seconds=0.0) as played:
         wondering(played.host)
         await played.ripen()

@@ -42,12 +42,12 @@ def reported(standing: KeyState, asked: Asked = EDIT, unread: int = 0, counting:
     ],
     ids=lambda each: each.name if isinstance(each, KeyState) else "",
 )
-def test_only_keys_that_work_now_are_told(standing: KeyState, words: str):
+def test_only_keys_that_work_now_are_reported(standing: KeyState, words: str):
     assert reported(standing) == words
     assert reported(standing, counting="answers 1 in 5 s") == f"{words}answers 1 in 5 s"
 
 
-def test_what_is_to_be_read_first_is_told_before_the_keys():
+def test_what_is_to_be_read_first_is_reported_before_the_keys():
     assert reported(KeyState.READY, unread=1).startswith("↓ 1 more line, then y yes")
     assert reported(KeyState.READY, unread=7).startswith("↓ 7 more lines, then y yes")
     assert "more line" not in reported(KeyState.UNFOCUSED, unread=7)
@@ -62,7 +62,7 @@ def test_what_is_to_be_read_first_is_told_before_the_keys():
     ],
     ids=["all is seen", "more below", "more above"],
 )
-def test_the_title_tells_where_one_is_in_what_does_not_fit(
+def test_the_title_shows_where_one_is_in_what_does_not_fit(
     position: tuple[int, int, int], line: str
 ):
     assert title_line("Run?", position, LOOK).plain == line

@@ -49,7 +49,7 @@ def test_a_carriage_return_in_a_diff_is_drawn_and_tabs_keep_their_columns():
         assert "\t" not in shown(asked)
 
 
-def test_the_folder_of_a_command_is_told():
+def test_the_folder_of_a_command_is_reported():
     assert "in sub/dir" in shown(replace(COMMAND, cwd="sub/dir"))
 
 

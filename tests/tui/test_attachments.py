@@ -189,7 +189,7 @@ def install_clipboard(folder: Path, data: bytes, name: str = "wl-paste") -> None
         ),
     ],
 )
-async def test_why_nothing_was_attached_is_told(programs: Path, script: str, reported: str):
+async def test_why_nothing_was_attached_is_reported(programs: Path, script: str, reported: str):
     if script:
         install(programs, "wl-paste", script)
     async with pasting() as played:
@@ -325,7 +325,7 @@ async def test_an_answer_takes_pictures_along_and_a_refusal_says_them_besides(sh
         assert isinstance(played.host.sent[-1], Answer)
 
 
-async def test_a_task_that_is_over_is_told_with_pictures_what_to_do_next(shot: Path):
+async def test_a_task_that_is_over_is_reported_with_pictures_what_to_do_next(shot: Path):
     async with pasting(task=True) as played:
         played.host.tell(TaskClosed())
         played.host.end()
@@ -434,7 +434,7 @@ def test_what_does_not_fit_on_the_line_is_left_out_at_its_beginning():
         ("", ["› ▣ 1 PNG 2 KB  ▣ 2 PNG 1 KB"]),
     ],
 )
-def test_pictures_of_the_user_are_told_in_the_conversation(text: str, expected: list[str]):
+def test_pictures_of_the_user_are_reported_in_the_conversation(text: str, expected: list[str]):
     images = (image(png(2048)), image(png()))
     message = Message(ts=1, type="say", say="user_feedback", content=text, images=images)
     rows = draw_row(ShownRow(message=message), 60, THEMES[DARK])

@@ -72,7 +72,7 @@ async def beginning(**opening: Any) -> AsyncIterator[Play]:
         yield played
 
 
-async def test_a_task_that_is_open_elsewhere_is_told_and_nothing_else_changes():
+async def test_a_task_that_is_open_elsewhere_is_reported_and_nothing_else_changes():
     async with beginning(first=OpenTask(task_id="t1", text=TASK)) as played:
         played.host.tell(Asked(ask_id="a8", ask=AskKind.RESUME_TASK))
         await played.settle()

@@ -33,7 +33,7 @@ UNSEEN = "\x00\x07\x1b\x7f\x9b\xad\u200b\u202e\u2066\ufeff\ue000\udcff\U000e0041
 @pytest.mark.parametrize(
     "reported", ["\x1b]11;rgb:ffff/ffff/ffff\x1b\\", "\x1b]11;rgb:0/0/0\x07", "\x1b[?62;22c"]
 )
-def test_what_the_terminal_tells_late_is_not_typed(reported: str):
+def test_what_the_terminal_shows_late_is_not_typed(reported: str):
     parser = KeyParser()
     assert list(parser.feed(reported)) == []
     typed = [key for key in parser.feed(f"a{reported}b") if isinstance(key, Key)]
@@ -69,12 +69,12 @@ def test_a_question_that_is_nested_too_deep_is_plain_text():
     assert ceiling(deep) == "This session has reached its limit."
 
 
-def test_a_suggestion_tells_the_mode_it_goes_on_in():
+def test_a_suggestion_shows_the_mode_it_goes_on_in():
     lines = [line.plain for line in all_lines(body_of(FOLLOWUP, QuestionStep.CHOICE, 0, 70, LOOK))]
     assert any("Banker's rounding  → architect mode" in line for line in lines)
 
 
-def test_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_told_from_a_line():
+def test_blanks_at_the_end_of_a_command_are_drawn_and_a_fold_is_distinguished_from_a_line():
     command = replace(COMMAND, text=f"rm -rf a \\ \nls {'x' * 40}", cwd="")
     lines = [line.plain for line in all_lines(body_of(command, QuestionStep.ANSWER, 0, 30, LOOK))]
     assert lines[0] == "$ rm -rf a \\␣"

@@ -146,7 +146,7 @@ async def _say(played: Play, line: str) -> None:
     await played.settle()
 
 
-async def test_an_intent_that_is_chosen_before_a_task_is_told_to_it_and_to_no_other():
+async def test_an_intent_that_is_chosen_before_a_task_is_reported_to_it_and_to_no_other():
     async with play(task=False) as played:
         played.host.answer(AskIntents, INTENTS)
         await _say(played, "/intent INT-002")
@@ -201,14 +201,14 @@ def test_the_reasons_have_their_codes_and_each_target_its_verdict():
     ]
 
 
-def test_what_is_told_with_its_code_is_not_told_again_but_other_notes_are():
+def test_what_is_reported_with_its_code_is_not_reported_again_but_other_notes_are():
     noted = replace(GOVERNED, notes=(WHY, "deletes 3 files"))
     footing = plain(footing_of(noted, QuestionStep.ANSWER, 74, LOOK))
     assert footing.count(WHY) == 1
     assert "! deletes 3 files" in footing
 
 
-def test_the_real_place_of_a_target_is_told():
+def test_the_real_place_of_a_target_is_reported():
     target = AskedTarget(path="a", op="create", verdict="outside", real_path="/etc/a\u202e")
     asked = replace(GOVERNED, governance=replace(OUTSIDE, targets=(target,)))
     assert "✗ create a  outside; it is /etc/a<U+202E>" in plain(
@@ -278,7 +278,7 @@ def test_only_what_is_offered_has_a_key(asked: Asked, letters: str):
     ],
     ids=["files", "scope", "commands"],
 )
-def test_what_a_choice_would_allow_is_told(
+def test_what_a_choice_would_allow_is_reported(
     asked: Asked, step: QuestionStep, title: str, what: str, allowed: str
 ):
     assert page_of(asked, step).title == title

@@ -157,7 +157,7 @@ async def test_rows_stay_while_others_are_looked_for():
         await until(pilot, lambda: labels(picker) == ["src/b.py"])
 
 
-async def test_a_row_that_somebody_marked_stays_marked_while_it_fits():
+async def test_a_marked_row_stays_marked_while_it_matches():
     host = OwnPaths("src/a.py", "src/b.py", "src/c.js")
     app = BareApp(host)
     async with app.run_test() as pilot:
@@ -175,7 +175,7 @@ async def test_a_row_that_somebody_marked_stays_marked_while_it_fits():
         assert picker.chosen.label == "src/a.py"
 
 
-async def test_a_refusal_is_told_in_the_list():
+async def test_a_refusal_is_reported_in_the_list():
     class Refusing(ScriptedHost):
         async def query(self, query):  # type: ignore[no-untyped-def]
             if isinstance(query, AskPaths):
@@ -238,7 +238,7 @@ async def test_question_mark_lists_triggers_and_the_keys_that_are_bound():
         assert app.pressed == ["unfold_all"]
 
 
-async def test_a_click_tells_what_was_picked():
+async def test_a_click_shows_what_was_picked():
     picked: list[Picker.Picked] = []
 
     class Clicked(BareApp):

@@ -54,7 +54,7 @@ def test_a_long_wait_shows_its_reason():
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 200])
-def test_the_header_fits_and_tells_first_what_matters_most(width: int):
+def test_the_header_fits_and_shows_first_what_matters_most(width: int):
     about = About(workspace="/home/ada/" + "deep/" * 20, model="m" * 30, window=1000, mode="code")
     around = HeaderFacts(about=about, automatic=True, usage=Totals(context_tokens=500, cost=1.5))
     line = header_line(around, LOOK, width)
@@ -78,7 +78,7 @@ def test_the_header_fits_and_tells_first_what_matters_most(width: int):
     ],
     ids=str,
 )
-def test_the_status_line_tells_the_most_urgent(doing: BottomLine, seen: str):
+def test_the_status_line_shows_the_most_urgent(doing: BottomLine, seen: str):
     line = status_line(doing, 0, LOOK, 80)
     assert seen in line.plain
     assert line.cell_len <= 80
@@ -124,7 +124,7 @@ def test_who_has_pressed_no_key_for_long_is_called_too():
     assert not caller.notify("a2", "May it?")
 
 
-def test_nobody_is_called_who_does_not_want_to_be():
+def test_there_is_no_bell_when_it_is_switched_off():
     caller, written, _ = attention("off")
     caller.focus_changed(False)
     assert not caller.notify("a1", "May it?")
@@ -141,7 +141,7 @@ def test_nobody_is_called_who_does_not_want_to_be():
         (b"", None),
     ],
 )
-def test_a_terminal_tells_whether_its_ground_is_light(answer: bytes, light: bool | None):
+def test_a_terminal_shows_whether_its_ground_is_light(answer: bytes, light: bool | None):
     assert light_in(answer) is light
 
 

@@ -245,7 +245,7 @@ async def test_a_file_that_is_not_as_expected_is_left_alone(
         assert bench.bytes_of("a.txt") == there
 
 
-def test_a_name_that_somebody_took_meanwhile_is_not_taken_away(tmp_path: Path):
+def test_a_file_created_meanwhile_is_not_replaced(tmp_path: Path):
     (tmp_path / "finished.tmp").write_text("ours")
     (tmp_path / "a.txt").write_text("theirs")
     with opened_folder(tmp_path, []) as folder:

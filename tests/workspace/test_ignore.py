@@ -113,7 +113,7 @@ async def test_an_ignored_file_is_neither_read_nor_written_whatever_was_permitte
     assert bench.bytes_of("src/b.env") == b"hidden value\n"
 
 
-async def test_nobody_learns_whether_an_ignored_file_is_there(tmp_path: Path):
+async def test_refusals_do_not_reveal_whether_an_ignored_file_exists(tmp_path: Path):
     bench = opened(tmp_path, RULES)
     (tmp_path / "secrets/dangling").symlink_to("nowhere")
     os.mkfifo(tmp_path / "secrets/pipe")

@@ -118,7 +118,7 @@ async def test_both_engines_find_the_same(bench: Workbench, engine: SearchComman
 
 
 @both_engines
-async def test_a_faulty_regex_is_told_to_the_model(bench: Workbench, engine: SearchCommand):
+async def test_a_faulty_regex_is_reported_to_the_model(bench: Workbench, engine: SearchCommand):
     bench.put("a.txt", "a\n")
     for regex in ("a(", "[z-a]", "*", r"a\n", "a\nb", "a\0b", "x" * 20_000):
         with pytest.raises(BadArguments, match=r"regular expression is invalid\. .|regex"):
@@ -360,7 +360,9 @@ async def test_a_match_in_the_longest_line_is_shown(bench: Workbench, engine: Se
 
 
 @both_engines
-async def test_a_match_in_a_line_that_is_too_long_is_told(tmp_path: Path, engine: SearchCommand):
+async def test_a_match_in_a_line_that_is_too_long_is_reported(
+    tmp_path: Path, engine: SearchCommand
+):
     bench = Workbench(tmp_path, Limits(edit_bytes=1000))
     bench.put("a.txt", "\x01" * 900 + "a")
     bench.put("b.txt", "a")

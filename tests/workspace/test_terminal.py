@@ -141,7 +141,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("command", SAID)
-async def test_all_that_a_command_writes_is_heard_in_order(tmp_path: Path, command: str):
+async def test_all_output_of_a_command_arrives_in_order(tmp_path: Path, command: str):
     assert await outcome(tmp_path, command) == (SAID[command], CommandEnd(exit_code=0))
 
 
@@ -156,7 +156,7 @@ async def test_all_that_a_command_writes_is_heard_in_order(tmp_path: Path, comma
         ("kill -35 $$", CommandEnd(exit_code=163, signal="SIGRTMIN+1")),
     ],
 )
-async def test_an_end_is_told_as_what_it_was(tmp_path: Path, command: str, end: CommandEnd):
+async def test_every_kind_of_end_is_reported(tmp_path: Path, command: str, end: CommandEnd):
     assert (await outcome(tmp_path, command))[1] == end
 
 
@@ -294,7 +294,7 @@ def one_more_file() -> int | None:
         return None
 
 
-async def test_the_time_limit_ends_a_command_and_its_last_words_are_heard(tmp_path: Path):
+async def test_the_time_limit_ends_a_command_and_keeps_its_last_output(tmp_path: Path):
     os.mkfifo(tmp_path / "silent")
     waits = "exec 3<> silent; while :; do read -t 0.02 -u 3; done"
     command = f"trap 'echo bye; exit 7' TERM; echo hi; {waits}"
@@ -371,7 +371,7 @@ async def test_a_shell_whose_warden_is_killed_dies_too_and_its_end_is_unknown(
         "; sleep 0.1",
     ],
 )
-async def test_nobody_outlives_a_command_that_kills_its_warden(
+async def test_no_process_outlives_a_command_that_kills_its_warden(
     tmp_path: Path, mark: str, escape: str, bystander: subprocess.Popen[bytes]
 ):
     other = Limits(command_grace=1)
@@ -389,13 +389,13 @@ def parent_of(pid: int) -> int:
     return int(stat.rpartition(")")[2].split()[1])
 
 
-async def test_what_a_background_child_writes_within_the_grace_is_heard(tmp_path: Path):
+async def test_output_of_a_background_child_within_the_grace_is_kept(tmp_path: Path):
     command = "(sleep 0.05; echo late) & echo early"
     text, _ = await outcome(tmp_path, command, limits=Limits(command_grace=PATIENCE))
     assert text == "early\nlate\n"
 
 
-async def test_output_that_nobody_reads_does_not_hold_the_command_up(tmp_path: Path):
+async def test_unread_output_does_not_block_the_command(tmp_path: Path):
     keep = Kept()
     async with running(tmp_path, "head -c 3000000 /dev/zero; exit 4", keep=keep) as started:
         assert (await started.end()).exit_code == 4
@@ -430,7 +430,7 @@ async def test_beyond_the_cap_the_beginning_and_the_end_are_kept_with_a_note_bet
     assert keep.data.decode() == "01234\n[… 6 bytes dropped …]\nbcdef"
 
 
-async def test_a_full_disk_does_not_stop_the_command_but_is_told_at_its_end(
+async def test_a_full_disk_does_not_stop_the_command_but_is_reported_at_its_end(
     tmp_path: Path, mark: str
 ):
     async with running(tmp_path, "echo one; echo two; touch made", keep=FullDisk()) as started:
@@ -500,7 +500,7 @@ async def test_a_command_on_a_terminal_has_it_for_everything(tmp_path: Path):
     assert (text, end.exit_code) == ("0\r\n1\r\n2\r\ntty\r\n40 120\r\n", 0)
 
 
-async def test_an_end_on_a_terminal_is_told_as_what_it_was(tmp_path: Path):
+async def test_every_kind_of_end_on_a_terminal_is_reported(tmp_path: Path):
     command = "exec > /dev/null 2>&1 < /dev/null; sleep 0.1; exit 4"
     assert (await on_terminal(tmp_path, command))[1] == CommandEnd(exit_code=4)
 
@@ -521,7 +521,7 @@ async def test_no_child_escapes_from_a_terminal(tmp_path: Path, mark: str):
 
 
 @pytest.mark.parametrize(("how", "terminal"), [("by us", False), ("by a signal", True)])
-async def test_a_kept_command_outlives_its_context_until_its_warden_is_told_to_end(
+async def test_a_kept_command_outlives_its_context_until_its_warden_ends_it(
     tmp_path: Path, mark: str, how: str, terminal: bool
 ):
     for name in ("go", "back"):
@@ -591,7 +591,7 @@ async def test_a_kept_command_that_has_ended_is_no_longer_kept(tmp_path: Path):
         assert not started.kept
 
 
-async def test_a_warden_that_is_told_to_ends_everything(tmp_path: Path, mark: str):
+async def test_a_warden_ends_everything_on_request(tmp_path: Path, mark: str):
     command = f"trap '' TERM; (env -i setsid sleep {mark} &); echo up; sleep {mark}; sleep {mark}"
     async with running(tmp_path, command) as started:
         assert await anext(started.output()) == "up\n"
@@ -626,7 +626,7 @@ async def test_a_launcher_that_refuses_starts_nothing(tmp_path: Path, mark: str)
     assert marked(mark) == []
 
 
-async def test_a_program_that_is_not_there_is_told_by_name(tmp_path: Path):
+async def test_a_program_that_is_not_there_is_reported_by_name(tmp_path: Path):
     def launcher(shell_argv: Sequence[str], permit: Permit, folder: Path) -> Launch:
         return Launch(("/no/such/program",), {})
 

@@ -264,7 +264,7 @@ class TestWhatIsLeftOpen:
         reported.see(continues, *(ToolFinished(call_id=call.id, text="x") for call in self.CALLS))
         assert [one["type"] for one in reported.stream.finish()] == []
 
-    def test_what_an_earlier_run_left_open_was_never_told(self):
+    def test_what_an_earlier_run_left_open_was_never_reported(self):
         log: list[Event] = []
         for fact in [TaskOpened(text="go"), REQUEST, spoke(*self.CALLS)]:
             log.append(next_event(log[-1] if log else None, fact, 1))
@@ -317,7 +317,7 @@ class TestAttribution:
             ("control", "done", "s"),
         ]
 
-    def test_a_yes_leaves_the_turn_to_whom_it_is_due(self):
+    def test_an_approval_does_not_take_over_the_turn(self):
         reported = started(Asked(ask_id="q", ask=AskKind.TOOL, call_id="c1"))
         question = reported.stream.question
         assert question
@@ -331,7 +331,7 @@ class TestAttribution:
         reported.stream.deliver(question, "yes", "a", words=False)
         assert gist(reported.see(REQUEST, *COMPLETE)) == [("result", "", "a")]
 
-    def test_queued_messages_take_over_in_order_when_the_model_hears_them(self):
+    def test_queued_messages_take_over_in_order_when_the_model_receives_them(self):
         reported = started()
         for number in "123":
             reported.stream.queue(f"id{number}", f"m{number}")
@@ -363,7 +363,7 @@ class TestAttribution:
             ("result", "", each) for each in ("s", "m1", "a1")
         ]
 
-    def test_a_turn_that_completes_with_words_waiting_ends_before_they_are_heard(self):
+    def test_a_turn_that_completes_ends_before_queued_messages_are_delivered(self):
         reported = started()
         reported.stream.queue("id1", "m1")
         reported.see(says("id1"), CompletionOffered(result="One."))
@@ -375,7 +375,7 @@ class TestAttribution:
         ]
         assert gist(reported.see(*COMPLETE)) == [("result", "", "m1")]
 
-    def test_words_that_come_just_after_the_question_whether_all_is_done_are_heard(self):
+    def test_messages_right_after_the_completion_question_are_delivered(self):
         reported = started()
         reported.see(*COMPLETE)
         reported.stream.queue("id1", "m1")
@@ -425,7 +425,7 @@ class TestChildren:
         reported.see(ChildBegan(call_id="n", task_id="kid"))
         return reported
 
-    def test_its_questions_are_told_under_its_own_id(self):
+    def test_its_questions_are_reported_under_its_own_id(self):
         reported = self.child()
         asked = Asked(ask_id="q", ask=AskKind.TOOL, text=self.PAYLOAD, call_id="k", digest="d")
         events = reported.see(TaskOpened(text="part"), REQUEST, spoke(self.CALL), asked, of="kid")
@@ -437,7 +437,7 @@ class TestChildren:
         ended = reported.see(ToolFinished(call_id="k", text="Created a."), of="kid")
         assert gist(ended) == [("tool_result", "tool", "s")]
 
-    def test_what_is_said_is_for_the_child_and_told_when_it_hears_it(self):
+    def test_messages_go_to_the_child_and_are_reported_on_delivery(self):
         reported = self.child()
         reported.see(TaskOpened(text="part"), REQUEST, of="kid")
         assert reported.stream.receiver == "kid"
@@ -448,7 +448,7 @@ class TestChildren:
         reported.stream.end_task("kid")
         assert reported.stream.receiver == "t"
 
-    def test_an_answer_in_words_is_told(self):
+    def test_an_answer_in_words_is_reported(self):
         reported = self.child()
         reported.see(TaskOpened(text="part"), Asked(ask_id="q", ask=AskKind.FOLLOWUP), of="kid")
         answer = Answered(ask_id="q", ask=AskKind.FOLLOWUP, reply="message", text="8080")
@@ -514,7 +514,7 @@ class TestQueueEvents:
         [event] = reported.see(QueueEdited(message_id="a", text="other words"))
         assert (event["subtype"], event["queue"][0]["text"]) == ("updated", "other words")
 
-    def test_a_resumed_task_tells_once_what_waits(self):
+    def test_a_resumed_task_shows_once_what_waits(self):
         stream = ControlStream()
         log: list[Event] = []
         for fact in [TaskOpened(text="go"), REQUEST, says("a"), TaskReopened(), RESUMES]:

@@ -89,7 +89,7 @@ def test_each_queued_message_has_its_own_result_in_order():
     assert driven.results == [("s", SUCCESS), ("m1", REFUSED), ("m2", SUCCESS), ("m3", REFUSED)]
 
 
-def test_what_tells_of_a_refused_message_carries_its_own_request():
+def test_what_shows_of_a_refused_message_carries_its_own_request():
     driven = Driven()
     driven.see(REQUEST)
     driven.refuse_queued(driven.queue("m1"), "m1")
@@ -100,7 +100,7 @@ def test_what_tells_of_a_refused_message_carries_its_own_request():
     assert [one["requestId"] for one in notes] == ["m1", "s"]
 
 
-def test_a_message_refused_after_the_task_was_offered_as_done_is_told_after_the_turn():
+def test_a_message_refused_after_the_task_was_offered_as_done_is_reported_after_the_turn():
     driven = Driven()
     driven.see(REQUEST, OFFER)
     driven.refuse_queued(driven.queue("m1"), "m1")
@@ -121,7 +121,7 @@ def test_a_refused_start_is_no_success_when_a_queued_message_goes_on():
     assert (done["code"], done["success"]) == ("task_aborted", False)
 
 
-def test_a_refused_answer_is_told_and_the_start_goes_on():
+def test_a_refused_answer_is_reported_and_the_start_goes_on():
     driven = Driven()
     driven.see(REQUEST, QUESTION)
     driven.refuse(driven.answer("m1"))

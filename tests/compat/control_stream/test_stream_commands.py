@@ -134,7 +134,7 @@ def test_a_bad_line_is_refused_with_its_number_and_the_reason(given_line: bytes,
     assert str(refusal.value).startswith(f"stdin command line 12: {reason}")
 
 
-def test_the_first_thing_that_is_wrong_is_told():
+def test_the_first_thing_that_is_wrong_is_reported():
     wrong: dict[str, Any] = {"images": 1, "taskId": 1, "prompt": 1, "requestId": 1, "command": 1}
     mended: dict[str, Any] = {
         "command": "start",

@@ -152,7 +152,7 @@ async def test_a_message_that_waited_in_vain_is_queued_for_when_the_task_goes_on
     assert isinstance(handler.sent[-1], Speak)
 
 
-async def test_a_task_that_ends_while_it_is_spoken_to_is_no_task(handler: Desk):
+async def test_a_message_to_a_task_that_just_ended_is_refused(handler: Desk):
     handler.fails[Speak] = CommandRejected("It is not open.")
     await handler.hear(GO, SAYS)
     assert handler.replies("m") == [("error", "no_active_task")]
@@ -174,7 +174,7 @@ def completed(handler: Desk) -> None:
     handler.see(TaskOpened(text="go"), begun, CompletionOffered(result="Done."), asks)
 
 
-async def test_a_task_that_is_accepted_as_done_hears_nothing_any_more(handler: Desk):
+async def test_an_accepted_task_takes_no_more_messages(handler: Desk):
     await handler.hear(GO)
     completed(handler)
     await handler.hear(StreamCommand("approve", "a"), SAYS)
@@ -244,7 +244,7 @@ async def test_why_a_start_was_refused_is_remembered(handler: Desk):
     assert handler.stream.failure == ""
 
 
-async def test_what_was_said_before_a_cancel_is_heard_before_what_is_said_after_it(
+async def test_messages_before_a_cancel_arrive_before_those_after_it(
     handler: Desk,
 ):
     await handler.hear(GO)
@@ -313,7 +313,7 @@ async def test_two_messages_in_one_breath_answer_one_question(handler: Desk):
     assert handler.replies("m2")[-1] == ("done", "queued")
 
 
-async def test_words_that_come_too_late_to_be_heard_are_heard_all_the_same(handler: Desk):
+async def test_messages_that_arrive_late_are_still_delivered(handler: Desk):
     await handler.hear(GO)
     completed(handler)
     question = handler.stream.question

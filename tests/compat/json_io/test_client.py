@@ -216,7 +216,7 @@ STEPS: list[tuple[str, list[Wire], Wire, list[str]]] = [
 @pytest.mark.parametrize(
     ("before", "message", "events"), [step[1:] for step in STEPS], ids=[step[0] for step in STEPS]
 )
-def test_every_step_is_told_by_its_events_in_their_order(
+def test_every_step_is_reported_by_its_events_in_their_order(
     before: list[Wire], message: Wire, events: list[str]
 ):
     watched = Watched()
@@ -395,7 +395,7 @@ def test_the_store_can_be_watched_and_says_when_it_learnt():
     assert client.store.known.updated == 7.0
 
 
-def test_an_emitter_forgets_whom_it_is_told_to():
+def test_an_emitter_forgets_removed_listeners():
     emitter, received = Emitter(), list[object]()
     stop = emitter.on("message", received.append)
     emitter.once(AgentEvent.MESSAGE, received.append)

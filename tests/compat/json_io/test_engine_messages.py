@@ -74,9 +74,7 @@ def words(count: int, text: str = "word ") -> list[Fact]:
 
 
 @given(events=ANY_LOG, pauses=st.lists(st.sampled_from([0.0, 0.01, 0.06, 5.0]), min_size=1))
-def test_whoever_reads_every_line_has_the_rows_as_they_are(
-    events: list[Event], pauses: list[float]
-):
+def test_all_lines_together_give_the_rows(events: list[Event], pauses: list[float]):
     webview, manager = driven(), driven(webview=False)
     client = ExtensionClient(lambda message: None)
     lines: dict[int, Wire] = {}
@@ -110,7 +108,7 @@ def test_whoever_reads_every_line_has_the_rows_as_they_are(
 CONDENSED = ("condense_context", "sliding_window_truncation")
 
 
-def test_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
+def test_a_growing_row_is_reported_at_most_once_in_a_while_and_then_whole():
     reported = driven()
     send(reported, OPENED, ASKED)
     now, times = 100.0, 0
@@ -127,7 +125,7 @@ def test_a_growing_row_is_told_at_most_once_in_a_while_and_then_whole():
     assert reported.news(now + 1000) == []
 
 
-def test_new_and_complete_rows_are_told_at_once():
+def test_new_and_complete_rows_are_reported_at_once():
     reported = driven()
     spoke = AssistantSpoke(request_id="r", blocks=(Text(text="word word"),), usage=Usage(cost=1.0))
     lines = send(reported, OPENED, ASKED, *words(2), spoke, pause=0.0)
@@ -200,7 +198,7 @@ def test_calls_that_will_be_taken_back_are_not_shown():
         assert json.loads(asked[0]["text"]) == {"tool": "readFile", "path": "a"}
 
 
-def test_a_rewind_is_told_as_a_snapshot_or_by_names():
+def test_a_rewind_is_reported_as_a_snapshot_or_by_names():
     facts = (OPENED, ASKED, *words(2), StepCancelled(), Rewound(to=1))
     snapshot = send(driven(), *facts)[-1]["state"]
     assert [row["text"] for row in snapshot["clineMessages"]] == ["do it"]
@@ -240,12 +238,12 @@ def test_a_rewind_is_told_as_a_snapshot_or_by_names():
     ],
     ids=["mode", "model", "todos", "queue"],
 )
-def test_what_changes_beside_the_rows_is_told_alone(fact: Fact, part: Wire):
+def test_what_changes_beside_the_rows_is_reported_alone(fact: Fact, part: Wire):
     assert send(driven(), OPENED, fact)[-1] == {"type": "state", "state": part}
     assert send(driven(webview=False), OPENED, fact)[1:] == []
 
 
-def test_a_queue_is_told_with_every_change():
+def test_a_queue_is_reported_with_every_change():
     reported = driven()
     send(reported, OPENED, ASKED)
     states = [
@@ -316,7 +314,7 @@ def test_a_condensed_conversation_says_how_much_shorter_it_is():
     assert reported.task.messages()[1]["contextTruncation"]["newContextTokens"] == 3
 
 
-def test_words_that_end_the_turn_are_told_as_the_result_in_the_same_row():
+def test_words_that_end_the_turn_are_reported_as_the_result_in_the_same_row():
     reported = driven()
     send(reported, OPENED, ASKED, TextStreamed(request_id="r", text="It is 4."))
     spoken = AssistantSpoke(request_id="r", blocks=(Text(text="It is 4."),))
@@ -327,7 +325,7 @@ def test_words_that_end_the_turn_are_told_as_the_result_in_the_same_row():
     assert json.dumps(lines).count('"say": "completion_result"') == 1
 
 
-def test_a_pause_between_requests_is_told_in_seconds():
+def test_a_pause_between_requests_is_reported_in_seconds():
     reported = driven()
     send(reported, OPENED, Pausing(seconds=2.4, reason="", paced=True))
     row = as_message(reported.task.view.messages[-1])
@@ -414,7 +412,7 @@ def test_the_flags_say_what_really_runs_without_a_question(
     assert {name.removeprefix("alwaysAllow") for name, on in flags.items() if on} == granted
 
 
-def test_a_page_in_a_browser_is_told_in_the_fields_that_webviews_read():
+def test_a_page_in_a_browser_is_reported_in_the_fields_that_webviews_read():
     reported = driven(webview=False)
     send(reported, OPENED, ToolStarted(call_id="b", tool="browser_action", title="Look"))
     picture = Image(media_type="image/png", data="AA==")

@@ -140,7 +140,7 @@ async def test_a_yes_for_good_is_one():
     assert answer.always
 
 
-async def test_a_second_click_answers_nothing_even_before_the_first_is_told():
+async def test_a_second_click_answers_nothing_even_before_the_first_is_reported():
     handler = Desk()
     await handler.begin(TOOL)
     await handler.do(YES, YES)
@@ -167,7 +167,7 @@ async def test_words_for_no_question_in_particular_are_queued():
     assert words.text == "more"
 
 
-async def test_words_go_to_whoever_is_at_work():
+async def test_messages_go_to_the_working_task():
     handler = Desk()
     await handler.begin(ChildBegan(call_id="c", task_id="child"))
     handler.reported.drive("t1")

@@ -95,7 +95,7 @@ class TestQuestionsOfTools:
         assert [one["type"] for one in events] == ["tool_use", "system", "tool_result"]
         assert events[-1]["tool_result"]["output"] == "8080"
 
-    def test_a_driver_is_told_a_followup_in_words_and_not_as_a_call(self):
+    def test_a_driver_is_reported_a_followup_in_words_and_not_as_a_call(self):
         text = self.TEXT
         events = reported(*self.story(), driven=True)
         assert [(one["type"], one.get("subtype"), one.get("content")) for one in events] == [
@@ -104,7 +104,7 @@ class TestQuestionsOfTools:
             ("user", None, "8080"),
         ]
 
-    def test_the_offer_to_end_a_command_is_not_told(self):
+    def test_the_offer_to_end_a_command_is_not_reported(self):
         offer = Asked(ask_id="q", ask=AskKind.COMMAND_OUTPUT, call_id="c1")
         start = ToolStarted(
             call_id="c1",

@@ -262,7 +262,7 @@ def test_every_line_is_flushed_at_once():
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_reader_who_leaves_ends_the_run_and_hears_no_complaint(stream: bool):
+def test_a_reader_that_leaves_ends_the_run_without_an_error(stream: bool):
     script = f"""
 import sys
 from rookery.compat.structured_output.writer import (JsonOutput, ReaderLeft)

@@ -113,7 +113,7 @@ def test_what_the_user_says_is_a_user_event(fact: Fact):
         Answered(ask_id="q", ask=AskKind.TOOL, reply="yes", text="by rule", by="policy"),
     ],
 )
-def test_an_answer_without_words_of_the_user_is_not_told(fact: Fact):
+def test_an_answer_without_words_of_the_user_is_not_reported(fact: Fact):
     assert reported(fact) == reported(fact, stream=False) == []
 
 
@@ -139,7 +139,7 @@ def test_blocks_that_were_never_streamed_get_ids_of_their_own():
     ]
 
 
-def test_blanks_alone_are_not_told_and_take_no_other_block_s_place():
+def test_blanks_alone_are_not_reported_and_take_no_other_block_s_place():
     facts = [
         text("\n"),
         thought("hm"),
@@ -168,7 +168,7 @@ def test_a_payload_that_is_no_json_object_is_given_raw():
     assert reported(*facts)[0]["tool_use"] == {"name": "read_file", "input": {"raw": "[1]"}}
 
 
-def test_a_call_nobody_heard_of_is_named_by_its_payload():
+def test_an_unknown_call_is_named_by_its_payload():
     question = Asked(ask_id="q", ask=AskKind.TOOL, text=PAYLOAD, call_id="c9")
     assert reported(question)[0]["tool_use"]["name"] == "readFile"
     assert reported(ToolFinished(call_id="c9", text="?"))[0]["tool_use"]["name"] == "unknown_tool"
@@ -192,7 +192,7 @@ def test_output_is_streamed_and_the_closing_event_adds_only_the_exit_code():
     ]
 
 
-def test_a_command_without_output_has_none_whatever_the_model_is_told():
+def test_a_command_without_output_has_none_whatever_the_model_is_reported():
     end = ToolFinished(call_id="c1", text="It ended with 0 and wrote nothing.", exit_code=0)
     assert reported(answer(RUN), RUNNING, end)[-1]["tool_result"] == {
         "name": "execute_command",
@@ -266,11 +266,11 @@ def test_an_answer_whose_first_call_was_missed_gives_its_row_to_no_other_call():
     ]
 
 
-def test_a_piece_without_news_is_not_told():
+def test_a_piece_without_news_is_not_reported():
     assert len(reported(piece(""), piece(""))) == 1
 
 
-def test_a_rewind_lets_a_finished_call_be_told_anew_under_another_id():
+def test_a_rewind_lets_a_finished_call_be_reported_anew_under_another_id():
     end = ToolFinished(call_id="c1", text="done")
     ids = [one["id"] for one in reported(answer(READ), READING, end, Rewound(to=1), READING, end)]
     assert ids == [2, 2, 5, 5]
@@ -304,7 +304,7 @@ def test_calls_the_user_talked_the_model_out_of_are_closed_by_the_next_request()
 
 
 @pytest.mark.parametrize("name", ["attempt_completion", "ask_followup_question"])
-def test_a_call_that_speaks_to_the_user_is_told_as_a_call_only_if_it_fails(name: str):
+def test_a_call_that_speaks_to_the_user_is_reported_as_a_call_only_if_it_fails(name: str):
     call = ToolCall(id="c1", name=name, arguments={"result": "ok"})
     start = ToolStarted(call_id="c1", tool=name, title="", text="{}")
     before = [piece('{"result"', name), answer(call), start]
@@ -328,7 +328,9 @@ resume_completed_task           start_new_task         assistant
 
 @pytest.mark.parametrize("row", ASKS.strip().splitlines())
 @pytest.mark.parametrize("words", ["Why?", ""])
-def test_a_question_that_stops_the_task_is_told_and_says_what_is_waited_for(row: str, words: str):
+def test_a_question_that_stops_the_task_is_reported_and_says_what_is_waited_for(
+    row: str, words: str
+):
     ask, action, type = row.split()
     question = Asked(ask_id="q", ask=AskKind(ask), text=words)
     shown = {"type": type, "subtype": ask, "id": 1, "content": words, "done": True}
@@ -351,7 +353,7 @@ def test_an_approval_is_waited_for_under_the_id_of_its_call(ask: AskKind, text_:
 
 
 @pytest.mark.parametrize("ask", [AskKind.COMPLETION_RESULT, AskKind.COMMAND_OUTPUT])
-def test_a_question_that_needs_no_driver_is_not_told(ask: AskKind):
+def test_a_question_that_needs_no_driver_is_not_reported(ask: AskKind):
     assert reported(Asked(ask_id="q", ask=ask), automatic=False) == []
 
 
@@ -381,7 +383,7 @@ def test_the_result_has_the_completion_and_the_cost_of_all_requests():
     }
 
 
-def test_what_a_child_uses_is_in_the_cost_and_nothing_else_of_it_is_told():
+def test_what_a_child_uses_is_in_the_cost_and_nothing_else_of_it_is_reported():
     output = StructuredOutput(session_id="t1", stream=True)
     lost = RequestFailed(
         request_id="r", error=FailureKind.BUSY, message="Busy.", usage=Usage(tokens_in=1, cost=0.25)
@@ -441,7 +443,7 @@ def test_a_run_without_success_says_why_before_its_result(code: str):
     assert result["error"] == reported[0]["content"]
 
 
-def test_a_failure_that_was_told_is_not_told_again_but_is_in_the_result():
+def test_a_failure_that_was_reported_is_not_reported_again_but_is_in_the_result():
     reported, result = ended(TaskFailed(message="broke"), success=False, code="task_failed")
     assert (reported, result["error"]) == ([], "broke")
 
@@ -462,7 +464,7 @@ def test_what_is_open_when_the_run_ends_is_closed():
     assert ended(*facts, stream=False)[0] == [words, whole]
 
 
-def test_what_was_told_before_a_resume_is_not_repeated_but_still_counts():
+def test_what_was_reported_before_a_resume_is_not_repeated_but_still_counts():
     facts = [
         TaskOpened(text="fix it"),
         answer(READ, usage=Usage(tokens_in=5, cost=0.5)),

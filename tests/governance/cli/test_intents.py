@@ -150,7 +150,7 @@ def test_a_folder_below_is_governed_too_and_root_names_another(governed: Intents
     governed("list", "--root", str(elsewhere), code=6)
 
 
-def test_new_takes_the_next_id_and_tells_what_its_scope_matches(
+def test_new_takes_the_next_id_and_shows_what_its_scope_matches(
     governed: IntentsBench,
 ) -> None:
     out = governed(

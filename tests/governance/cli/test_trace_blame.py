@@ -154,7 +154,7 @@ def test_nothing_is_guessed_without_git_or_from_what_was_never_done(home: Path, 
     assert origins(capsys, JWT) == ["unknown"] * 6
 
 
-def test_the_note_of_a_commit_speaks_where_the_ledger_is_gone(
+def test_the_note_of_a_commit_is_used_if_the_ledger_is_gone(
     work: TracedWorkspace, capsys: Captured
 ):
     work.commit("second")

@@ -253,7 +253,7 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), MOMENTS.items(), ids=MOMENTS)
-def test_a_moment_is_told_as_records_tell_it(text: str, expected: str):
+def test_times_are_written_as_in_records(text: str, expected: str):
     assert parse_time(text, NOW) == expected
 
 

@@ -109,7 +109,7 @@ def test_rows_are_aligned_whatever_their_kinds():
     assert later.index("INT-001") == next(columns.rows(lines)).index("INT-001")
 
 
-def test_a_decision_is_told_with_what_its_call_was_about():
+def test_a_decision_is_reported_with_what_its_call_was_about():
     asked = {"task_id": "t", "tool_name": "apply_diff", "tool_use_id": "toolu_1"}
     decision = LedgerEntry(kind="decision", approval={"answer": "once", "by": "human"}, **asked)
     done = LedgerEntry(kind="mutation", files=(FILE,), **asked)

@@ -232,7 +232,7 @@ def test_a_seal_must_match_the_records_before_it(tmp_path: Path):
     assert ("FAIL", "seal") in codes(bench.report())
 
 
-def test_a_state_that_a_checkpoint_tells_of_was_reached(bench: LedgerBench):
+def test_the_state_of_a_checkpoint_was_reached(bench: LedgerBench):
     checkpoint = json.loads(bench.lines[-1])["metadata"]["orchestration"]
     assert checkpoint["kind"] == "checkpoint"
     bench.ledger().append(change("later", 1))

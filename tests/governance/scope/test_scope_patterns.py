@@ -71,7 +71,7 @@ def test_what_a_scope_covers(patterns: list[str], path: str, inside_it: bool):
 
 
 @pytest.mark.parametrize("path", ["SRC/AUTH/jwt.py", "src/AUTH/Jwt.py"])
-def test_case_counts_only_where_the_volume_tells_it_apart(path: str):
+def test_case_counts_only_on_case_sensitive_volumes(path: str):
     assert scope(["src/auth/**"], ignore_case=True).covers(path)
     assert not scope(["src/auth/**"]).covers(path)
     assert scope(["src/[A-Z]uth/*"], ignore_case=True).covers(path)

@@ -149,7 +149,7 @@ def somebody_elses(html: str) -> Iterator[str]:
             thread.join()
 
 
-def test_a_page_of_somebody_else_on_this_machine_gets_nothing(window: Window, manager: Manager):
+def test_a_foreign_page_on_this_machine_gets_nothing(window: Window, manager: Manager):
     token = manager.token
     blocked = manager.do("list_sessions")["overview"]["blocked_requests"]
     script = next((FOLDER / "assets").glob("index-*.js")).name
@@ -269,7 +269,7 @@ def go_up(tab: Tab, small_steps: int = 0, large: int = HUGE) -> dict[str, Any]:
     return reported
 
 
-def test_of_a_long_past_only_what_is_near_is_drawn_and_nobody_notices(
+def test_only_visible_rows_of_a_long_session_are_drawn(
     project: Project, manager: Manager, tabs: Tabs
 ):
     session = keep_a_long_past(project)
@@ -314,7 +314,7 @@ def test_of_a_long_past_only_what_is_near_is_drawn_and_nobody_notices(
     tab.page.evaluate("getSelection().removeAllRanges()")
 
 
-def test_the_end_is_followed_until_somebody_scrolls_up(tab: Tab, manager: Manager):
+def test_the_end_is_followed_until_the_user_scrolls_up(tab: Tab, manager: Manager):
     first, second = gate(), gate()
     words = "\n\n".join(["One more line of it."] * 80)
     session = manager.start(

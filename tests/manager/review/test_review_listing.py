@@ -82,7 +82,7 @@ def test_branch_shows_all_changes_since_the_merge_base_and_looking_changes_nothi
     assert [each for each in new if each.is_file() and not each.name.startswith("9de29bb2")] == []
 
 
-def test_staged_and_unstaged_are_told_apart_and_what_the_parent_did_is_not_shown(
+def test_staged_and_unstaged_are_distinguished_and_what_the_parent_did_is_not_shown(
     bench: WorktreeBench, handler: ReviewOperations
 ):
     worktree = bench.begun(worked)
@@ -245,7 +245,9 @@ def test_line_ends_that_git_converts_are_no_change(bench: WorktreeBench, handler
     assert kinds(diff(handler, worktree, "b.txt")) == [("removed", b"bee\n"), ("added", b"bee\r\n")]
 
 
-def test_what_git_was_told_to_overlook_is_said(bench: WorktreeBench, handler: ReviewOperations):
+def test_files_that_git_ignores_changes_of_are_named(
+    bench: WorktreeBench, handler: ReviewOperations
+):
     worktree = bench.begun()
     folder = Path(worktree.path)
     git(folder, "update-index", "--assume-unchanged", "a.txt")

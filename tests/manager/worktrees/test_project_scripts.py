@@ -58,7 +58,7 @@ def test_nothing_is_overwritten_and_no_link_is_followed(bench: WorktreeBench, tm
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_a_block_that_somebody_listens_in_is_not_given_out():
+def test_a_block_with_a_used_port_is_not_given_out():
     first = free_block("/a/place", ())
     assert first
     with socket.create_server(("127.0.0.1", first.first + 4)):
@@ -82,7 +82,7 @@ async def run(bench: WorktreeBench, worktree: Worktree, text: str, **more: Any) 
     return await run_setup(script, worktree, bench.folder, **given)
 
 
-async def test_the_set_up_script_runs_in_the_worktree_and_is_heard_live(bench: WorktreeBench):
+async def test_the_setup_script_runs_in_the_worktree_with_live_output(bench: WorktreeBench):
     worktree = replace(bench.begun(), ports=PortBlock(first=20_010))
     received: list[str] = []
     named = "$REPO_PATH $WORKTREE_PATH $WORKTREE_PORT $WORKTREE_PORTS"

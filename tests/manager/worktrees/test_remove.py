@@ -238,7 +238,7 @@ def test_a_removal_that_was_broken_off_is_not_taken_for_a_missing_worktree(bench
     assert ("new", b"n") in bench.held()
 
 
-def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBench):
+def test_a_checked_out_branch_is_not_deleted(bench: WorktreeBench):
     worktree = bench.begun()
     git(Path(worktree.path), "checkout", "-q", "--detach")
     git(bench.folder, "checkout", "-q", "agent/work")
@@ -252,7 +252,7 @@ def test_a_branch_that_somebody_has_checked_out_is_not_deleted(bench: WorktreeBe
     ["open('log', 'a').write('more')", "open(f'f{at}', 'w').write('x')"],
     ids=["into a file", "new files"],
 )
-def test_somebody_who_goes_on_writing_stops_the_removal(bench: WorktreeBench, writes: str):
+def test_writes_during_a_removal_stop_it(bench: WorktreeBench, writes: str):
     worktree = bench.begun()
     plan = bench.planned(worktree)
     folder = Path(worktree.path)

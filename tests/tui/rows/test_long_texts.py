@@ -134,7 +134,7 @@ def test_a_cell_that_is_too_long_takes_several_lines():
     assert max(line.cell_len for line in markdown(text, 40, LOOK)) <= 40
 
 
-def test_a_table_with_too_many_columns_is_told_row_by_row():
+def test_a_table_with_too_many_columns_is_reported_row_by_row():
     heads = "|".join(f"h{n}" for n in range(30))
     cells = "|".join(f"cell{n}" for n in range(30))
     text = f"|{heads}|\n|{'-|' * 30}\n|{cells}|"

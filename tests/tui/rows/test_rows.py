@@ -86,7 +86,7 @@ def test_a_call_is_one_line_until_it_is_unfolded():
         ("", None, "● $ make"),
     ],
 )
-def test_the_head_of_a_command_tells_how_it_ended(ended: str, exit_code: int | None, head: str):
+def test_the_head_of_a_command_shows_how_it_ended(ended: str, exit_code: int | None, head: str):
     assert lines(ask("command", "make"), ended=ended, exit_code=exit_code) == [head]
 
 

@@ -102,7 +102,7 @@ async def test_the_conversation_goes_back_and_the_files_stay(tmp_path: Path):
         assert made.read_text() == "two\n"
 
 
-async def test_what_somebody_else_changed_is_kept_until_it_is_said_twice(tmp_path: Path):
+async def test_changes_by_others_are_kept_until_confirmed_twice(tmp_path: Path):
     async with done_task(tmp_path) as (app, pilot, made):
         made.write_text("mine\n")
         await app.push_screen(CheckpointScreen(app))

@@ -82,12 +82,12 @@ SECOND = 1000
         (6 * 86_400, "6 d ago"),
     ],
 )
-def test_times_are_told_as_people_do(seconds: int, words: str):
+def test_times_are_shown_as_people_write_them(seconds: int, words: str):
     now = 1_700_000_000_000
     assert ago(now - seconds * SECOND, now) == words
 
 
-def test_what_is_long_past_is_told_by_its_day():
+def test_what_is_long_past_is_reported_by_its_day():
     assert ago(1_700_000_000_000 - 30 * 86_400 * SECOND, 1_700_000_000_000) == "2023-10-15"
 
 
@@ -112,7 +112,7 @@ def test_keys_are_called_as_they_are_on_a_keyboard(key: str, name: str):
     assert key_label(key) == name
 
 
-def test_a_binding_without_a_description_is_nobodys_business():
+def test_a_binding_without_a_description_is_not_listed():
     uses = key_uses(
         [Binding("a,b", "one", "One"), Binding("c", "two", ""), ("d", "three", "Three")]
     )

@@ -248,7 +248,7 @@ async def test_queued_words_are_changed_and_taken_back():
         assert it.host.sent[1] == EditQueue(task_id="t1", message_id="m2", text=None)
 
 
-async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
+async def test_a_message_delivered_while_it_is_edited_is_not_lost():
     async with handler() as it:
         await it.open(QueueScreen)
         await it.sees("changelog")
@@ -263,7 +263,7 @@ async def test_words_that_are_heard_while_they_are_changed_are_not_lost():
         await it.sees("No queued messages.")
 
 
-async def test_costs_are_told_for_every_request_and_every_child():
+async def test_costs_are_reported_for_every_request_and_every_child():
     async with handler(size=(100, 40)) as it:
         await it.open(CostScreen)
         shown = await it.sees("$0.74 in total")
@@ -275,7 +275,7 @@ async def test_costs_are_told_for_every_request_and_every_child():
         assert row.split()[2:] == ["claude-opus-4.6", "48.2K", "32.0K", "612", "$0.3012", "│"]
 
 
-async def test_help_tells_every_binding_and_every_command():
+async def test_help_shows_every_binding_and_every_command():
     async with handler(size=(160, 60)) as it:
         await it.open(HelpScreen)
         shown = await it.sees("Everywhere", "Esc close")

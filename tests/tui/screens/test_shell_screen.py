@@ -37,7 +37,7 @@ async def test_a_line_runs_in_the_users_shell_and_in_the_workspace(tmp_path: Pat
     assert (end.fate, end.exit_code, end.words) == (ShellEnding.ENDED, 3, "exit code 3")
 
 
-async def test_nobody_can_type_into_it(tmp_path: Path):
+async def test_it_takes_no_input(tmp_path: Path):
     line, end = await ran("cat; echo done", tmp_path)
     assert (line.output.text, end.exit_code) == ("done", 0)
 
@@ -64,7 +64,7 @@ async def test_it_is_stopped_when_its_time_is_over(tmp_path: Path):
     assert (end.fate, line.output.text) == (ShellEnding.TOO_LONG, "begun")
 
 
-async def test_it_is_ended_when_nobody_waits_for_it_any_longer(tmp_path: Path):
+async def test_it_ends_when_its_screen_is_closed(tmp_path: Path):
     line = ShellLine("trap '' TERM; echo $$; sleep 300", str(tmp_path))
     news = anyio.Event()
     with anyio.fail_after(60):
@@ -83,7 +83,7 @@ async def test_a_line_that_leaves_something_running_ends_all_the_same(tmp_path: 
     await _gone(left)  # with its end of the pipe
 
 
-async def test_a_workspace_that_is_elsewhere_is_told(tmp_path: Path):
+async def test_a_workspace_that_is_elsewhere_is_reported(tmp_path: Path):
     _, end = await ran("pwd", tmp_path / "elsewhere")
     assert end.fate is ShellEnding.NOT_STARTED
     assert "elsewhere" in end.words
