@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import ceil
 from typing import Any
 
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
+from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, LONGEST_WAIT, FailureKind
 from rookery.errors import ProviderError
 from rookery.providers.listener import Addressee
 
@@ -225,7 +226,7 @@ def refusal(to: Addressee, status: int, headers: Mapping[str, str], body: Any) -
     if request_id := next(filter(None, map(headers.get, _REQUEST_IDS)), ""):
         detail += f" (request {plain(request_id, 80)})"
     return ProviderError(
-        _sentence(kind, status, detail, to),
+        _sentence(kind, status, detail, to) + _long_wait(kind, said.wait),
         kind=kind,
         status=status,
         retry_after=said.wait if kind is FailureKind.BUSY else None,
@@ -359,7 +360,7 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
                 f"Set another, or run: {NAME} auth {name}"
             )
         case FailureKind.NO_MODEL:
-            return f"{name} has no model {to.model}: {detail}{_suggestion(to)}"
+            return f"{name} has no model {to.model}: {detail.rstrip('.')}. {_suggestion(to)}"
         case FailureKind.BROKEN_HISTORY:
             return f"{name} rejected the conversation: {detail}"
         case FailureKind.REFUSED:
@@ -383,4 +384,13 @@ def _suggestion(to: Addressee) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(to.model, to.known_models, n=3, cutoff=0.4)
-    return f". Did you mean {', '.join(close)}?" if close else ""
+    if close:
+        return f"Did you mean {', '.join(close)}?"
+    return f"{NAME} models {to.provider}{to.address_flag} lists its models"
+
+
+def _long_wait(kind: FailureKind, wait: float | None) -> str:
+    """Other waits are shown while they last; this one is too long to try again."""
+    if kind is not FailureKind.BUSY or wait is None or wait <= LONGEST_WAIT:
+        return ""
+    return f". Try again in {ceil(wait / 60):,} minutes"

@@ -219,6 +219,7 @@ def _connected(
             secret=key,
             key_source=source or (f"from {row.credentials}" if row.credentials else ""),
             known_models=known_models(name),
+            address_flag=f" --base-url {model.base_url}" if model.base_url else "",
         )
         return Endpoint(url, to=to, headers=headers, limits=limits, local=name in LOCAL)
 
