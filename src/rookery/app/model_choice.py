@@ -38,6 +38,7 @@ from rookery.providers.registry import (
     URL_VARIABLES,
     OpenProvider,
     is_loopback,
+    no_such_provider,
     open_provider,
 )
 from rookery.storage.keys import Key, find_key
@@ -240,8 +241,7 @@ def _explicit_choice(
 ) -> ModelChoice:
     provider = OTHER_NAMES.get(provider, provider)
     if provider not in NAMES:
-        known = ", ".join((*NAMES, *OTHER_NAMES))
-        raise SettingsError(f"No such provider: {provider!r}. Available: {known}.")
+        raise no_such_provider(provider, (*NAMES, *OTHER_NAMES))
     key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
     address = own_address(settings, provider, environ)

@@ -3,7 +3,7 @@
 Importing this package loads no provider: each is imported when it is opened.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from pathlib import Path
@@ -185,7 +185,7 @@ def open_provider(
     Raises `SettingsError` for anything that cannot work.
     """
     if name not in NAMES:
-        raise SettingsError(f"No such provider: {name!r}. Available: {', '.join(NAMES)}.")
+        raise no_such_provider(name, NAMES)
     if not model:
         raise SettingsError(f"{CHOOSE_A_MODEL} {name} with --model.")
     if name == "local":
@@ -258,6 +258,15 @@ def _usable(name: str, key: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise SettingsError(f"The key for {name} has characters that no key has. Copy it again.")
     return key
+
+
+def no_such_provider(name: str, known: Sequence[str]) -> SettingsError:
+    """The error for an unknown name: with the nearest known one, or all of them."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Available: {', '.join(known)}."
+    return SettingsError(f"No such provider: {name!r}. {hint}")
 
 
 def is_loopback(url: str) -> bool:
