@@ -206,6 +206,10 @@ class NoKey(SettingsError):
     """No model can be called, because there is no key."""
 
 
+class NoModelNamed(SettingsError):
+    """The provider has no usual model, and none was given."""
+
+
 def choose_model(
     settings: Settings, environ: Mapping[str, str], keys_file: Path, given_key: str | None
 ) -> ModelChoice:
@@ -293,8 +297,15 @@ def _choice(
             raise SettingsError(
                 f"{CHOOSE_A_MODEL} local with -m. {found_in_words(local_files(environ))}"
             )
-        raise SettingsError(f"{CHOOSE_A_MODEL} {provider} with -m. {NAME} models lists them.")
+        raise NoModelNamed(f"{CHOOSE_A_MODEL} {provider} with -m{_which(settings, provider)}")
     return ModelChoice(provider, model, own_address(settings, provider, environ), key)
+
+
+def _which(settings: Settings, provider: str) -> str:
+    if provider == "azure":
+        return ": the name of your deployment."
+    address = f" --base-url {settings.base_url}" if settings.base_url else ""
+    return f". To list them: {NAME} models {provider}{address}"
 
 
 async def _no_model_help(environ: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 from msgspec import Struct
@@ -238,7 +238,8 @@ async def _fetched(http: "httpx2.AsyncClient", url: str, body: Any = None) -> An
             raise NoListing(f"the list is larger than {LISTING_BYTES // 1024**2} MiB")
         return decode_event(text)
     except (httpx2.ConnectError, httpx2.ConnectTimeout):
-        raise NoListing("it cannot be reached") from None
+        address = urlsplit(url).netloc.rpartition("@")[2]
+        raise NoListing(f"{address} cannot be reached") from None
     except (httpx2.RequestError, httpx2.InvalidURL) as error:
         raise NoListing(f"the request failed ({type(error).__name__})") from None
     except ValueError:
