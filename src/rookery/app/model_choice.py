@@ -331,12 +331,13 @@ async def _no_model_help(environ: Mapping[str, str]) -> str:
 
 
 def how_to_get_a_model() -> str:
-    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:5])
+    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:3])
     return (
-        f"  {NAME} auth openrouter   (press Enter to sign in with your browser; needs no key)\n"
-        f"  {NAME} auth anthropic   (asks for the key and stores it; or {', '.join(BY_KEY[1:])})\n"
+        f"  {NAME} auth openrouter   (sign in with your browser; needs no key)\n"
+        f"  {NAME} auth anthropic   (stores your key; or {', '.join(BY_KEY[1:4])}, …)\n"
         f"  export ANTHROPIC_API_KEY=…   (or {others}, …)\n"
         f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
+        f'  {NAME} --provider local -m FILE.gguf "your task"   (runs a model file)\n'
         f"  {NAME} demo   (needs no model)"
     )
 
