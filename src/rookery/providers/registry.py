@@ -217,7 +217,7 @@ def _connected(
             model=model.id,
             host=urlsplit(url).netloc.rpartition("@")[2],
             secret=key,
-            key_source=source or (f"from {row.credentials}" if row.credentials else ""),
+            key_source=source or ("from your credentials" if row.credentials else ""),
             known_models=known_models(name),
             address_flag=f" --base-url {model.base_url}" if model.base_url else "",
         )
