@@ -37,6 +37,7 @@ from rookery.providers.registry import (
     OTHER_NAMES,
     URL_VARIABLES,
     OpenProvider,
+    how_to_get_a_model,
     is_loopback,
     no_such_provider,
     open_provider,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
     from rookery.providers.observed_server import ObservedServer
 
 PROVIDERS = NAMES
-OTHER_PROVIDER_NAMES = tuple(OTHER_NAMES)
-"""Names that other programs use for a provider."""
 KEYS_OF_PROVIDERS = KEY_VARIABLES
 """The environment variable that holds the key of each provider."""
 
@@ -243,15 +242,21 @@ def _explicit_choice(
     keys_file: Path,
     given_key: str | None,
 ) -> ModelChoice:
-    provider = OTHER_NAMES.get(provider, provider)
-    if provider not in NAMES:
-        raise no_such_provider(provider, (*NAMES, *OTHER_NAMES))
+    provider = checked_provider(provider)
     key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
     address = own_address(settings, provider, environ)
     if key is None and variable and not is_loopback(address or BASE_URLS[provider]):
         _require_credentials(provider, variable, environ)
     return _choice(settings, provider, environ, key)
+
+
+def checked_provider(name: str) -> str:
+    """The provider's own name. Raises `SettingsError` if there is none with this name."""
+    provider = OTHER_NAMES.get(name, name)
+    if provider not in NAMES:
+        raise no_such_provider(name, (*NAMES, *OTHER_NAMES))
+    return provider
 
 
 def _require_credentials(provider: str, variable: str, environ: Mapping[str, str]) -> None:
@@ -327,18 +332,6 @@ async def _no_model_help(environ: Mapping[str, str]) -> str:
     return (
         "No model available: no key is set and no local server offers a model. "
         f"Do one of these:\n{how_to_get_a_model()}"
-    )
-
-
-def how_to_get_a_model() -> str:
-    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:3])
-    return (
-        f"  {NAME} auth openrouter   (sign in with your browser; needs no key)\n"
-        f"  {NAME} auth anthropic   (stores your key; or {', '.join(BY_KEY[1:4])}, …)\n"
-        f"  export ANTHROPIC_API_KEY=…   (or {others}, …)\n"
-        f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
-        f'  {NAME} --provider local -m FILE.gguf "your task"   (runs a model file)\n'
-        f"  {NAME} demo   (needs no model)"
     )
 
 

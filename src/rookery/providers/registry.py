@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery import NAME
 from rookery.core.limits import CHOOSE_A_MODEL, Effort, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
@@ -267,6 +268,19 @@ def no_such_provider(name: str, known: Sequence[str]) -> SettingsError:
     near = get_close_matches(name.lower(), known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Available: {', '.join(known)}."
     return SettingsError(f"No such provider: {name!r}. {hint}")
+
+
+def how_to_get_a_model() -> str:
+    """The ways to a first model, one on each line."""
+    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:3])
+    return (
+        f"  {NAME} auth openrouter   (sign in with your browser; needs no key)\n"
+        f"  {NAME} auth anthropic   (stores your key; or {', '.join(BY_KEY[1:4])}, …)\n"
+        f"  export ANTHROPIC_API_KEY=…   (or {others}, …)\n"
+        f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
+        f'  {NAME} --provider local -m FILE.gguf "your task"   (runs a model file)\n'
+        f"  {NAME} demo   (needs no model)"
+    )
 
 
 def is_loopback(url: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from rookery import NAME
-from rookery.app.model_choice import ModelChoice, how_to_get_a_model
+from rookery.app.model_choice import ModelChoice
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import aligned
 from rookery.engine.ports.model import ModelInfo
@@ -15,7 +15,7 @@ from rookery.providers.catalogue import find_model
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.model_cache import address_of, facts_of
 from rookery.providers.model_files import size_in_words
-from rookery.providers.registry import DEFAULT_MODELS, LOCAL
+from rookery.providers.registry import DEFAULT_MODELS, LOCAL, how_to_get_a_model
 
 _HEADINGS = ("provider", "model", "window", "$ in", "$ out", "size", "abilities", "")
 
