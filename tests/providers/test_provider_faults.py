@@ -110,6 +110,12 @@ async def test_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
     assert "Did you mean claude-sonnet-5-5" in str(heard.error)
 
 
+async def test_the_model_of_another_provider_is_recognised(ask):
+    problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
+    heard = await ask("anthropic", status(404, problem), model="gpt-5.4")
+    assert str(heard.error).endswith("It is a model of openai: use --provider openai")
+
+
 async def test_a_model_without_neighbours_is_answered_with_the_command_that_lists_models(ask):
     problem = {"message": 'model "zzz" not found, try pulling it first'}
     heard = await ask("ollama", status(404, {"error": problem}), model="zzz")

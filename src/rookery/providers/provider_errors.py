@@ -18,7 +18,9 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, LONGEST_WAIT, FailureKind
 from rookery.errors import ProviderError
+from rookery.providers.catalogue import known_models
 from rookery.providers.listener import Addressee
+from rookery.providers.registry import BY_KEY
 
 _REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid")
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
@@ -225,12 +227,9 @@ def refusal(to: Addressee, status: int, headers: Mapping[str, str], body: Any) -
     detail = redacted(said.detail, to.secret)
     if request_id := next(filter(None, map(headers.get, _REQUEST_IDS)), ""):
         detail += f" (request {plain(request_id, 80)})"
-    return ProviderError(
-        _sentence(kind, status, detail, to) + _long_wait(kind, said.wait),
-        kind=kind,
-        status=status,
-        retry_after=said.wait if kind is FailureKind.BUSY else None,
-    )
+    wait = said.wait if kind is FailureKind.BUSY else None
+    sentence = _sentence(kind, status, detail, to) + _long_wait(wait or 0)
+    return ProviderError(sentence, kind=kind, status=status, retry_after=wait)
 
 
 def status_named_in(error: Any) -> int:
@@ -383,14 +382,15 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
 def _suggestion(to: Addressee) -> str:
     from difflib import get_close_matches
 
+    elsewhere = [each for each in BY_KEY if to.model in known_models(each)]
+    if elsewhere and to.model not in to.known_models:
+        return f"It is a model of {elsewhere[0]}: use --provider {elsewhere[0]}"
     close = get_close_matches(to.model, to.known_models, n=3, cutoff=0.4)
     if close:
         return f"Did you mean {', '.join(close)}?"
     return f"{NAME} models {to.provider}{to.address_flag} lists its models"
 
 
-def _long_wait(kind: FailureKind, wait: float | None) -> str:
-    """Other waits are shown while they last; this one is too long to try again."""
-    if kind is not FailureKind.BUSY or wait is None or wait <= LONGEST_WAIT:
-        return ""
-    return f". Try again in {ceil(wait / 60):,} minutes"
+def _long_wait(seconds: float) -> str:
+    """A wait that is too long to try again; others are shown while they last."""
+    return f". Try again in {ceil(seconds / 60):,} minutes" if seconds > LONGEST_WAIT else ""
