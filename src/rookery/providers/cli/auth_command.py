@@ -19,6 +19,7 @@ from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
 from rookery.providers.registry import (
+    DEFAULT_MODELS,
     KEY_VARIABLES,
     NAMES,
     OTHER_KEY_VARIABLES,
@@ -100,6 +101,8 @@ def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
         print(f"note: {variable} is also set and is used instead.")
+    model = "" if provider in DEFAULT_MODELS else " -m MODEL"
+    print(f'Use it with: {NAME} --provider {provider}{model} "your task"')
     return 0
 
 
