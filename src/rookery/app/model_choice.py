@@ -139,10 +139,11 @@ class Models:
         """List the default model, those of providers with a key, and those on this machine."""
         found = usable_models(self._settings, self._default, self._choose)
         if local:
-            from rookery.providers.listings import local_servers
+            from rookery.providers.listings import local_addresses, local_servers
             from rookery.providers.model_files import local_files
 
-            servers = await local_servers()
+            addresses = local_addresses(self._default.provider, self._default.base_url)
+            servers = await local_servers(addresses=addresses)
             found += [(server.provider, model) for server in servers for model in server.models]
             found += [("local", file.name) for file in local_files(os.environ)]
         return tuple(self._describe(*each) for each in dict.fromkeys(found))

@@ -98,6 +98,13 @@ async def ask_for_lists(requests: Sequence[ListRequest]) -> list[ListAnswer]:
     return [answers[place] for place in range(len(requests))]
 
 
+def local_addresses(provider: str, base_url: str | None) -> dict[str, str]:
+    """The usual addresses of local servers; of the one in use, its own."""
+    usual = {name: BASE_URLS[name] for name in LOCAL}
+    own = base_url if provider in LOCAL and base_url and is_loopback(base_url) else None
+    return usual | {provider: own} if own else usual
+
+
 async def local_servers(
     seconds: float = LOCAL_SECONDS, addresses: Mapping[str, str] | None = None
 ) -> list[LocalServer]:
