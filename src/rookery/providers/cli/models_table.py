@@ -18,6 +18,7 @@ from rookery.providers.model_files import size_in_words
 from rookery.providers.registry import DEFAULT_MODELS, LOCAL, how_to_get_a_model
 
 _HEADINGS = ("provider", "model", "window", "$ in", "$ out", "size", "abilities", "")
+_SIZE = _HEADINGS.index("size")
 
 
 class ModelOffer(Struct, frozen=True, kw_only=True):
@@ -80,7 +81,9 @@ def as_text(
     if not rows:
         return "\n".join(notes) or _no_models(only)
     first = usual if default and not only else _suggested(rows)
-    shown = (_HEADINGS, *rows)
+    shown = [list(_HEADINGS), *rows]
+    if not any(row[_SIZE] for row in rows):  # so that a vendor's table fits into 80 columns
+        shown = [row[:_SIZE] + row[_SIZE + 1 :] for row in shown]
     return "\n".join(
         [
             *aligned(shown, right=frozenset({2, 3, 4})),
