@@ -34,6 +34,7 @@ IN_ORDER: list[tuple[str, dict[str, Any], str]] = [
     ("own-ephemeral", {"ephemeral": True, "resume_last": True}, "--ephemeral deletes the session"),
     ("7", {"consecutive_mistake_limit": -1}, "--consecutive-mistake-limit is 0 or more, not -1"),
     ("8", {"provider": "nobody"}, "No such provider: 'nobody'. Available: anthropic, "),
+    ("8-near", {"provider": "opnai"}, "No such provider: 'opnai'. Did you mean openai?"),
     ("10", {"workspace": Path("/nowhere")}, "No such folder: /nowhere. Give one with -w."),
     ("11", {"reasoning_effort": "much"}, "--reasoning-effort is one of unspecified, disabled, "),
     ("12", {"output_format": "xml"}, "--output-format is one of text, json, stream-json, not "),

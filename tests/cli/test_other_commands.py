@@ -133,6 +133,9 @@ class TestNearMisses:
             ("model", "models"),
             ("setings", "settings"),
             ("hlep", "help"),
+            ("undo", "rewind"),
+            ("login", "auth"),
+            ("resume", "--continue"),
         ],
     )
     def test_a_misspelled_command_is_not_a_prompt(self, word: str, meant: str, capsys: Captured):

@@ -177,3 +177,9 @@ def test_cached_tokens_are_shown(rookery: Installed):
     with LlmServer([say("Yes."), usage(100, 20, 60)]) as server:
         done = rookery.run("-p", *at(server, "anthropic"), "Is it?")
     assert "tokens in (60 cached)" in done.stderr
+
+
+def test_a_local_model_costs_nothing(rookery: Installed):
+    with LlmServer([say("Yes."), usage(100, 20)]) as server:
+        done = rookery.run("-p", *at(server, "vllm"), "Is it?")
+    assert "100 tokens in, 20 out, $0.00\n" in done.stderr

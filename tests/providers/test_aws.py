@@ -333,7 +333,7 @@ async def test_rejected_credentials_are_named_and_not_shown(
             await _all(provider, hello)
         await provider.aclose()
     assert caught.value.kind is FailureKind.BAD_KEY
-    assert str(caught.value).startswith("bedrock rejected the key from aws: ")
+    assert str(caught.value).startswith("bedrock rejected the key from your credentials: ")
     assert "work-token" not in str(caught.value)
 
 

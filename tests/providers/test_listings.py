@@ -20,6 +20,7 @@ from rookery.providers.listings import (
     ListRequest,
     LocalServer,
     ask_for_lists,
+    local_addresses,
     local_servers,
 )
 from rookery.providers.model_cache import (
@@ -107,7 +108,7 @@ async def test_one_failing_provider_does_not_disturb_the_others():
         answers = await ask_for_lists(asked)
     assert [answer.failure for answer in answers] == [
         "it rejected the key (status 401)",
-        "it cannot be reached",
+        f"{nowhere.removeprefix('http://')} cannot be reached",
         "no answer within 0.2 seconds",
         "",
     ]
@@ -176,6 +177,15 @@ async def test_local_servers_are_found_with_their_models():
             5, {"ollama": f"{nowhere}/v1", "vllm": f"{server.url}/v1", "lmstudio": "nonsense://"}
         )
     assert found == [LocalServer("vllm", f"{server.url}/v1", ("scripted-1",))]
+
+
+def test_the_address_in_use_replaces_the_usual_one_of_a_local_server():
+    usual = local_addresses("openai", "http://127.0.0.1:9/v1")
+    assert usual["vllm"] == "http://127.0.0.1:8000/v1"
+    assert local_addresses("vllm", None) == usual
+    assert local_addresses("vllm", "https://gpu.example/v1") == usual
+    own = "http://127.0.0.1:9/v1"
+    assert local_addresses("vllm", own) == {**usual, "vllm": own}
 
 
 @pytest.mark.anyio

@@ -144,6 +144,8 @@ def test_an_unknown_name_lists_the_found_files(tmp_path: Path, environ: dict[str
         model_at(tmp_path / f".lmstudio/models/m{number}-3b.gguf")
     with pytest.raises(SettingsError, match=r"machine: m0-3b \(3B, 1 MiB\), .* and 2 more\. Or"):
         find_file("nope.gguf", environ)
+    with pytest.raises(SettingsError, match=r" is a folder\. Give the path of a GGUF file with -m"):
+        find_file(str(tmp_path), environ)
 
 
 @pytest.mark.parametrize("given", ["x\0y", "x" * 5000, ""])

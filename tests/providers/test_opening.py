@@ -24,9 +24,11 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-def test_an_unknown_provider_is_answered_with_the_known_names():
-    with pytest.raises(SettingsError) as caught:
+def test_an_unknown_provider_is_answered_with_the_nearest_name_or_all_of_them():
+    with pytest.raises(SettingsError, match=r"'antropic'\. Did you mean anthropic\?"):
         open_provider("antropic", model="m")
+    with pytest.raises(SettingsError) as caught:
+        open_provider("nobody", model="m")
     assert all(name in str(caught.value) for name in NAMES)
 
 

@@ -110,6 +110,26 @@ async def test_an_unknown_model_is_named_with_its_nearest_neighbours(ask):
     assert "Did you mean claude-sonnet-5-5" in str(received.error)
 
 
+async def test_the_model_of_another_provider_is_recognised(ask):
+    problem = {"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}
+    heard = await ask("anthropic", status(404, problem), model="gpt-5.4")
+    assert str(heard.error).endswith("It is a model of openai: use --provider openai")
+
+
+async def test_a_model_without_neighbours_is_answered_with_the_command_that_lists_models(ask):
+    problem = {"message": 'model "zzz" not found, try pulling it first'}
+    heard = await ask("ollama", status(404, {"error": problem}), model="zzz")
+    listing = str(heard.error).partition("first (request req_scripted). ")[2]
+    assert listing.startswith("rookery models ollama --base-url http://127.0.0.1:")
+
+
+async def test_a_wait_that_is_too_long_to_try_again_is_named(ask):
+    heard = await ask("openai", llm_server.STATUSES["429-long"])
+    assert str(heard.error).endswith(". Try again in 120 minutes")
+    heard = await ask("openai", llm_server.STATUSES["429-wait"])
+    assert "Try again" not in str(heard.error)
+
+
 MISSING_MODELS: dict[str, dict[str, Any]] = {
     "openai": {"message": "The model `gtp-6` does not exist", "code": "model_not_found"},
     "ollama": {"message": 'model "gtp-6" not found, try pulling it first'},

@@ -37,7 +37,9 @@ from rookery.providers.registry import (
     OTHER_NAMES,
     URL_VARIABLES,
     OpenProvider,
+    how_to_get_a_model,
     is_loopback,
+    no_such_provider,
     open_provider,
 )
 from rookery.storage.keys import Key, find_key
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
     from rookery.providers.observed_server import ObservedServer
 
 PROVIDERS = NAMES
-OTHER_PROVIDER_NAMES = tuple(OTHER_NAMES)
-"""Names that other programs use for a provider."""
 KEYS_OF_PROVIDERS = KEY_VARIABLES
 """The environment variable that holds the key of each provider."""
 
@@ -139,10 +139,11 @@ class Models:
         """List the default model, those of providers with a key, and those on this machine."""
         found = usable_models(self._settings, self._default, self._choose)
         if local:
-            from rookery.providers.listings import local_servers
+            from rookery.providers.listings import local_addresses, local_servers
             from rookery.providers.model_files import local_files
 
-            servers = await local_servers()
+            addresses = local_addresses(self._default.provider, self._default.base_url)
+            servers = await local_servers(addresses=addresses)
             found += [(server.provider, model) for server in servers for model in server.models]
             found += [("local", file.name) for file in local_files(os.environ)]
         return tuple(self._describe(*each) for each in dict.fromkeys(found))
@@ -205,6 +206,10 @@ class NoKey(SettingsError):
     """No model can be called, because there is no key."""
 
 
+class NoModelNamed(SettingsError):
+    """The provider has no usual model, and none was given."""
+
+
 def choose_model(
     settings: Settings, environ: Mapping[str, str], keys_file: Path, given_key: str | None
 ) -> ModelChoice:
@@ -238,16 +243,21 @@ def _explicit_choice(
     keys_file: Path,
     given_key: str | None,
 ) -> ModelChoice:
-    provider = OTHER_NAMES.get(provider, provider)
-    if provider not in NAMES:
-        known = ", ".join((*NAMES, *OTHER_NAMES))
-        raise SettingsError(f"No such provider: {provider!r}. Available: {known}.")
+    provider = checked_provider(provider)
     key = _key(provider, environ, keys_file, given_key)
     variable = KEY_VARIABLES.get(provider)
     address = own_address(settings, provider, environ)
     if key is None and variable and not is_loopback(address or BASE_URLS[provider]):
         _require_credentials(provider, variable, environ)
     return _choice(settings, provider, environ, key)
+
+
+def checked_provider(name: str) -> str:
+    """The provider's own name. Raises `SettingsError` if there is none with this name."""
+    provider = OTHER_NAMES.get(name, name)
+    if provider not in NAMES:
+        raise no_such_provider(name, (*NAMES, *OTHER_NAMES))
+    return provider
 
 
 def _require_credentials(provider: str, variable: str, environ: Mapping[str, str]) -> None:
@@ -293,8 +303,15 @@ def _choice(
             raise SettingsError(
                 f"{CHOOSE_A_MODEL} local with -m. {found_in_words(local_files(environ))}"
             )
-        raise SettingsError(f"{CHOOSE_A_MODEL} {provider} with -m. {NAME} models lists them.")
+        raise NoModelNamed(f"{CHOOSE_A_MODEL} {provider} with -m{_which(settings, provider)}")
     return ModelChoice(provider, model, own_address(settings, provider, environ), key)
+
+
+def _which(settings: Settings, provider: str) -> str:
+    if provider == "azure":
+        return ": the name of your deployment."
+    address = f" --base-url {settings.base_url}" if settings.base_url else ""
+    return f". To list them: {NAME} models {provider}{address}"
 
 
 async def _no_model_help(environ: Mapping[str, str]) -> str:
@@ -316,17 +333,6 @@ async def _no_model_help(environ: Mapping[str, str]) -> str:
     return (
         "No model available: no key is set and no local server offers a model. "
         f"Do one of these:\n{how_to_get_a_model()}"
-    )
-
-
-def how_to_get_a_model() -> str:
-    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:5])
-    return (
-        f"  {NAME} auth openrouter   (press Enter to sign in with your browser; needs no key)\n"
-        f"  {NAME} auth anthropic   (asks for the key and stores it; or {', '.join(BY_KEY[1:])})\n"
-        f"  export ANTHROPIC_API_KEY=…   (or {others}, …)\n"
-        f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
-        f"  {NAME} demo   (needs no model)"
     )
 
 

@@ -216,9 +216,10 @@ def _check_prompt(given: Mapping[str, Any]) -> None:
     (word,) = given["words"]
     commands = [*_SUBCOMMANDS, "help"]
     near = get_close_matches(word.lower(), commands, n=1, cutoff=NEAR_MISS)
-    if near and word not in commands:
+    meant = _ELSEWHERE.get(word.lower()) or (near[0] if near else "")
+    if meant and word not in commands:
         raise SettingsError(
-            f"No such command: {word}. Did you mean {near[0]}? To use it as a prompt: "
+            f"No such command: {word}. Did you mean {meant}? To use it as a prompt: "
             f"{NAME} -- {word}"
         )
 
@@ -260,6 +261,18 @@ _SUBCOMMANDS = {
     "completion": "rookery.cli.completion",
     "upgrade": "rookery.cli.doctor:upgrade",
 }
+
+
+_ELSEWHERE = {
+    "undo": "rewind",
+    "login": "auth",
+    "logout": "auth logout",
+    "resume": "--continue",
+    "continue": "--continue",
+    "update": "upgrade",
+    "version": "--version",
+}
+"""Commands of other programs, and what does the same here."""
 
 
 def resolve_folder(ctx: click.Context, option: click.Parameter, value: Path) -> Path:

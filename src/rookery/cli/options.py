@@ -114,7 +114,7 @@ class Options(Struct, frozen=True, kw_only=True):
         )
 
     def _value_rules(self) -> Iterator[tuple[bool, str]]:
-        from rookery.app.model_choice import OTHER_PROVIDER_NAMES, PROVIDERS
+        from rookery.app.model_choice import checked_provider
         from rookery.core.limits import EFFORTS
 
         most = self.consecutive_mistake_limit
@@ -122,11 +122,8 @@ class Options(Struct, frozen=True, kw_only=True):
             most is not None and most < 0,
             f"--consecutive-mistake-limit is 0 or more, not {most}; 0 means never.",
         )
-        known = (*PROVIDERS, *OTHER_PROVIDER_NAMES)
-        yield (
-            self.provider is not None and self.provider not in known,
-            f"No such provider: {self.provider!r}. Available: {', '.join(known)}.",
-        )
+        if self.provider is not None:
+            checked_provider(self.provider)
         yield (
             not self.workspace.is_dir(),
             f"No such folder: {self.workspace}. Give one with -w.",

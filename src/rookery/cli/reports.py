@@ -210,7 +210,7 @@ class TextReport:
 
     def end(self, end: RunEnd) -> None:
         usage = self.plain.usage
-        cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
+        cost = "" if usage.cost is None else f", ${usage.cost:.{4 if usage.cost else 2}f}"
         if usage.tokens_in or usage.tokens_out:
             cached = f" ({usage.cache_reads:,} cached)" if usage.cache_reads else ""
             self._dim(f"{usage.tokens_in:,} tokens in{cached}, {usage.tokens_out:,} out{cost}")

@@ -32,7 +32,7 @@ from rookery.errors import SettingsError, StorageError, ToolError
 from rookery.permissions.trust import TrustStore, never_trusted
 from rookery.platform.user_folders import Places
 from rookery.storage.sessions import TaskStore
-from rookery.storage.settings_files import find_settings
+from rookery.storage.settings_files import FoundSettings, find_settings
 
 FOLLOWUP_SECONDS = 60.0
 DRIVEN_MISTAKE_LIMIT = 10
@@ -271,6 +271,7 @@ def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> 
     if options.interactive and not (options.yes and never_trusted(options.workspace)):
         from rookery.permissions.cli import ask_trust
 
+        _require_model(options, places)
         out = sys.stderr if options.once else sys.stdout
         has_prompt = options.prompt_text or options.words or options.prompt_file or options.resumes
         usable = options.front_end is FrontEnd.SCREEN or not has_prompt
@@ -279,6 +280,14 @@ def _trust_of(options: Options, places: Places, keep: Callable[[str], None]) -> 
     if store.problem:
         note(store.problem)
     return _Trust.UNKNOWN
+
+
+def _require_model(options: Options, places: Places) -> None:
+    """Raise `SettingsError` before the first question if a new session would have no model. A
+    project cannot set one, so trust makes no difference."""
+    if not options.resumes:
+        found = _found_settings(options, places, None, trusted=False)
+        choose_model(found.settings, os.environ, places.keys_file, options.api_key)
 
 
 def _acts_anyway(options: Options, trust: _Trust) -> bool:
@@ -303,6 +312,18 @@ def _trust_note(options: Options, trust: _Trust, *, acts_anyway: bool) -> str:
 def _settings(
     options: Options, places: Places, before: RequestStarted | None, *, trusted: bool
 ) -> Settings:
+    found = _found_settings(options, places, before, trusted=trusted)
+    for sentence in found.refused:
+        note(sentence)
+    settings = found.settings
+    if options.driven and ("mistake_limit",) not in found.origins:
+        settings = settings.with_mistake_limit(DRIVEN_MISTAKE_LIMIT)
+    return _with_usable_shell(settings)
+
+
+def _found_settings(
+    options: Options, places: Places, before: RequestStarted | None, *, trusted: bool
+) -> FoundSettings:
     """Read the settings. A resumed session keeps its model unless a flag names another. An
     untrusted folder's settings are not read."""
     flags: dict[str, str | float | list[str] | None] = {
@@ -326,15 +347,9 @@ def _settings(
         flags["base_url"] = options.base_url or before.base_url or None
     project = options.workspace if trusted else None
     try:
-        found = find_settings(places.settings_file, project, os.environ, flags)
+        return find_settings(places.settings_file, project, os.environ, flags)
     except SettingsError as error:
         raise SettingsError(_with_flag_name(str(error))) from error
-    for sentence in found.refused:
-        note(sentence)
-    settings = found.settings
-    if options.driven and ("mistake_limit",) not in found.origins:
-        settings = settings.with_mistake_limit(DRIVEN_MISTAKE_LIMIT)
-    return _with_usable_shell(settings)
 
 
 def _with_flag_name(sentence: str) -> str:

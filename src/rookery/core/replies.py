@@ -147,8 +147,8 @@ def fell_back(model: str, reason: str, to: FellBack) -> str:
     """The note that another model answers, or why it cannot."""
     if to.problem:
         return f"Skipped the fallback {to.model}. {to.problem}"
-    why = f"{model} cannot answer: {reason.rstrip('.')}."
-    return f"{why} Continuing with {to.model} until your next message."
+    why = reason if reason.endswith("?") else f"{reason.rstrip('.')}."
+    return f"{model} cannot answer: {why} Continuing with {to.model} until your next message."
 
 
 def restored_files(restored: FilesRestored) -> str:

@@ -43,6 +43,8 @@ class Addressee(Struct, frozen=True, kw_only=True):
     secret: str = ""
     key_source: str = ""
     known_models: Sequence[str] = ()
+    address_flag: str = ""
+    """` --base-url URL` if the address is not the provider's own."""
 
     def __repr__(self) -> str:
         return f"Addressee({self.provider!r}, {self.model!r}, {self.host!r})"

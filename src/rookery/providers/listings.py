@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 from msgspec import Struct
@@ -96,6 +96,13 @@ async def ask_for_lists(requests: Sequence[ListRequest]) -> list[ListAnswer]:
         for place, request in enumerate(requests):
             group.start_soon(ask, place, request)
     return [answers[place] for place in range(len(requests))]
+
+
+def local_addresses(provider: str, base_url: str | None) -> dict[str, str]:
+    """The usual addresses of local servers; of the one in use, its own."""
+    usual = {name: BASE_URLS[name] for name in LOCAL}
+    own = base_url if provider in LOCAL and base_url and is_loopback(base_url) else None
+    return usual | {provider: own} if own else usual
 
 
 async def local_servers(
@@ -238,7 +245,8 @@ async def _fetched(http: "httpx2.AsyncClient", url: str, body: Any = None) -> An
             raise NoListing(f"the list is larger than {LISTING_BYTES // 1024**2} MiB")
         return decode_event(text)
     except (httpx2.ConnectError, httpx2.ConnectTimeout):
-        raise NoListing("it cannot be reached") from None
+        address = urlsplit(url).netloc.rpartition("@")[2]
+        raise NoListing(f"{address} cannot be reached") from None
     except (httpx2.RequestError, httpx2.InvalidURL) as error:
         raise NoListing(f"the request failed ({type(error).__name__})") from None
     except ValueError:

@@ -84,6 +84,8 @@ def find_file(given: str, environ: Mapping[str, str]) -> Path:
     for file in known:
         if _spelled_alike(file.name) == wanted:
             return file.path
+    if os.path.isdir(given):
+        raise SettingsError(f"{given} is a folder. Give the path of a GGUF file with -m.")
     raise SettingsError(f"No such model file: {given}. {found_in_words(known)}")
 
 

@@ -10,14 +10,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from math import ceil
 from typing import Any
 
 from msgspec import Struct
 
 from rookery import NAME
-from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, FailureKind
+from rookery.core.limits import KEY_NOT_ACCEPTED, KEY_NOT_GIVEN, LONGEST_WAIT, FailureKind
 from rookery.errors import ProviderError
+from rookery.providers.catalogue import known_models
 from rookery.providers.listener import Addressee
+from rookery.providers.registry import BY_KEY
 
 _REQUEST_IDS = ("request-id", "x-request-id", "x-amzn-requestid")
 _SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
@@ -224,12 +227,9 @@ def refusal(to: Addressee, status: int, headers: Mapping[str, str], body: Any) -
     detail = redacted(said.detail, to.secret)
     if request_id := next(filter(None, map(headers.get, _REQUEST_IDS)), ""):
         detail += f" (request {plain(request_id, 80)})"
-    return ProviderError(
-        _sentence(kind, status, detail, to),
-        kind=kind,
-        status=status,
-        retry_after=said.wait if kind is FailureKind.BUSY else None,
-    )
+    wait = said.wait if kind is FailureKind.BUSY else None
+    sentence = _sentence(kind, status, detail, to) + _long_wait(wait or 0)
+    return ProviderError(sentence, kind=kind, status=status, retry_after=wait)
 
 
 def status_named_in(error: Any) -> int:
@@ -359,7 +359,7 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
                 f"Set another, or run: {NAME} auth {name}"
             )
         case FailureKind.NO_MODEL:
-            return f"{name} has no model {to.model}: {detail}{_suggestion(to)}"
+            return f"{name} has no model {to.model}: {detail.rstrip('.')}. {_suggestion(to)}"
         case FailureKind.BROKEN_HISTORY:
             return f"{name} rejected the conversation: {detail}"
         case FailureKind.REFUSED:
@@ -382,5 +382,15 @@ def _sentence(kind: FailureKind, status: int, detail: str, to: Addressee) -> str
 def _suggestion(to: Addressee) -> str:
     from difflib import get_close_matches
 
+    elsewhere = [each for each in BY_KEY if to.model in known_models(each)]
+    if elsewhere and to.model not in to.known_models:
+        return f"It is a model of {elsewhere[0]}: use --provider {elsewhere[0]}"
     close = get_close_matches(to.model, to.known_models, n=3, cutoff=0.4)
-    return f". Did you mean {', '.join(close)}?" if close else ""
+    if close:
+        return f"Did you mean {', '.join(close)}?"
+    return f"{NAME} models {to.provider}{to.address_flag} lists its models"
+
+
+def _long_wait(seconds: float) -> str:
+    """A wait that is too long to try again; others are shown while they last."""
+    return f". Try again in {ceil(seconds / 60):,} minutes" if seconds > LONGEST_WAIT else ""

@@ -3,7 +3,7 @@
 Importing this package loads no provider: each is imported when it is opened.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rookery import NAME
 from rookery.core.limits import CHOOSE_A_MODEL, Effort, Limits
 from rookery.engine.ports.model import Chunk, ModelInfo, ModelRequest
 from rookery.errors import SettingsError
@@ -185,7 +186,7 @@ def open_provider(
     Raises `SettingsError` for anything that cannot work.
     """
     if name not in NAMES:
-        raise SettingsError(f"No such provider: {name!r}. Available: {', '.join(NAMES)}.")
+        raise no_such_provider(name, NAMES)
     if not model:
         raise SettingsError(f"{CHOOSE_A_MODEL} {name} with --model.")
     if name == "local":
@@ -217,8 +218,9 @@ def _connected(
             model=model.id,
             host=urlsplit(url).netloc.rpartition("@")[2],
             secret=key,
-            key_source=source or (f"from {row.credentials}" if row.credentials else ""),
+            key_source=source or ("from your credentials" if row.credentials else ""),
             known_models=known_models(name),
+            address_flag=f" --base-url {model.base_url}" if model.base_url else "",
         )
         return Endpoint(url, to=to, headers=headers, limits=limits, local=name in LOCAL)
 
@@ -257,6 +259,28 @@ def _usable(name: str, key: str) -> str:
     if not (key.isascii() and key.isprintable()):
         raise SettingsError(f"The key for {name} has characters that no key has. Copy it again.")
     return key
+
+
+def no_such_provider(name: str, known: Sequence[str]) -> SettingsError:
+    """The error for an unknown name: with the nearest known one, or all of them."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.lower(), known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Available: {', '.join(known)}."
+    return SettingsError(f"No such provider: {name!r}. {hint}")
+
+
+def how_to_get_a_model() -> str:
+    """The ways to a first model, one on each line."""
+    others = ", ".join(KEY_VARIABLES[provider] for provider in BY_KEY[1:3])
+    return (
+        f"  {NAME} auth openrouter   (sign in with your browser; needs no key)\n"
+        f"  {NAME} auth anthropic   (stores your key; or {', '.join(BY_KEY[1:4])}, …)\n"
+        f"  export ANTHROPIC_API_KEY=…   (or {others}, …)\n"
+        f"  start {' or '.join(LOCAL)} on its usual port, then: {NAME} models\n"
+        f'  {NAME} --provider local -m FILE.gguf "your task"   (runs a model file)\n'
+        f"  {NAME} demo   (needs no model)"
+    )
 
 
 def is_loopback(url: str) -> bool:

@@ -164,7 +164,8 @@ def read_credentials(file: Path) -> GoogleCredentials:
         with file.open("rb") as opened:
             credentials = msgspec.json.decode(opened.read(_LARGEST), type=GoogleCredentials)
     except OSError as error:
-        raise SettingsError(f"Cannot read Google credentials from {file}: {error}.") from error
+        why = error.strerror or error
+        raise SettingsError(f"Cannot read Google credentials from {file}: {why}.") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is not a Google credentials file.") from error
     if credentials.type not in ("authorized_user", "service_account"):

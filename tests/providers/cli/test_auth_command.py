@@ -70,6 +70,7 @@ class TestWithAKeyring:
         done = machine.run("auth", "anthropic", given=f"{SECRET}\n")
         assert done.stdout == (
             "The key for anthropic is stored in the system keyring (a file of the test's).\n"
+            'Use it with: rookery --provider anthropic "your task"\n'
         )
         assert machine.kept() == {"rookery/anthropic": SECRET}
         assert not machine.file.exists()

@@ -113,6 +113,31 @@ def test_one_provider_can_be_asked_alone(home: Path, page: dict[str, Any]):
     assert not server.requests + server.lookups
 
 
+def test_the_models_of_a_server_at_another_address_can_be_listed(home: Path, page: dict[str, Any]):
+    with LlmServer(pages=page) as server:
+        shell = Shell(home, "http://127.0.0.1:1")
+        text = shell.run("vllm", "--base-url", f"{server.url}/v1")
+        shown = f"rookery --provider vllm --base-url {server.url}/v1 -m glm-9 "
+        assert shown in text
+    failed = shell.run("vllm", "--base-url", f"{server.url}/v1", status=1)
+    assert f"note: vllm: {server.url.removeprefix('http://')} cannot be reached." in failed
+    assert "--base-url needs a provider" in shell.run("--base-url", server.url, status=2)
+
+
+def test_without_a_default_model_the_note_says_how_to_set_one(home: Path, page: dict[str, Any]):
+    with LlmServer(pages=page) as server:
+        shell = Shell(home, server.url)
+        shell.environ |= {"ROOKERY_PROVIDER": "vllm", "ROOKERY_MODEL": ""}
+        text = shell.run()
+    assert "note: No default model. Set one with: rookery config set model NAME" in text
+    assert "vllm        glm-9" in text
+
+
+def test_the_suggested_model_is_the_usual_one(home: Path):
+    text = Shell(home, "http://127.0.0.1:1").run("anthropic", status=1)
+    assert 'To use one: rookery --provider anthropic -m claude-opus-5-5 "your task"' in text
+
+
 def test_a_failed_refresh_keeps_the_last_list(home: Path, page: dict[str, Any]):
     with LlmServer(pages=page) as server:
         shell = Shell(home, server.url)

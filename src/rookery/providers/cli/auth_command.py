@@ -18,7 +18,14 @@ from msgspec import Struct
 from rookery import NAME
 from rookery.errors import SettingsError
 from rookery.platform.user_folders import find_places
-from rookery.providers.registry import KEY_VARIABLES, OTHER_KEY_VARIABLES, OTHER_NAMES
+from rookery.providers.registry import (
+    DEFAULT_MODELS,
+    KEY_VARIABLES,
+    NAMES,
+    OTHER_KEY_VARIABLES,
+    OTHER_NAMES,
+    no_such_provider,
+)
 from rookery.storage.cli.session_listing import format_option
 from rookery.storage.keys import (
     NoKeyring,
@@ -73,8 +80,12 @@ def auth(words: Sequence[str], in_file: bool, verbose: bool, form: str) -> int:
 
 def _known(given: str) -> str:
     provider = OTHER_NAMES.get(given, given)
+    if provider in NAMES and provider not in KEY_VARIABLES:
+        raise SettingsError(
+            f"{provider} needs no key. Use it with: {NAME} --provider {provider} -m MODEL"
+        )
     if provider not in KEY_VARIABLES:
-        raise SettingsError(f"{given!r} takes no key. These do: {', '.join(KEY_VARIABLES)}.")
+        raise no_such_provider(given, tuple(KEY_VARIABLES))
     return provider
 
 
@@ -90,6 +101,8 @@ def _log_in(provider: str, keys_file: Path, *, in_file: bool) -> int:
     variable = key_variable(provider, os.environ)
     if os.environ.get(variable):
         print(f"note: {variable} is also set and is used instead.")
+    model = "" if provider in DEFAULT_MODELS else " -m MODEL"
+    print(f'Use it with: {NAME} --provider {provider}{model} "your task"')
     return 0
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from rookery import NAME
 from rookery.app.model_choice import (
     ModelChoice,
+    NoModelNamed,
     choice_without_flags,
     choose_model,
     facts_about,
@@ -40,7 +41,13 @@ from rookery.providers.listings import (
 )
 from rookery.providers.model_cache import ModelList, address_of, keep_lists, read_lists
 from rookery.providers.model_files import found_in_words, local_files
-from rookery.providers.registry import BASE_URLS, KEY_VARIABLES, LOCAL, OTHER_NAMES
+from rookery.providers.registry import (
+    BASE_URLS,
+    KEY_VARIABLES,
+    LOCAL,
+    OTHER_NAMES,
+    no_such_provider,
+)
 from rookery.storage.cli.session_listing import format_option
 from rookery.storage.keys import source_of_key
 from rookery.storage.settings_files import find_settings
@@ -58,7 +65,7 @@ _SAME_LIST = {"responses": "openai"}
 @click.option("--refresh", is_flag=True, help="Fetch the lists again.")
 @click.option("--probe", is_flag=True, help="Test what one model can do.")
 @click.option("-m", "--model", help="With --probe: the model to test.")
-@click.option("--base-url", help="With --probe: the address of its server.")
+@click.option("--base-url", help="With PROVIDER: the address of its server.")
 @format_option
 def command(
     words: Sequence[str],
@@ -78,13 +85,19 @@ def command(
         from rookery.providers.cli.probe_command import probe_model
 
         return probe_model(words[0] if words else "", model, base_url, form)
-    if model or base_url:
-        raise SettingsError("--model and --base-url need --probe.")
+    if model:
+        raise SettingsError("--model needs --probe.")
+    if base_url and (len(words) != 1 or words[0] == "describe"):
+        raise SettingsError(
+            f"--base-url needs a provider, for example: {NAME} models vllm --base-url {base_url}"
+        )
     match words:
         case ["describe", described, *facts]:
             return _describe(described, facts)
+        case ["describe"]:
+            return _describe("my-model", ())
         case [] | [_]:
-            return _list(words[0] if words else "", refresh, form)
+            return _list(words[0] if words else "", refresh, form, base_url)
         case _:
             raise SettingsError(
                 f"Use {NAME} models, {NAME} models PROVIDER or {NAME} models describe MODEL "
@@ -132,23 +145,26 @@ def _describe(model: str, facts: Sequence[str]) -> int:
     return 0
 
 
-def _list(wanted: str, refresh: bool, form: str) -> int:
+def _list(wanted: str, refresh: bool, form: str, base_url: str | None) -> int:
     places = find_places(os.environ)
-    settings = find_settings(places.settings_file, None, os.environ, {}).settings
+    wanted = OTHER_NAMES.get(wanted, wanted)
+    flags = {"provider": wanted, "base_url": base_url} if base_url else {}
+    settings = find_settings(places.settings_file, None, os.environ, flags).settings
     default, trouble = None, ""
     try:
         default = choice_without_flags(settings, os.environ, places.keys_file)
+    except NoModelNamed:
+        trouble = f"No default model. Set one with: {NAME} config set model NAME"
     except SettingsError as error:
         trouble = str(error)
-    wanted = OTHER_NAMES.get(wanted, wanted)
     if wanted and wanted not in (*BASE_URLS, FILES):
-        known = ", ".join((*BASE_URLS, FILES))
-        raise SettingsError(f"No such provider: {wanted!r}. Available: {known}.")
+        raise no_such_provider(wanted, (*BASE_URLS, FILES))
     offers = anyio.run(_offers, places, settings, default, wanted, refresh)
     if form == "json":
         print(json.dumps(whole_values(as_json(offers, default, settings))))
     else:
-        print(harmless(as_text(offers, default, settings, trouble, only=bool(wanted))))
+        address = f" --base-url {base_url}" if base_url else ""
+        print(harmless(as_text(offers, default, settings, trouble, only=wanted, address=address)))
     return int(bool(wanted and offers and offers[0].failure))
 
 
@@ -176,7 +192,7 @@ async def _offers(
             requests[provider] = request
     for answer in await _with_progress(list(requests.values())):
         provider = answer.request.provider
-        if provider in LOCAL and answer.failure and not wanted:
+        if provider in LOCAL and answer.failure and provider not in (wanted, settings.provider):
             continue  # most users run no local server, so this is not an error
         offers[provider] = _answered(answer, stored)
     _keep(places.model_lists, offers.values(), requests)

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from rookery import NAME
-from rookery.app.model_choice import ModelChoice, how_to_get_a_model
+from rookery.app.model_choice import ModelChoice
 from rookery.core.settings import Settings
 from rookery.core.text.terminal_text import aligned
 from rookery.engine.ports.model import ModelInfo
@@ -15,9 +15,10 @@ from rookery.providers.catalogue import find_model
 from rookery.providers.listing_shapes import ListedModel
 from rookery.providers.model_cache import address_of, facts_of
 from rookery.providers.model_files import size_in_words
-from rookery.providers.registry import LOCAL
+from rookery.providers.registry import DEFAULT_MODELS, LOCAL, how_to_get_a_model
 
 _HEADINGS = ("provider", "model", "window", "$ in", "$ out", "size", "abilities", "")
+_SIZE = _HEADINGS.index("size")
 
 
 class ModelOffer(Struct, frozen=True, kw_only=True):
@@ -65,21 +66,24 @@ def as_text(
     settings: Settings,
     trouble: str,
     *,
-    only: bool,
+    only: str,
+    address: str = "",
 ) -> str:
-    """The table and notes. `only` means that one provider was asked for."""
+    """The table and notes. `only` is the provider that was asked for; `address` is the flag with
+    its address."""
     usual = (default.provider, default.model) if default else ("", "")
     offered = [(offer, model) for offer in offers for model in offer.models]
     rows = [_row(_info(offer, each, settings), each, usual) for offer, each in offered]
     if default and not only and not any(row[-1] for row in rows):
         rows.insert(0, [*usual, "", "", "", "", "", "default"])
-    notes = [f"note: {trouble}"] if trouble else []
+    notes = [f"note: {trouble}"] if trouble and not only else []
     notes += [_failure(offer) for offer in offers if offer.failure]
     if not rows:
-        helped = f"No model available. Do one of these:\n{how_to_get_a_model()}"
-        return "\n".join(notes) if only else trouble or helped
-    first = usual if default and not only else rows[0][:2]
-    shown = (_HEADINGS, *rows)
+        return "\n".join(notes) or _no_models(only)
+    first = usual if default and not only else _suggested(rows)
+    shown = [list(_HEADINGS), *rows]
+    if not any(row[_SIZE] for row in rows):  # so that a vendor's table fits into 80 columns
+        shown = [row[:_SIZE] + row[_SIZE + 1 :] for row in shown]
     return "\n".join(
         [
             *aligned(shown, right=frozenset({2, 3, 4})),
@@ -88,9 +92,22 @@ def as_text(
             "models that are not listed.",
             *_ages(offers),
             *notes,
-            f'To use one: {NAME} --provider {first[0]} -m {first[1]} "your task"',
+            f'To use one: {NAME} --provider {first[0]}{address} -m {first[1]} "your task"',
         ]
     )
+
+
+def _no_models(only: str) -> str:
+    if only:
+        return f"{only} lists no models."
+    return f"No model available. Do one of these:\n{how_to_get_a_model()}"
+
+
+def _suggested(rows: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """The provider's usual model if it is listed, else the first."""
+    provider, first = rows[0][:2]
+    usual = DEFAULT_MODELS.get(provider, first)
+    return provider, usual if any(row[1] == usual for row in rows) else first
 
 
 def _info(offer: ModelOffer, model: ListedModel, settings: Settings) -> ModelInfo:

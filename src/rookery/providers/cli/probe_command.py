@@ -38,7 +38,7 @@ def probe_model(provider: str, model: str | None, base_url: str | None, form: st
     try:
         abilities, window = anyio.run(_asked, settings, choice)
     except ProviderError as error:
-        print(harmless(f"{error} Nothing was stored."), file=sys.stderr)
+        print(harmless(f"{error}\nNothing was stored."), file=sys.stderr)
         return 1
     seen = partial(_seen, {each.name: each.able for each in abilities}, window, abilities)
     _keep(places, address, choice.model, seen)
