@@ -15,6 +15,7 @@ TOOLS = ("read_file", "execute_command", "edit", "mcp--files--read")
         ("Let me see: <read_file><path>a.txt</path></read_file>", "read_file"),
         ('<read_file path="a.txt"/>', "read_file"),
         ('See <read_file path="a.txt"/>', "read_file"),
+        ("I do it now: <edit/>", "edit"),
         ("```xml\n<read_file><path>a</path></read_file>\n```", "read_file"),
         ('```json\n{"name": "read_file", "arguments": {"path": "a"}}\n```', "read_file"),
         ('I run it:\n```\n{"tool": "execute_command", "command": "ls"}\n```', "execute_command"),

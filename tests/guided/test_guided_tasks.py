@@ -78,12 +78,16 @@ def test_a_failed_attempt_is_undone_and_tried_another_way(project: Installed):
 ODD_BYTES = b"\xef\xbb\xbf" + BROKEN.removesuffix("\n").replace("\n", "\r\n").encode()
 
 
-@pytest.mark.parametrize("before", [BROKEN.encode(), ODD_BYTES], ids=["plain", "odd"])
+@pytest.mark.parametrize(
+    ("before", "end"),
+    [(BROKEN.encode(), "\n"), (ODD_BYTES, "\n"), (BROKEN.encode(), "\r\n")],
+    ids=["plain", "odd", "odd words of the model"],
+)
 def test_when_nothing_helps_the_files_are_as_before_byte_for_byte(
-    project: Installed, before: bytes
+    project: Installed, before: bytes, end: str
 ):
     (project.workspace / "calc.py").write_bytes(before)
-    texts = five_attempts("calc.py", "def add(a, b):\n    return [{}]\n")
+    texts = five_attempts("calc.py", f"def add(a, b):{end}    return [{{}}]{end}")
     texts[0] = [plan("calc.py", change="calc.py: CRLF line ends, no newline at the end")]
     with LlmServer(*texts) as server:
         done = run(project, server, TASK)

@@ -317,6 +317,17 @@ async def test_listing_resources_of_a_stopped_server_needs_a_permit(bench: Bench
         assert (await tool.prepare(arguments, bench.context())).is_read_only
 
 
+async def test_a_server_that_was_disabled_before_the_answer_is_not_started(bench: Bench):
+    bench.configure(one=bench.misbehaving("well"))
+    async with bench.hub() as hub:
+        tool = AccessMcpResource(hub)
+        action = await tool.prepare(tool.arguments(server="one"), bench.context())
+        bench.configure(one=bench.misbehaving("well", disabled=True))
+        with pytest.raises(ToolError, match="disabled in the configuration"):
+            await action.perform(Permit(action.digest, by_hand=True))
+    assert bench.pids == []
+
+
 async def test_listing_tools_does_not_restart_a_lost_server(bench: Bench):
     bench.configure(one=bench.misbehaving("well"))
     async with bench.hub() as hub:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from rookery.core.text.output_preview import HIDDEN
 from rookery.engine.ports.actions import Permit
 from rookery.errors import BadArguments, ToolError
 from rookery.mcp import received, use_mcp_tool
+from rookery.mcp.connection import catalogue_of
 from rookery.mcp.hub import McpHub
 from rookery.mcp.server import State
 from support.mcp_workspace import LIST_SECONDS, Bench, connect_all, short_waits
@@ -305,3 +307,22 @@ async def test_servers_connect_at_the_same_time(bench: Bench):
         assert all(map(is_alive, bench.pids))
         assert State.CONNECTED not in {each.state for each in hub.health()[:-1]}
         connecting.cancel_scope.cancel()
+
+
+async def test_a_template_without_an_address_does_not_hide_the_rest():
+    from mcp.types import ListResourcesResult, ListResourceTemplatesResult, ResourceTemplate
+
+    async def resources(cursor: str | None) -> ListResourcesResult:
+        return ListResourcesResult(resources=[])
+
+    async def templates(cursor: str | None) -> ListResourceTemplatesResult:
+        named = [ResourceTemplate(uri_template=each, name="logs") for each in ("", "log://{day}")]
+        return ListResourceTemplatesResult(resource_templates=named)
+
+    client: Any = SimpleNamespace(
+        server_capabilities=SimpleNamespace(tools=None, prompts=None, resources=object()),
+        list_resources=resources,
+        list_resource_templates=templates,
+    )
+    found = await catalogue_of(client)
+    assert [each.uri for each in found.resources] == ["", "log://{day}"]

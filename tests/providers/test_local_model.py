@@ -3,17 +3,21 @@
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
+from llm_server import LlmServer, say, status
 from providers.conftest import HELLO
 from rookery.core.blocks import Text
 from rookery.core.folds.history import Turn
 from rookery.core.limits import FailureKind, Limits
-from rookery.engine.ports.model import ModelRequest, SilenceChunk, StopChunk, TextChunk
+from rookery.engine.ports.model import ModelRequest, SilenceChunk, StopChunk, TextChunk, ToolSpec
 from rookery.errors import ProviderError, SettingsError
 from rookery.providers.catalogue import find_model
 from rookery.providers.gguf import GgufHeader
@@ -154,6 +158,38 @@ async def test_a_process_that_is_killed_in_an_answer_is_one_sentence(file: Path)
         await kill_in_an_answer(provider)
     assert caught.value.kind is FailureKind.REJECTED
     await provider.aclose()
+
+
+class _Running:
+    """A process that has loaded a model without tools."""
+
+    key = "key"
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    async def started(self) -> AsyncIterator[SilenceChunk]:
+        for waiting in ():
+            yield waiting
+
+    async def check(self) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def test_a_model_that_takes_no_tools_is_known_after_the_first_refusal(file: Path):
+    provider = LocalProvider(file, find_model("local", "tiny", {}), Limits(), "unspecified")
+    tools = [ToolSpec(name="edit", description="Edits.", schema={"type": "object"})]
+    with LlmServer(status(400, "This model does not support tools."), [say("hi")]) as server:
+        provider._server = cast(ModelProcess, _Running(server.url))
+        with pytest.raises(ProviderError, match="Describing the tools in the prompt"):
+            await said(provider, replace(HELLO, tools=tools))
+        assert provider.model.calls == "text"
+        assert await said(provider, replace(HELLO, tools=tools)) == "hi"
+        await provider.aclose()
+    assert "tools" not in server.requests[1].body
 
 
 @runs_a_model

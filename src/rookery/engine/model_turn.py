@@ -340,7 +340,7 @@ def _tagged(text: str, known: str) -> str:
     if begun := re.search(rf"^[ \t]*<({known})(?=[\s/>])", text, re.MULTILINE):
         return begun[1]
     closings = {closing[1]: closing.start() for closing in re.finditer(rf"</({known})>", text)}
-    for opening in re.finditer(rf"<({known})(?:\s[^<>]*)?>", text):
+    for opening in re.finditer(rf"<({known})(?:\s[^<>]*|/)?>", text):
         if opening[0].endswith("/>") or opening.end() <= closings.get(opening[1], -1):
             return opening[1]
     named = re.search(rf"""<(?:function=|invoke\s+name=)["']?({known})["']?\s*>""", text)

@@ -6,6 +6,7 @@ executed or silently dropped. Every scalar stays text.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rookery.core.refusals import Problem
@@ -28,16 +29,15 @@ def yaml_nodes(text: str, file: str = "") -> tuple[Node | None, tuple[Problem, .
     """Parse the text of a file. Returns the root, or None and the problems."""
     lines = text.split("\n")
     builder = _Builder(file, lines)
-    try:
-        _check_characters(text, builder)
-        handlers = builder.handlers
-        for event in _events(text) if not builder.problems else ():
-            if handle := handlers.get(type(event).__name__):
-                handle(event)
-    except _Stop:
-        pass
-    except _yaml().YAMLError as error:
-        _note_syntax_error(error, lines, builder)
+    with suppress(_Stop):  # an error of syntax may be the last problem that is noted
+        try:
+            _check_characters(text, builder)
+            handlers = builder.handlers
+            for event in _events(text) if not builder.problems else ():
+                if handle := handlers.get(type(event).__name__):
+                    handle(event)
+        except _yaml().YAMLError as error:
+            _note_syntax_error(error, lines, builder)
     if not builder.problems and builder.root is None:
         builder.note("E109", 1, 1, "the file is empty", "begin with: active_intents: []")
     return (None, tuple(builder.problems)) if builder.problems else (builder.root, ())

@@ -336,7 +336,9 @@ class _Draft:
         self, place: EditPlace, reply: _Reply, texts: dict[str, str], edits: dict[str, str | None]
     ) -> None:
         """Accept a written file or section, unless a guard finds something wrong with it."""
-        written = without_fence(reply.text, place.path)
+        # line ends of its own would outlast the restoring of a file that has others
+        said = reply.text.replace("\r\n", "\n").replace("\r", "\n")
+        written = without_fence(said, place.path)
         old = texts.get(place.path)
         new = written
         if old is not None and not place.is_whole:

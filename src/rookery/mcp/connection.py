@@ -159,7 +159,7 @@ def _resource(resource: Any) -> ResourceOffer:
     """A resource, or a template of resources."""
     template = getattr(resource, "uri_template", None)
     return ResourceOffer(
-        uri=visible_line(template or str(resource.uri), LONGEST_URI),
+        uri=visible_line(str(resource.uri) if template is None else template, LONGEST_URI),
         name=visible_line(resource.name or "", LONGEST_NAME),
         description=visible_line(resource.description or "", LONGEST_DESCRIPTION),
         template=template is not None,

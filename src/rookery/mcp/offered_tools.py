@@ -77,10 +77,10 @@ class AccessMcpResource:
         return action
 
     def _list(self, name: str, ctx: ToolContext) -> Action:
-        server = self._hub.server(name)
-        running = server.state is State.CONNECTED
+        running = self._hub.server(name).state is State.CONNECTED
 
         async def listing() -> str:
+            server = self._hub.server(name)  # as it is configured now
             catalogue = await (server.current() if running else server.catalogue())
             if catalogue is None:
                 raise ToolError(LOST.format(name))

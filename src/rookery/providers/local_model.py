@@ -78,12 +78,17 @@ class LocalProvider:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[Chunk]]:
-        async with AsyncExitStack() as exchange:
-            chunks = self._chunks(request, exchange)
-            try:
-                yield chunks
-            finally:
-                await chunks.aclose()
+        try:
+            async with AsyncExitStack() as exchange:
+                chunks = self._chunks(request, exchange)
+                try:
+                    yield chunks
+                finally:
+                    await chunks.aclose()
+        except ProviderError:
+            if self._wire is not None:
+                self.model = self._wire.model  # it may have lost its tools
+            raise
 
     async def _chunks(
         self, request: ModelRequest, exchange: AsyncExitStack
@@ -95,7 +100,6 @@ class LocalProvider:
             async for chunk in await exchange.enter_async_context(wire.stream(request)):
                 yield chunk
         except ProviderError as error:
-            self.model = wire.model  # it may have lost its tools
             if error.kind in (FailureKind.DROPPED, FailureKind.OFFLINE):
                 await self._server.check()
             raise

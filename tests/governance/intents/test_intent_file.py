@@ -15,7 +15,7 @@ from rookery.governance.intents.intent_checks import render, summary
 from rookery.governance.intents.intent_context import intent_context
 from rookery.governance.intents.intent_file import parse_intents
 from rookery.governance.scope.scope_patterns import scope, scope_pattern
-from rookery.governance.yaml_nodes import yaml_nodes
+from rookery.governance.yaml_nodes import MAX_FAULTS, yaml_nodes
 from support.intent_files import NAME, NOW, SPEC_EXAMPLE, laid_out, read, reader
 
 pytestmark = pytest.mark.anyio
@@ -369,6 +369,13 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(data: bytes):
         assert scope(each.owned_scope).granting
         assert len(digest(each, found.policy)) == 64
         intent_context(each, digest="0" * 64, generated="now", budget=10**6)
+
+
+def test_a_file_of_many_problems_may_end_in_an_error_of_syntax():
+    root, problems = yaml_nodes("a: 1\n" * MAX_FAULTS + "]")
+    assert root is None
+    assert len(problems) == MAX_FAULTS
+    assert "not valid YAML" in problems[-1].message
 
 
 def test_the_slow_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch):

@@ -16,6 +16,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from rookery.cli.reports import Exit
+from rookery.errors import SettingsError
+from rookery.manager.cli import manager_command
 from rookery.manager.sessions.session_store import manager_folder
 from support.manager_project import WRITES, Project
 from support.text_process import PLAINLY, Started, start_text
@@ -263,3 +265,13 @@ def is_at_the_lock(pid: int) -> bool:
     except OSError:
         return False
     return any(path.endswith("agent-manager.json.lock") for path in opened)
+
+
+@pytest.mark.parametrize("package", ["segno", "starlette"])
+def test_without_one_of_its_packages_it_says_how_to_install_them(
+    package: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(manager_command, "find_spec", lambda name: None if name == package else 1)
+    monkeypatch.setattr(manager_command, "_manage", None)
+    with pytest.raises(SettingsError, match="make web"):
+        manager_command._run(Path(), no_open=True, pair=True, stop_sessions=False, as_json=False)

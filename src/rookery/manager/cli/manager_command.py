@@ -42,7 +42,7 @@ LOCK_WAIT_SECONDS = 10.0
 """Seconds to wait for another process that holds the session list."""
 SECONDS_TO_SETTLE = 5.0
 """Seconds to wait at the end for session starts that are under way."""
-NEEDED = ("starlette", "uvicorn", "websockets")
+NEEDED = ("segno", "starlette", "uvicorn", "websockets")
 
 
 class ServerSetup(Struct, frozen=True, kw_only=True):
