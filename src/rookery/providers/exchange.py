@@ -35,8 +35,6 @@ _HEADERS = {
     "accept-encoding": "identity",
     "user-agent": f"{NAME}/{VERSION}",
 }
-LOCAL_IDLE_SECONDS = 1.0
-"""How long a connection to this machine is kept for the next request."""
 
 
 class Endpoint:
@@ -127,8 +125,8 @@ class Endpoint:
             headers=self._headers,
             timeout=httpx2.Timeout(None, connect=self.limits.connect_seconds),
             follow_redirects=False,
-            # llama.cpp closes a connection after 5 idle seconds, perhaps right under a request
-            limits=httpx2.Limits(keepalive_expiry=5.0 if self._trust_env else LOCAL_IDLE_SECONDS),
+            # llama.cpp closes a connection after its answer, perhaps right under the next request
+            limits=httpx2.Limits(max_keepalive_connections=20 if self._trust_env else 0),
         )
 
 
