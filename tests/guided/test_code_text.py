@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.guided.code_text import (
+    copied,
     fault,
     names,
     repaired,
@@ -46,6 +47,17 @@ FAULTS = [
     ("a.yaml", "web:\n  n: 2\n  port: 1\n", "web:\n  n: 5\n", "n is 5, remove port", ""),
     ("a.json", '{\n "a": 1,\n "b": 2\n}', '{\n "b": 3\n}', "set b to 3", "a.json lost a."),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "wrong"),
+    [
+        ("I need a script fizz.js.", "fizz.js is a copy of hello.js."),
+        ("Copy hello.js to fizz.js.", ""),
+    ],
+)
+def test_a_new_file_that_repeats_another_is_refused_unless_the_task_names_it(task: str, wrong: str):
+    assert copied("fizz.js", SCRIPT + "\n", {"hello.js": SCRIPT}, task=task) == wrong
 
 
 @pytest.mark.parametrize(("path", "old", "new", "task", "wrong"), FAULTS)

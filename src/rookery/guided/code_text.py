@@ -10,7 +10,7 @@ import re
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -130,6 +130,14 @@ def fault(path: str, old: str | None, new: str, *, task: str) -> str:
     lost = names(path, old or "") - names(path, new) or _lost_keys(path, old or "", new)
     unasked = sorted(name for name in lost if not _words(name) & _words(task))
     return f"{path} lost {unasked[0]}." if unasked else ""
+
+
+def copied(path: str, new: str, others: Mapping[str, str], *, task: str) -> str:
+    """Whether a new file repeats a file that the task does not mention, as one line of fact."""
+    for other, text in others.items():
+        if other != path and new.split() == text.split() and other not in task:
+            return f"{path} is a copy of {other}."
+    return ""
 
 
 def _lost_keys(path: str, old: str, new: str) -> set[str]:

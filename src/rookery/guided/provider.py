@@ -36,7 +36,7 @@ from rookery.engine.ports.model import (
 from rookery.engine.ports.workspace import FileText
 from rookery.errors import ToolError
 from rookery.guided.choice import EditPlace, deleted_paths, places
-from rookery.guided.code_text import fault, repaired, replace_section, without_fence
+from rookery.guided.code_text import copied, fault, repaired, replace_section, without_fence
 from rookery.guided.moves import (
     APPROACHES,
     AnswerInWords,
@@ -352,7 +352,10 @@ class _Draft:
         if new in self._tried.get(place.path, ()):
             self.error = self.error or f"{place.path} is as in an earlier try."
             return
-        if problem := fault(place.path, before, new, task=self._task):
+        problem = fault(place.path, before, new, task=self._task)
+        if before is None:
+            problem = problem or copied(place.path, new, self._before, task=self._task)
+        if problem:
             self.error = problem
             return
         texts[place.path] = edits[place.path] = new
