@@ -231,7 +231,7 @@ class Hosted:
     def __init__(self, process: Started) -> None:
         self.process = process
 
-    def hear(self, wanted: str) -> str:
+    def wait_for_line(self, wanted: str) -> str:
         """Wait for a line that starts with this word, and return the rest of it."""
         assert self.process.stdout
         for line in self.process.stdout:

@@ -122,9 +122,9 @@ async def test_sessions_run_on_without_their_manager_and_are_adopted(project: Pr
     scripts = [WRITES, SPEAKS_LONG, WRITES.replace("made", "other"), WRITES.replace("made", "no")]
     wishes = [project.wish(script, auto_approve=n == 2) for n, script in enumerate(scripts)]
     with project.hosted(*wishes) as hosted:
-        asks, works, done, _ = (hosted.hear("started") for _ in scripts)
+        asks, works, done, _ = (hosted.wait_for_line("started") for _ in scripts)
         for _ in range(2):
-            hosted.hear("waiting_approval")
+            hosted.wait_for_line("waiting_approval")
         before = project.processes()
         hosted.kill()
     async with project.supervised() as watched:
@@ -222,8 +222,8 @@ def answers(project: Project, session_id: str) -> list[tuple[str, str, str]]:
 async def test_a_question_of_a_subtask_survives_a_reboot(project: Project):
     acts = {"waiting_approval": ["approve"]}
     with project.hosted(project.wish(HANDS_ON), acts=acts) as hosted:
-        session_id = hosted.hear("waiting_approval")
-        hosted.hear("waiting_approval")
+        session_id = hosted.wait_for_line("waiting_approval")
+        hosted.wait_for_line("waiting_approval")
         _kill_all(project, hosted)
     await project.quiet()
     async with project.supervised() as watched:
@@ -278,7 +278,7 @@ async def test_a_killed_process_stays_an_error_after_a_manager_restart(project: 
 
 async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(project: Project):
     with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
+        session_id = hosted.wait_for_line("waiting_approval")
         hosted.process.send_signal(signal.SIGINT)
         hosted.process.wait(30)
     assert len(project.processes()) == 1
@@ -296,7 +296,7 @@ async def test_sessions_survive_manager_exit_and_a_missed_stop_is_repeated(proje
 async def test_a_damaged_list_is_rebuilt_from_the_sessions(project: Project):
     content = '{"version": 1, "sessions": ['
     with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("waiting_approval")
+        session_id = hosted.wait_for_line("waiting_approval")
         hosted.kill()
     project.file.write_text(content)
     async with project.supervised() as watched:
@@ -309,7 +309,7 @@ async def test_a_damaged_list_is_rebuilt_from_the_sessions(project: Project):
 async def test_the_process_of_a_failed_session_is_ended_at_the_next_start(project: Project):
     """Its session had failed, and its manager was killed before it could end the process."""
     with project.hosted(project.wish(WRITES)) as hosted:
-        hosted.hear("waiting_approval")
+        hosted.wait_for_line("waiting_approval")
         hosted.kill()
     project.file.write_text(
         project.file.read_text()

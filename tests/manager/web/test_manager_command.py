@@ -228,8 +228,8 @@ async def test_sessions_keep_running_after_exit_unless_a_flag_stops_them(
     project: Project, flags: list[str]
 ):
     with project.hosted(project.wish(WRITES)) as hosted:
-        session_id = hosted.hear("started")
-        hosted.hear("waiting_approval")
+        session_id = hosted.wait_for_line("started")
+        hosted.wait_for_line("waiting_approval")
         hosted.kill()
     with managed(project, "--json", "--no-open", *flags) as manager:
         assert manager.where["url"]
