@@ -150,9 +150,9 @@ class Site:
             thread.join()
             self._server.server_close()
 
-    async def hears(self, wanted: str, *, within: float = PATIENCE) -> bool:
+    async def receives(self, wanted: str, *, within: float = PATIENCE) -> bool:
         with anyio.move_on_after(within):
-            while not any(wanted in each for each in self.asked):  # noqa: ASYNC110 (a thread hears)
+            while not any(wanted in each for each in self.asked):  # noqa: ASYNC110 (a thread receives)
                 await anyio.sleep(0.05)
             return True
         return False
