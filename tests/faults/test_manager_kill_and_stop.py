@@ -29,7 +29,7 @@ async def test_a_session_shown_as_stopped_is_not_working(ground: Ground):
     project = ground.project
     async with project.supervised(timings=UNHURRIED) as watched:
         supervisor = watched.supervisor
-        session_id = await supervisor.start(project.wish(SPEAKS_LONG))
+        session_id = await supervisor.start(project.start_options(SPEAKS_LONG))
         shown = await watched.until(session_id, lambda shown: len(shown.view.messages) > 2)
         kill(shown.record.pid)
         await watched.at(session_id, "error")

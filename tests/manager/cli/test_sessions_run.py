@@ -1,4 +1,4 @@
-"""`rookery sessions` as it is typed: real processes, a scripted model."""
+"""`rookery sessions` at the shell: real processes, a scripted model."""
 
 import fcntl
 import json
@@ -129,7 +129,7 @@ def test_sessions_can_be_stopped_and_resumed(shell: Shell):
     assert shell.run("resume", first)[0] == 0
     assert shell.states()[first] == "streaming"
     assert shell.run("wait", first, "--timeout", "0.2")[0] == 124
-    assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it rests already"
+    assert shell.run("wait", second, "--timeout", "0")[0] == 1, "it is idle already"
     assert shell.run("cancel", first)[0] == 0
     assert shell.run("wait", first)[0] == 1
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Managed:
-    """The command, while it runs."""
+    """The running command."""
 
     def __init__(self, process: Started) -> None:
         self.process = process
@@ -44,7 +44,7 @@ class Managed:
         return str(answer.json()["token"])
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """The exit code, and all that was said to people."""
+        """The exit code and everything printed."""
         self.process.send_signal(number)
         _, said = self.process.communicate(timeout=PATIENCE)
         return self.process.wait(), said
@@ -72,7 +72,7 @@ def managed(project: Project, *arguments: str, **environ: str) -> Iterator[Manag
 
 
 def ended(project: Project, *arguments: str, built: bool = True) -> tuple[int, str, str]:
-    """The exit code and what was said, of a command that ends by itself."""
+    """The exit code and output of a command that ends by itself."""
     with command(project, *arguments, built=built) as process:
         said, reported = process.communicate(timeout=PATIENCE)
     return process.wait(), said, reported
@@ -104,7 +104,7 @@ async def test_the_command_prints_its_address_and_cleans_up(project: Project):
 
 
 def test_tokens_and_codes_are_never_logged_or_stored(project: Project):
-    """Not in what it says to people, nor in any file; and wrong ones neither."""
+    """Neither in the output nor in any file; the same for wrong ones."""
     with managed(project, "--json", "--no-open") as manager:
         token, code = manager.launched(), manager.where["launch_url"].partition("=")[2]
         url, wrong = manager.where["url"], "Zq7wrong" * 8
@@ -227,7 +227,7 @@ def test_devices_are_paired_through_a_tunnel(project: Project):
 async def test_sessions_keep_running_after_exit_unless_a_flag_stops_them(
     project: Project, flags: list[str]
 ):
-    with project.hosted(project.wish(WRITES)) as hosted:
+    with project.hosted(project.start_options(WRITES)) as hosted:
         session_id = hosted.wait_for_line("started")
         hosted.wait_for_line("waiting_approval")
         hosted.kill()

@@ -1,4 +1,4 @@
-"""What lets somebody in: tokens, codes that are good once, and paired devices."""
+"""Authentication: tokens, one-time codes and paired devices."""
 
 import json
 import os
@@ -240,7 +240,7 @@ async def test_only_unauthenticated_connections_give_way_to_others():
     first.authenticate(Identity("token"))
     for _ in range(CONNECTIONS):
         assert here.add()
-        assert here.add(outside=True), "they have room of their own"
+        assert here.add(outside=True), "authenticated connections have their own limit"
     assert len(here) == 2 * CONNECTIONS
     assert (first in here, second in here) == (True, False)
     for visitor in here:
