@@ -65,7 +65,7 @@ async def test_an_ungoverned_folder_has_empty_views_and_gets_no_files(project: P
     assert everything_in(project.parent) == before
 
 
-async def test_intents_are_listed_in_their_order_with_what_was_written_for_them(project: Path):
+async def test_intents_are_listed_in_order_with_their_recorded_lines(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes(JWT, WRITTEN)
     work.agent_writes(JWT, f"{WRITTEN}\n")
@@ -103,7 +103,7 @@ async def test_writes_in_packed_ledgers_count_and_so_do_those_without_an_index(p
     assert (await handler.do(ListIntents()))[0].writes == 2
 
 
-async def test_an_intent_with_errors_says_so_and_a_file_that_cannot_be_used_is_refused(
+async def test_an_intent_with_errors_is_marked_and_an_unusable_file_is_refused(
     project: Path,
 ):
     work = TracedWorkspace(project, intents=SPEC_EXAMPLE.replace("[src/database/**]", '["../up"]'))
@@ -158,7 +158,7 @@ async def test_records_are_filtered(project: Path, monkeypatch: pytest.MonkeyPat
             assert [each.kind for each in found] == kinds, name
 
 
-async def test_a_session_is_asked_for_in_the_ledger_of_its_worktree(project: Path):
+async def test_a_session_is_looked_up_in_the_ledger_of_its_worktree(project: Path):
     TracedWorkspace(project).agent_writes(JWT, WRITTEN)
     other = project.parent / "worktree"
     other.mkdir()
@@ -185,7 +185,7 @@ async def test_a_worktree_that_is_gone_is_not_taken_for_the_project(project: Pat
         await handler.do(ReadTrace(session_id=stranger))
 
 
-async def test_every_line_says_for_what_it_was_written_and_who_allowed_it(project: Path):
+async def test_every_line_names_its_intent_and_its_approver(project: Path):
     work = TracedWorkspace(project)
     work.person_writes(JWT, "import time\n")
     work.commit()
@@ -220,7 +220,7 @@ REFUSED = {
 }
 
 
-async def test_what_is_no_text_of_the_workspace_is_not_read(project: Path):
+async def test_files_that_are_not_workspace_text_are_not_read(project: Path):
     work = TracedWorkspace(project)
     work.agent_writes("src/a.py", "x = 1\n")
     (project.parent / "secret").write_text("a secret\n")

@@ -1,4 +1,4 @@
-"""The state of a task is told from its rows, by the tables of the client specification."""
+"""A task's state is derived from its rows by the tables of the client specification."""
 
 from collections.abc import Sequence
 from typing import Any

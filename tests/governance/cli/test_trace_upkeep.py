@@ -109,7 +109,7 @@ def test_journal_entries_from_elsewhere_are_reported(work: TracedWorkspace, caps
     ]
 
 
-def test_a_file_is_sealed_and_the_ledger_goes_on(work: TracedWorkspace, capsys: Captured):
+def test_a_file_is_sealed_and_the_ledger_continues(work: TracedWorkspace, capsys: Captured):
     (name,) = reported(capsys, "seal")["sealed"]
     assert (work.root / name).exists()
     assert trace("seal") == 0
@@ -149,7 +149,7 @@ def test_pruned_files_differ_from_lost_files(work: TracedWorkspace, capsys: Capt
 
 
 def test_tombstones_are_pruned_in_their_turn(work: TracedWorkspace, capsys: Captured):
-    """Compressed files too; and only the youngest tombstone is left to tell."""
+    """Compressed files too; only the newest tombstone remains."""
     for number in range(3):
         work.recording.ledger.seal(TASK)
         (sealed,) = (work.folder / "trace").iterdir()

@@ -85,7 +85,7 @@ def test_a_broken_file_spoils_no_other(places: HookPlaces, which: str):
 
 
 @pytest.mark.parametrize("case", ["link out", "pipe", "folder"])
-def test_what_is_no_file_of_the_project_is_not_read(places: HookPlaces, case: str):
+def test_a_hook_file_that_is_a_link_pipe_or_folder_is_not_read(places: HookPlaces, case: str):
     path = places.workspace / ".orchestration" / "hooks.json"
     path.unlink()
     if case == "link out":
