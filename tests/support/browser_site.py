@@ -159,7 +159,7 @@ class Site:
 
 
 class Bench:
-    """The browser tool with a session, in a task whose model sees images unless told otherwise."""
+    """The browser tool with a session; the model sees images by default."""
 
     def __init__(self, session: BrowserSession) -> None:
         self.session = session

@@ -93,7 +93,7 @@ class Logs:
 
 @asynccontextmanager
 async def connected(host: Host, room: float = 1_000) -> AsyncIterator[RemoteHost]:
-    """The same host, seen through a wire in memory."""
+    """The same host, connected through memory channels."""
     with memory_channels(room) as (near, far):
         async with anyio.create_task_group() as group:
             group.start_soon(serve, host, far)
@@ -103,7 +103,7 @@ async def connected(host: Host, room: float = 1_000) -> AsyncIterator[RemoteHost
 
 
 class Caller:
-    """A client that writes its own JSON and keeps all messages."""
+    """A client that writes raw JSON and records all messages."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
