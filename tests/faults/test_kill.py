@@ -1,4 +1,4 @@
-"""A kill at any instant loses nothing and repeats nothing, and all of it can be taken back.
+"""A kill at any instant loses nothing and repeats nothing, and everything can be undone.
 
 The real command takes twelve turns and is killed at a named instant; another process goes on.
 `make test` kills one run after every kind of lasting fact of every kind of call, others at every
@@ -155,7 +155,7 @@ def kinds_of_facts(events: Sequence[Event]) -> dict[int, tuple[str, str, str]]:
 
 
 def _doing(call: ToolStarted) -> str:
-    """What may have been done, if nobody saw it end."""
+    """Effects that may have happened if the end was not recorded."""
     if call.command:
         return "a command"
     return "a change" if call.changes else "nothing"

@@ -1,4 +1,4 @@
-"""A session whose process was killed goes on, and is stopped in the very moment it does."""
+"""A session resumes after a kill and is stopped at that very moment."""
 
 import os
 
@@ -59,7 +59,7 @@ async def _reopened(project: Project, session_id: str, before: int) -> None:
 
 
 async def _rests(project: Project, session_id: str) -> None:
-    """Once the last that its task has to say is whether it is to go on."""
+    """Wait until the task's last event asks whether to resume."""
     with anyio.fail_after(PATIENCE):
         while True:
             last = project.log(session_id)[-1].fact

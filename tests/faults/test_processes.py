@@ -49,7 +49,7 @@ def rookery(ground: Playground, *arguments: str) -> Iterator[Started]:
 
 
 def until_it_runs(output: IO[str] | None) -> None:
-    """Read along until the command has said so."""
+    """Read output until the command has printed this."""
     assert output
     shown = ""
     for line in output:

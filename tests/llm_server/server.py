@@ -1,4 +1,4 @@
-"""The server: who is answered what, and who is let in and out."""
+"""The server: connections, routing and scripted answers."""
 
 import itertools
 import socket

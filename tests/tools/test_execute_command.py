@@ -456,7 +456,7 @@ async def test_a_refusal_by_the_sandbox_is_reported_as_one(bench: Bench):
     assert "blocked" not in fine.text
 
 
-# ── what was shown is what happens ──────────────────────────────────────────────────────
+# ── only the approved command runs ──────────────────────────────────────────────────────
 
 
 def judged_bench(folder: Path) -> Bench:

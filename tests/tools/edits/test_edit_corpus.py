@@ -141,7 +141,7 @@ def edits(kind: str, count: int) -> list[Edit]:
 KINDS = ("first", "middle", "last", "delete", "insert", "several", "same", "missing")
 
 
-# ── how each tool is told ───────────────────────────────────────────────────────────────
+# ── the arguments of each tool ──────────────────────────────────────────────────────────
 
 
 def calls(tool: str, kind: str, file: File) -> Iterator[dict[str, object]]:
