@@ -231,8 +231,8 @@ async def test_undoing_a_call_undoes_its_sub_task(tmp_path: Path):
 
 
 class SlowAfterwards(ShadowCheckpoints):
-    """Takes its time to find out what the first call did: until another one has changed files,
-    if nobody keeps it from that."""
+    """Records the changes of the first call late: after another call has changed files, if that
+    is not prevented."""
 
     def __init__(self, root: Path, home: Path) -> None:
         super().__init__(root, home, Limits())

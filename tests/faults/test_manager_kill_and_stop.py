@@ -54,7 +54,7 @@ async def _reopened(project: Project, session_id: str, before: int) -> None:
         return any(isinstance(event.fact, TaskReopened) for event in new)
 
     with anyio.fail_after(PATIENCE):
-        while not is_reopened():  # noqa: ASYNC110 (files tell nobody)
+        while not is_reopened():  # noqa: ASYNC110 (files send no events)
             await anyio.sleep(0.0005)
 
 

@@ -27,7 +27,7 @@ WAITING = """\
     - tool: attempt_completion
       arguments: {{result: Done.}}
 """
-"""A command that goes on for as long as nobody writes to `go`, and a child of it."""
+"""A command that runs until `go` is written, and a child of it."""
 
 
 @pytest.fixture

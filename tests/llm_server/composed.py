@@ -128,7 +128,7 @@ def _named(call: Call, position: int, nth: int) -> Call:
 
 
 def _cut(block: Block, split: Split) -> Block:
-    """A lone text is cut up; several texts were cut by whoever wrote them."""
+    """A single text is split; several texts are sent as the script wrote them."""
     if isinstance(block, Redacted):
         return block
     if sum(isinstance(piece, str) for piece in block.pieces) != 1:

@@ -267,7 +267,7 @@ OVERSIZED: dict[str, Callable[[], Answer]] = {
     "event": lambda: [WHOLE, say("x" * (17 * MIB))],
     "line-without-end": lambda: [say("Hello", oversized_line())],
 }
-"""Functions, so that nobody carries such answers about who does not play them."""
+"""Functions, so that these large answers are built only when played."""
 
 ODD_ANSWERS: dict[str, Answer] = {
     "refused-in-words": [refuse("I will not help with that.")],

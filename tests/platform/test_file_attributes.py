@@ -113,7 +113,7 @@ def test_the_users_own_attribute_that_does_not_fit_is_no_silent_loss(tmp_path: P
 
 
 def _without_privileges(path: Path, kept: Attributes) -> bool:
-    """Whether the attributes are refused for somebody who may not give files away."""
+    """Whether the attributes are refused for a user who may not change owners."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
     if os.geteuid() == 0:
         os.fchown(file, NOBODY, NOBODY)

@@ -786,11 +786,11 @@ sandbox.close()
 
 def test_the_sandbox_works_for_an_unprivileged_user():
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-    nobody = shutil.which("setpriv")
-    if os.geteuid() != 0 or not python or not nobody:
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() != 0 or not python or not setpriv:
         pytest.skip("needs root, setpriv and a Python that everybody can run")
     folder = Path("/var/tmp") / f"sandbox-{uuid.uuid4()}"
-    become = [nobody, "--reuid=65534", "--regid=65534", "--clear-groups"]
+    become = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups"]
     try:
         shutil.copytree(SOURCE / "rookery", folder / "src" / "rookery")
         shutil.copytree(Path(msgspec.__file__).parent, folder / "src" / "msgspec")

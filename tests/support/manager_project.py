@@ -169,7 +169,7 @@ class Project:
     async def quiet(self) -> None:
         """Wait until no process is left."""
         with anyio.fail_after(PATIENCE):
-            while self.processes() or self._is_served():  # noqa: ASYNC110 (nobody's children)
+            while self.processes() or self._is_served():  # noqa: ASYNC110 (orphans send no event)
                 await anyio.sleep(0.01)
 
     def _is_served(self) -> bool:

@@ -224,7 +224,7 @@ class Stage:
                     return
                 await self._act(engine, task_id, fact, book.pop(0))
             elif isinstance(fact, Asked):
-                raise AssertionError(f"Nobody was to be asked {fact}.")
+                raise AssertionError(f"Unexpected question: {fact}.")
 
     def engine(self, process: anyio.abc.TaskGroup) -> Engine:
         return Engine(

@@ -122,5 +122,5 @@ def killed(project: Project, request: Asking[Any], point: str) -> None:
 async def until(holds: Callable[[], bool]) -> None:
     """Poll a condition that no session reports."""
     with anyio.fail_after(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (files tell nobody)
+        while not holds():  # noqa: ASYNC110 (files send no events)
             await anyio.sleep(0.01)

@@ -291,7 +291,7 @@ def test_every_failure_suggests_a_fix():
 LOST = {
     "many": (1200, "2026-11-15", "1,200 records known on 2026-11-15 are missing."),
     "one": (1, "2026-11-15", "1 record known on 2026-11-15 is missing."),
-    "nobody knows how many": (0, "", "Records known earlier are missing."),
+    "unknown number": (0, "", "Records known earlier are missing."),
 }
 
 

@@ -164,13 +164,13 @@ async def test_local_changes_can_be_reverted_unless_edited_since(project: Projec
 
 
 async def test_review_requests_for_an_unknown_session_are_refused(project: Project):
-    nobody = "00000000-0000-4000-8000-000000000000"
+    unknown = "00000000-0000-4000-8000-000000000000"
     async with worktree_manager(project) as at:
         for request in (
-            ReviewChanges(session_id=nobody),
+            ReviewChanges(session_id=unknown),
             ReadDiff(session_id="../../x", path="a.txt"),
-            RevertFile(session_id=nobody, path="a.txt", digest=""),
-            SendComments(session_id=nobody, comments=(Comment(path="a", line=1, text="x"),)),
+            RevertFile(session_id=unknown, path="a.txt", digest=""),
+            SendComments(session_id=unknown, comments=(Comment(path="a", line=1, text="x"),)),
         ):
             with pytest.raises(CommandRejected, match="No such session"):
                 await at.do(request)

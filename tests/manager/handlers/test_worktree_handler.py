@@ -310,7 +310,7 @@ async def test_an_approved_run_script_runs_once_and_stops_with_its_processes(pro
         log = Path(reported.removeprefix("Its output goes to ").removesuffix("."))
         await until(lambda: log.read_text() == "said\n")
         with anyio.fail_after(PATIENCE):
-            while (await at.worktrees())[0].running:  # noqa: ASYNC110 (it tells nobody)
+            while (await at.worktrees())[0].running:  # noqa: ASYNC110 (it sends no event)
                 await anyio.sleep(0.01)
         write(project, "run-script", 'sleep 600 & echo "$! $WORKTREE_PORT" > pid; wait\n')
         await at.do(run)

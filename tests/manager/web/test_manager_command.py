@@ -248,7 +248,7 @@ async def test_the_command_waits_for_a_brief_lock_on_the_sessions(project: Proje
     async with project.supervised():
         process = command(project, "--json", "--no-open")
         with anyio.fail_after(PATIENCE):
-            while not is_at_the_lock(process.pid):  # noqa: ASYNC110 (it tells nobody)
+            while not is_at_the_lock(process.pid):  # noqa: ASYNC110 (it sends no event)
                 await anyio.sleep(0.02)
     with process:
         try:

@@ -125,7 +125,7 @@ def test_own_connections_are_not_taken_for_another_users():
     assert not is_of_another_user(("::1", 1), ("::1", 2))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_a_connection_of_another_user_is_detected():
     with socket.create_server((LOOPBACK, 0)) as listener, socket.socket() as far:
         os.fchown(far.fileno(), 65534, 65534)

@@ -65,7 +65,7 @@ def test_this_folder_is_trusted_and_forgotten(here: Path, store: TrustStore, cap
 
 def test_project_files_are_listed_before_trusting_and_not_read(here: Path, capsys: Captured):
     (here / ".rookery").mkdir()
-    os.mkfifo(here / ".rookery" / "settings.toml")  # whoever read it would wait for ever
+    os.mkfifo(here / ".rookery" / "settings.toml")  # reading it would block forever
     (here / ".rookery" / "hooks").mkdir()
     (here / "AGENTS.md").symlink_to("nowhere")
     (here / "README.md").touch()

@@ -167,7 +167,7 @@ async def test_leaving_the_app_ends_the_command(tmp_path: Path):
 
 async def _gone(pid: int) -> None:
     with anyio.fail_after(60):
-        while _runs(pid):  # noqa: ASYNC110 (nobody tells when another process is gone)
+        while _runs(pid):  # noqa: ASYNC110 (no event when another process ends)
             await anyio.sleep(0.01)
 
 
