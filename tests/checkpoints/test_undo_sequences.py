@@ -491,7 +491,7 @@ def demand_all_back(then: Picture, result: Picture, reported: Restored, seed: st
 async def demand_nothing_lost(
     agent: Agent, home: Path, now: Picture, result: Picture, before: str, seed: str
 ) -> None:
-    """All that was there when the going back began is there, in its checkpoint, or set aside."""
+    """All content from before the undo is still there, in its checkpoint, or kept aside."""
     aside = home / "set-aside"
     kept = {path.read_bytes() for path in aside.iterdir()} if aside.exists() else set()
     for path, thing in now.items():

@@ -70,7 +70,7 @@ async def test_code_is_found_by_words_and_a_hit_shows_its_lines(stocked: Shelf):
 
 
 @pytest.mark.parametrize("embedded", [False, True])
-async def test_a_name_that_is_no_text_keeps_nothing_else_from_being_found(
+async def test_a_file_name_that_is_not_text_does_not_hide_other_files(
     stocked: Shelf, embedded: bool
 ):
     odd = os.fsdecode(b"odd-\xff")
@@ -201,7 +201,7 @@ async def test_no_link_is_followed(stocked: Shelf, tmp_path: Path):
 ODD = [b"", b"\0\1banana", b"\xff\xfe", b"banana\xff\xe9\n", b"x" * 2_000_000, b"\xed\xa0\x80"]
 
 
-async def test_files_that_are_no_proper_text_do_no_harm(stocked: Shelf):
+async def test_files_that_are_not_proper_text_do_no_harm(stocked: Shelf):
     for number, content in enumerate(ODD):
         stocked.put(f"odd{number}.py", content)
     index = stocked.open()

@@ -1,5 +1,6 @@
-"""Every request of a task begins with the bytes of the one before it, so that what a provider
-has cached of a conversation is never paid for twice. What changes is said at the end.
+"""Every request of a task starts with the bytes of the previous one.
+
+So the provider's cache always hits. Changes are appended at the end.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Cancelling, in every step there is: the step ends, the task stays, and it can go on."""
+"""Cancelling in every step: the step ends, the task stays, and it can continue."""
 
 import hashlib
 import os

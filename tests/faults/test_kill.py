@@ -1,6 +1,6 @@
 """A kill at any instant loses nothing and repeats nothing, and everything can be undone.
 
-The real command takes twelve turns and is killed at a named instant; another process goes on.
+The real command takes twelve turns and is killed at a named instant; another process continues.
 `make test` kills one run after every kind of lasting fact of every kind of call, others at every
 point there is, each life of them at another, and some only once. Once at every single instant, and
 a second time while each of these kills is being recovered from:

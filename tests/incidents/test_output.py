@@ -45,7 +45,7 @@ def listening() -> set[str]:
 
 
 def test_a_run_opens_no_port_and_gives_its_children_no_key(world: World):
-    """Looked at while a command runs, which waits until it is let go on."""
+    """Checked while a command runs that waits to be released."""
     os.mkfifo(world.workspace / "pipe")
     with LlmServer([run("cat pipe; true")], [finish()]) as server:
         flags = ["--provider", "anthropic", "-m", "m", "--base-url", server.url, "go"]

@@ -1,4 +1,4 @@
-"""An answer sorted out: what is said, in pieces, and what holds for all of it."""
+"""A parsed answer: its pieces, and the settings for all of it."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias

@@ -1,6 +1,6 @@
-"""Everything that is known to go wrong between a client and a provider, by name.
+"""Known faults between a client and a provider, by name.
 
-Grouped by what a client should make of it. Not here, because they are no answers:
+Grouped by what a client should make of it. Not here, because they are not answers:
 `nobody_home()` for a refused connection, an https URL of this server for a failed handshake,
 a host under `.invalid` for a name that does not resolve, and `redirect()`, which needs to know
 where to.

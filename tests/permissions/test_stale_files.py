@@ -148,7 +148,7 @@ TEXTS = {"1": "a\nb\nc\n", "2": "a\nb\nC\n"}
 async def tolerating(
     sha: str, *, tolerates: bool = True, path: str = "a.txt", **more: Any
 ) -> Ruling:
-    """What is said of an edit of a file that was read as 1 and is now as `sha` says."""
+    """The verdict on editing a file that was read as 1 and is now `sha`."""
 
     async def by_policy(call: ToolCall, action: Action) -> bool:
         return tolerates

@@ -248,7 +248,7 @@ def test_git_runs_nothing_of_the_repository(looked_at: Path):
 
 
 def test_the_bench_does_leave_marks(looked_at: Path):
-    """The repository above is as hostile as it is said to be."""
+    """Proves that the repository above is hostile."""
     (looked_at.parent / "mark").unlink(missing_ok=True)
     subprocess.run([GIT, "diff"], cwd=looked_at, capture_output=True, check=False)
     assert (looked_at.parent / "mark").exists()
@@ -258,7 +258,7 @@ BLANKED = (("status", "-v"), ("reflog", "-p"), ("reflog", "show", "-p"))
 
 
 def test_programs_that_show_differences_are_blanked_by_name(repository: Path):
-    """None of these can be told to leave them out; git may fail, but runs nothing."""
+    """None of these has an option to skip them; git may fail, but runs nothing."""
     (repository / ".git" / "config").rename(repository.parent / "config")
     subprocess.run([GIT, "add", "."], cwd=repository, check=True)
     (repository.parent / "config").rename(repository / ".git" / "config")

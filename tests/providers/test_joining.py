@@ -36,7 +36,7 @@ STOP = StopChunk(StopReason.END)
         pytest.param(
             [TextChunk("a"), UsageChunk(Usage()), TextChunk("b"), STOP],
             [TextChunk("a"), UsageChunk(Usage()), TextChunk("b"), STOP],
-            id="what stands between keeps its place",
+            id="text between keeps its place",
         ),
     ],
 )

@@ -113,7 +113,7 @@ def test_replacing_the_governance_folder_by_a_file_blocks_changes(governed: Gove
     )
     assert reported.codes[2] == "REQ-003"
     assert reported.exit_code == 20
-    assert "INT-001" in governed.text(FILE), "it is put back"
+    assert "INT-001" in governed.text(FILE), "it is reverted"
 
 
 def runs_on(governed: Governed, deed: str) -> Any:

@@ -190,8 +190,10 @@ def tips_of(path: Path) -> list[Tip]:
 def test_a_forged_tombstone_excuses_nothing_where_the_head_is_known(
     work: TracedWorkspace, capsys: Captured
 ):
-    """Somebody who can write the workspace appends one with correct hashes, but cannot write what
-    this machine remembers."""
+    """An attacker with access to the workspace appends one with correct hashes.
+
+    The state that this machine remembers is out of reach.
+    """
     first, second = sealed_twice(work)
     forger = Ledger(work.folder, writer=WRITER, flush=Flush.NEVER)
     pruned = [

@@ -248,7 +248,7 @@ async def test_a_failed_tool_is_a_separate_event(bench: Bench):
     assert await hooks.after_tool(write("a"), ToolResponse(text="Done.")) == HookVerdict()
 
 
-async def test_the_input_says_where_who_and_what_for(bench: Bench):
+async def test_the_input_names_folder_session_and_call(bench: Bench):
     bench.intent = "INT-001"
     hooks = bench.hooks("cat > event.json")
     await hooks.before_tool(write("a.txt", "text"))

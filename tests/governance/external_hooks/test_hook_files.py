@@ -56,7 +56,7 @@ def test_all_sources_add_up_as_far_as_they_are_wanted(places: HookPlaces):
     assert commands(replace(places, managed_only=True)) == ours[:1]
 
 
-def test_no_file_is_no_problem(tmp_path: Path):
+def test_a_missing_file_is_not_a_problem(tmp_path: Path):
     found = find_hooks(HookPlaces(workspace=tmp_path, user=tmp_path / "a" / "b"))
     assert (found.hooks, found.problems) == ((), ())
 

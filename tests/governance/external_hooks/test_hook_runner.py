@@ -176,7 +176,7 @@ async def test_a_cancelled_hook_is_ended(runner: HookRunner, tmp_path: Path):
     assert not alive(int(pid.read_text()))
 
 
-async def test_there_is_no_terminal_and_a_group_of_its_own(runner: HookRunner):
+async def test_a_hook_has_no_terminal_and_its_own_process_group(runner: HookRunner):
     script = (
         "import os,sys\n"
         "try: os.open('/dev/tty', os.O_RDWR); tty = 'tty'\n"
@@ -260,7 +260,7 @@ async def test_with_args_no_shell_reads_them(runner: HookRunner):
     assert (run.status, run.stdout) == (0, "$HOME|a b|*|; exit 2|")
 
 
-async def test_a_program_that_is_not_there_is_no_block(runner: HookRunner):
+async def test_a_missing_program_does_not_block(runner: HookRunner):
     for command, args in (("no-such-program", ()), ("/no/such", ("x",))):
         run = await runner.run(hook(command, *args), b"{}")
         assert run.status == 127

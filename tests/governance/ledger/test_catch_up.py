@@ -206,7 +206,7 @@ def test_a_record_without_the_key_does_not_hide_a_call(bench: LedgerBench):
     with bench.task() as task:
         bench.recording().note(change("t-1", 1, tool_use_id="c1", log_seq=task.begin("c1", "a")))
         task.begin("c2", unknown_targets=True)
-        forged = bench.ledger(heads=None)  # who has no key
+        forged = bench.ledger(heads=None)  # a writer without the key
         forged.append(change("t-1", 2, tool_use_id="c9", log_seq=1_000))
     assert recovered(bench) == RecoveredCalls(changed=1, known=1)
     assert [record.tool_use_id for record in records(bench)] == ["c1", "c9", "c2"]

@@ -302,7 +302,7 @@ def undetected(ground: Ground, seed: str) -> str:
         return ""
     if any(finding.code == "not-as-left" for finding in report.findings):
         return ""  # every record is there as it was, in another place: a warning
-    # whole streams of elsewhere are what a merge brings: told, and no state that was known
+    # whole foreign streams are what a merge brings: reported, but not as lost state
     reported = {finding.code for finding in report.findings}
     state = Verifier()
     state.read("ledger", ground.lines)

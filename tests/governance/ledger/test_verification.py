@@ -332,7 +332,7 @@ def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_script_of_the_auditor_stands_alone(bench: LedgerBench, tmp_path: Path):
+def test_the_auditor_script_runs_standalone(bench: LedgerBench, tmp_path: Path):
     head = str(bench.heads.path)
     whole = run_script(tmp_path, "--head", head, str(bench.folder))
     assert (whole.returncode, whole.stderr) == (0, "")

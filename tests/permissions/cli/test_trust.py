@@ -213,7 +213,9 @@ def test_in_the_home_folder_nothing_is_asked(
     assert "is your home folder" in capsys.readouterr().out
 
 
-def test_a_yes_that_cannot_be_stored_applies_to_this_run(here: Path, store: TrustStore, home: Path):
+def test_an_approval_that_cannot_be_stored_applies_to_this_run(
+    here: Path, store: TrustStore, home: Path
+):
     (home / "config").mkdir(parents=True)
     (home / "config" / "trust.json").write_text("[")
     (home / "config" / "trust.json").chmod(0o600)
